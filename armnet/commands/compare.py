@@ -1,0 +1,87 @@
+"""Run the original beside the pair, blob by blob, and name the first one that diverges, with a likely cause.
+
+  armnet compare squeezenet.onnx squeezenet
+  armnet compare squeezenet.onnx squeezenet --input dog.npy
+
+Without --input the inputs are drawn at random. Exit status 0 if they agree, 1 if they do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, List
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the original, an .onnx file")
+    parser.add_argument("pair", metavar="PAIR", help="folder of the pair made from it")
+    parser.add_argument(
+        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
+    )
+    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-4,
+        help="error allowed, relative to a blob's largest magnitude (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--worst", type=int, default=5, metavar="N", help="how many of the worst blobs to list (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.commands.inspect import parse_shapes
+    from armnet.console import print_json, progress
+    from exporter.divergence import divergences
+    from exporter.random_inputs import random_inputs
+    from exporter.witness import witness_blobs
+    from runtime_arm import load
+    from runtime_arm.inputs import read_single_run
+
+    with load(args.pair) as predictor, progress("compare") as report:
+        feeds = (
+            read_single_run(args.input, predictor.inputs, predictor.pair.meta.get("preprocessing") or {})
+            if args.input
+            else random_inputs(predictor.pair, args.seed, parse_shapes(args.shape))
+        )
+        report("the original", 0, 2)
+        theirs = witness_blobs(args.model, feeds)
+        report("the pair", 1, 2)
+        net = predictor.pair.predict_net
+        producers = {name: op.signature() for op in net.op for name in op.output}
+        ours = predictor.run(feeds, keep=[name for name in theirs if name in producers])
+    rows = divergences(theirs, ours, producers, args.tolerance)
+    first = next((row for row in rows if row.diverges), None)
+    worst = sorted(rows, key=lambda row: -row.error)[: args.worst]
+    if args.json:
+        print_json(
+            "compare",
+            {
+                "agree": first is None,
+                "blobs": len(rows),
+                "first": first and first._asdict(),
+                "worst": [row._asdict() for row in worst],
+            },
+        )
+    else:
+        _print_text(rows, first, worst)
+    return 0 if first is None else 1
+
+
+def _print_text(rows: List[Any], first: Any, worst: List[Any]) -> None:
+    from runtime_arm.display import shape_text, table
+
+    listed: List[List[Any]] = [
+        [row.blob, shape_text(row.shape), f"{row.error:.2e}", "diverges" if row.diverges else "agrees", row.producer]
+        for row in worst
+    ]
+    print(table(["blob", "shape", "error", "", "computed by"], listed, right=["error"]))
+    print()
+    if first is None:
+        print(f"all {len(rows)} blobs agree")
+        return
+    print(f"first divergence: {first.blob}, error {first.error:.2e}, computed by {first.producer}")
+    print(f"likely cause: {first.cause}")

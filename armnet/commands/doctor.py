@@ -1,0 +1,206 @@
+"""Say what this machine is, what slows it, and whether a network fits and how long it will take.
+
+  armnet doctor
+  armnet doctor PAIR
+
+Needs NumPy alone. For another machine: armnet device doctor TARGET [PAIR].
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+SECONDS = 2.0  # that measuring a network takes
+HOT = 80.0  # degrees Celsius; a Raspberry Pi slows down from here
+MATRIX = 256
+TELLING = {
+    "neon",
+    "vfpv4",
+    "asimd",
+    "fphp",
+    "asimdhp",
+    "asimddp",
+    "i8mm",
+    "bf16",
+    "sve",
+    "sve2",
+    "sme",
+    "sse4_2",
+    "avx",
+    "avx2",
+    "fma",
+    "avx512f",
+    "avx512_vnni",
+    "amx_tile",
+}  # features that arithmetic uses
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pair", nargs="?", metavar="PAIR", help="folder of a pair, or a bundle")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import print_json
+    from runtime_arm import machine
+
+    facts: Dict[str, Any] = {
+        "identity": machine.identity(),
+        "condition": machine.condition(),
+        "gflops": matmul_gflops(),
+    }
+    facts["network"] = None if args.pair is None else examine(args.pair, args.threads, facts["condition"])
+    facts["warnings"] = warnings(facts)
+    if args.json:
+        print_json("doctor", facts)
+    else:
+        print(as_text(facts))
+    return 0
+
+
+def matmul_gflops() -> float:
+    """Thousand million float32 operations a second in a matrix product, with as many threads as NumPy's BLAS takes."""
+    import numpy as np
+
+    a = np.ones((MATRIX, MATRIX), np.float32)
+    y = np.empty_like(a)
+    fastest, begin = float("inf"), time.perf_counter()
+    while time.perf_counter() - begin < 0.2:
+        start = time.perf_counter()
+        np.matmul(a, a, out=y)
+        fastest = min(fastest, time.perf_counter() - start)
+    return 2e-9 * MATRIX**3 / fastest
+
+
+def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dict[str, Any]:
+    """Bytes and time that a network needs here. ArmnetError if it cannot be loaded or planned."""
+    from runtime_arm import load
+
+    available = condition["available_nbytes"]
+    weights = sum(file.stat().st_size for file in ([Path(path)] if os.path.isfile(path) else Path(path).glob("*.pb")))
+    if available is not None and weights > available:
+        return {"weights_nbytes": weights, "needs_nbytes": weights, "fits": False, "ms": None, "how": "not measured"}
+    with load(path, threads=threads) as predictor:
+        feeds = {info.name: info.example() for info in predictor.inputs}
+        arena = predictor.plan().arena_nbytes
+        needs = _resident_nbytes() + weights + arena
+        fits = available is None or arena + weights < available
+        ms, how = _estimate(predictor, feeds) if fits else (None, "not measured")
+        return {
+            "weights_nbytes": weights,
+            "arena_nbytes": arena,
+            "needs_nbytes": needs,
+            "fits": fits,
+            "threads": predictor.threads,
+            "ms": ms,
+            "how": how,
+        }
+
+
+class _Enough(Exception):
+    """The time for measuring is over."""
+
+
+def _estimate(predictor: Any, feeds: Dict[str, Any]) -> Any:
+    """Milliseconds of an inference and how they were found, after about SECONDS."""
+    from statistics import median
+
+    from optimize.cost import cost_of
+    from runtime_arm.profiling import around_steps
+
+    end = time.perf_counter() + SECONDS
+    done: List[float] = []
+
+    def weight(step: Any) -> float:
+        cost = cost_of(step.op, step.in_specs, step.out_specs)
+        return cost.multiply_adds + cost.nbytes
+
+    def stopping(step: Any, run: Any) -> Any:
+        def run_or_stop() -> None:
+            if time.perf_counter() > end and not times:
+                raise _Enough
+            run()
+            done.append(weight(step))
+
+        return run_or_stop
+
+    times: List[float] = []
+    segment = predictor.plan()
+    with around_steps(predictor, stopping):
+        try:
+            while time.perf_counter() < end:
+                done.clear()
+                start = time.perf_counter()
+                predictor.run(feeds)
+                times.append(time.perf_counter() - start)
+        except _Enough:
+            total = sum(map(weight, segment.steps))
+            elapsed = time.perf_counter() - start
+            return elapsed * total / sum(done) * 1e3, f"from {len(done)} of {len(segment.steps)} operators"
+    return median(times[1:] or times) * 1e3, f"median of {len(times)} inferences"
+
+
+def _resident_nbytes() -> int:
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def warnings(facts: Dict[str, Any]) -> List[str]:
+    """What the user should know and can change."""
+    identity, condition, network = facts["identity"], facts["condition"], facts["network"]
+    blas, found = identity["blas"], []
+    install = "apt-get install libopenblas0-pthread, pkg install libopenblas, or pip install numpy"
+    if blas is None:
+        found.append(f"NumPy HAS NO BLAS here, matrix products are ten times slower than they need to be: {install}")
+    elif "/blas/" in blas["path"] or blas["name"].startswith("libblas"):
+        found.append(f"NumPy uses the REFERENCE BLAS, ten times slower than OpenBLAS: {install}")
+    if identity["machine"] == "aarch64" and sys.maxsize < 1 << 32:
+        found.append("this is a 32-bit Python on a 64-bit CPU: a 64-bit system computes twice as fast")
+    found += [f"the CPU is slowed: {reason}" for reason in condition["slowed"]]
+    found += [
+        f"{zone} is at {celsius:.0f} degrees Celsius" for zone, celsius in condition["celsius"].items() if celsius > HOT
+    ]
+    if network is not None and not network["fits"]:
+        found.append("the network does not fit into the memory that is free")
+    return found
+
+
+def as_text(facts: Dict[str, Any]) -> str:
+    """The facts for people."""
+    from runtime_arm.display import size
+
+    identity, condition, network = facts["identity"], facts["condition"], facts["network"]
+    blas = identity["blas"]
+    available = condition["available_nbytes"]
+    rows = [
+        ("machine", ", ".join(filter(None, [identity["model"], identity["machine"], identity["system"]]))),
+        ("CPU", identity["cpu"]),
+        ("features", " ".join(name for name in identity["features"] if name in TELLING)),
+        ("caches", ", ".join(f"{name} {nbytes // 1024} KiB" for name, nbytes in identity["caches"].items())),
+        ("memory", size(identity["memory_nbytes"]) + (f", {size(available)} free" if available else "")),
+        (
+            "software",
+            f"Python {identity['python']}, NumPy {identity['numpy']}, armnet {identity['armnet']}, "
+            f"protobuf {identity['protobuf'] or 'none'}",
+        ),
+        ("BLAS", " ".join(filter(None, [blas["name"], blas["core"], blas["config"]])) if blas else "NONE"),
+        ("matmul", f"{facts['gflops']:.1f} GFLOP/s (float32, {MATRIX} x {MATRIX})"),
+        ("heat", ", ".join(f"{zone} {celsius:.0f} C" for zone, celsius in condition["celsius"].items())),
+    ]
+    if network is not None:
+        fits = "fits" if network["fits"] else "DOES NOT FIT"
+        rows.append(("network", f"{fits}: about {size(network['needs_nbytes'])} with Python and NumPy"))
+        if network["ms"] is not None:
+            rows.append(
+                ("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} threads)")
+            )
+    lines = [f"{name:<10}{value}" for name, value in rows if value]
+    return "\n".join([*lines, *(f"WARNING   {warning}" for warning in facts["warnings"])])

@@ -1,0 +1,98 @@
+"""Translate a trained network into a pair of protobufs.
+
+  armnet export squeezenet.onnx -o squeezenet
+  armnet export deploy.prototxt net.caffemodel -o squeezenet
+  armnet export init_net.pb predict_net.pb -o normalised
+
+The pair is a folder with init_net.pb (weights), predict_net.pb (the computation) and model.json (inputs, outputs,
+preprocessing).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Dict
+
+from runtime_arm.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="+", metavar="MODEL",
+                        help="an .onnx file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write")
+    parser.add_argument(
+        "--caffe2-compatible",
+        action="store_true",
+        help="use Caffe2's operators and weight encoding alone; an error names what has none",
+    )
+    parser.add_argument("--keep-losses", action="store_true",
+                        help="Caffe: keep the losses and accuracies that need the labels of data layers")
+    parser.add_argument(
+        "--preprocessing",
+        metavar="JSON",
+        help='how pictures become the input, e.g. \'{"resize": 256, "crop": 224, "channels": "RGB", '
+        '"scale": 0.00392, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}\'',
+    )
+    parser.add_argument("--labels", metavar="FILE", help="one label a line; stored in the pair")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import note, print_json, progress
+    from exporter import export
+    from runtime_arm.display import shape_text, size
+    from runtime_arm.pictures import read_labels
+
+    options: Dict[str, Any] = {
+        "preprocessing": _preprocessing(args.preprocessing),
+        "keep_losses": args.keep_losses,
+        "caffe2_compatible": args.caffe2_compatible,
+        "labels": read_labels(args.labels) if args.labels else None,
+    }
+    with progress("export") as report:
+        pair = export(*args.model, progress=report, **options)
+        pair.save(args.output)
+    facts = {
+        "pair": args.output,
+        "operators": len(pair.predict_net.op),
+        "weights_nbytes": weights_nbytes(pair),
+        "inputs": [_info(info) for info in pair.inputs],
+        "outputs": [_info(info) for info in pair.outputs],
+    }
+    if args.json:
+        print_json("export", facts)
+        return 0
+    for what, infos in (("input", pair.inputs), ("output", pair.outputs)):
+        for info in infos:
+            print(f"{what:<7} {info.name}  {info.dtype or '?'} {shape_text(info.shape)}")
+    note(f"{args.output}: {facts['operators']} operators, {size(facts['weights_nbytes'])} of weights")
+    return 0
+
+
+def weights_nbytes(pair: Any) -> int:
+    """Bytes of everything that init_net fills from its arguments."""
+    arrays = [
+        array
+        for op in pair.init_net.op
+        for arg in op.arg
+        for array in (arg.t, arg.floats, arg.ints)
+        if array is not None
+    ]
+    return sum(array.nbytes for array in arrays)
+
+
+def _info(info: Any) -> Dict[str, Any]:
+    return {"name": info.name, "dtype": info.dtype and str(info.dtype), "shape": info.shape and list(info.shape)}
+
+
+def _preprocessing(text: Any) -> Any:
+    if text is None:
+        return None
+    try:
+        rule = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--preprocessing is not JSON: {error}") from error
+    if not isinstance(rule, dict):
+        raise UsageError("--preprocessing must be a JSON object")
+    return rule

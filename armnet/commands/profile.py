@@ -1,0 +1,145 @@
+"""Show where the time of an inference goes, operator by operator.
+
+armnet profile PAIR --threads 1
+armnet profile PAIR --trace trace.json        for chrome://tracing or ui.perfetto.dev
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Dict, List
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
+    parser.add_argument(
+        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
+    )
+    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument(
+        "--rounds", type=int, default=10, metavar="N", help="inferences to take medians of (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sort", choices=["order", "time"], default="order", help="order of the rows (default: %(default)s)"
+    )
+    parser.add_argument("--trace", metavar="FILE", help="also write the last inference in Chrome's trace format")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.commands.inspect import parse_shapes
+    from armnet.console import print_json
+    from exporter.random_inputs import random_inputs
+    from runtime_arm import load
+    from runtime_arm.inputs import read_single_run
+    from runtime_arm.profiling import profile
+
+    with load(args.pair, threads=args.threads) as predictor:
+        pair = predictor.pair
+        feeds = (
+            read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
+            if args.input
+            else random_inputs(pair, shapes=parse_shapes(args.shape))
+        )
+        timings = profile(predictor, feeds, max(1, args.rounds))
+    rows = [_row(timing) for timing in timings]
+    total = sum(row["ms"] for row in rows)
+    for row in rows:
+        row["share"] = row["ms"] / total if total else 0.0
+    if args.trace:
+        _write_trace(args.trace, timings)
+    if args.sort == "time":
+        rows.sort(key=lambda row: -row["ms"])
+    if args.json:
+        print_json("profile", {"threads": predictor.threads, "ms": total, "operators": rows, "types": _by_type(rows)})
+    else:
+        _print_text(rows, total)
+    return 0
+
+
+def _row(timing: Any) -> Dict[str, Any]:
+    from optimize.cost import cost_of
+
+    step = timing.step
+    cost = cost_of(step.op, step.in_specs, step.out_specs)
+    return {
+        "index": step.index,
+        "type": step.op.full_type,
+        "engine": step.engine,
+        "output": step.op.output[0],
+        "shape": list(step.out_specs[0].shape),
+        "ms": timing.seconds * 1e3,
+        "gflops": 2e-9 * cost.multiply_adds / timing.seconds,
+        "nbytes": cost.nbytes,
+        "refused": step.refusals,
+    }
+
+
+def _by_type(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    totals: Dict[str, Dict[str, Any]] = {}
+    for row in rows:
+        entry = totals.setdefault(row["type"], {"type": row["type"], "count": 0, "ms": 0.0, "share": 0.0})
+        entry["count"] += 1
+        entry["ms"] += row["ms"]
+        entry["share"] += row["share"]
+    return sorted(totals.values(), key=lambda entry: -entry["ms"])
+
+
+def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
+    from runtime_arm.display import shape_text, size, table
+
+    print(
+        table(
+            ["#", "operator", "engine", "shape", "ms", "share", "GFLOP/s", "bytes", "why not another engine"],
+            [
+                [
+                    row["index"],
+                    row["type"],
+                    row["engine"],
+                    shape_text(row["shape"]),
+                    f"{row['ms']:.3f}",
+                    f"{row['share']:.1%}",
+                    f"{row['gflops']:.1f}" if row["gflops"] else "",
+                    size(row["nbytes"]),
+                    "; ".join(f"{engine}: {why}" for engine, why in row["refused"].items()),
+                ]
+                for row in rows
+            ],
+            right=["#", "ms", "share", "GFLOP/s", "bytes"],
+        )
+    )
+    print()
+    print(
+        table(
+            ["operator", "count", "ms", "share"],
+            [
+                [entry["type"], entry["count"], f"{entry['ms']:.3f}", f"{entry['share']:.1%}"]
+                for entry in _by_type(rows)
+            ],
+            right=["count", "ms", "share"],
+        )
+    )
+    print(f"\n{total:.3f} ms in {len(rows)} operators")
+
+
+def _write_trace(path: str, timings: List[Any]) -> None:
+    """https://chromium.googlesource.com/catapult: trace event format, complete events, microseconds."""
+    import json
+
+    from runtime_arm.files import write_file
+
+    events = [
+        {
+            "name": timing.step.op.full_type,
+            "cat": timing.step.engine,
+            "ph": "X",
+            "pid": 0,
+            "tid": 0,
+            "ts": timing.began * 1e6,
+            "dur": timing.seconds * 1e6,
+            "args": {"signature": timing.step.op.signature()},
+        }
+        for timing in timings
+    ]
+    write_file(path, [json.dumps({"traceEvents": events}).encode()])

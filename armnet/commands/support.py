@@ -1,0 +1,40 @@
+"""Say, before conversion, which operators of a network are missing.
+
+Exit status 0 if every operator can be translated, 1 if some cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an .onnx or .prototxt file")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import print_json
+    from exporter.support import support
+    from runtime_arm.display import table
+
+    rows = support(args.model)
+    missing = [row for row in rows if row.problem]
+    if args.json:
+        print_json(
+            "support", {"model": args.model, "supported": not missing, "operators": [row._asdict() for row in rows]}
+        )
+    else:
+        print(
+            table(
+                ["operator", "nodes", "supported"],
+                [[row.type, row.count, row.problem or "yes"] for row in rows],
+                right=["nodes"],
+            )
+        )
+        print(
+            f"{len(missing)} of {len(rows)} operator types are missing"
+            if missing
+            else "every operator can be translated"
+        )
+    return 1 if missing else 0

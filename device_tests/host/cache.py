@@ -1,0 +1,103 @@
+"""A cache outside the repository, of folders that are either whole or rebuilt."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Callable, Iterator
+
+from runtime_arm.errors import ArmnetError, MissingDependency
+
+STAMP = ".stamp.json"
+
+
+class EmulationUnavailable(MissingDependency):
+    """Emulated ARM cannot be had on this machine; the message is one line that says what is missing."""
+
+
+def cache_root() -> Path:
+    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``; need not exist."""
+    chosen = os.environ.get("ARMNET_CACHE")
+    if chosen:
+        return Path(chosen).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).absolute() / "armnet"
+
+
+def progress(message: str) -> None:
+    """One line on stderr about long work."""
+    print(f"armnet: {message}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a folder against other processes, waiting for them; makes the folder. EmulationUnavailable if it cannot."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise EmulationUnavailable(f"cannot write the cache {folder}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting for another process that prepares {folder}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def built(folder: Path, recipe: object, build: Callable[[Path], None]) -> Path:
+    """``folder``, holding what ``build`` makes by ``recipe``: built now unless it is there, of that recipe and whole.
+
+    ``recipe`` is JSON that changes whenever the result should. ``build`` fills an empty folder, which takes its place
+    only when it is complete. Whole means that no file has gone, come or changed its size. Call it under ``locked``.
+    """
+    wanted = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
+    stamp = _read_stamp(folder)
+    if stamp.get("recipe") == wanted and stamp.get("contents") == _contents(folder):
+        return folder
+    if stamp or folder.exists():
+        progress(f"{folder} is damaged or of another version; rebuilding it")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        build(partial)
+        (partial / STAMP).write_text(json.dumps({"recipe": wanted, "contents": _contents(partial)}))
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    except (OSError, ArmnetError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, ArmnetError):
+            raise
+        raise EmulationUnavailable(f"cannot build {folder}: {error}") from error
+    return folder
+
+
+def _read_stamp(folder: Path) -> dict[str, str]:
+    try:
+        stamp = json.loads((folder / STAMP).read_text())
+    except (OSError, ValueError):
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def _contents(folder: Path) -> str:
+    """A hash of every file's path and size, bytecode caches apart: Python may add to them at any time."""
+    lines: list[str] = []
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":
+                        pending.append(entry.path)
+                elif entry.name != STAMP:
+                    lines.append(f"{os.path.relpath(entry.path, folder)} {entry.stat(follow_symlinks=False).st_size}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()

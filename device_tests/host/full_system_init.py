@@ -1,0 +1,38 @@
+"""The first process of an emulated full system: mounts what programs expect, runs one, switches the machine off.
+
+Runs on that system with the standard library alone. /task.json says what to run. All output goes to the console; the
+line that ends it gives the exit status.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+from pathlib import Path
+
+POWER_OFF = 0x4321FEDC  # reboot(2)
+MOUNTS = {"/proc": "proc", "/sys": "sysfs", "/dev": "devtmpfs", "/dev/shm": "tmpfs", "/tmp": "tmpfs"}
+
+
+def die_first_for_lack_of_memory() -> None:
+    Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def main() -> None:
+    """Never returns: Linux panics when its first process ends."""
+    libc = ctypes.CDLL(None)
+    for folder, kind in MOUNTS.items():
+        os.makedirs(folder, exist_ok=True)
+        libc.mount(kind.encode(), folder.encode(), kind.encode(), 0, None)
+    task = json.loads(Path("/task.json").read_text())
+    done = subprocess.run(
+        ["/usr/bin/python3", *task["arguments"]], env=task["environment"], cwd=task["directory"], check=False,
+        preexec_fn=die_first_for_lack_of_memory,
+    )  # fmt: skip
+    print(f"\n{task['end_mark']} {done.returncode}", flush=True)
+    libc.reboot(POWER_OFF)
+
+
+main()

@@ -1,0 +1,327 @@
+"""Operators with operands, for golden vectors: those that have a fast kernel, and those of delicate arithmetic.
+
+    case("Conv Conv2D", "2x4x7x6", "!6x4x3x3", "!6", kernel=3, pad=1)
+
+An operand is spelled ``[!][kind ]shape``:
+
+    2x3              float32, standard normal
+    !6x4x3x3         a weight: constant, scaled down by the square root of its fan-in
+    int8 2x3         of that dtype; integers from at most -100 to 100
+    pos 2x3          positive, 0.2 to 3; ``unit``: -0.9 to 0.9
+    q 1x3x4x4        uint8 with scale 1/16 and zero point 120: a QuantizedTensor
+    -                left out
+
+or anything else: a constant, as NumPy makes an array of it, with float32 and int64 for Python's numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef, dtypes
+from runtime_arm.tensor import QuantizedTensor
+
+QUANTIZED = (0.0625, 120)  # scale and zero point of the operands ``q``
+REAL_RANGES = {"pos": (0.2, 3.0), "unit": (-0.9, 0.9)}
+
+
+class Case(NamedTuple):
+    """An operator with its operands; those at the indices ``constants`` are known when the net is planned."""
+
+    op: OperatorDef
+    inputs: List[Any]
+    constants: List[int]
+
+
+def case(types: str, *operands: Any, domain: str = "", outputs: int = 1, **arguments: Any) -> Iterator[Case]:
+    """A case for each type of the list; the operands are drawn anew for each, always the same for the same type."""
+    for number, type in enumerate(types.split()):
+        rng = np.random.default_rng([number, *map(ord, type)])
+        inputs = [_operand(operand, rng) for operand in operands]
+        names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
+        op = OperatorDef.of(type, names, [f"y{i}" for i in range(outputs)], domain=domain, **arguments)
+        constants = [i for i, operand in enumerate(operands) if not isinstance(operand, str) or operand[:1] == "!"]
+        yield Case(op, inputs, constants)
+
+
+def onnx(types: str, *operands: Any, outputs: int = 1, **arguments: Any) -> Iterator[Case]:
+    """``case`` in ONNX's domain."""
+    return case(types, *operands, domain="onnx", outputs=outputs, **arguments)
+
+
+def microsoft(types: str, *operands: Any, outputs: int = 1, **arguments: Any) -> Iterator[Case]:
+    """``case`` in onnxruntime's domain."""
+    return case(types, *operands, domain="com.microsoft", outputs=outputs, **arguments)
+
+
+def _operand(operand: Any, rng: np.random.Generator) -> Any:
+    if not isinstance(operand, str):
+        return _constant(operand)
+    if operand == "-":
+        return None
+    found = re.fullmatch(r"(!?)(?:(\w+) )?(\d+(?:x\d+)*)", operand)
+    assert found is not None, f"{operand!r} is no operand"
+    weight, kind, shape = found[1], found[2] or "float32", tuple(map(int, found[3].split("x")))
+    if kind == "q":
+        return QuantizedTensor(rng.integers(0, 256, shape).astype(np.uint8), *QUANTIZED)
+    values = _draw(kind, shape, rng)
+    return values / np.float32(math.sqrt(math.prod(shape[1:]))) if weight and kind == "float32" else values
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic, QuantizedTensor)):
+        return value if isinstance(value, QuantizedTensor) else np.asarray(value)
+    array = np.asarray(value)
+    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+
+
+def _draw(kind: str, shape: Any, rng: np.random.Generator) -> Array:
+    if kind in REAL_RANGES:
+        return np.asarray(rng.uniform(*REAL_RANGES[kind], shape), np.float32)
+    dtype = np.dtype(kind)
+    if dtype.kind == "f":
+        return np.asarray(rng.standard_normal(shape), dtype)
+    if dtype.kind == "b":
+        return np.asarray(rng.integers(0, 2, shape), dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(rng.integers(max(limits.min, -100), min(limits.max, 100), shape), dtype)
+
+
+FLOAT, INT32, UINT8, INT64 = dtypes.FLOAT, dtypes.INT32, dtypes.UINT8, dtypes.INT64
+SPECIAL = np.array([0.0, -0.0, 1e-40, 1e38, -1e38, np.inf, -np.inf, np.nan, 0.5, 1.5, 2.5, -0.5, -1.5], np.float32)
+FAR = np.array([300.5, -1.5, 200.0, -200.0, 3e9, -3e9, 1e19, -1e19, np.inf, -np.inf, np.nan], np.float32)
+BOXES = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [0, 20, 10, 30], [0, 21, 9, 31], [40, 0, 50, 9]], np.float32)
+
+
+def elementwise() -> Iterator[Case]:
+    """Activations, arithmetic, comparisons, casts."""
+    activations = "Elu HardSigmoid LeakyRelu Relu Selu Sigmoid Softplus Softsign Swish Tanh ThresholdedRelu Gelu Mish"
+    functions = "Abs Atan Ceil Cos Cosh Erf Exp Floor Reciprocal Sign Sin Sinh Tan"
+    yield from case(f"{activations} {functions} Cbrt Cube Negative Sqr ReluN Clip StumpFunc", "3x5x7")
+    yield from onnx(f"{activations} {functions} Asinh Celu Clip HardSwish Neg Round Shrink", "3x5x7")
+    yield from case("Acos Asin", "unit 3x5x7")
+    yield from case("Logit", np.linspace(0.1, 0.9, 50, dtype=np.float32))
+    yield from onnx("Acos Asin Atanh", "unit 3x5x7")
+    yield from onnx("Acosh", np.linspace(1, 9, 50, dtype=np.float32))
+    yield from case("Log Sqrt Rsqrt", "pos 3x5x7")
+    yield from onnx("Log Sqrt", "pos 3x5x7")
+    yield from case("Relu Sigmoid Tanh Floor Ceil Abs Negative Clip Sign ReplaceNaN", SPECIAL)
+    yield from onnx("Round Clip Relu Sign IsNaN IsInf Floor", SPECIAL)
+    yield from onnx("Abs Neg Sign", "int32 4x5")
+    yield from case("Clip", "3x5x7", min=-0.3, max=0.7)
+    yield from case("Scale", "3x5x7", scale=2.5)
+    yield from case("Pow", "pos 4x5", exponent=2.5)
+    yield from case("Pow", "4x5", exponent=3.0)
+    yield from onnx("Pow", "pos 4x5", "4x5")
+    yield from onnx("Pow", "4x5", np.float32(2))
+    yield from case("PRelu", "2x3x4x5", "!3")
+    yield from onnx("PRelu", "2x3x4x5", "!3x1x1")
+    yield from case("Add Sub Mul Div LT LE GT GE EQ NE", "2x3x4", "pos 3x1")
+    yield from case("Add Sub Mul", "int32 2x3x4", "int32 4")
+    yield from case("Add Mul", "2x3x4x5", "3", broadcast=1, axis=1)
+    yield from case("And Or Xor", "bool 3x4", "bool 3x4")
+    yield from case("BitwiseAnd BitwiseOr BitwiseXor", "int32 3x4", "int32 3x4")
+    yield from case("Not", "bool 3x4")
+    yield from onnx("Add Sub Mul Div Less LessOrEqual Greater GreaterOrEqual Equal", "2x3x4", "pos 3x1")
+    yield from onnx("Mod", "int32 2x3x4", np.array([3, -4, 5, 7], np.int32))
+    yield from onnx("Div", "int32 2x3x4", np.array([3, -4, 5, 7], np.int32))
+    yield from onnx("And Or Xor", "bool 3x1", "bool 4")
+    yield from onnx("BitwiseAnd BitwiseOr BitwiseXor", "uint8 3x1", "uint8 4")
+    yield from onnx("Not", "bool 3x4")
+    yield from onnx("BitwiseNot", "int8 3x4")
+    yield from case("Max Min Sum Mean SumRelu", "3x4", "3x4", "3x4")
+    yield from case("SumInt", "int32 3x4", "int32 3x4")
+    yield from onnx("Max Min Sum Mean", "3x1", "4", "2x3x4")
+    yield from case("Where", "bool 3x4", "3x4", "3x4")
+    yield from case("Conditional", "bool 3", "3x4", "3x4")
+    yield from onnx("Where", "bool 3x1", "4", "3x4")
+    yield from case("Cast", "3x5x7", to="INT32")
+    yield from case("FloatToHalf", "3x5x7")
+    yield from case("HalfToFloat", "float16 3x5x7")
+    for to in (INT32, UINT8, INT64):
+        yield from onnx("Cast", FAR, to=to)
+    yield from onnx("Cast", "int32 4x5", to=FLOAT)
+    yield from onnx("CastLike", FAR, np.int8(0))
+    yield from onnx("BitCast", "float32 4x5", to=INT32)
+    yield from case("Dropout", "3x4", is_test=1, outputs=2)
+    yield from onnx("Dropout", "3x4")
+    yield from case("Power", "pos 3x4", domain="caffe", power=2.0, scale=0.5, shift=1.0)
+
+
+def convolution() -> Iterator[Case]:
+    """Convolutions, pooling, matrix products."""
+    yield from case("Conv Conv2D ConvRelu", "2x4x9x8", "!6x4x3x3", "!6", kernel=3, pad=1)
+    yield from onnx("Conv", "2x4x9x8", "!6x4x3x3", "!6", pads=[1, 1, 1, 1])
+    yield from case("Conv", "1x64x24x24", "!64x64x3x3", "!64", kernel=3, pad=1)  # the least that WINOGRAD takes
+    yield from case("Conv", "1x8x7x7", "!12x8x1x1", "!12", kernel=1)
+    yield from case("Conv", "1x8x7x7", "!12x8x1x1", kernel=1, stride=2)
+    for stride in (1, 2):
+        yield from case("Conv", "1x8x9x40", "!8x1x3x3", "!8", kernel=3, pad=1, stride=stride, group=8)
+    yield from case("Conv", "1x6x9x9", "!4x3x3x2", "!4", kernel_h=3, kernel_w=2, dilation=2, group=2)
+    yield from case("Conv", "1x9x8x4", "!6x3x3x4", "!6", kernel=3, order="NHWC")
+    yield from case("Conv1D", "2x3x9", "!4x3x3", "!4", kernels=[3])
+    yield from case("Conv3D", "1x2x4x5x6", "!3x2x2x2x2", "!3", kernels=[2, 2, 2])
+    yield from case("FusedConv", "1x4x8x8", "!6x4x3x3", "!6", "1x6x8x8", domain="armnet", kernel=3, pad=1)
+    yield from case("FusedBatchNorm", "1x4x8x8", "!4", "!4", "!4", "!pos 4", "1x4x8x8", domain="armnet", is_test=1)
+    yield from case("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", kernel=3, stride=2, pad=1, adj=1)
+    yield from onnx("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", strides=[2, 2], pads=[1, 1, 1, 1])
+    for pool in ("MaxPool", "AveragePool"):
+        yield from case(f"{pool} {pool}2D", "1x3x9x8", kernel=3, stride=2, pad=1)
+        yield from case(f"{pool}1D", "1x3x9", kernels=[3])
+        yield from case(f"{pool}3D", "1x2x5x5x5", kernels=[2, 2, 2], strides=[2, 2, 2])
+        yield from case(pool, "1x3x9x8", global_pooling=1)
+        yield from onnx(pool, "1x3x9x8", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], ceil_mode=1)
+    yield from case("FC", "4x12", "!5x12", "!5")
+    yield from case("FCTransposed", "4x12", "!12x5", "!5")
+    yield from case("MatMul", "4x12", "!12x5")
+    yield from case("BatchMatMul", "2x4x12", "2x12x5")
+    yield from onnx("MatMul", "2x4x12", "12x5")
+    yield from onnx("Gemm", "12x4", "!5x12", "!5", transA=1, transB=1, alpha=0.5, beta=2.0)
+    yield from onnx("Einsum", "2x3x4", "2x4x5", equation="bij,bjk->bik")
+    yield from case("Im2Col", "1x3x6x6", kernel=3, pad=1)
+    yield from case("Col2Im", "1x27x6x6", "1x3x6x6", kernel=3, pad=1)
+    yield from onnx("Col2Im", "1x12x9", [4, 4], [2, 2])
+
+
+def normalisation() -> Iterator[Case]:
+    """Normalisations, softmax, reductions, recurrent layers."""
+    yield from case("SpatialBN", "2x4x5x5", "!4", "!4", "!4", "!pos 4", is_test=1)
+    yield from onnx("BatchNormalization", "2x4x5x5", "!4", "!4", "!4", "!pos 4")
+    yield from case("AffineChannel", "2x4x5x5", "!4", "!4")
+    yield from case("InstanceNorm", "2x4x5x5", "!4", "!4")
+    yield from case("GroupNorm", "2x4x5x5", "!4", "!4", group=2)
+    yield from onnx("GroupNormalization", "2x4x5x5", "!4", "!4", num_groups=2)
+    yield from case("LayerNorm", "2x4x5", outputs=3)
+    yield from onnx("LayerNormalization", "2x4x5", "!5", "!5")
+    yield from onnx("RMSNormalization", "2x4x5", "!5")
+    yield from case("LRN", "1x9x4x4", size=5, alpha=0.1, beta=0.75, bias=1.0)
+    yield from case("Softmax", "3x12", axis=1)
+    yield from onnx("Softmax LogSoftmax Hardmax", "2x5x6", axis=1)
+    sums = "Sum Mean Max Min L1 L2"
+    for name in sums.split():
+        yield from case(f"Reduce{name}", "3x4x5", axes=[1])
+    for name in (*sums.split(), "Prod", "SumSquare", "LogSumExp"):
+        yield from onnx(f"Reduce{name}", "3x4x5", [-1, 0])
+    yield from onnx("ReduceLogSum", "pos 3x4x5", [1], keepdims=0)
+    yield from case("ReduceBackMax ReduceBackMean ReduceBackSum ReduceFrontMax ReduceFrontMean ReduceFrontSum", "3x4x5")
+    yield from case("ReduceTailSum RowwiseMax ColwiseMax AveragedLoss SumElements SumSqrElements", "3x4x5")
+    yield from case("SumElementsInt", "int32 3x4")
+    yield from onnx("CumSum CumProd", "4x5", np.int64(1))
+    gates: Dict[str, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
+    for type, count in gates.items():
+        yield from onnx(
+            type, "5x2x3", f"!1x{4 * count}x3", f"!1x{4 * count}x4", f"!1x{8 * count}", outputs=2, hidden_size=4
+        )
+
+
+def layout() -> Iterator[Case]:
+    """What moves elements: concatenation, slices, padding, gathering, resizing."""
+    yield from case("Transpose", "2x3x4x5", axes=[0, 2, 3, 1])
+    yield from case("NCHW2NHWC NHWC2NCHW", "2x3x4x5")
+    yield from case("Concat DepthConcat", "2x3x4", "2x5x4", axis=1, outputs=2)
+    yield from case("Split DepthSplit", "2x6x4", axis=1, outputs=2)
+    yield from onnx("Split", "2x6x4", [1, 5], axis=1, outputs=2)
+    yield from case("SplitByLengths", "5x2", np.array([2, 3], np.int32), outputs=2)
+    yield from case("Slice", "4x5", starts=[1, 0], ends=[3, -1])
+    yield from onnx("Slice", "4x5", [3, -1], [0, -4], [0, 1], [-1, -2])
+    yield from case("Tile", "2x3", tiles=3, axis=1)
+    yield from onnx("Tile", "2x3", [2, 2])
+    yield from case("Expand", "3x1", [2, 3, 4])
+    yield from onnx("Expand", "3x1", [2, 3, 4])
+    yield from case("PadImage", "1x2x4x4", pad=1, mode="reflect")
+    yield from onnx("Pad", "2x3x4", [0, 1, 2, 0, 1, 1])
+    yield from onnx("CenterCropPad", "5x4", [3, 6])
+    yield from onnx("Trilu", "4x5", upper=0)
+    yield from case("ChannelShuffle", "1x6x3x3", group=3)
+    yield from case("SpaceToBatch", "1x2x4x4", block_size=2)
+    yield from case("BatchToSpace", "4x2x2x2", block_size=2)
+    yield from onnx("SpaceToDepth", "1x2x4x6", blocksize=2)
+    yield from onnx("DepthToSpace", "1x8x2x3", blocksize=2, mode="CRD")
+    yield from case("Gather", "5x4", np.array([[0, 4], [2, 2]], np.int32))
+    yield from case("BatchGather", "2x5x3", np.array([4, 0], np.int32))
+    yield from case("ScatterAssign", "5x3", np.array([4, 1], np.int32), "2x3")
+    yield from onnx("GatherElements", "3x3", [[2, 0, 1]], axis=0)
+    yield from onnx("GatherND", "2x3x4", [[0, 2], [1, 0]])
+    yield from onnx("ScatterND", "5x3", [[4], [1]], "2x3")
+    yield from case("ResizeNearest", "1x2x4x4", width_scale=2.0, height_scale=1.5)
+    yield from case("ResizeNearest3D", "1x2x2x3x3", temporal_scale=2.0, width_scale=2.0, height_scale=2.0)
+    yield from case("UpsampleBilinear", "1x2x4x4", width_scale=2.0, height_scale=2.0)
+    for mode in ("nearest", "linear", "cubic"):
+        yield from onnx("Resize", "1x2x4x4", "-", "-", [1, 2, 7, 6], mode=mode)
+    yield from onnx("GridSample", "1x2x4x4", "unit 1x3x3x2")
+    yield from case("ConstantFill", shape=[2, 3], value=0.5)
+    yield from case("PackedInt8BGRANHWCToNCHWCStylizerPreprocess", "uint8 1x4x4x4", "3", noise_std=0.0, noise_size=1)
+    yield from case("BRGNCHWCToPackedInt8BGRAStylizerDeprocess", "1x3x4x4", "3")
+
+
+def detection() -> Iterator[Case]:
+    """Orders and boxes, where the last bit of a sum may decide."""
+    yield from case("ArgMax ArgMin", "3x7", axis=1)
+    yield from case("TopK", "3x7", k=3, outputs=2)
+    yield from onnx("TopK", "3x7", [2], outputs=2)
+    yield from onnx("ArgMax ArgMin", "3x7", axis=0)
+    yield from onnx("NonMaxSuppression", BOXES[np.newaxis], "pos 1x2x5", 3, np.float32(0.5))
+    yield from onnx("NonZero", np.array([[0, 1], [2, 0]], np.float32))
+    yield from onnx("Unique", np.array([3, 1, 3, 2], np.int64), outputs=4)
+    regions = np.array([[0, 0, 0, 3, 3], [0, 1, 1, 2.5, 3]], np.float32)
+    yield from case("RoIAlign", "1x2x5x5", regions, pooled_h=2, pooled_w=2, sampling_ratio=2)
+    yield from onnx("RoiAlign", "1x2x5x5", regions[:, 1:], np.zeros(2, np.int64), output_height=2, output_width=2)
+    yield from case("BBoxTransform", BOXES, "unit 5x4", np.array([[60, 60, 1]], np.float32))
+
+
+def quantised() -> Iterator[Case]:
+    """Integers: exact on every machine."""
+    out: Dict[str, Any] = {"Y_scale": 0.1, "Y_zero_point": 100}
+    nhwc: Dict[str, Any] = {**out, "order": "NHWC"}
+    bias = QuantizedTensor(np.arange(-3, 3, dtype=np.int32) * 50, QUANTIZED[0] ** 2, 0)
+    yield from case("Int8Quantize", "3x5", **out)
+    yield from case("Int8Dequantize", "q 3x5")
+    yield from case("Int8Conv Int8ConvRelu", "q 1x6x6x4", "q 6x3x3x4", bias, kernel=3, pad=1, **nhwc)
+    yield from case("Int8FC Int8FCRelu", "q 3x8", "q 6x8", bias, **out)
+    yield from case("Int8Add Int8AddRelu Int8Sum Int8SumRelu", "q 1x3x3x2", "q 1x3x3x2", **out)
+    yield from case("Int8Relu", "q 1x3x3x2", Y_scale=QUANTIZED[0], Y_zero_point=QUANTIZED[1])
+    yield from case("Int8LeakyRelu", "q 1x3x3x2", alpha=0.1, **out)
+    yield from case("Int8Sigmoid Int8Softmax", "q 3x8", Y_scale=1.0 / 256, Y_zero_point=0)
+    yield from case("Int8AveragePool", "q 1x6x6x4", kernel=3, **nhwc)
+    kept: Dict[str, Any] = {"Y_scale": QUANTIZED[0], "Y_zero_point": QUANTIZED[1]}
+    yield from case("Int8MaxPool", "q 1x6x6x4", kernel=2, stride=2, order="NHWC", **kept)
+    yield from case("Int8ResizeNearest", "q 1x3x3x2", width_scale=2.0, height_scale=2.0, order="NHWC", **kept)
+    yield from case("Int8Transpose", "q 1x3x4x2", axes=[0, 3, 1, 2], **kept)
+    yield from case("Int8Slice", "q 4x5", starts=[1, 0], ends=[3, -1], **kept)
+    yield from case("Int8Concat", "q 1x3x3x2", "q 1x3x3x2", axis=3, **kept)
+    yield from case("Int8ChannelShuffle", "q 1x3x3x6", group=3, order="NHWC", **kept)
+    scale, zero, u8, i8 = np.float32(0.05), np.uint8(120), "uint8 ", "int8 "
+    weights: List[Any] = ["!int8 6x4x3x3", scale, np.int8(0)]
+    yield from onnx("QuantizeLinear", "3x5", scale, zero)
+    yield from onnx("QuantizeLinear", SPECIAL, np.float32(1), zero)
+    yield from onnx("DequantizeLinear", f"{u8}3x5", scale, zero)
+    yield from microsoft("QuantizeLinear", "3x5", scale, zero)
+    yield from microsoft("DequantizeLinear", f"{u8}3x5", scale, zero)
+    yield from onnx("DynamicQuantizeLinear", "3x5", outputs=3)
+    yield from onnx(
+        "QLinearConv", f"{u8}1x4x6x6", scale, zero, *weights, np.float32(0.2), zero, np.arange(6, dtype=np.int32)
+    )
+    yield from onnx("ConvInteger", f"{u8}1x4x6x6", "!int8 6x4x3x3", zero)
+    yield from onnx("MatMulInteger", f"{u8}3x8", "!int8 8x5", zero)
+    yield from onnx("QLinearMatMul", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), np.float32(0.2), zero)
+    yield from microsoft("DynamicQuantizeMatMul", "3x8", "!int8 8x5", scale)
+    yield from microsoft("MatMulIntegerToFloat", f"{u8}3x8", "!int8 8x5", scale, scale, zero)
+    yield from microsoft("QGemm", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), "-", np.float32(0.2), zero)
+    for type in ("QLinearAdd", "QLinearMul"):
+        yield from microsoft(type, f"{u8}2x8", scale, zero, f"{u8}2x8", scale, zero, np.float32(0.2), zero)
+    yield from microsoft("QLinearLeakyRelu QLinearSigmoid", f"{i8}2x8", scale, np.int8(3), scale, np.int8(-3))
+    yield from microsoft("QLinearGlobalAveragePool", f"{u8}1x4x6x6", scale, zero, np.float32(0.02), zero)
+    yield from microsoft("QLinearAveragePool", f"{u8}1x4x6x6", scale, zero, scale, zero, kernel_shape=[2, 2])
+    yield from microsoft(
+        "QLinearConcat", scale, zero, f"{u8}2x3", scale, zero, f"{u8}2x4", np.float32(0.1), zero, axis=1
+    )
+
+
+def golden_cases() -> List[Case]:
+    """All cases, in the order of this file."""
+    families = (elementwise, convolution, normalisation, layout, detection, quantised)
+    return [found for family in families for found in family()]

@@ -1,0 +1,35 @@
+"""Computes golden vectors: what the reference kernels give for ``golden_cases`` on this machine, in float64 inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Iterator
+
+import numpy as np
+
+from device_tests.host.golden_cases import Case, golden_cases
+from device_tests.suite.vectors import Vector, write_vectors
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry import lookup
+
+
+def save_golden_vectors(path: Path) -> None:
+    """Writes the vectors of all cases as one file."""
+    write_vectors(path, golden_vectors())
+
+
+def golden_vectors() -> Iterator[Vector]:
+    """The vectors of all cases."""
+    yield from map(_vector, golden_cases())
+
+
+def _vector(case: Case) -> Vector:
+    op = _as_read(case.op)
+    with np.errstate(all="ignore"):
+        outputs = lookup(op).evaluate(op, case.inputs)
+    return Vector(op, case.inputs, case.constants, outputs)
+
+
+def _as_read(op: OperatorDef) -> OperatorDef:
+    """The operator as it comes out of a file: its numbers are single precision there."""
+    return NetDef.from_bytes(NetDef("one", (op,)).to_bytes()).op[0]

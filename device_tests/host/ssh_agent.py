@@ -1,0 +1,178 @@
+"""The other end of ``ssh_target``: runs on the device, told by messages on its input what to do in a folder of its own.
+
+Sent as text and executed by whatever Python 3 is there, so it uses the standard library alone and syntax of Python 3.5.
+A message is a line of JSON, with ``put`` and ``fetch`` followed by bytes. However it ends (the input ends, no message
+comes for a minute, a signal), it kills what it started and removes the folder. A folder that an agent could not remove,
+because the device lost power, is removed by the next one: its lock is free.
+"""
+
+import fcntl
+import importlib.util
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any, BinaryIO, List, Optional
+
+MARK = "armnet-agent 1"  # the line after which the host listens; what a login script prints comes before
+PREFIX = "armnet-device-"
+SIGNALS = (signal.SIGHUP, signal.SIGTERM)
+SILENCE = 60  # seconds without a message after which the host counts as gone
+CHUNK = 1 << 20
+
+
+class HostGone(Exception):
+    """Nobody is listening any more."""
+
+
+class Input:
+    """Lines and bytes from the host."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def _more(self) -> None:
+        ready, _, _ = select.select([0], [], [], SILENCE)
+        data = os.read(0, CHUNK) if ready else b""
+        if not data:
+            raise HostGone
+        self.buffer += data
+
+    def message(self) -> Any:
+        while b"\n" not in self.buffer:
+            self._more()
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return json.loads(line.decode("utf-8"))
+
+    def copy(self, nbytes: int, file: BinaryIO) -> None:
+        while nbytes:
+            if not self.buffer:
+                self._more()
+            part = self.buffer[:nbytes]
+            file.write(part)
+            del self.buffer[: len(part)]
+            nbytes -= len(part)
+
+
+def reply(message: Any, content: bytes = b"") -> None:
+    try:
+        sys.stdout.buffer.write(json.dumps(message).encode("utf-8") + b"\n" + content)
+        sys.stdout.buffer.flush()
+    except OSError:
+        raise HostGone from None
+
+
+def make_folder() -> str:
+    """A folder under a lock, after those that nobody holds are removed."""
+    parent = tempfile.gettempdir()
+    for name in os.listdir(parent):
+        if name.startswith(PREFIX):
+            remove_if_abandoned(os.path.join(parent, name))
+    while True:
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+        if lock(folder) is not None and os.path.isdir(folder):  # else another agent took it for abandoned
+            return folder
+
+
+def lock(folder: str) -> Optional[int]:
+    """The descriptor that holds the folder until this process ends; None if another process does."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def remove_if_abandoned(folder: str) -> None:
+    descriptor = lock(folder)
+    if descriptor is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+class Agent:
+    """Serves one host in one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.input = Input()
+        self.child = None  # type: Any
+
+    def serve(self) -> None:
+        while True:
+            message = self.input.message()
+            if "put" in message:
+                self.put(message["put"])
+            elif "run" in message:
+                threading.Thread(target=self.run, args=(message["run"],), daemon=True).start()
+            elif "fetch" in message:
+                self.fetch(message["fetch"])
+
+    def put(self, files: List[Any]) -> None:
+        """Takes files, each given as [path in the folder, nbytes], whose contents follow the message."""
+        for name, nbytes in files:
+            path = os.path.join(self.folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                self.input.copy(nbytes, file)
+        reply({})
+
+    def run(self, arguments: List[str]) -> None:
+        """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host."""
+        try:
+            self.child = subprocess.Popen([sys.executable, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+            outputs = [text.decode("utf-8", "replace") for text in self.child.communicate()]
+            reply({"returncode": self.child.returncode, "stdout": outputs[0], "stderr": outputs[1]})
+        except OSError as error:
+            reply({"error": str(error)})
+        except HostGone:
+            pass
+
+    def fetch(self, name: str) -> None:
+        try:
+            with open(os.path.join(self.folder, name), "rb") as file:
+                content = file.read()
+        except OSError as error:
+            reply({"error": str(error)})
+        else:
+            reply({"nbytes": len(content)}, content)
+
+    def close(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        if self.child is not None and self.child.poll() is None:
+            os.killpg(self.child.pid, signal.SIGKILL)
+            self.child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main() -> None:
+    for number in SIGNALS:
+        signal.signal(number, lambda number, frame: sys.exit(1))
+    sys.stdout.buffer.write(MARK.encode("ascii") + b"\n")
+    agent = None
+    try:
+        agent = Agent(make_folder())
+        reply({"python": list(sys.version_info[:3]), "numpy": importlib.util.find_spec("numpy") is not None})
+        agent.serve()
+    except HostGone:
+        pass
+    except OSError as error:
+        reply({"error": str(error)})
+    finally:
+        if agent is not None:
+            agent.close()
+
+
+main()

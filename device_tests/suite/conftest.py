@@ -1,0 +1,24 @@
+"""What the tests on a device are given: the data that the host prepared for them, beside this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List
+
+import pytest
+
+DATA = Path(__file__).parent / "data"  # vectors.pb, networks/NAME with sample.npz, bundles/NAME.pyz
+
+
+def prepared(pattern: str) -> List[Path]:
+    """The files of that pattern among the data."""
+    return sorted(DATA.glob(pattern))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for ``network`` or ``bundle`` runs for each; it is skipped, saying so, where there is none."""
+    for name, pattern in (("network", "networks/*"), ("bundle", "bundles/*.pyz")):
+        if name in metafunc.fixturenames:
+            found = [pytest.param(path, id=path.stem) for path in prepared(pattern)]
+            nothing = pytest.param(None, marks=pytest.mark.skip(reason=f"no {pattern} was prepared for this device"))
+            metafunc.parametrize(name, found or [nothing])

@@ -1,0 +1,57 @@
+"""``python -m device_tests.suite.count_steps PAIR``: one inference in a region, then each step of another in its own.
+
+Run under a counting emulator, see ``device_tests.host.operator_counts``. A step's region is called by its index, type,
+output and engine, with tabs between them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict
+
+import numpy as np
+
+from device_tests.suite.regions import region
+from runtime_arm import Predictor, load
+from runtime_arm.profiling import around_steps
+from runtime_arm.registry import Run
+from runtime_arm.trace import Step
+
+NOTHING, NETWORK = "nothing", "network"  # regions that are no operators
+
+
+def main(path: str) -> None:
+    """Runs the pair at ``path`` three times: to plan and warm up, as a whole, step by step."""
+    with load(path, threads=1) as predictor:
+        feeds = examples(predictor)
+        predictor.run(feeds)
+        with region(NOTHING):
+            pass
+        with region(NETWORK):
+            predictor.run(feeds)
+        with around_steps(predictor, _counted):
+            predictor.run(feeds)
+
+
+def examples(predictor: Predictor) -> Dict[str, Any]:
+    """Inputs between -1 and 1, or small integers, that need no random numbers; 1 where a shape is open."""
+    feeds = {}
+    for info in predictor.inputs:
+        like = info.example()
+        wave = np.sin(np.arange(like.size)).reshape(like.shape)
+        feeds[info.name] = (wave if like.dtype.kind == "f" else np.abs(wave) * 100).astype(like.dtype)
+    return feeds
+
+
+def _counted(step: Step, run: Run) -> Run:
+    marks = region("\t".join([str(step.index), step.op.full_type, step.op.output[0], step.engine]))
+
+    def run_counted() -> None:
+        with marks:
+            run()
+
+    return run_counted
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+"""Runs one operator by one engine in buffers that betray.
+
+Outputs start as NaN, scratch as 0xA5; inputs that are no constants get their content once the kernel is bound.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.arena import allocate
+from runtime_arm.engines.winograd import TILES
+from runtime_arm.engines.winograd_transforms import amplification
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry import REFERENCE, Call, lookup
+from runtime_arm.tensor import QuantizedTensor, TensorSpec
+
+
+def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
+    """The spec of an operand; with its content if it counts as a weight."""
+    if value is None:
+        return None
+    if isinstance(value, QuantizedTensor):
+        from runtime_arm.tensor import Quantization
+
+        return TensorSpec(
+            value.values.shape,
+            value.values.dtype,
+            value.values if constant else None,
+            Quantization(value.scale, value.zero_point),
+        )
+    return TensorSpec(value.shape, value.dtype, value if constant else None)
+
+
+def specs_of(inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[Optional[TensorSpec]]:
+    """The specs of operands; those at the indices ``constants`` count as weights."""
+    return [spec_of(value, index in constants) for index, value in enumerate(inputs)]
+
+
+def supporting_engines(op: OperatorDef, inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[str]:
+    """The engines that accept the operator with these operands."""
+    schema, specs = lookup(op), specs_of(inputs, constants)
+    outputs = schema.infer(op, specs)
+    return [engine for engine, kernel in schema.kernels.items() if kernel.supports(op, specs, outputs) is None]
+
+
+def run_kernel(
+    op: OperatorDef, inputs: Sequence[Any], engine: str = REFERENCE, constants: Sequence[int] = ()
+) -> List[Any]:
+    """The outputs of the operator by the engine, checked against shape inference; silent over NaN, as the executor
+    is."""
+    with np.errstate(all="ignore"):
+        return _run_kernel(op, inputs, engine, constants)
+
+
+def _run_kernel(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int]) -> List[Any]:
+    schema, specs = lookup(op), specs_of(inputs, constants)
+    outputs = schema.infer(op, specs)
+    if engine == REFERENCE:
+        results = schema.evaluate(op, inputs)
+    else:
+        kernel = schema.kernels[engine]
+        results = [_poisoned(spec) if spec.value is None else spec.value.copy() for spec in outputs]
+        scratch = [allocate(spec.nbytes, "scratch") for spec in kernel.scratch(op, specs, outputs)]
+        for block in scratch:
+            block[:] = 0xA5
+        views = [
+            block.view(spec.dtype).reshape(spec.shape)
+            for block, spec in zip(scratch, kernel.scratch(op, specs, outputs))
+        ]
+        given = [value.values if isinstance(value, QuantizedTensor) else value for value in inputs]
+        arrays = [
+            value if value is None or spec is None or spec.value is not None else _poisoned(spec)
+            for value, spec in zip(given, specs)
+        ]
+        packed: Dict[str, Any] = {}
+        run = kernel.bind(Call(op, arrays, results, views, specs, outputs, packed))
+        for array, value in zip(arrays, given):
+            if array is not value:
+                array[...] = value
+        run()
+        first = [result.copy() for result in results]
+        for block in scratch:
+            block[:] = 0x5A
+        run()
+        for before, after in zip(first, results):
+            np.testing.assert_array_equal(
+                before, after, err_msg=f"{op.signature()} by {engine}: the second run differs"
+            )
+    for name, spec, result in zip(op.output, outputs, results):
+        assert result.shape == spec.shape, f"{op.signature()}: {name} inferred {spec}, computed {result.shape}"
+        assert result.dtype == spec.dtype, f"{op.signature()}: {name} inferred {spec}, computed {result.dtype}"
+    return results
+
+
+def _poisoned(spec: TensorSpec) -> Array:
+    fill: Any = np.nan if spec.dtype.kind == "f" else 0xA5 if spec.dtype.kind in "iu" and spec.dtype.itemsize > 1 else 1
+    return np.full(spec.shape, fill, spec.dtype)
+
+
+def assert_engines_match_reference(
+    op: OperatorDef,
+    inputs: Sequence[Any],
+    *,
+    terms: int = 1,
+    magnitude: Optional[Any] = None,
+    amplification: float = 1.0,
+    constants: Sequence[int] = (),
+) -> List[str]:
+    """Every engine that accepts the operator agrees with the reference kernel; returns their names."""
+    expected = run_kernel(op, inputs, REFERENCE, constants)
+    engines = supporting_engines(op, inputs, constants)
+    for engine in engines:
+        for index, (actual, wanted) in enumerate(zip(run_kernel(op, inputs, engine, constants), expected)):
+            assert_close(
+                actual,
+                wanted,
+                terms=terms,
+                magnitude=magnitude if index == 0 else None,
+                amplification=amplification,
+                what=f"{op.signature()} by {engine}, output {index}",
+            )
+    return engines
+
+
+@functools.lru_cache(None)
+def amplification_of(engine: str) -> float:
+    """By how much the engine's algorithm enlarges rounding errors at most."""
+    return max(map(amplification, TILES)) if engine == "WINOGRAD" else 1.0

@@ -1,0 +1,73 @@
+"""How far a float result may be from the exact one. Every tolerance of the project comes from here.
+
+A sum of ``terms`` products in float32 differs from the exact sum by at most  gamma = terms * u / (1 - terms * u)
+times the sum of the magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 3.5), where u =
+2**-24. Rounding errors of both signs occur, so that in practice  4 * sqrt(terms) * u  holds (Higham and Mary, SIAM J.
+Sci. Comput. 41(5), 2019); that is what is allowed, plus a few units for what is done before and after the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+import numpy as np
+
+UNIT = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+ELEMENTWISE_UNITS = 8.0  # a chain of two or three roundings, and transcendental functions good to 4 units
+RECORDED_APPROXIMATELY = 1e-3  # recorded runs of NNPACK, relative to the largest magnitude
+WHOLE_NETWORK = 1e-4  # of a float network's output, relative to its largest magnitude: many layers after one another
+
+
+def relative_bound(terms: int, dtype: Any = np.float32) -> float:
+    """Error allowed relative to the sum of magnitudes for a sum of that many terms."""
+    return (ELEMENTWISE_UNITS + 4.0 * math.sqrt(terms)) * UNIT[np.dtype(dtype).name]
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    terms: int = 1,
+    magnitude: Optional[Any] = None,
+    amplification: float = 1.0,
+    what: str = "",
+) -> None:
+    """AssertionError unless ``actual`` is within the bound of ``expected``: floats by the rule above, everything else
+    equal.
+
+    magnitude: the sum of the terms' magnitudes, an element or one number; the largest magnitude of ``expected`` where
+    it is not given. amplification: what an algorithm multiplies rounding errors by (Winograd's transforms), from its
+    own analysis.
+    """
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
+    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    if expected.dtype.name not in UNIT:
+        np.testing.assert_array_equal(actual, expected, err_msg=what)
+        return
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite], err_msg=what)
+    if magnitude is None:
+        magnitude = np.abs(expected[finite].astype(np.float64)).max() if finite.any() else 0.0
+    allowed = np.broadcast_to(
+        amplification * relative_bound(terms, expected.dtype) * np.asarray(magnitude, np.float64), expected.shape
+    )
+    error = np.zeros(expected.shape)
+    np.subtract(actual, expected, where=finite, out=error, dtype=np.float64)
+    np.abs(error, out=error)
+    worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else ()
+    assert not error.size or bool(np.all(error[finite] <= allowed[finite])), (
+        f"{what}: {actual[worst]!r} at {tuple(int(i) for i in worst)}, expected {expected[worst]!r}, "
+        f"error {error[worst]:.3g}, allowed {allowed[worst]:.3g}"
+    )
+
+
+def assert_network_close(actual: Any, expected: Any, *, relative: float = WHOLE_NETWORK, what: str = "") -> None:
+    """AssertionError unless a network's output is within ``relative`` of the largest magnitude of ``expected``."""
+    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
+    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    ours, wanted = actual.astype(np.float64), expected.astype(np.float64)
+    largest = float(np.abs(wanted).max(initial=0.0)) or 1.0
+    error = float(np.abs(ours - wanted).max(initial=0.0)) / largest
+    assert error <= relative, f"{what}: error {error:.3g} of the largest magnitude, allowed {relative:.3g}"

@@ -1,0 +1,125 @@
+"""Writes bundles: the single-file application. What is inside, and why, stands in ``runtime_arm.bundle``."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Dict, Iterator, Mapping, Optional
+
+import numpy as np
+
+import runtime_arm
+from exporter.random_inputs import random_inputs
+from runtime_arm.answers import plain
+from runtime_arm.arena import ALIGNMENT
+from runtime_arm.bundle import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
+from runtime_arm.files import AnyPath, map_file, write_file
+from runtime_arm.netdef import Array
+from runtime_arm.pair import Pair
+from runtime_arm.predictor import Predictor
+from runtime_arm.version import VERSION
+
+TOLERANCE = 1e-4  # of an output's largest magnitude: what BLAS kernels of different machines may differ by
+CHUNK = 1 << 20
+
+_MAIN = """\
+import os
+import sys
+
+if sys.version_info < (3, 9):
+    sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
+    sys.exit(2)
+try:
+    import numpy
+except ImportError:
+    sys.stderr.write("this program needs NumPy: apt-get install python3-numpy, pkg install python-numpy\\n")
+    sys.exit(2)
+
+from runtime_arm.app import main
+
+path = os.path.dirname(os.path.abspath(__file__))
+sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
+"""
+
+
+def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = None, seed: int = 0) -> None:
+    """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
+
+    sample: inputs by name for the self-test; drawn at random where it is not given. Its outputs are computed here and
+    now.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        pair.save(Path(folder) / PAIR_FOLDER)
+        (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
+        parts = {**_runtime_parts(), **_folder_parts(Path(folder))}
+        manifest = {
+            "schema": SCHEMA,
+            "armnet": VERSION,
+            "tolerance": TOLERANCE,
+            "parts": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
+        }
+        parts[MANIFEST] = memoryview(json.dumps(manifest, indent=1).encode())
+        whole = Path(folder) / "whole.pyz"
+        _write_archive(whole, parts)
+        write_file(target, _chunks(map_file(whole)))
+
+
+def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> bytes:
+    """The .npz of inputs and the outputs that they give here."""
+    inputs = dict(given) if given is not None else random_inputs(pair, seed)
+    with Predictor(pair, threads=1) as predictor:
+        outputs = predictor.run(inputs)
+    arrays = {
+        **{f"in_{name}": value for name, value in inputs.items()},
+        **{f"out_{name}": plain(v) for name, v in outputs.items()},
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:  # np.savez would stamp the time into it
+        for name in sorted(arrays):
+            array = io.BytesIO()
+            np.save(array, arrays[name], allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array.getvalue())
+    return content.getvalue()
+
+
+def _runtime_parts() -> Dict[str, memoryview]:
+    root = Path(runtime_arm.__file__).parent
+    files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".desc"))
+    parts = {f"{root.name}/{path.relative_to(root).as_posix()}": memoryview(path.read_bytes()) for path in files}
+    return {"__main__.py": memoryview(_MAIN.encode()), **parts}
+
+
+def _folder_parts(folder: Path) -> Dict[str, memoryview]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): map_file(path) for path in files}
+
+
+def _write_archive(path: Path, parts: Mapping[str, memoryview]) -> None:
+    with open(path, "wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, part in parts.items():
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.create_system = 3
+                entry.external_attr = 0o644 << 16
+                entry.extra = _padding(file.tell() + 30 + len(name.encode()))
+                entry.file_size = len(part)
+                with archive.open(entry, "w") as target:
+                    for chunk in _chunks(part):
+                        target.write(chunk)
+
+
+def _padding(offset: int) -> bytes:
+    """An extra field (APPNOTE 4.5) after which the part's content starts at a multiple of ALIGNMENT."""
+    filler = -(offset + 4) % ALIGNMENT
+    return struct.pack("<HH", 0xD935, filler) + bytes(filler)
+
+
+def _chunks(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]

@@ -1,0 +1,68 @@
+"""Runs ONNX models through export and Predictor behind ONNX's own backend interface."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+import onnx
+from onnx.backend import base
+
+from exporter.from_onnx import from_onnx
+from runtime_arm.predictor import Predictor
+
+
+class BackendRep(base.BackendRep):
+    """A model that is ready to run."""
+
+    def __init__(self, model: onnx.ModelProto, **options: Any):
+        self._predictor = Predictor(from_onnx(model), **options)
+
+    def run(self, inputs: Any, **kwargs: Any) -> Tuple[Any, ...]:
+        """The outputs in the model's order, for the inputs in its order or by name."""
+        feeds = inputs if isinstance(inputs, dict) else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        outputs = self._predictor.run(feeds)
+        return tuple(outputs[info.name] for info in self._predictor.outputs)
+
+
+class Backend(base.Backend):
+    """``onnx.backend.base.Backend`` on the CPU."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether the device is the CPU."""
+        return device.split(":")[0] == "CPU"
+
+    @classmethod
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether the model can be prepared; ``prepare`` says why not."""
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
+        """The model ready to run, again and again. ArmnetError if it cannot be translated; options go to Predictor."""
+        return BackendRep(model, **kwargs)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> Tuple[Any, ...]:
+        """One run of a model."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
+                 outputs_info: Optional[Sequence[Tuple[Any, Tuple[int, ...]]]] = None,
+                 **kwargs: Any) -> Tuple[Any, ...]:
+        """One run of a single node; ``opset_version`` among the keywords says of which opset it is, else the newest."""
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        given = [name for name in node.input if name]
+        arrays = [np.asarray(array) for array in (map(inputs.get, given) if isinstance(inputs, dict) else inputs)]
+        values = [_value_info(name, array.dtype, array.shape) for name, array in dict(zip(given, arrays)).items()]
+        outputs: List[onnx.ValueInfoProto] = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = onnx.helper.make_graph([node], "node", values, outputs)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, version)])
+        return cls.run_model(model, dict(zip(given, arrays)), device, **kwargs)
+
+
+def _value_info(name: str, dtype: Any, shape: Sequence[int]) -> onnx.ValueInfoProto:
+    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return onnx.helper.make_tensor_value_info(name, number, shape)

@@ -1,0 +1,47 @@
+"""Reads Caffe's files: prototxt (protobuf's text format) and caffemodel (binary), whatever dialect they are in."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Union
+
+from runtime_arm.errors import FormatError
+from runtime_arm.files import map_file
+from runtime_arm.netdef.messages import class_from
+
+AnyPath = Union[str, "os.PathLike[str]"]
+DESCRIPTOR = "caffe.desc"  # a FileDescriptorProto: what protoc makes of caffe.proto
+
+
+def message_class(name: str) -> Any:
+    """The class of one of Caffe's messages, ``message_class("NetParameter")``."""
+    return class_from("exporter", DESCRIPTOR, f"armnet.caffe.{name}")
+
+
+def read_prototxt(path: AnyPath) -> Any:
+    """The NetParameter of a text file. FormatError, naming file and line, for what is none."""
+    net = message_class("NetParameter")()
+    from google.protobuf import text_format
+
+    try:
+        text = str(map_file(path), "utf-8")
+        text_format.Parse(text, net)
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"{os.fspath(path)}: is no prototxt: {_first_line(error)}") from error
+    return net
+
+
+def read_caffemodel(path: AnyPath) -> Any:
+    """The WeightFile in a binary file. FormatError, naming the file, for what is none."""
+    weights = message_class("WeightFile")()
+    from google.protobuf.message import DecodeError
+
+    try:
+        weights.ParseFromString(bytes(map_file(path)))
+    except (DecodeError, RecursionError) as error:
+        raise FormatError(f"{os.fspath(path)}: is no caffemodel: {_first_line(error)}") from error
+    return weights
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,75 @@
+"""What makes an exported net cheaper, and what says how expensive it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping, Optional, Sequence, Tuple
+
+from optimize import pipeline
+from optimize.engines import AUTO, prefer_engines
+from optimize.program import Program
+from optimize.report import Report
+from optimize.rewrite import run_passes
+from optimize.weights import with_unpacked_fills
+from runtime_arm.errors import UsageError
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+
+__all__ = ["Report", "optimize"]
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def optimize(pair: Pair, engines: str = AUTO, *, caffe2_compatible: bool = False, stop_after: Optional[int] = None,
+             shapes: Optional[Shapes] = None, report: Optional[Report] = None) -> Pair:
+    """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
+
+    engines: "auto", or a comma-separated list of engines to prefer. caffe2_compatible: no operator and no encoding that
+    Caffe2 lacks. stop_after: make only so many rewrites, to find the one that spoils a result. shapes: examples of
+    input shapes that the pair leaves open, for what needs to know them. report: is told what happened and what did not.
+    UsageError for options that contradict each other or the pair.
+    """
+    report = Report() if report is None else report
+    if stop_after is not None and stop_after < 0:
+        raise UsageError(f"stop_after must not be negative, got {stop_after}")
+    if caffe2_compatible:
+        _refuse_foreign(pair.predict_net)
+    known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
+    program = Program.of(known, unpacked=caffe2_compatible)
+    report.warnings += _warnings(known, program)
+    passes = pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL
+    result = run_passes(program, passes, report, stop_after).pair(pair)
+    if caffe2_compatible:
+        result = result.replace(init_net=with_unpacked_fills(result.init_net))
+    return result.replace(predict_net=prefer_engines(result.predict_net, engines))
+
+
+def _refuse_foreign(net: NetDef) -> None:
+    for op in net.op:
+        if op.domain not in ("", "caffe2"):
+            raise UsageError(f"{op.signature()}: Caffe2 has no such operator; the net cannot be Caffe2-compatible")
+        for sub in op.subnets():
+            _refuse_foreign(sub)
+
+
+def _with_examples(inputs: Sequence[TensorInfo], shapes: Shapes) -> Tuple[TensorInfo, ...]:
+    """The inputs with the sizes of ``shapes`` where they leave them open."""
+    for name in shapes:
+        if name not in [info.name for info in inputs]:
+            raise UsageError(f"no input {name!r}; the net takes {', '.join(info.name for info in inputs) or 'none'}")
+    return tuple(_with_example(info, shapes[info.name]) if info.name in shapes else info for info in inputs)
+
+
+def _with_example(info: TensorInfo, shape: Sequence[int]) -> TensorInfo:
+    if min(shape, default=1) < 1:
+        raise UsageError(f"input {info.name!r}: sizes must be positive, got {list(shape)}")
+    dims = info.shape if info.shape is not None else shape
+    if len(dims) != len(shape) or any(isinstance(dim, int) and dim != size for dim, size in zip(dims, shape)):
+        raise UsageError(f"input {info.name!r} is {info.shape_text()}, shape {list(shape)} does not fit")
+    return replace(info, shape=tuple(shape), dtype=info.dtype or "float32")
+
+
+def _warnings(pair: Pair, program: Program) -> Sequence[str]:
+    unknown = [f"the shape of input {info.name!r} is not known; what needs shapes is left as it is"
+               for info in pair.inputs if info.shape is None or info.dtype is None]
+    return [*unknown, *(f"shapes are not known behind {refusal}" for refusal in program.inference_refusals)]

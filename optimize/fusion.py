@@ -1,0 +1,72 @@
+"""armnet's fused operators: what they are made of and how one is put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Optional
+
+from optimize.layers import CONVOLUTIONS
+from optimize.rewrite import Refusal
+from runtime_arm.netdef import Argument, OperatorDef
+from runtime_arm.operators.elementwise_kernels import FORMULAS
+from runtime_arm.operators.fused import PRELU
+from runtime_arm.operators.statistics import channels_last
+from runtime_arm.registry import lookup
+
+ADDITIONS = {"Add", "Sum", "onnx.Add", "onnx.Sum"}
+ACTIVATIONS = {
+    "Clip", "Elu", "Gelu", "HardSigmoid", "LeakyRelu", PRELU, "Relu", "ReluN", "Selu", "Sigmoid", "Softplus",
+    "Softsign", "Swish", "onnx.Celu", "onnx.Elu", "onnx.Gelu", "onnx.HardSigmoid", "onnx.HardSwish", "onnx.LeakyRelu",
+    "onnx.Mish", "onnx.Relu", "onnx.Selu", "onnx.Sigmoid", "onnx.Softplus", "onnx.Softsign", "onnx.Swish",
+}
+PLAIN = {*CONVOLUTIONS, "SpatialBN"}
+FUSED = {"armnet.FusedBatchNorm", "armnet.FusedConv"}
+
+
+def addend_index(op: OperatorDef) -> int:
+    """Which input of the fused operator (or of that which becomes one) is the addend; PRelu's slope follows."""
+    return 5 if op.type in ("FusedBatchNorm", "SpatialBN") else 3
+
+
+def with_addend(op: OperatorDef, addend: str, y: str) -> OperatorDef:
+    """The operator, plain as yet, with an addend."""
+    _require_inference(op)
+    return _fused(op, addend_index(op), addend, y)
+
+
+def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
+    """The operator with an activation at its end. Refusal if that cannot be."""
+    _require_inference(op)
+    if op.has("activation"):
+        raise Refusal("it has an activation already")
+    y, prelu = activation.output[0], activation.full_type == PRELU
+    if prelu and channels_last(op) != channels_last(activation):
+        raise Refusal("the channels lie in different dimensions")
+    fused = _fused(op, addend_index(op) + 1, activation.input[1], y) if prelu else _fused(op, 0, op.input[0], y)
+    args = [] if prelu else [arg for arg in activation.arg if arg.name in _arguments(activation)]
+    return replace(fused, arg=(*fused.arg, Argument.of("activation", activation.full_type), *args))
+
+
+def _require_inference(op: OperatorDef) -> None:
+    if op.type == "SpatialBN" and not op.get_int("is_test", 0):
+        raise Refusal("the normalisation takes its statistics from each batch")
+
+
+def _arguments(activation: OperatorDef) -> set[str]:
+    """The arguments that the activation has a use for."""
+    lookup(activation)  # loads its formula
+    return set(FORMULAS[activation.domain, activation.type].defaults)
+
+
+def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
+    """The operator under its fused type, with one input set; what is left out in front of that is the empty name."""
+    inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
+    inputs[at] = name
+    type = "FusedBatchNorm" if op.type in ("FusedBatchNorm", "SpatialBN") else "FusedConv"
+    return replace(op, type=type, domain="armnet", input=tuple(inputs), output=(y,))
+
+
+def other_input(op: OperatorDef, name: str) -> Optional[str]:
+    """The input of an operator of two that is not ``name``; None if it is otherwise."""
+    others = [other for other in op.input if other != name]
+    return others[0] if len(op.input) == 2 and len(others) == 1 else None

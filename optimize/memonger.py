@@ -1,0 +1,104 @@
+"""Sharing memory by blob names, as Caffe2's memonger does it, for nets that the real Caffe2 is to run.
+
+The runtime plans memory by bytes and does not need this. Blobs that are never live at the same time get one name, so
+what these functions return is a plain net. Blobs from and to the outside, and blobs that sub-nets mention, are neither
+overwritten nor renamed, whether they are listed as static or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
+
+from optimize.blob_sharing import Range, share
+from optimize.ordering import live_ranges, orders
+from optimize.single_assignment import names_held, names_in
+from runtime_arm.netdef import Argument, NetDef
+
+Sizes = Mapping[str, int]
+
+_WITH_COLUMN_BUFFER = {"Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", "ConvTranspose"}
+
+
+def optimize_interference(net: NetDef, static_blobs: Iterable[str] = (), sizes: Optional[Sizes] = None,
+                          reorder: bool = False) -> NetDef:
+    """The net with as few bytes of blobs as sharing allows; a shared blob has the name of the last that it carries.
+
+    sizes: bytes by blob name; a blob that it lacks stays alone. Without sizes the number of blobs is what counts.
+    static_blobs: blobs that must keep their content to the end. An operator overwrites its input only where it did so
+    before. The order of operators is kept unless ``reorder`` lets it change.
+    """
+    static = set(static_blobs)
+    best, best_nbytes = net, -1
+    for candidate in orders(net, sizes or {}) if reorder else [net]:
+        ranges = _shareable(candidate, static, sizes)
+        counted = sizes if sizes is not None else dict.fromkeys(ranges, 1)
+        chains = share(ranges, counted)
+        nbytes = sum(max(counted[name] for name in chain) for chain in chains)
+        if best_nbytes < 0 or nbytes < best_nbytes:
+            best, best_nbytes = _renamed(candidate, {name: chain[-1] for chain in chains for name in chain}), nbytes
+    return best
+
+
+def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> NetDef:
+    """The net with blobs shared in one pass, without regard to sizes; shared blobs are called ``__m0_shared``, ...
+
+    A blob takes over what became free last. Otherwise as optimize_interference.
+    """
+    ranges = _shareable(net, set(static_blobs), None)
+    fresh = _fresh_names(names_in(net), lambda number: f"__m{number}_shared")
+    names: Dict[str, str] = {}
+    free: List[str] = []
+    for place, op in enumerate(net.op):
+        for name in op.output:
+            if name in ranges and name not in names:
+                names[name] = free.pop() if free else next(fresh)
+        for name in dict.fromkeys((*op.reads(), *op.output)):
+            if name in ranges and ranges[name].last == place:
+                free.append(names[name])
+    return _renamed(net, names)
+
+
+def rename_blobs(net: NetDef) -> NetDef:
+    """The net with short names, ``b0``, ``b1``, ..., for blobs that nobody outside knows, in order of appearance."""
+    renamed = _shareable(net, set(), None)
+    fresh = _fresh_names(names_in(net) - set(renamed), lambda number: f"b{number}")
+    return _renamed(net, {name: next(fresh) for name in renamed})
+
+
+def share_conv_buffers(net: NetDef) -> NetDef:
+    """The net whose convolutions, those in sub-nets included, unroll their input in one buffer that they share.
+
+    That is Caffe2's argument ``shared_buffer``; armnet's runtime shares scratch memory without being asked.
+    """
+    ops = []
+    for op in net.op:
+        op = replace(op, arg=tuple(_with_shared_buffers(arg) for arg in op.arg))
+        ops.append(op.with_args(shared_buffer=1) if op.type in _WITH_COLUMN_BUFFER and not op.domain else op)
+    return net.replace(op=tuple(ops))
+
+
+def _with_shared_buffers(arg: Argument) -> Argument:
+    inner = None if arg.n is None else share_conv_buffers(arg.n)
+    return replace(arg, n=inner, nets=tuple(map(share_conv_buffers, arg.nets)))
+
+
+def _shareable(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str, Range]:
+    """The live ranges of the blobs that may share a name, in order of appearance."""
+    fixed = static.union(net.external_input, net.external_output, *map(names_held, net.op))
+    return {name: live for name, live in live_ranges(net).items()
+            if name not in fixed and (sizes is None or name in sizes)}
+
+
+def _renamed(net: NetDef, names: Mapping[str, str]) -> NetDef:
+    ops = [replace(op, input=tuple(names.get(name, name) for name in op.input),
+                   output=tuple(names.get(name, name) for name in op.output)) for op in net.op]
+    return net.replace(op=tuple(ops))
+
+
+def _fresh_names(taken: Set[str], name_of: Callable[[int], str]) -> Iterator[str]:
+    number = 0
+    while True:
+        if name_of(number) not in taken:
+            yield name_of(number)
+        number += 1

@@ -1,0 +1,42 @@
+"""Of several operators that compute the same from the same inputs, the first is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Dict, Iterator
+
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule, merged
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import find
+
+
+def _expression(op: OperatorDef) -> OperatorDef:
+    """What the operator computes, whatever its results are called."""
+    return replace(op, output=(str(len(op.output)),), name="", debug_info="", engine="",
+                   arg=tuple(sorted(op.arg, key=lambda arg: arg.name)))
+
+
+def _repeated(program: Program, start: int) -> Iterator[Match]:
+    first: Dict[OperatorDef, int] = {}
+    for place, op in enumerate(program.net.op):
+        earlier = first.setdefault(_expression(op), place)
+        if earlier < place and start <= place:
+            yield Match((earlier, place))
+
+
+def _share(program: Program, match: Match) -> Rewrite:
+    kept, gone = program.operators(match)
+    schema = find(kept)
+    if schema is None or not schema.pure or schema.control:
+        raise Refusal("its results are not the same each time")
+    rename: Dict[str, str] = {}
+    for old, new in zip(gone.output, kept.output):
+        if bool(old) != bool(new):
+            raise Refusal("they have different outputs")
+        if old:
+            rename.update(merged(program, old, new))
+    return Rewrite((kept,), rename=rename, at=match.places[0])
+
+
+PASS = Pass("eliminate_common_subexpressions", (Rule(_repeated, _share),))

@@ -1,0 +1,33 @@
+"""Operators that contribute to no output, and weights that nothing reads, go."""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Set
+
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Rule
+
+
+def _dead(program: Program, start: int) -> Iterator[Match]:
+    """All dead operators at once. One that writes nothing is there for its effect; state is for the next run."""
+    wanted: Set[str] = {*program.net.external_output, *program.rewritten_blobs}
+    dead: List[int] = []
+    for place, op in reversed(list(enumerate(program.net.op))):
+        if any(op.output) and wanted.isdisjoint(op.output):
+            dead.append(place)
+        else:
+            wanted.update(op.reads(), op.control_input)
+    if dead:
+        yield Match(tuple(reversed(dead)))
+
+
+def _unread(program: Program, start: int) -> Iterator[Match]:
+    if any(program.why_kept(name) is None for name in program.weights.names):
+        yield Match(())
+
+
+def _drop(program: Program, match: Match) -> Rewrite:
+    return Rewrite(weights={name: None for name in program.weights.names if program.why_kept(name) is None})
+
+
+PASS = Pass("eliminate_dead_code", (Rule(_dead, lambda program, match: Rewrite()), Rule(_unread, _drop)))

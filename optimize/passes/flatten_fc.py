@@ -1,0 +1,43 @@
+"""A fully connected layer takes its input as a matrix anyway: what flattens it before goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from optimize.layers import FULLY_CONNECTED
+from optimize.patterns import follows
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule
+
+_VIEWS = {
+    "ExpandDims",
+    "Flatten",
+    "Reshape",
+    "Squeeze",
+    "onnx.Flatten",
+    "onnx.Reshape",
+    "onnx.Squeeze",
+    "onnx.Unsqueeze",
+}
+
+
+def _flatten(program: Program, match: Match) -> Rewrite:
+    view, layer = program.operators(match)
+    if layer.input[0] != view.output[0] or layer.input.count(view.output[0]) > 1:
+        raise Refusal("what is flattened is not the layer's data")
+    if layer.get_int("axis", 1) != 1:
+        raise Refusal("the rows of the matrix are not those of the first dimension")
+    if view.full_type != "Flatten" or view.get_int("axis", 1) != 1:
+        _require_same_rows(program, view.input[0], view.output[0])
+    return Rewrite((replace(layer, input=(view.input[0], *layer.input[1:])),))
+
+
+def _require_same_rows(program: Program, x: str, y: str) -> None:
+    for before, after in zip(program.specs(x), program.specs(y)):
+        if before is None or after is None:
+            raise Refusal(f"the shape of {x!r} is not known")
+        if not before.shape or not after.shape or before.shape[0] != after.shape[0]:
+            raise Refusal(f"the first dimension of {before} becomes another in {after}")
+
+
+PASS = Pass("flatten_fc", (Rule(follows(_VIEWS, FULLY_CONNECTED), _flatten),))

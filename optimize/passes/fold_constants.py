@@ -1,0 +1,46 @@
+"""Operators whose inputs are all weights become weights themselves."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+import numpy as np
+
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule
+from runtime_arm.registry import lookup
+from runtime_arm.shape_inference import infer_operator
+from runtime_arm.tensor import TensorSpec
+
+FREE_NBYTES = 1 << 16  # a result may be larger than what it is made of up to here; beyond, it is made when the net runs
+
+
+def _constant(program: Program, start: int) -> Iterator[Match]:
+    for place in range(start, len(program.net.op)):
+        op = program.net.op[place]
+        if any(op.output) and all(name in program.weights for name in op.reads()):
+            yield Match((place,))
+
+
+def _fold(program: Program, match: Match) -> Rewrite:
+    op = program.net.op[match.places[0]]
+    schema = lookup(op)
+    if schema.control or not schema.pure:
+        raise Refusal("its results are not the same each time")
+    for name in op.output:
+        reason = program.why_named(name) if name else None
+        if reason:
+            raise Refusal(reason)
+    inputs = [program.value(name) if name else None for name in op.input]
+    if any(name and value is None for name, value in zip(op.input, inputs)):
+        raise Refusal("a weight is quantised")
+    with np.errstate(all="ignore"):
+        specs = infer_operator(op, [None if value is None else TensorSpec.known(value) for value in inputs])[1]
+    made_of = sum(value.nbytes for value in inputs if value is not None)
+    nbytes = sum(spec.nbytes for spec in specs)
+    if nbytes > max(made_of, FREE_NBYTES):
+        raise Refusal(f"the result takes {nbytes:,} bytes, what it is made of {made_of:,}")
+    return Rewrite(weights={name: spec.value for name, spec in zip(op.output, specs) if name})
+
+
+PASS = Pass("fold_constants", (Rule(_constant, _fold),))

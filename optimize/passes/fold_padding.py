@@ -1,0 +1,99 @@
+"""Zeros that are padded around an image before a convolution or a pool become padding of that operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import List, NamedTuple, Tuple
+
+import numpy as np
+
+from optimize.layers import CONVOLUTIONS
+from optimize.patterns import follows
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule, source
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.geometry import NOTSET, caffe2_list, channels_last
+
+_PADS = {"PadImage", "onnx.Pad"}
+_NEVER_NEGATIVE = {"Relu", "Sigmoid", "onnx.Relu", "onnx.Sigmoid"}
+
+
+class _Zeros(NamedTuple):
+    """How many zeros are added in front of and behind each dimension."""
+
+    heads: List[int]
+    tails: List[int]
+
+
+def _zeros(program: Program, op: OperatorDef) -> _Zeros:
+    if op.get_str("mode", "constant") != "constant":
+        raise Refusal("it does not pad with zeros")
+    heads, tails = _image_pads(op) if op.type == "PadImage" else _all_pads(program, op)
+    if min(heads + tails, default=0) < 0:
+        raise Refusal("it removes elements")
+    return _Zeros(heads, tails)
+
+
+def _image_pads(op: OperatorDef) -> Tuple[List[int], List[int]]:
+    pads = caffe2_list(op, "pad", "tlbr") or [0] * 4
+    if len(pads) != 4 or op.get_int("legacy_pad", NOTSET) != NOTSET or op.get_float("value", 0.0):
+        raise Refusal("it does not pad with zeros")
+    inner = [[0, 0, *pads[:2]], [0, 0, *pads[2:]]]
+    if channels_last(op):
+        inner = [[0, *pads[:2], 0], [0, *pads[2:], 0]]
+    return inner[0], inner[1]
+
+
+def _all_pads(program: Program, op: OperatorDef) -> Tuple[List[int], List[int]]:
+    pads, value, axes = (program.value(name) if name else None for name in (*op.input[1:4], "", "", "")[:3])
+    if pads is None or any(op.input[3:]) or axes is not None:
+        raise Refusal("the pads are not constant, or not those of all dimensions")
+    if any(op.input[2:3]) and (value is None or np.any(value)):
+        raise Refusal("it does not pad with zeros")
+    numbers = [int(n) for n in pads.reshape(-1)]
+    return numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+
+
+def _fold(program: Program, match: Match) -> Rewrite:
+    pad, reader = program.operators(match)
+    zeros = _zeros(program, pad)
+    if reader.input[0] != pad.output[0] or reader.input.count(pad.output[0]) > 1:
+        raise Refusal("what is padded is not the operator's image")
+    if reader.get_int("legacy_pad", NOTSET) != NOTSET:
+        raise Refusal("legacy_pad chooses the padding by the size of the image")
+    if reader.type not in CONVOLUTIONS:
+        _check_pool(program, pad, reader)
+    ndim = len(zeros.heads)
+    image = slice(1, ndim - 1) if channels_last(reader) else slice(2, ndim)
+    others = [n for side in zeros for axis, n in enumerate(side) if axis not in range(*image.indices(ndim))]
+    if any(others) or ndim < 3:
+        raise Refusal("it pads more than images")
+    own = caffe2_list(reader, "pad", "tlbr") or [0] * 2 * (ndim - 2)
+    added = [*zeros.heads[image], *zeros.tails[image]]
+    if len(own) != len(added):
+        raise Refusal(f"the operator has {len(own)} pads of its own, {len(added)} are added")
+    args = dict.fromkeys(("pad", "pad_t", "pad_l", "pad_b", "pad_r"))
+    op = reader.with_args(**args, pads=[a + b for a, b in zip(own, added)])
+    if reader.type == "AveragePool":
+        op = op.with_args(count_include_pad=1)
+    return Rewrite((replace(op, input=(pad.input[0], *reader.input[1:])),))
+
+
+def _check_pool(program: Program, pad: OperatorDef, pool: OperatorDef) -> None:
+    """A pool leaves its own padding out; the zeros that stood there must not have made a difference."""
+    if pool.get_bool("global_pooling"):
+        raise Refusal("a pool over the whole image has no padding")
+    if pool.type == "AveragePool":
+        if any(caffe2_list(pool, "pad", "tlbr")) and not pool.get_bool("count_include_pad"):
+            raise Refusal("the zeros count in the average, the pool's own padding does not")
+        return
+    writer = source(program, pad.input[0])
+    if writer is None or not (writer.full_type in _NEVER_NEGATIVE or _clips_at_zero(writer)):
+        raise Refusal("the zeros may be the largest, where the image is negative")
+
+
+def _clips_at_zero(op: OperatorDef) -> bool:
+    return op.full_type == "Clip" and op.get_float("min", -1.0) >= 0
+
+
+PASS = Pass("fold_padding", (Rule(follows(_PADS, {*CONVOLUTIONS, "AveragePool", "MaxPool"}), _fold),))

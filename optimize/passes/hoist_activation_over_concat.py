@@ -1,0 +1,60 @@
+"""Where every part of a concatenation went through the same activation, the whole goes through it once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator
+
+from optimize.patterns import each
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule, source
+from runtime_arm.netdef import OperatorDef
+
+ELEMENTWISE = {
+    "Abs",
+    "Clip",
+    "Elu",
+    "Exp",
+    "HardSigmoid",
+    "LeakyRelu",
+    "Negative",
+    "Relu",
+    "Sigmoid",
+    "Softsign",
+    "Swish",
+    "Tanh",
+    "onnx.HardSwish",
+    "onnx.Relu",
+}
+
+
+def _concats(program: Program, start: int) -> Iterator[Match]:
+    for match in each({"Concat"})(program, start):
+        op = program.net.op[match.places[0]]
+        writers = [program.writer(name) for name in op.input]
+        parts = [program.net.op[writer] for writer in writers if writer is not None]
+        if 1 < len(op.input) == len(parts) and all(part.full_type in ELEMENTWISE for part in parts):
+            places = sorted({writer for writer in writers if writer is not None})
+            yield Match((*places, *match.places), tuple(dict.fromkeys(op.input)))
+
+
+def _function(op: OperatorDef) -> OperatorDef:
+    """What the operator computes, wherever it stands."""
+    return replace(op, input=(), output=(), name="", engine="", debug_info="")
+
+
+def _hoist(program: Program, match: Match) -> Rewrite:
+    concat = program.operators(match)[-1]
+    parts = {name: source(program, name) for name in concat.input}
+    functions = {_function(part) for part in parts.values() if part is not None}
+    if len(functions) > 1:
+        raise Refusal("the parts go through different activations")
+    inputs = tuple(part.input[0] for part in map(parts.__getitem__, concat.input) if part is not None)
+    if not parts.keys().isdisjoint(inputs):
+        raise Refusal("one part is made of another")
+    joined = program.fresh(f"{concat.output[0]}_joined")
+    activation = replace(functions.pop(), input=(joined,), output=concat.output[:1])
+    return Rewrite((replace(concat, input=inputs, output=(joined, *concat.output[1:])), activation))
+
+
+PASS = Pass("hoist_activation_over_concat", (Rule(_concats, _hoist),))

@@ -1,0 +1,58 @@
+"""1x1 convolutions that read one blob become one, whose output is split.
+
+One product of larger matrices is faster where the parts are small, but the split copies; so this pass is an option and
+not part of the pipeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from optimize.layers import CONVOLUTIONS, Layer
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule
+from runtime_arm.netdef import Argument, Array, OperatorDef
+from runtime_arm.operators.geometry import caffe2_list
+
+_Key = Tuple[str, OperatorDef]
+
+
+def _parallel(program: Program, start: int) -> Iterator[Match]:
+    groups: Dict[_Key, List[int]] = {}
+    for place, op in enumerate(program.net.op):
+        if op.full_type in CONVOLUTIONS and set(caffe2_list(op, "kernel", "hw")) == {1} and op.get_int("group", 1) == 1:
+            geometry = replace(op, input=(), output=(), name="", debug_info="")
+            groups.setdefault((op.input[0], geometry), []).append(place)
+    for places in groups.values():
+        if len(places) > 1 and start <= places[0]:
+            yield Match(tuple(places))
+
+
+def _merge(program: Program, match: Match) -> Rewrite:
+    layers = [Layer.of(program, op) for op in program.operators(match)]
+    channels = [layer.outputs for layer in layers]
+    if len({layer.weights.shape[1:] for layer in layers}) > 1 or len({layer.weights.dtype for layer in layers}) > 1:
+        raise Refusal("the weights do not fit together")
+    joined = program.fresh(f"{layers[0].op.output[0]}_merged")
+    weights: Dict[str, Optional[Array]] = {
+        program.fresh(f"{joined}_w"): np.concatenate([one.weights for one in layers])
+    }
+    if any(layer.bias is not None for layer in layers):
+        zeros = [np.zeros(one.number, layers[0].weights.dtype) for one in channels]
+        biases = [zero if layer.bias is None else layer.bias for layer, zero in zip(layers, zeros)]
+        weights[program.fresh(f"{joined}_b")] = np.concatenate(biases)
+    conv = replace(layers[0].op, input=(layers[0].op.input[0], *weights), output=(joined,))
+    sizes = Argument.of("split", [one.number for one in channels])
+    split = OperatorDef(
+        "Split",
+        (joined,),
+        tuple(layer.op.output[0] for layer in layers),
+        (Argument.of("axis", channels[0].axis), sizes),
+    )
+    return Rewrite((conv, split), weights=weights, at=match.places[0])
+
+
+PASS = Pass("merge_parallel_convolutions", (Rule(_parallel, _merge),))

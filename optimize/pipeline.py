@@ -1,0 +1,49 @@
+"""The passes in the order in which they run; all of them again and again until none finds anything to do."""
+
+from __future__ import annotations
+
+from optimize.passes import (
+    compose_hard_swish,
+    compose_swish,
+    compose_transposes,
+    deduplicate_weights,
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+    flatten_fc,
+    fold_batch_norm,
+    fold_constants,
+    fold_padding,
+    fuse_activation,
+    fuse_add,
+    fuse_relu,
+    hoist_activation_over_concat,
+    remove_no_ops,
+)
+
+COMPOSING = (
+    compose_hard_swish.PASS,
+    compose_swish.PASS,
+)
+# Only operators that Caffe2 has come out of these, if only such went in.
+PORTABLE = (
+    remove_no_ops.PASS,
+    fold_constants.PASS,
+    eliminate_common_subexpressions.PASS,
+    compose_transposes.PASS,
+    fold_padding.PASS,
+    flatten_fc.PASS,
+    fold_batch_norm.PASS,
+    fuse_relu.PASS,
+)
+FUSING = (
+    fuse_add.PASS,
+    fuse_activation.PASS,
+)
+FINISHING = (
+    hoist_activation_over_concat.PASS,
+    deduplicate_weights.PASS,
+    eliminate_dead_code.PASS,
+)
+
+CAFFE2_COMPATIBLE = PORTABLE + FINISHING
+ALL = COMPOSING + PORTABLE + FUSING + FINISHING

@@ -1,0 +1,67 @@
+"""Nets in which every blob is written once, as passes want them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Dict, Set
+
+from runtime_arm.netdef import NetDef, OperatorDef
+
+
+def names_in(net: NetDef) -> Set[str]:
+    """Every name of a blob that the net or a net inside it mentions."""
+    names = {*net.external_input, *net.external_output}
+    for op in net.op:
+        names.update(op.input, op.output, op.control_input)
+        names.update(*map(names_in, op.subnets()))
+    return names
+
+
+def names_held(op: OperatorDef) -> Set[str]:
+    """The blobs that an operator knows by name beyond its inputs: what its sub-nets mention and what it waits for.
+
+    An operator with sub-nets binds its own inputs and outputs by their names, too.
+    """
+    held = set(op.control_input).union(*map(names_in, op.subnets()))
+    return {*held, *op.input, *op.output} if any(True for _ in op.subnets()) else held
+
+
+def single_assignment(net: NetDef) -> NetDef:
+    """The net with new names for all but the last write of each blob that is written more than once.
+
+    Blobs that come from outside, and names that an operator holds (see ``names_held``), keep their name at every write.
+    """
+    writes = Counter(name for op in net.op for name in op.output if name)
+    fixed = set(net.external_input).union(*map(names_held, net.op))
+    left = {name: count for name, count in writes.items() if count > 1 and name not in fixed}
+    if not left:
+        return net
+    taken, ops = names_in(net), []
+    current: Dict[str, str] = {}
+    for op in net.op:
+        inputs = tuple(current.get(name, name) for name in op.input)
+        for name in op.output:
+            if name in left:
+                left[name] -= 1
+                current[name] = _version(name, taken) if left[name] else name
+        ops.append(replace(op, input=inputs, output=tuple(current.get(name, name) for name in op.output)))
+    return net.replace(op=tuple(ops))
+
+
+def _version(name: str, taken: Set[str]) -> str:
+    number = 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    taken.add(f"{name}_{number}")
+    return f"{name}_{number}"
+
+
+def written_again(net: NetDef) -> Set[str]:
+    """The blobs that are written although they exist already."""
+    exist: Set[str] = set(net.external_input)
+    again: Set[str] = set()
+    for op in net.op:
+        again.update(exist.intersection(op.output))
+        exist.update(name for name in op.output if name)
+    return again

@@ -1,0 +1,111 @@
+"""The threads of NumPy's BLAS, set around a run without any package but NumPy.
+
+OpenBLAS is found among the libraries that the process has mapped and spoken to through ctypes; NumPy's wheels carry
+it under prefixed or suffixed symbol names. Another BLAS, or a system without /proc, is left as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional
+
+_SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
+
+
+class OpenBlas(NamedTuple):
+    """The loaded OpenBLAS: its file and how to speak to it."""
+
+    path: str
+    get_threads: Callable[[], int]
+    set_threads: Callable[[int], None]
+    core: str
+    config: str
+
+
+_found: List[OpenBlas] = []
+_searched = False
+
+
+def loaded() -> Optional[OpenBlas]:
+    """The OpenBLAS that NumPy multiplies with, or None. Searched for once, after NumPy is imported."""
+    global _searched
+    if not _searched:
+        _searched = True
+        for path in _mapped_libraries():
+            blas = _speak_to(path)
+            if blas is not None:
+                _found.append(blas)
+                break
+    return _found[0] if _found else None
+
+
+def _mapped_libraries() -> List[str]:
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            paths = dict.fromkeys(line.split(maxsplit=5)[5].strip() for line in maps if "/" in line)
+    except OSError:
+        return []
+    return [
+        path for path in paths if "openblas" in path.rsplit("/", 1)[-1] or path.rsplit("/", 1)[-1].startswith("libblas")
+    ]
+
+
+def _speak_to(path: str) -> Optional[OpenBlas]:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return None
+    for spelling in _SPELLINGS:
+        setter: Any = getattr(library, spelling.format("set_num_threads"), None)
+        getter: Any = getattr(library, spelling.format("get_num_threads"), None)
+        if setter is None or getter is None:
+            continue
+        setter.argtypes, setter.restype = [ctypes.c_int], None
+        getter.argtypes, getter.restype = [], ctypes.c_int
+        core, config = (_text(library, spelling.format(name)) for name in ("get_corename", "get_config"))
+        return OpenBlas(path, getter, setter, core, config)
+    return None
+
+
+def _text(library: Any, symbol: str) -> str:
+    function: Any = getattr(library, symbol, None)
+    if function is None:
+        return ""
+    function.argtypes, function.restype = [], ctypes.c_char_p
+    return (function() or b"").decode("utf-8", "replace")
+
+
+_lock = Lock()
+_wanted: List[int] = []  # by the bodies that run now, in several threads perhaps
+_former = 0  # before the first of them
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Run the body with ``count`` BLAS threads and restore the former number afterwards.
+
+    The number is the process's: bodies that run at the same time share the smallest, and the last one restores.
+    """
+    global _former
+    blas = loaded()
+    if blas is None:
+        yield
+        return
+    with _lock:
+        if not _wanted:
+            _former = blas.get_threads()
+        _wanted.append(count)
+        _set(blas, min(_wanted))
+    try:
+        yield
+    finally:
+        with _lock:
+            _wanted.remove(count)
+            _set(blas, min(_wanted, default=_former))
+
+
+def _set(blas: OpenBlas, count: int) -> None:
+    if blas.get_threads() != count:
+        blas.set_threads(count)

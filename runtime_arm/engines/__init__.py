@@ -1,0 +1,1 @@
+"""Fast kernels by engine key; each module adds its own to the operators that it serves."""

@@ -1,0 +1,50 @@
+"""POINTWISE: a 1x1 convolution is a product of matrices, straight from X into Y."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Sequence
+
+from runtime_arm.engines.epilogue import finish
+from runtime_arm.engines.steps import in_turn, multiply
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.tensor import TensorSpec
+
+DTYPES = ("float32", "float64")  # what BLAS multiplies
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    window = convolution_of(op, x, w).window
+    if x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    if set(window.kernel) != {1}:
+        return f"the kernel must be 1, got {list(window.kernel)}"
+    if set(window.stride) != {1}:
+        return f"the stride must be 1, got {list(window.stride)}"
+    if any(window.head) or any(window.tail):
+        return f"there must be no padding, got {list(window.head + window.tail)}"
+    return None
+
+
+@conv.kernel("POINTWISE", supports=supports)
+@conv_relu.kernel("POINTWISE", supports=supports)
+@onnx_conv.kernel("POINTWISE", supports=supports)
+def pointwise(call: Call) -> Run:
+    spec, weights = call.in_specs[0], call.in_specs[1]
+    assert spec is not None
+    assert weights is not None
+    convolution = convolution_of(call.op, spec, weights)
+    batch, group, pixels = convolution.batch, convolution.group, math.prod(convolution.window.output)
+    depth, width = convolution.channels // group, convolution.filters // group
+    x, w, y = call.inputs[0], call.inputs[1].reshape(group, width, depth), call.outputs[0]
+    if convolution.channels_last:
+        x, products = x.reshape(batch, pixels, group, depth), y.reshape(batch, pixels, group, width)
+        product = multiply(x.swapaxes(1, 2), w.swapaxes(1, 2), products.swapaxes(1, 2))
+        return in_turn([product, *finish(call, y.reshape(batch * pixels, group * width), True)])
+    product = multiply(w, x.reshape(batch, group, depth, pixels), y.reshape(batch, group, width, pixels))
+    return in_turn([product, *finish(call, y.reshape(batch, group * width, pixels), False)])

@@ -1,0 +1,168 @@
+"""NUMPY kernels of the pools: whole rows at a time, first over rows, then over columns.
+
+A window's largest pixel is the largest of its columns' largest, and so for sums: k + k operations an output instead of
+k * k, and the first k run over contiguous rows. Blocks keep what lies between in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import product
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.im2col import Block, blocks
+from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.geometry import Index, Window
+from runtime_arm.operators.onnx_pool import onnx_average_pool, onnx_max_pool
+from runtime_arm.operators.pool import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
+from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.tensor import TensorSpec
+
+BLOCK_NBYTES = 1 << 18  # between the passes; X and Y of the block lie in the second-level cache beside it
+
+Range = Tuple[int, int]
+
+
+class Source(NamedTuple):
+    """What one tap contributes: to which outputs, and the pixels."""
+
+    out: Index
+    pixels: Array
+
+
+class Planes:
+    """A pool over (planes, slices, rows, columns, inner): inner is 1, or the channels where these are last."""
+
+    def __init__(self, pool: Pool, itemsize: int):
+        window = pool.window.in_three()
+        assert window is not None
+        self.pool = pool
+        self.window: Window = window
+        self.planes = pool.batch if pool.channels_last else pool.batch * pool.channels
+        self.inner = pool.channels if pool.channels_last else 1
+        self.row = window.image[2] * self.inner  # elements of a row between the two passes
+        self.blocks = list(blocks(self.planes, window, self.row * itemsize, BLOCK_NBYTES))
+
+    def arrays(self, x: Array, y: Array) -> Tuple[Array, Array]:
+        """X and Y in this shape."""
+        return (x.reshape(self.planes, *self.window.image, self.inner),
+                y.reshape(self.planes, *self.window.output, self.inner))
+
+    def size(self, block: Block) -> int:
+        """Elements between the two passes."""
+        return math.prod(end - begin for begin, end in block) * self.row
+
+
+def _whole(window: Window) -> bool:
+    """Whether there is one window, which covers the image."""
+    return set(window.output) == {1} and int(window.counts().sum()) == math.prod(window.image)
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x = inputs[0]
+    assert x is not None
+    if len(outputs) > 1:
+        return "the indices of the maxima are asked for"
+    if op.type.startswith("Average") and x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    window = pool_of(op, x).window
+    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    x = inputs[0]
+    assert x is not None
+    planes = Planes(pool_of(op, x), x.dtype.itemsize)
+    if _whole(planes.window):
+        return ()
+    return [TensorSpec((max(map(planes.size, planes.blocks), default=0),), x.dtype)]
+
+
+@max_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+def max_pool_numpy(call: Call) -> Run:
+    x = call.inputs[0]
+    planes = _planes(call)
+    pixels, y = planes.arrays(x, call.outputs[0])
+    if _whole(planes.window):
+        flat = pixels.reshape(planes.planes, math.prod(planes.window.image), planes.inner)
+        return partial(np.maximum.reduce, flat, 1, None, y.reshape(planes.planes, planes.inner))
+    steps = list(_passes(np.maximum, below_all(x.dtype), planes, pixels, y, call.scratch[0]))
+    empty = planes.window.counts() == 0
+    if empty.any():
+        steps.append(partial(np.copyto, y, of_no_pixel(x.dtype), where=empty[..., None]))
+    return in_turn(steps)
+
+
+@average_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+def average_pool_numpy(call: Call) -> Run:
+    x = call.inputs[0]
+    planes = _planes(call)
+    pixels, y = planes.arrays(x, call.outputs[0])
+    factors = (1 / planes.pool.divisors).astype(x.dtype)
+    if _whole(planes.window):
+        count = math.prod(planes.window.image)
+        weights = np.full((1, count), factors.reshape(-1)[0], x.dtype)
+        flat = pixels.reshape(planes.planes, count, planes.inner)
+        return partial(np.matmul, weights, flat, out=y.reshape(planes.planes, 1, planes.inner))
+    scale: Any = factors.reshape(*planes.window.output, 1)
+    if factors.min() == factors.max():
+        scale = factors.reshape(-1)[0]
+    steps = list(_passes(np.add, 0, planes, pixels, y, call.scratch[0]))
+    return in_turn([*steps, partial(np.multiply, y, scale, out=y)])
+
+
+def _planes(call: Call) -> Planes:
+    spec = call.in_specs[0]
+    assert spec is not None
+    return Planes(pool_of(call.op, spec), spec.dtype.itemsize)
+
+
+def _passes(combine: np.ufunc, start: Any, planes: Planes, x: Array, y: Array, buffer: Array) -> Iterator[Step]:
+    """Block by block: combine slices and rows into the buffer, then its columns into Y."""
+    window = planes.window
+    for block in planes.blocks:
+        images = slice(*block.images)
+        extent = [end - begin for begin, end in (block.images, block.slices, block.rows)]
+        between = buffer[: planes.size(block)].reshape(*extent, window.image[2], planes.inner)
+        target = y[images, slice(*block.slices), slice(*block.rows)]
+        if window.kernel[2] == 1 and window.output[2] == window.image[2]:
+            between = target
+        yield from _combine(combine, start, between, _sources(x[images], window, (0, 1), block[1:]))
+        if between is not target:
+            yield from _combine(combine, start, target, _sources(between, window, (2,), [(0, window.output[2])]))
+
+
+def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Range]) -> List[Source]:
+    """What each tap of these dimensions sees of X (planes, slices, rows, columns, inner) for ranges of outputs."""
+    overlaps = [[window.overlap(axis, k, *range_) for k in range(window.kernel[axis])]
+                for axis, range_ in zip(axes, ranges)]
+    sources = []
+    for met in product(*[[overlap for overlap in taps if overlap is not None] for taps in overlaps]):
+        out: List[Any] = [slice(None)] * x.ndim
+        pixels = list(out)
+        for axis, overlap in zip(axes, met):
+            out[1 + axis], pixels[1 + axis] = overlap.out, overlap.image
+        sources.append(Source(tuple(out), x[tuple(pixels)]))
+    return sources
+
+
+def _combine(combine: np.ufunc, start: Any, target: Array, sources: List[Source]) -> Iterator[Step]:
+    """Combine all sources into the target, beginning with those that fill it."""
+    sources.sort(key=lambda source: source.pixels.shape != target.shape)
+    full = sum(source.pixels.shape == target.shape for source in sources)
+    if full >= 2:
+        yield partial(combine, sources[0].pixels, sources[1].pixels, out=target)
+    elif full == 1:
+        yield copy(target, sources[0].pixels)
+    else:
+        yield partial(target.fill, start)
+    for source in sources[min(full, 2) :]:
+        part = target[source.out]
+        yield partial(combine, part, source.pixels, out=part)

@@ -1,0 +1,52 @@
+"""What kernels are made of: NumPy calls with everything bound, one after the other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, Iterator, List, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.registry import Run
+
+Step = Callable[[], Any]
+
+
+def in_turn(steps: Sequence[Step]) -> Run:
+    """One function that runs all steps."""
+    fixed = tuple(steps)
+    if len(fixed) == 1:
+        return fixed[0]
+
+    def run() -> None:
+        for step in fixed:
+            step()
+
+    return run
+
+
+def copy(target: Array, source: Array) -> Step:
+    return partial(np.copyto, target, source)
+
+
+def multiply(a: Array, b: Array, out: Array) -> Step:
+    """out = a @ b, over leading dimensions that broadcast."""
+    return partial(np.matmul, a, b, out=out)
+
+
+def cut(total: int, most: int) -> List[Tuple[int, int]]:
+    """Begin and end of parts of nearly equal size, none larger than ``most``."""
+    count = -(-total // most)
+    return [(total * i // count, total * (i + 1) // count) for i in range(count)]
+
+
+def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
+    """What lies outside of ``inside`` in the last dimensions, as views that do not overlap."""
+    rest: List[Any] = [slice(None)] * target.ndim
+    for axis, kept in enumerate(inside, target.ndim - len(inside)):
+        for margin in (slice(0, kept.start), slice(kept.stop, target.shape[axis])):
+            if margin.start < margin.stop:
+                rest[axis] = margin
+                yield target[tuple(rest)]
+        rest[axis] = kept

@@ -1,0 +1,224 @@
+"""WINOGRAD: 3x3 convolutions of stride 1 with 4 or 2.25 multiplies an output instead of 9, F(2x2, 3x3) and F(4x4, 3x3).
+
+The output is cut into tiles of m x m pixels; each needs the (m + 2) x (m + 2) pixels of X around it (Lavin and Gray,
+arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
+
+    gather     D[py, px, C, tiles]      pixel (m * ty + py - head, m * tx + px - head), zero in the padding
+    transform  V = B^T D B              on the first two axes: every step is one NumPy call over long contiguous runs
+    multiply   M[f] = U[f] @ V[f]       for each of the (m + 2)^2 frequencies f, (M, C) @ (C, tiles); U is made once
+    transform  Y = A^T M A              m * m pixels a tile
+    scatter    into the output, clipped at its edge, then the epilogue
+
+Blocks are cut in both directions, so the buffers are bounded whatever the size of the image.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.epilogue import finish
+from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.winograd_transforms import (
+    TAPS,
+    input_steps,
+    output_steps,
+    passes,
+    temporaries,
+    transform_filters,
+)
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.geometry import Window
+from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.tensor import TensorSpec
+
+TILES = (2, 4)
+BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
+SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
+LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
+ZERO = np.zeros((), np.float32)
+
+# Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
+# copy by NumPy takes the time of 10, a copy with a stride that of 60; a weight that comes from memory takes that of 6.
+PASS, STRIDED, WEIGHT = 10, 60, 6
+WORTHWHILE = 0.9  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
+
+
+class Block(NamedTuple):
+    """Tiles that are computed at once: of one image, begin and end of tile rows and tile columns."""
+
+    image: int
+    rows: Tuple[int, int]
+    columns: Tuple[int, int]
+
+    @property
+    def extent(self) -> Tuple[int, int]:
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+
+class Tiling:
+    """A convolution cut into tiles, and these into blocks."""
+
+    def __init__(self, convolution: Convolution, tile: int, itemsize: int):
+        window = convolution.window
+        self.convolution = convolution
+        self.tile = tile
+        self.reach = tile + TAPS - 1  # pixels under a tile, in one dimension
+        rows, columns = (-(-size // tile) for size in window.output)
+        kernel, ones, stride = (self.reach,) * 2, (1, 1), (tile, tile)
+        self.window = Window(window.image, kernel, stride, ones, window.head, window.tail, (rows, columns))
+        depth = convolution.channels + convolution.filters
+        most = max(1, BLOCK_NBYTES // (self.reach**2 * depth * itemsize))
+        self._wide = max(1, min(columns, most))
+        self._high = max(1, most // self._wide)
+
+    def blocks(self) -> Iterator[Block]:
+        rows, columns = self.window.output
+        for image in range(self.convolution.batch):
+            for row in cut(rows, self._high):
+                for column in cut(columns, self._wide):
+                    yield Block(image, row, column)
+
+    def buffers(self) -> List[int]:
+        """Elements of the scratch buffers: two for a block, and those for temporaries of the transforms."""
+        tiles = max((rows * columns for rows, columns in (block.extent for block in self.blocks())), default=0)
+        widest = self.reach * tiles * max(self.convolution.channels, self.convolution.filters)
+        return [self.reach * widest] * 2 + [widest] * temporaries(self.tile)
+
+
+def cost(convolution: Convolution, tile: int) -> int:
+    """What F(tile x tile, 3x3) takes for a 3x3 convolution of stride 1, in multiplies of a large matrix product."""
+    reach = tile + TAPS - 1
+    rows, columns = (-(-size // tile) for size in convolution.window.output)
+    tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
+    products = reach**2 * channels * filters * (tiles + WEIGHT)
+    moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
+    before, behind = passes(tile)
+    transforms = before * 2 * reach * channels + behind * (reach + tile) * filters
+    return products + moves + PASS * tiles * transforms
+
+
+def direct_cost(convolution: Convolution) -> int:
+    """What IM2COL takes for the same convolution: 9 multiplies an output and channel, and 9 copies a pixel."""
+    pixels, channels, filters = int(np.prod(convolution.output_shape[2:])), convolution.channels, convolution.filters
+    return TAPS**2 * channels * (filters * (convolution.batch * pixels + WEIGHT) + PASS * convolution.batch * pixels)
+
+
+def choose_tile(convolution: Convolution) -> int:
+    """The cheapest tile."""
+    return min(TILES, key=lambda tile: cost(convolution, tile))
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    window = convolution.window
+    if x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    if window.kernel != (TAPS, TAPS):
+        return f"the kernel must be 3x3, got {list(window.kernel)}"
+    if set(window.stride) | set(window.dilation) != {1}:
+        return f"stride and dilation must be 1, got {list(window.stride)} and {list(window.dilation)}"
+    if convolution.channels_last:
+        return "the order must be NCHW"
+    if convolution.group != 1:
+        return f"there must be one group, got {convolution.group}"
+    if w.value is None:
+        return "the weights must be constant"
+    best, direct = cost(convolution, choose_tile(convolution)), direct_cost(convolution)
+    if best > WORTHWHILE * direct:
+        return f"the transforms cost more than they save: {best:.2g} against {direct:.2g} multiplies' time"
+    return None
+
+
+def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    return Tiling(convolution, choose_tile(convolution), x.dtype.itemsize)
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
+
+
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch)
+def winograd(call: Call) -> Run:
+    tiling = _tiling(call.op, call.in_specs)
+    filters = call.packed(f"f{tiling.tile}x{tiling.tile}_3x3", lambda: transform_filters(tiling.tile, call.inputs[1]))
+    filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
+    steps: List[Step] = []
+    for block in tiling.blocks():
+        tiles = block.extent[0] * block.extent[1]
+        if tiles not in filtering:
+            filtering[tiles] = list(_filter(call.scratch, tiling, filters, tiles))
+        steps += [*_gather(call, tiling, block), *filtering[tiles], *_scatter(call, tiling, block)]
+    return in_turn(steps)
+
+
+def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int) -> Iterator[Step]:
+    """From the pixels under the tiles, in the first buffer, to those of the tiles, in the second."""
+    channels, width, tile, reach = tiling.convolution.channels, tiling.convolution.filters, tiling.tile, tiling.reach
+    front, back, *rest = scratch
+    work = rest[: temporaries(tile)]  # behind them come those of the epilogue
+    pixels, spectrum = (_first(buffer, reach, reach, channels * tiles) for buffer in (front, back))
+    yield from input_steps(tile, pixels, spectrum, [_first(t, reach, channels * tiles) for t in work])
+    columns, rows = pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1)
+    yield from input_steps(tile, rows, columns, [_first(t, reach, channels * tiles) for t in work])
+    products = _first(back, reach, reach, width * tiles)
+    yield _products(filters, pixels.reshape(reach**2, channels, tiles), products.reshape(reach**2, width, tiles))
+    half, y = _first(front, tile, reach, width * tiles), _first(back, tile, tile, width * tiles)
+    yield from output_steps(tile, products, half, [_first(t, reach, width * tiles) for t in work])
+    halves, columns = half.swapaxes(0, 1), y.swapaxes(0, 1)
+    yield from output_steps(tile, halves, columns, [_first(t, tile, width * tiles) for t in work])
+
+
+def _first(buffer: Array, *shape: int) -> Array:
+    return buffer[: int(np.prod(shape))].reshape(shape)
+
+
+def _gather(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
+    """Copy the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
+    x = call.inputs[0][block.image]
+    pixels = _first(call.scratch[0], tiling.reach, tiling.reach, x.shape[0], *block.extent)
+    for phase in np.ndindex(tiling.reach, tiling.reach):
+        rows = tiling.window.overlap(0, phase[0], *block.rows)
+        columns = tiling.window.overlap(1, phase[1], *block.columns)
+        target = pixels[phase]
+        if rows is None or columns is None:
+            yield copy(target, ZERO)
+            continue
+        yield copy(target[:, rows.out, columns.out], x[:, rows.image, columns.image])
+        for margin in margins(target, (rows.out, columns.out)):
+            yield copy(margin, ZERO)
+
+
+def _products(filters: Array, spectrum: Array, out: Array) -> Step:
+    """out = filters @ spectrum a frequency, cut into panels of filters that BLAS multiplies without packing."""
+    frequencies, width, channels = filters.shape
+    most = SMALL_PRODUCT // (channels * spectrum.shape[-1])
+    panel = max((n for n in range(LEAST_PANEL, min(most, width) + 1) if width % n == 0), default=width)
+    shape = (frequencies, width // panel, panel)
+    return multiply(filters.reshape(*shape, channels), spectrum[:, None], out.reshape(*shape, spectrum.shape[-1]))
+
+
+def _scatter(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
+    """Put the pixels from the second buffer, (m, m, M, tile rows, tile columns), into the output; finish it there."""
+    tile, output = tiling.tile, tiling.convolution.window.output
+    pixels = _first(call.scratch[1], tile, tile, tiling.convolution.filters, *block.extent)
+    begin, end = block.rows[0] * tile, min(block.rows[1] * tile, output[0])
+    left, right = block.columns[0] * tile, min(block.columns[1] * tile, output[1])
+    y = call.outputs[0][block.image, :, begin:end, left:right]
+    for phase in np.ndindex(tile, tile):
+        target = y[:, phase[0] :: tile, phase[1] :: tile]
+        yield copy(target, pixels[phase][:, : target.shape[1], : target.shape[2]])
+    whole_rows = right - left == output[1]
+    yield from finish(call, y.reshape(y.shape[0], -1) if whole_rows else y.swapaxes(0, 1), False)

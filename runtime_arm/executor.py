@@ -1,0 +1,202 @@
+"""Runs a net: keeps the plans made for the input shapes seen lately and walks from segment to segment."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import FeedError
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.plan import PackedWeights, Segment
+from runtime_arm.registry import DataDependent, Operator, lookup
+from runtime_arm.shape_inference import content, infer_net
+from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
+from runtime_arm.trace import FEED_STEP, Environment, Value
+
+PLANS_KEPT = 8  # input shapes (and shapes behind each border) whose plans are remembered
+
+
+class Executor:
+    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for."""
+
+    def __init__(self, net: NetDef, constants: Mapping[str, Any]):
+        self.net = net
+        self.constants = dict(constants)
+        _look_up_operators(net)
+        self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
+        self._packed = PackedWeights()
+        self._lock = Lock()
+
+    def run(
+        self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None
+    ) -> Dict[str, Any]:
+        """The fetched blobs by name: copies that are the caller's, in the arrays of ``out`` where it has the name.
+
+        Feeds are arrays or QuantizedTensors.
+        """
+        out = out or {}
+        with self._lock, np.errstate(all="ignore"):
+            segment = self._walk(feeds, tuple(fetches))
+            values = {name: self._fetch(segment, name) for name in fetches}
+            for name, target in out.items():
+                _check_target(name, target, values[name].array)
+                np.copyto(target, values[name].array)
+            return {name: out[name] if name in out else value.content() for name, value in values.items()}
+
+    def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
+        """The fetched blobs of a net without inputs that will not run again: constants are handed out, not copied."""
+        with self._lock, np.errstate(all="ignore"):
+            segment = self._walk({}, tuple(fetches))
+            values = {name: self._fetch(segment, name) for name in fetches}
+            return {
+                name: value.content() if value.spec.value is None else content(value.spec)
+                for name, value in values.items()
+            }
+
+    def plan(self, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> Segment:
+        """The first segment for inputs of these specs; what follows a border is compiled when it runs."""
+        key = (tuple((name, feeds[name]) for name in sorted(feeds)), tuple(fetches))
+        if key not in self._entries:
+            self._make_room()
+            env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
+            env.update((name, Value(name, spec, FEED_STEP)) for name, spec in feeds.items())
+            self._entries[key] = Segment(self.net.op, 0, env, fetches, self._packed, self._border_runner)
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def plan_for(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        """The first segment for inputs like these arrays."""
+        with self._lock, np.errstate(all="ignore"):
+            return self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
+
+    def plans(self) -> List[Segment]:
+        """The first segments of the plans that are kept, the latest last."""
+        return list(self._entries.values())
+
+    def _make_room(self) -> None:
+        while len(self._entries) >= PLANS_KEPT:
+            self._entries.popitem(last=False)
+
+    def _walk(self, feeds: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
+        segment = self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
+        segment.feed(feeds)
+        segment.execute()
+        while segment.border is not None:
+            outputs = segment.border.run()
+            segment = self._successor(segment, outputs, fetches)
+            segment.feed(outputs)
+            segment.execute()
+        return segment
+
+    def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
+        specs = {name: spec_of(value) for name, value in outputs.items() if name}
+        key = tuple(specs.items())
+        if key not in segment.successors:
+            if len(segment.successors) >= PLANS_KEPT:
+                segment.successors.clear()
+            assert segment.border_at is not None
+            env = {name: _inherited(value) for name, value in segment.env.items()}
+            env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
+            segment.successors[key] = Segment(
+                self.net.op, segment.border_at + 1, env, fetches, self._packed, self._border_runner
+            )
+        return segment.successors[key]
+
+    def _fetch(self, segment: Segment, name: str) -> Value:
+        if name not in segment.env:
+            raise FeedError(f"blob {name!r} is not in the net; it has {', '.join(sorted(segment.env))}")
+        return segment.env[name]
+
+    def _border_runner(
+        self, op: OperatorDef, segment: Segment
+    ) -> Callable[[OperatorDef, Sequence[Any]], Sequence[Any]]:
+        schema = lookup(op)
+        if not schema.control:
+            return lambda op, inputs: _evaluate_checked(schema, op, inputs)
+        subnets = SubNets(op, segment)
+        return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
+
+
+def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The outputs, unless the shape function, which may see the inputs' content now, refuses it or the sizes."""
+    specs: Sequence[TensorSpec] = ()
+    with suppress(DataDependent):
+        specs = schema.infer(op, [None if x is None else _constant("", x).spec for x in inputs])
+    results = list(schema.evaluate(op, inputs))
+    for i, spec in enumerate(specs):
+        if spec.quantization is not None:
+            results[i] = QuantizedTensor(results[i], *spec.quantization)
+    return results
+
+
+def _look_up_operators(net: NetDef) -> None:
+    """UnknownOperator if the net, or one inside of it, has an operator that nobody declared."""
+    for op in net.op:
+        lookup(op)
+        for inner in op.subnets():
+            _look_up_operators(inner)
+
+
+class SubNets:
+    """Runs the nets among an operator's arguments; what they read from outside comes from the surrounding segment."""
+
+    def __init__(self, op: OperatorDef, segment: Segment):
+        self._outside: Dict[int, Dict[str, Value]] = {}
+        self._executors: Dict[int, Executor] = {}
+        for net in op.subnets():
+            captured = {name: segment.env[name] for name in net.captures() if name in segment.env}
+            constants = {name: value.operand for name, value in captured.items() if value.spec.value is not None}
+            self._outside[id(net)] = {name: value for name, value in captured.items() if name not in constants}
+            self._executors[id(net)] = Executor(net, constants)
+
+    def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
+        """The blobs ``fetches`` after a run of one of the operator's nets with the explicit inputs ``feeds``."""
+        given = {name: value.operand for name, value in self._outside[id(net)].items()}
+        outputs = self._executors[id(net)].run({**given, **feeds}, fetches)
+        return [outputs[name] for name in fetches]
+
+    def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
+        """The specs of the blobs ``fetches`` if the net ran with inputs of these specs, None where they depend on
+        data."""
+        constants = {name: _constant(name, value).spec for name, value in self._executors[id(net)].constants.items()}
+        outside = {name: value.spec for name, value in self._outside[id(net)].items()}
+        env = infer_net(net, {**constants, **outside, **feeds})
+        return [env.get(name) for name in fetches]
+
+
+def _constant(name: str, content: Any) -> Value:
+    array = np.asarray(content.values if isinstance(content, QuantizedTensor) else content, order="C")
+    spec = spec_of(content)
+    return Value(name, TensorSpec(spec.shape, spec.dtype, array, spec.quantization), FEED_STEP, array)
+
+
+def _check_target(name: str, target: Any, source: Array) -> None:
+    if not isinstance(target, np.ndarray) or not target.flags.writeable:
+        raise FeedError(f"out[{name!r}] must be an array that can be written")
+    if target.shape != source.shape or target.dtype != source.dtype:
+        raise FeedError(
+            f"out[{name!r}] is {target.dtype.name}{list(target.shape)}, the blob is "
+            f"{source.dtype.name}{list(source.shape)}"
+        )
+
+
+def _inherited(value: Value) -> Value:
+    return Value(value.name, value.spec, FEED_STEP, value.array)
+
+
+def spec_of(value: Any) -> TensorSpec:
+    """The spec of what a caller feeds."""
+    if isinstance(value, QuantizedTensor):
+        return TensorSpec(value.values.shape, value.values.dtype, None, Quantization(value.scale, value.zero_point))
+    return TensorSpec(value.shape, value.dtype)
+
+
+def walk_segments(segment: Segment) -> Iterator[Segment]:
+    """The segment and every segment compiled behind it so far."""
+    yield segment
+    for successor in segment.successors.values():
+        yield from walk_segments(successor)

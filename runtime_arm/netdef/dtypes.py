@@ -1,0 +1,40 @@
+"""Caffe2's TensorProto.DataType numbers and the NumPy dtypes that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FLOAT, INT32, BYTE, STRING, BOOL, UINT8, INT8, UINT16, INT16, INT64 = range(1, 11)
+FLOAT16, DOUBLE = 12, 13
+# Beyond Caffe2: ONNX knows these two, and a cast to them must survive the pair.
+UINT32, UINT64 = 101, 102
+
+_NUMBER_OF_NAME = {
+    "float32": FLOAT,
+    "int32": INT32,
+    "object": STRING,
+    "bool": BOOL,
+    "uint8": UINT8,
+    "int8": INT8,
+    "uint16": UINT16,
+    "int16": INT16,
+    "int64": INT64,
+    "float16": FLOAT16,
+    "float64": DOUBLE,
+    "uint32": UINT32,
+    "uint64": UINT64,
+}
+_DTYPE_OF_NUMBER = {number: np.dtype(name) for name, number in _NUMBER_OF_NAME.items()}
+_DTYPE_OF_NUMBER[BYTE] = np.dtype("uint8")
+
+
+def dtype_of(number: int) -> np.dtype[Any] | None:
+    """The NumPy dtype of a Caffe2 data type number; strings are ``object``. None for a number without one."""
+    return _DTYPE_OF_NUMBER.get(number)
+
+
+def number_of(dtype: np.dtype[Any]) -> int | None:
+    """The Caffe2 data type number of a NumPy dtype; None for a dtype without one (complex, structured)."""
+    return _NUMBER_OF_NAME.get(np.dtype(dtype).name)

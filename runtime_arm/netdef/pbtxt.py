@@ -1,0 +1,25 @@
+"""Nets in protobuf's text format, as Caffe2's model zoo carries them (``predict_net.pbtxt``)."""
+
+from __future__ import annotations
+
+import re
+
+from runtime_arm.errors import FormatError
+from runtime_arm.netdef.codec import decode_net
+from runtime_arm.netdef.messages import message_class
+from runtime_arm.netdef.values import NetDef
+
+_RENAMED = re.compile(r"\bcuda_gpu_id(?=\s*:)")  # what DeviceOption.device_id was called until 2018
+
+
+def parse_pbtxt(text: str, source: str = "") -> NetDef:
+    """The net of protobuf's text format; FormatError names ``source`` and the line."""
+    message = message_class("NetDef")()
+    from google.protobuf import text_format
+
+    try:
+        text_format.Parse(_RENAMED.sub("device_id", text), message)
+        return decode_net(message.SerializePartialToString(), source)
+    except (text_format.ParseError, UnicodeError, RecursionError) as error:
+        prefix = f"{source}: " if source else ""
+        raise FormatError(f"{prefix}not a net in text format: {' '.join(str(error).split())}") from None

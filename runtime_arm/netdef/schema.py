@@ -1,0 +1,124 @@
+"""netdef.proto as tables: which value attribute stands behind each field number, and how it is written.
+
+Fields that are not listed here are skipped when reading. ``netdef.proto`` explains what the fields mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from runtime_arm.netdef import values, wire
+
+
+class Scalar(NamedTuple):
+    """A scalar type of protobuf with its wire type."""
+
+    name: str
+    wire: int
+
+
+STRING, BYTES = Scalar("string", wire.BYTES), Scalar("bytes", wire.BYTES)
+VIEW = Scalar("bytes view", wire.BYTES)  # bytes that are not copied
+INT32, INT64, UINT32, BOOL, ENUM = (Scalar(name, wire.VARINT) for name in ("int32", "int64", "uint32", "bool", "enum"))
+FLOAT, DOUBLE = Scalar("float", wire.FIXED32), Scalar("double", wire.FIXED64)
+NUMBERS = (INT32, INT64, UINT32, BOOL, ENUM, FLOAT, DOUBLE)
+
+
+class Field(NamedTuple):
+    """One field: ``name`` is the same in netdef.proto and in the value class."""
+
+    number: int
+    name: str
+    type: Union[Scalar, Message]
+    repeated: bool = False
+    default: Any = None  # the value that means absent
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the field is a repeated number and its value one array."""
+        return self.repeated and self.type in NUMBERS
+
+
+class Message:
+    """One message. ``build`` makes its value from the fields that are present; None for TensorProto, whose is an array.
+    """
+
+    def __init__(self, name: str, build: Optional[Callable[..., Any]]):
+        self.name = name
+        self.build = build
+        self.fields: tuple[Field, ...] = ()
+        self.by_number: dict[int, Field] = {}
+        self.runs: frozenset[int] = frozenset()
+
+    def define(self, *fields: Field) -> None:
+        """Give the message its fields; separate from construction because messages contain each other."""
+        self.fields = fields
+        self.by_number = {field.number: field for field in fields}
+        self.runs = frozenset(field.number << 3 | field.type.wire for field in fields
+                              if field.is_array and isinstance(field.type, Scalar))
+
+
+TENSOR = Message("TensorProto", None)
+ARGUMENT = Message("Argument", values.Argument)
+DEVICE_OPTION = Message("DeviceOption", values.DeviceOption)
+OPERATOR = Message("OperatorDef", values.OperatorDef)
+NET = Message("NetDef", values.NetDef)
+
+TENSOR.define(
+    Field(1, "dims", INT64, repeated=True),
+    Field(2, "data_type", ENUM),
+    Field(3, "float_data", FLOAT, repeated=True),
+    Field(4, "int32_data", INT32, repeated=True),
+    Field(5, "byte_data", VIEW),
+    Field(6, "string_data", BYTES, repeated=True),
+    Field(7, "name", STRING, default=""),
+    Field(9, "double_data", DOUBLE, repeated=True),
+    Field(10, "int64_data", INT64, repeated=True),
+    Field(13, "raw_data", VIEW),
+    Field(15, "data_format", ENUM),
+)
+ARGUMENT.define(
+    Field(1, "name", STRING, default=""),
+    Field(2, "f", FLOAT),
+    Field(3, "i", INT64),
+    Field(4, "s", BYTES),
+    Field(5, "floats", FLOAT, repeated=True),
+    Field(6, "ints", INT64, repeated=True),
+    Field(7, "strings", BYTES, repeated=True),
+    Field(8, "n", NET),
+    Field(9, "nets", NET, repeated=True),
+    Field(10, "t", TENSOR),
+    Field(11, "tensors", TENSOR, repeated=True),
+)
+DEVICE_OPTION.define(
+    Field(1, "device_type", INT32, default=0),
+    Field(2, "device_id", INT32),
+    Field(3, "random_seed", UINT32),
+    Field(4, "node_name", STRING, default=""),
+    Field(5, "numa_node_id", INT32),
+    Field(6, "extra_info", STRING, repeated=True),
+)
+OPERATOR.define(
+    Field(1, "input", STRING, repeated=True),
+    Field(2, "output", STRING, repeated=True),
+    Field(3, "name", STRING, default=""),
+    Field(4, "type", STRING, default=""),
+    Field(5, "arg", ARGUMENT, repeated=True),
+    Field(6, "device_option", DEVICE_OPTION),
+    Field(7, "engine", STRING, default=""),
+    Field(8, "control_input", STRING, repeated=True),
+    Field(9, "is_gradient_op", BOOL, default=False),
+    Field(10, "debug_info", STRING, default=""),
+    Field(11, "domain", STRING, default=""),
+    Field(12, "op_version", INT64),
+)
+NET.define(
+    Field(1, "name", STRING, default=""),
+    Field(2, "op", OPERATOR, repeated=True),
+    Field(3, "type", STRING, default=""),
+    Field(4, "num_workers", INT32),
+    Field(5, "device_option", DEVICE_OPTION),
+    Field(6, "arg", ARGUMENT, repeated=True),
+    Field(7, "external_input", STRING, repeated=True),
+    Field(8, "external_output", STRING, repeated=True),
+)

@@ -1,0 +1,107 @@
+"""Boxes as arrays of rows (x1, y1, x2, y2): transformation, clipping, overlap, suppression.
+
+Detectron counted pixels, so that a box from 0 to 0 was one pixel wide; ``plus`` is that one, or 0 for continuous
+coordinates. Everything is computed in the boxes' own dtype, as the recorded decisions of thresholds were.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, List, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+
+LARGEST_GROWTH = float(np.log(1000.0 / 16.0))  # of a side, in log space
+
+
+def sides(boxes: Array, plus: int) -> Tuple[Array, Array]:
+    """Widths and heights."""
+    unit = boxes.dtype.type(plus)
+    return boxes[:, 2] - boxes[:, 0] + unit, boxes[:, 3] - boxes[:, 1] + unit
+
+
+def transform(boxes: Array, deltas: Array, weights: Sequence[float], plus: int) -> Array:
+    """The boxes moved and scaled by regression deltas (dx, dy, dw, dh), each divided by its weight.
+
+    Source: Girshick et al., Rich feature hierarchies, CVPR 2014, appendix C.
+    """
+    half, unit = boxes.dtype.type(0.5), boxes.dtype.type(plus)
+    width, height = sides(boxes, plus)
+    dx, dy, dw, dh = (deltas[:, i] / deltas.dtype.type(weight) for i, weight in enumerate(weights))
+    center_x = dx * width + (boxes[:, 0] + half * width)
+    center_y = dy * height + (boxes[:, 1] + half * height)
+    most = boxes.dtype.type(LARGEST_GROWTH)
+    width, height = np.exp(np.minimum(dw, most)) * width, np.exp(np.minimum(dh, most)) * height
+    corners = (center_x - half * width, center_y - half * height,
+               center_x + half * width - unit, center_y + half * height - unit)
+    return np.stack(corners, axis=1)
+
+
+def clip(boxes: Array, height: int, width: int, plus: int) -> Array:
+    """The boxes cut off at the border of the image."""
+    most = np.array([width, height, width, height], boxes.dtype) - boxes.dtype.type(plus)
+    return np.asarray(np.maximum(np.minimum(boxes, most), boxes.dtype.type(0)))
+
+
+def common_area(columns: Array, one: int, others: Array, plus: int = 0) -> Array:
+    """The area that one box shares with others, by index; ``columns`` are x1, y1, x2 and y2 of all boxes."""
+    x1, y1, x2, y2 = columns
+    unit, zero = columns.dtype.type(plus), columns.dtype.type(0)
+    width = np.minimum(x2[others], x2[one]) - np.maximum(x1[others], x1[one]) + unit
+    height = np.minimum(y2[others], y2[one]) - np.maximum(y1[others], y1[one]) + unit
+    return np.asarray(np.maximum(width, zero) * np.maximum(height, zero))
+
+
+def overlaps(boxes: Array, plus: int) -> Callable[[int, Array], Array]:
+    """A function that gives the intersection over union of one box with others, by index."""
+    columns = np.ascontiguousarray(boxes.T)
+    widths, heights = sides(boxes, plus)
+    areas = widths * heights
+
+    def overlap(one: int, others: Array) -> Array:
+        common = common_area(columns, one, others, plus)
+        return np.asarray(common / (areas[one] + areas[others] - common))
+
+    return overlap
+
+
+def suppress(order: Array, is_kept: Callable[[int, Array], Array], limit: int = -1) -> List[int]:
+    """Greedy suppression: takes boxes in ``order``; each leaves of the rest what ``is_kept(taken, rest)`` holds for."""
+    taken: List[int] = []
+    while order.size and len(taken) != limit:
+        one, rest = int(order[0]), order[1:]
+        taken.append(one)
+        order = rest[is_kept(one, rest)]
+    return taken
+
+
+def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1) -> List[int]:
+    """Greedy non-maximum suppression as in Detectron: indices of the boxes kept, of those in ``order`` (best first)."""
+    overlap, most = overlaps(boxes, plus), boxes.dtype.type(threshold)
+    return suppress(order, lambda one, rest: overlap(one, rest) <= most, limit)
+
+
+def soft_nms(boxes: Array, scores: Array, candidates: Array, weigh: Callable[[Array], Array], least: float,
+             plus: int) -> Tuple[List[int], Array]:
+    """Soft suppression: indices of the boxes kept, best first, and all scores as they are then.
+
+    Instead of being dropped, boxes lose score by ``weigh(overlaps)``; those that fall below ``least`` are dropped.
+    Source: Bodla et al., Soft-NMS, ICCV 2017.
+    """
+    overlap, scores, pending = overlaps(boxes, plus), scores.copy(), candidates.copy()
+    taken: List[int] = []
+    while pending.size:
+        best = int(np.argmax(scores[pending]))
+        one = int(pending[best])
+        taken.append(one)
+        pending[best] = pending[0]
+        rest = pending[1:]
+        scores[rest] *= weigh(overlap(one, rest))
+        pending = rest[scores[rest] >= scores.dtype.type(least)]
+    return taken, scores
+
+
+def best_first(scores: Array) -> Array:
+    """Indices that sort the scores from high to low; equal ones keep their order."""
+    return np.argsort(-scores, kind="stable")

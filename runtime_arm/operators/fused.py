@@ -1,0 +1,105 @@
+"""Operators that do in one pass what takes several: a convolution or batch normalisation, an addition, an activation.
+
+They are armnet's own (domain "armnet"); the optimizer makes them. Arguments are those of the operator that comes first,
+and ``activation``: the type of the last one ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments stand beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, List, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.broadcasting import broadcast
+from runtime_arm.operators.conv import conv, conv_reference
+from runtime_arm.operators.elementwise_kernels import FORMULAS
+from runtime_arm.operators.norm import spatial_bn, spatial_bn_reference
+from runtime_arm.operators.operand_types import require_same_dtype
+from runtime_arm.registry import lookup, operator, require
+from runtime_arm.tensor import Shape, TensorSpec
+
+PRELU = "PRelu"
+
+
+def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
+    """The operator that the argument ``activation`` stands for; None without one. Its input and output are made up."""
+    full_type = op.get_str("activation", "")
+    if not full_type:
+        return None
+    domain, _, type = full_type.rpartition(".")
+    y = op.output[0]
+    inputs = (f"{y} before its activation", *(op.input[-1:] if type == PRELU else ()))
+    args = tuple(arg for arg in op.arg if arg.name != "activation")
+    return replace(op, type=type, domain=domain, input=inputs, output=(y,), arg=args)
+
+
+def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:
+    """Whether the addend or the results of this shape are broadcast to make Y; fast kernels leave that alone."""
+    return y.shape != shape or (addend is not None and addend.shape != shape)
+
+
+def can_be_fused(full_type: str) -> bool:
+    """Whether a fused operator can end with an operator of this type: those of one input that have a fast formula."""
+    domain, _, type = full_type.rpartition(".")
+    return full_type == PRELU or (domain, type) in FORMULAS
+
+
+def _tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
+                slope: Optional[TensorSpec]) -> List[TensorSpec]:
+    """The output's spec, for the result ``y`` of the operator that comes first."""
+    if addend is not None:
+        require_same_dtype(op, y, addend)
+        y = y.with_shape(broadcast(op, (y, addend)))
+    activation = activation_of(op)
+    if activation is not None:
+        if not can_be_fused(activation.full_type):
+            raise ArgumentError(op, f"activation {activation.full_type!r} cannot be fused")
+        inputs = [y, slope] if activation.type == PRELU else [y]
+        lookup(activation).infer(activation, inputs)
+    require(op, slope is None or (activation is not None and activation.type == PRELU), "a slope needs PRelu", slope)
+    return [y]
+
+
+def _tail_values(op: OperatorDef, y: Array, addend: Optional[Array], slope: Optional[Array]) -> Sequence[Any]:
+    """The outputs for the result ``y`` of the operator that comes first."""
+    if addend is not None:
+        y = (y.astype(np.float64) + addend).astype(y.dtype)
+    activation = activation_of(op)
+    if activation is None:
+        return [y]
+    return lookup(activation).evaluate(activation, [y] if slope is None else [y, slope])
+
+
+@operator("FusedConv", domain="armnet", inputs=(2, 5))
+def fused_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None,
+               addend: Optional[TensorSpec] = None, slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = activation(Conv(X, W, b) + addend), which broadcasts; the slope is PRelu's. Arguments as for Conv."""
+    return _tail_specs(op, conv.shape(op, x, w, b)[0], addend, slope)
+
+
+@fused_conv.reference
+def fused_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None, addend: Optional[Array] = None,
+                         slope: Optional[Array] = None) -> Sequence[Any]:
+    return _tail_values(op, conv_reference(op, x, w, b)[0], addend, slope)
+
+
+@operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0})
+def fused_batch_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec,
+                     variance: TensorSpec, addend: Optional[TensorSpec] = None,
+                     slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = activation(SpatialBN(X, scale, bias, mean, variance) + addend), with is_test=1; the slope is PRelu's.
+
+    The addition broadcasts. Arguments as for SpatialBN.
+    """
+    if not op.get_int("is_test"):
+        raise ArgumentError(op, "is_test must be 1")
+    return _tail_specs(op, spatial_bn.shape(op, x, scale, bias, mean, variance)[0], addend, slope)
+
+
+@fused_batch_norm.reference
+def fused_batch_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
+                               addend: Optional[Array] = None, slope: Optional[Array] = None) -> Sequence[Any]:
+    return _tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)

@@ -1,0 +1,43 @@
+"""Functions of one 8-bit number as tables of their 256 values."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Sequence
+
+import numpy as np
+
+from runtime_arm.blocks import block_size, cut
+from runtime_arm.netdef import Array
+from runtime_arm.registry import Run
+from runtime_arm.tensor import Shape, TensorSpec
+
+
+def table_of(dtype: Any, function: Callable[[Array], Array]) -> Array:
+    """The function's values for every number of an 8-bit dtype, indexed by its bits as uint8."""
+    return function(np.arange(256, dtype=np.uint8).view(dtype))
+
+
+def lookup_scratch(shapes: Sequence[Shape]) -> List[TensorSpec]:
+    """What ``bind_lookup`` needs for arrays of any of these shapes."""
+    size = max(map(block_size, shapes), default=0)
+    return [TensorSpec((size,), np.intp), TensorSpec((size,), np.uint8)]
+
+
+def bind_lookup(x: Array, table: Array, y: Array, scratch: Sequence[Array]) -> Run:
+    """y = table[x] in blocks; ``y`` need not be contiguous, x is 8-bit and of its shape."""
+    parts = []
+    for source, target in cut([x.view(np.uint8)], y):
+        index = scratch[0][: source.size].reshape(source.shape)
+        found = target
+        if not target.flags.c_contiguous:
+            found = scratch[1][: source.size].view(table.dtype).reshape(source.shape)
+        parts.append((source, index, found, target))
+
+    def run() -> None:
+        for source, index, found, target in parts:
+            np.copyto(index, source)
+            np.take(table, index, out=found, mode="clip")
+            if found is not target:
+                np.copyto(target, found)
+
+    return run

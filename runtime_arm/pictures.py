@@ -1,0 +1,168 @@
+"""Pictures as a network's input, and its answers as labels.
+
+Preprocessing is data, kept in a pair's model.json:
+
+    resize    [height, width], or one number: the shorter side, keeping the proportions. Bilinear with antialiasing
+    (Pillow's). crop      [height, width] cut from the middle after resizing channels  "RGB", "BGR" or "GRAY" scale
+    what pixel values 0..255 are multiplied by first (default 1) mean, std a number or one a channel, in the order of
+    ``channels``: value = (pixel * scale - mean) / std layout    "NCHW" or "NHWC"
+
+Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from runtime_arm.errors import FeedError, MissingDependency, UsageError
+from runtime_arm.netdef import Array
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
+MAX_PIXELS = 1 << 28  # a picture that claims more is refused before it is decoded
+
+
+class Answer(NamedTuple):
+    """One line of a classification."""
+
+    number: int
+    label: str
+    score: float
+
+
+def is_picture(path: Union[str, os.PathLike[str]]) -> bool:
+    """Whether the file name says that it is a picture."""
+    return os.fspath(path).lower().endswith(SUFFIXES)
+
+
+def read_picture(
+    path: Union[str, os.PathLike[str]],
+    rule: Mapping[str, Any],
+    shape: Optional[Sequence[Any]] = None,
+    dtype: Any = np.float32,
+) -> Array:
+    """The picture as a batch of one, prepared by ``rule``; ``shape`` is the input's declared shape, as far as it is
+    known."""
+    unknown = sorted(set(rule) - set(KEYS))
+    if unknown:
+        raise UsageError(f"preprocessing knows {', '.join(KEYS)}; not {unknown[0]!r}")
+    layout = _choice(rule, "layout", ("NCHW", "NHWC"), "NCHW")
+    channels = _choice(rule, "channels", ("RGB", "BGR", "GRAY"), _default_channels(shape, layout))
+    pixels = _decode(path, channels == "GRAY", _target_size(rule, shape, layout), _pair_of(rule.get("crop"), "crop"))
+    if channels == "BGR":
+        pixels = pixels[:, :, ::-1]
+    depth = pixels.shape[2]
+    scaled = pixels.astype(np.float32) * np.float32(rule.get("scale", 1.0))
+    scaled = (scaled - _per_channel(rule.get("mean", 0.0), depth, "mean")) / _per_channel(
+        rule.get("std", 1.0), depth, "std"
+    )
+    batch = scaled[np.newaxis] if layout == "NHWC" else scaled.transpose(2, 0, 1)[np.newaxis]
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        batch = np.clip(np.rint(batch), limits.min, limits.max)
+    return np.ascontiguousarray(batch, dtype=dtype)
+
+
+def _default_channels(shape: Optional[Sequence[Any]], layout: str) -> str:
+    if shape is not None and len(shape) == 4 and shape[1 if layout == "NCHW" else 3] == 1:
+        return "GRAY"
+    return "RGB"
+
+
+def _choice(rule: Mapping[str, Any], key: str, allowed: Tuple[str, ...], default: str) -> str:
+    value = str(rule.get(key) or default).upper()
+    if value not in allowed:
+        raise UsageError(f"preprocessing {key!r} must be one of {', '.join(allowed)}, got {rule[key]!r}")
+    return value
+
+
+def _pair_of(value: Any, what: str) -> Optional[Tuple[int, int]]:
+    if value is None:
+        return None
+    sizes = [value, value] if isinstance(value, int) else list(value)
+    if len(sizes) != 2 or any(not isinstance(n, int) or n < 1 for n in sizes):
+        raise UsageError(f"preprocessing {what!r} must be one or two positive numbers, got {value!r}")
+    return sizes[0], sizes[1]
+
+
+def _target_size(rule: Mapping[str, Any], shape: Optional[Sequence[Any]], layout: str) -> Any:
+    """One number (shorter side), (height, width), or None for the picture's own size."""
+    value = rule.get("resize")
+    if isinstance(value, int):
+        return _pair_of(value, "resize")[0]  # type: ignore[index]
+    if value is not None:
+        return _pair_of(value, "resize")
+    if rule.get("crop") is None and shape is not None and len(shape) == 4:
+        height, width = shape[2:] if layout == "NCHW" else shape[1:3]
+        if isinstance(height, int) and isinstance(width, int):
+            return height, width
+    return None
+
+
+def _decode(path: Union[str, os.PathLike[str]], gray: bool, target: Any, crop: Optional[Tuple[int, int]]) -> Array:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise MissingDependency(
+            f"{os.fspath(path)}: pictures need Pillow: pip install 'armnet[image]', or feed an .npy"
+        ) from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise FeedError(f"{os.fspath(path)}: {image.width}x{image.height} pixels are too many")
+            picture = image.convert("L" if gray else "RGB")
+    except FileNotFoundError as error:
+        raise FeedError(f"{os.fspath(path)}: no such file") from error
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+        raise FeedError(f"{os.fspath(path)}: not a picture that can be read: {error}") from error
+    width, height = picture.size
+    if isinstance(target, int):
+        ratio = target / min(width, height)
+        target = (max(target, round(height * ratio)), max(target, round(width * ratio)))
+    if target is not None:
+        picture = picture.resize((target[1], target[0]), Image.Resampling.BILINEAR)
+    pixels = np.asarray(picture)
+    if crop is not None:
+        pixels = _centre(pixels, crop, path)
+    return pixels.reshape(pixels.shape[0], pixels.shape[1], -1)
+
+
+def _centre(pixels: Array, crop: Tuple[int, int], path: Union[str, os.PathLike[str]]) -> Array:
+    top, left = (pixels.shape[0] - crop[0]) // 2, (pixels.shape[1] - crop[1]) // 2
+    if top < 0 or left < 0:
+        raise FeedError(
+            f"{os.fspath(path)}: {pixels.shape[0]}x{pixels.shape[1]} is smaller than the crop {crop[0]}x{crop[1]}"
+        )
+    return pixels[top : top + crop[0], left : left + crop[1]]
+
+
+def _per_channel(value: Any, depth: int, what: str) -> Array:
+    array = np.asarray(value, np.float32).reshape(-1)
+    if array.size not in (1, depth):
+        raise UsageError(f"preprocessing {what!r} has {array.size} values for {depth} channels")
+    return array
+
+
+def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
+    """One label a line. FeedError if the file cannot be read as UTF-8 text."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise FeedError(f"{os.fspath(path)}: cannot read labels: {error}") from error
+
+
+def best(scores: Array, labels: Optional[Sequence[str]], top: int) -> List[Answer]:
+    """The highest scores of one picture, largest first.
+
+    A label file for networks with a background class serves those without one, too: its first label is passed over
+    then.
+    """
+    flat = np.asarray(scores, np.float64).reshape(-1)
+    if labels and len(labels) == flat.size + 1 and labels[0].strip().lower() == "background":
+        labels = labels[1:]
+    order = np.argsort(-flat, kind="stable")[:top]
+    return [Answer(int(i), labels[i] if labels and i < len(labels) else str(int(i)), float(flat[i])) for i in order]

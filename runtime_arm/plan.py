@@ -1,0 +1,141 @@
+"""Compiles a net, for inputs of known shapes, into steps whose buffers are bound.
+
+Two visible stages. ``Trace`` walks the operators: it infers shapes, evaluates what is known already, and stops at the
+first operator whose output shape depends on data (a *border*). ``Segment`` then lays the traced blobs out in one
+arena and binds every kernel to its views. What follows a border is a further segment, compiled for the shapes that
+the border produced and kept for the next time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from runtime_arm.arena import allocate
+from runtime_arm.memory import Layout, plan_memory
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.shape_inference import blamed_on
+from runtime_arm.tensor import QuantizedTensor, TensorSpec
+from runtime_arm.trace import Environment, Step, Trace, Value
+from runtime_arm.verify import verify
+
+
+class PackedWeights:
+    """What kernels derive from constant inputs, for each operator; forgotten when the constants are others.
+
+    Weights stay the same from plan to plan, but what is computed from the shape of an input may differ.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Dict[int, Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
+
+    def of(self, step: Step) -> Dict[str, Any]:
+        """Where the kernel of this step keeps them."""
+        constants = [None if spec is None else spec.value for spec in step.in_specs]
+        kept = self._kept.get(step.index)
+        if kept is None or not all(map(_same, kept[0], constants)):
+            kept = self._kept[step.index] = constants, {}
+        return kept[1]
+
+
+def _same(one: Optional[Array], other: Optional[Array]) -> bool:
+    return one is other or (
+        one is not None and other is not None and one.dtype == other.dtype and np.array_equal(one, other)
+    )
+
+
+class Border:
+    """An operator whose output shapes are known only once it has run: it makes fresh arrays, by the reference
+    kernel."""
+
+    def __init__(self, op: OperatorDef, inputs: List[Optional[Value]], run: Callable[..., Sequence[Any]]):
+        self.op = op
+        self.inputs = inputs
+        self._run = run
+
+    def run(self) -> Dict[str, Any]:
+        """The outputs by name, without those that a sub-net left as they were."""
+        specs = [None if value is None else value.spec for value in self.inputs]
+        with blamed_on(self.op, specs):
+            results = self._run(self.op, [None if value is None else value.operand for value in self.inputs])
+        return {name: result for name, result in zip(self.op.output, results) if result is not None}
+
+
+class Segment:
+    """The second stage: the traced steps with their memory, ready to run again and again.
+
+    ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end. ``packed``
+    keeps derived weights. ``run_border`` executes a border operator. ``runs[i]`` executes
+    ``running[i]``.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[OperatorDef],
+        start: int,
+        env: Environment,
+        fetched: Iterable[str],
+        packed: PackedWeights,
+        run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
+    ):
+        trace = Trace(ops, start, env)
+        self.env = trace.env
+        self.feeds = trace.feeds
+        self.steps = trace.steps
+        self.border: Optional[Border] = None
+        self.border_at = trace.border_at
+        self.successors: Dict[Any, Segment] = {}
+        self.survivors = self._survivors(ops, fetched)
+        self._extend_to_end(self.survivors)
+        layout = plan_memory(self.steps, self.feeds)
+        self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
+        scratch = self._bind(layout)
+        self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
+        self.runs = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        verify(self)
+        if trace.border_at is not None:
+            op = ops[trace.border_at]
+            self.border = Border(op, [self.env.get(name) if name else None for name in op.input], run_border(op, self))
+
+    def _survivors(self, ops: Sequence[OperatorDef], fetched: Iterable[str]) -> Set[str]:
+        names = set(fetched)
+        if self.border_at is not None:
+            for op in ops[self.border_at :]:
+                names.update(op.reads())
+        return names
+
+    def _extend_to_end(self, survivors: Set[str]) -> None:
+        for name in survivors:
+            if name in self.env:
+                self.env[name].last = len(self.steps)
+
+    def _bind(self, layout: Layout) -> Dict[Step, List[Array]]:
+        """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
+        arena = allocate(layout.nbytes, "the net's arena")
+        for value, offset in layout.offsets.items():
+            value.bind(view(arena, offset, value.spec))
+        for value, (root, offset) in layout.within.items():
+            value.bind(view(root.array.reshape(-1).view(np.uint8), offset, value.spec))
+        return {
+            step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
+            for step, offsets in layout.scratch.items()
+        }
+
+    def feed(self, arrays: Mapping[str, Any]) -> None:
+        """Copy the inputs into their places."""
+        for value in self.feeds:
+            given = arrays[value.name]
+            np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+
+    def execute(self) -> None:
+        """Run the steps."""
+        for run in self.runs:
+            run()
+
+
+def view(memory: Array, offset: int, spec: TensorSpec) -> Array:
+    """The part of some bytes that starts at this one, as an array; strings get one of their own."""
+    if spec.dtype == object:
+        return np.empty(spec.shape, object)
+    return memory[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)

@@ -1,0 +1,142 @@
+"""How integer sums become 8-bit values again: the rounding rules of the systems whose nets are run, as named data.
+
+A sum of products of quantised values has the scale s_x * s_w, the output has s_y. Requantisation multiplies the sums by
+the real number m = s_x * s_w / s_y, rounds, adds the output's zero point and saturates. The systems differ in how they
+multiply and round:
+
+    onnx_even   float32(sum) * float32(m), rounded half to even. ONNX; onnxruntime's kernels.
+    gemmlowp    m = mantissa * 2**(exponent - 31) with 2**30 <= mantissa < 2**31 and exponent <= 0, that is m < 1.
+                The high half of 2 * sum * mantissa, rounded half up and saturated, is divided by 2**-exponent, rounded
+                half away from zero. Caffe2's Int8 operators; gemmlowp's SaturatingRoundingDoublingHighMul and
+                RoundingDivideByPOT.
+    tflite_ref  the same for any m: where exponent > 0 the sum is first shifted left by it (saturated here; undefined
+                in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
+
+All are exact: integers where the rule is stated in integers, single float32 operations where it is stated in floats.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+_SMALLEST_EXPONENT = -31
+
+
+class FixedPoint(NamedTuple):
+    """Real multipliers as mantissa * 2**(exponent - 31), int64 arrays."""
+
+    mantissa: Array
+    exponent: Array
+
+
+def fixed_point(multiplier: Any) -> FixedPoint:
+    """The fixed-point form of non-negative real multipliers, the mantissa rounded half away from zero to 31 bits.
+
+    Multipliers below 2**-32 count as 0. Source: TensorFlow Lite, QuantizeMultiplier. ValueError if one is negative or
+    not finite.
+    """
+    real = np.asarray(multiplier, np.float64)
+    if not bool(np.all(np.isfinite(real) & (real >= 0))):
+        raise ValueError(f"a multiplier must be finite and not negative, got {multiplier}")
+    fraction, power = np.frexp(real)
+    mantissa = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
+    overflow = mantissa == 2**31
+    mantissa = np.where(overflow, 2**30, mantissa)
+    exponent = power.astype(np.int64) + overflow
+    vanishes = exponent < _SMALLEST_EXPONENT
+    return FixedPoint(np.where(vanishes, 0, mantissa), np.where(vanishes, 0, exponent))
+
+
+def _float32(multiplier: Any) -> Array:
+    single = np.asarray(multiplier, np.float32)
+    if not bool(np.all(np.isfinite(single) & (single >= 0))):
+        raise ValueError(f"a multiplier must be finite and not negative, got {multiplier}")
+    return single
+
+
+def _fixed_point_below_one(multiplier: Any) -> FixedPoint:
+    fixed = fixed_point(multiplier)
+    if np.any(fixed.exponent > 0):
+        raise ValueError(f"the rounding rule gemmlowp takes multipliers below 1, got {np.max(multiplier)}")
+    return fixed
+
+
+def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
+    result = work[0]
+    np.multiply(sums, multiplier, out=result, dtype=np.float32, casting="same_kind")
+    np.rint(result, out=result)
+
+
+def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
+    """high(2 * saturate(sums << left) * mantissa), half up; then / 2**right, half away from zero; in place in int64."""
+    result, sign = work
+    right = np.maximum(-multiplier.exponent, 0)
+    np.copyto(result, sums, casting="unsafe")
+    if np.any(multiplier.exponent > 0):
+        np.left_shift(result, np.maximum(multiplier.exponent, 0), out=result)
+        np.clip(result, _INT32_MIN, _INT32_MAX, out=result)
+    np.multiply(result, multiplier.mantissa, out=result)
+    np.add(result, 1 << 30, out=result)
+    np.right_shift(result, 31, out=result)
+    np.right_shift(result, 63, out=sign)  # -1 where negative: half away from zero is half up of one unit less
+    np.multiply(sign, right > 0, out=sign)
+    np.add(result, sign, out=result)
+    np.add(result, (1 << right) >> 1, out=result)
+    np.right_shift(result, right, out=result)
+
+
+class RoundingRule(NamedTuple):
+    """One rule: ``scale(sums, prepare(multiplier), work)`` leaves round(sums * multiplier) in ``work[0]``.
+
+    ``work`` has one buffer of the shape of ``sums`` for each dtype in ``work_dtypes``. ``sums`` holds integers, of an
+    integer or a float dtype. The first buffer may be ``sums`` itself.
+    """
+
+    name: str
+    work_dtypes: Tuple[str, ...]
+    prepare: Callable[[Any], Any]
+    scale: Callable[[Array, Any, Sequence[Array]], None]
+
+
+RULES: Dict[str, RoundingRule] = {rule.name: rule for rule in (
+    RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
+    RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
+    RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
+)}
+
+
+class Requantizer:
+    """saturate(round(sums * multiplier) + zero_point) by a rule, ready to be applied to many blocks of sums.
+
+    multiplier: real numbers that broadcast against a block of sums. low, high: where the output saturates, both
+    included; the range of the output's dtype, or less for a fused activation.
+    """
+
+    def __init__(self, rule: str, multiplier: Any, zero_point: int, low: int, high: int):
+        self.rule = RULES[rule]
+        self._multiplier = self.rule.prepare(multiplier)
+        dtype = np.dtype(self.rule.work_dtypes[0]).type
+        self._zero_point = dtype(zero_point)
+        self._low, self._high = dtype(low - zero_point), dtype(high - zero_point)
+
+    def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
+        """Requantise one block into ``out``; allocates nothing of its size."""
+        self.rule.scale(sums, self._multiplier, work)
+        result = work[0]
+        np.clip(result, self._low, self._high, out=result)
+        np.add(result, self._zero_point, out=result)
+        np.copyto(out, result, casting="unsafe")
+
+
+def requantize(sums: Array, multiplier: Any, zero_point: int, dtype: Any, rule: str = "onnx_even") -> Array:
+    """saturate(round(sums * multiplier) + zero_point) as a fresh array of an 8- or 16-bit integer dtype."""
+    limits = np.iinfo(dtype)
+    result = np.empty(sums.shape, dtype)
+    work = [np.empty(sums.shape, name) for name in RULES[rule].work_dtypes]
+    Requantizer(rule, multiplier, zero_point, int(limits.min), int(limits.max))(sums, result, work)
+    return result

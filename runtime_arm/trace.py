@@ -1,0 +1,168 @@
+"""The first stage of compiling a net: values and steps, of shapes that are known.
+
+Blobs are followed as ``Value``s, one for each write of a name, so that nets that reuse names (in-place operators,
+nets that went through a memory optimiser) need no special care.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from runtime_arm.errors import NetError, OperatorError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Run
+from runtime_arm.shape_inference import blamed_on, infer_operator
+from runtime_arm.tensor import QuantizedTensor, TensorSpec
+
+FEED_STEP = -1  # inputs are written before step 0
+
+
+class Value:
+    """One write of one blob, and the steps from the first to the last that need it.
+
+    Constants and values of an earlier segment have their memory from the start and are ``foreign``: this segment
+    neither places nor overwrites them. The others get theirs by ``bind``.
+    """
+
+    __slots__ = ("_array", "first", "foreign", "last", "name", "spec")
+
+    def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
+        self.name = name
+        self.spec = spec
+        self.first = first
+        self.last = first
+        self.foreign = array is not None
+        self._array = array
+
+    @property
+    def array(self) -> Array:
+        """Its memory; only once it is bound."""
+        assert self._array is not None, f"{self.name} is not bound"
+        return self._array
+
+    @property
+    def operand(self) -> Any:
+        """Its memory as reference kernels take it: a QuantizedTensor where the blob is quantised."""
+        return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
+
+    def bind(self, array: Array) -> None:
+        """Live in this memory, of its own shape and type."""
+        self._array = array
+
+    def content(self) -> Any:
+        """A copy for the caller: an array, or a QuantizedTensor where the blob is quantised."""
+        copy = self.array.copy()
+        return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
+
+
+Environment = Dict[str, Value]
+
+
+class Step:
+    """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it."""
+
+    def __init__(
+        self, index: int, op: OperatorDef, schema: Operator, inputs: List[Optional[Value]], outputs: List[Value]
+    ):
+        self.index = index
+        self.op = op
+        self.schema = schema
+        self.inputs = inputs
+        self.outputs = outputs
+        self.kernel: Optional[Kernel]
+        self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
+        self.scratch = self.kernel.scratch(op, self.in_specs, self.out_specs) if self.kernel else ()
+        self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
+
+    @property
+    def engine(self) -> str:
+        return self.kernel.engine if self.kernel else "REFERENCE"
+
+    @property
+    def in_specs(self) -> List[Optional[TensorSpec]]:
+        return [None if value is None else value.spec for value in self.inputs]
+
+    @property
+    def out_specs(self) -> List[TensorSpec]:
+        return [value.spec for value in self.outputs]
+
+    def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> Run:
+        """The function that runs the step with this scratch memory."""
+        self.buffers = buffers
+        inputs = [None if value is None else value.array for value in self.inputs]
+        outputs = [value.array for value in self.outputs]
+        if self.kernel is None:
+            return _bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)
+        return self.kernel.bind(Call(self.op, inputs, outputs, buffers, self.in_specs, self.out_specs, packed))
+
+
+def _bind_reference(
+    op: OperatorDef,
+    schema: Operator,
+    specs: Sequence[Optional[TensorSpec]],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+) -> Run:
+    operands = [
+        QuantizedTensor(x, *spec.quantization) if spec is not None and spec.quantization else x
+        for x, spec in zip(inputs, specs)
+    ]
+
+    def run() -> None:
+        with blamed_on(op, specs):
+            for y, result in zip(outputs, schema.evaluate(op, operands)):
+                if result.shape != y.shape or result.dtype != y.dtype:
+                    raise OperatorError(
+                        op, f"computed {result.dtype.name}{list(result.shape)}, inferred {y.dtype.name}{list(y.shape)}"
+                    )
+                y[...] = result
+
+    return run
+
+
+class Trace:
+    """The first stage: values and steps of a straight run of operators, up to the border or the end."""
+
+    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment):
+        self.env: Environment = dict(env)
+        self.feeds = [value for value in env.values() if not value.foreign]
+        self.steps: List[Step] = []
+        self.border_at: Optional[int] = None
+        for index in range(start, len(ops)):
+            op = ops[index]
+            values = [self._read(op, name) for name in op.input]
+            try:
+                schema, specs = infer_operator(op, [None if value is None else value.spec for value in values])
+            except DataDependent:
+                self.border_at = index
+                return
+            if any(spec.dtype == object for spec in specs if spec.value is None):
+                self.border_at = index
+                return
+            self._write(index, op, schema, values, specs)
+
+    def _read(self, op: OperatorDef, name: str) -> Optional[Value]:
+        if not name:
+            return None
+        value = self.env.get(name)
+        if value is None:
+            raise NetError(
+                f"{op.signature()}: blob {name!r} has no value: it is neither fed, nor filled, nor computed before"
+            )
+        return value
+
+    def _write(
+        self, index: int, op: OperatorDef, schema: Operator, inputs: List[Optional[Value]], specs: Sequence[TensorSpec]
+    ) -> None:
+        at = len(self.steps)
+        outputs = [Value(name, spec, at) for name, spec in zip(op.output, specs)]
+        if any(spec.value is None for spec in specs):
+            for value in inputs:
+                if value is not None:
+                    value.last = at
+            self.steps.append(Step(index, op, schema, inputs, outputs))
+        for value in outputs:
+            if value.spec.value is not None:
+                value = Value(value.name, value.spec, at, value.spec.value)
+            if value.name:
+                self.env[value.name] = value

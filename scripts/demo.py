@@ -1,0 +1,118 @@
+"""The main job, end to end: two networks from ONNX file to answers, beside onnxruntime. Run it by ``scripts/demo``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Callable, List
+
+import numpy as np
+
+import armnet
+from armnet.__main__ import main as armnet_command
+from device_tests.host.networks import build
+from runtime_arm.display import table
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = Path("demo")
+RESULTS = Path("build") / "demo"
+PREPROCESSING = '{"channels": "GRAY", "resize": [8, 8], "scale": 0.00392156862745098}'
+LEAST_ACCURACY = 0.97
+
+
+def command(*words: str) -> None:
+    """Show a command as a user would type it, and run it."""
+    print(f"\n$ armnet {shlex.join(words)}", flush=True)
+    status = armnet_command(list(words))
+    if status:
+        sys.exit(status)
+
+
+def heading(text: str) -> None:
+    print(f"\n=== {text}")
+
+
+def digits(folder: Path) -> None:
+    """Export the digits net, look at it, let it read ten pictures, measure it on the held-back ones."""
+    heading("A small network that reads handwritten digits")
+    pair = str(folder / "digits")
+    command(
+        "export",
+        str(DEMO / "digits.onnx"),
+        "-o",
+        pair,
+        "--labels",
+        str(DEMO / "labels.txt"),
+        "--preprocessing",
+        PREPROCESSING,
+    )
+    command("inspect", pair)
+    pictures = sorted((DEMO / "pictures").glob("*.png"))
+    command("run", pair, "--top", "1", "--input", *map(str, pictures))
+
+    held_back = np.load(DEMO / "held_back.npz")
+    with armnet.load(pair) as predictor:
+        probabilities = next(iter(predictor.run([held_back["images"]]).values()))
+    accuracy = float(np.mean(probabilities.argmax(axis=1) == held_back["labels"]))
+    print(f"\naccuracy on {len(held_back['labels'])} pictures that it was not trained on: {accuracy:.2%}")
+    if accuracy < LEAST_ACCURACY:
+        sys.exit(f"demo: the accuracy should be {LEAST_ACCURACY:.0%} or better")
+    command("compare", str(DEMO / "digits.onnx"), pair)
+
+
+def squeezenet(folder: Path) -> None:
+    """The same for SqueezeNet 1.1 with random weights, at 224x224, with its time beside onnxruntime's."""
+    heading("SqueezeNet 1.1 at 224x224, random weights")
+    model, pair = folder / "squeezenet.onnx", str(folder / "squeezenet")
+    model.write_bytes(build("squeezenet1_1").SerializeToString())
+    command("export", str(model), "-o", pair)
+    command("compare", str(model), pair)
+    beside_onnxruntime(str(model), pair)
+
+
+def beside_onnxruntime(model: str, pair: str, rounds: int = 15) -> None:
+    """Interleaved runs of both on one core; prints medians."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    feed = {name: np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)}
+    with armnet.Predictor(armnet.Pair.load(pair), threads=1) as predictor:
+        ours, theirs = interleaved([lambda: predictor.run(feed), lambda: session.run(None, feed)], rounds)
+    print()
+    print(
+        table(
+            ["on one core", "ms"],
+            [["armnet", f"{ours * 1e3:.1f}"], ["onnxruntime", f"{theirs * 1e3:.1f}"]],
+            right=["ms"],
+        )
+    )
+
+
+def interleaved(candidates: List[Callable[[], object]], rounds: int) -> List[float]:
+    """Median seconds of each, taking turns so that noise hits all alike; the first round does not count."""
+    times: List[List[float]] = [[] for _ in candidates]
+    for _ in range(rounds + 1):
+        for candidate, taken in zip(candidates, times):
+            start = time.perf_counter()
+            candidate()
+            taken.append(time.perf_counter() - start)
+    return [median(taken[1:]) for taken in times]
+
+
+def main() -> None:
+    os.chdir(ROOT)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    digits(RESULTS)
+    squeezenet(RESULTS)
+    print(f"\nThe pairs are in {RESULTS}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import pytest
+
+from armnet.__main__ import main
+from armnet.commands import COMMANDS
+
+DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
+PREPROCESSING = '{"channels": "GRAY", "resize": [8, 8], "scale": 0.00392156862745098}'
+
+Armnet = Callable[..., "tuple[int, str, str]"]
+
+
+@pytest.fixture
+def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
+    """Runs a command; exit status, stdout, stderr."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as leaving:
+            status = int(leaving.code or 0)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    pair = tmp_path_factory.mktemp("pairs") / "digits"
+    status = main(
+        [
+            "export",
+            str(DEMO / "digits.onnx"),
+            "-o",
+            str(pair),
+            "--labels",
+            str(DEMO / "labels.txt"),
+            "--preprocessing",
+            PREPROCESSING,
+        ]
+    )
+    assert status == 0
+    return pair
+
+
+def refused(outcome: tuple[int, str, str], *fragments: str) -> None:
+    """One line on stderr, status 2, nothing on stdout."""
+    status, out, err = outcome
+    assert status == 2, outcome
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1, err
+    for fragment in fragments:
+        assert fragment in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(armnet: Armnet, command: str) -> None:
+    status, out, _ = armnet(command, "--help")
+    assert status == 0
+    assert "usage: armnet" in out
+    assert "--json" in out
+
+
+def test_the_overview_lists_the_commands(armnet: Armnet) -> None:
+    for words in ((), ("--help",)):
+        status, out, _ = armnet(*words)
+        assert status == 0
+        assert all(command in out for command in COMMANDS)
+
+
+def test_an_unknown_command_is_refused(armnet: Armnet) -> None:
+    status, _, err = armnet("frobnicate")
+    assert status == 2
+    assert "frobnicate" in err
+
+
+def test_ten_pictures_are_read(armnet: Armnet, digits: Path) -> None:
+    pictures = sorted((DEMO / "pictures").glob("*.png"))
+    status, out, _ = armnet("run", digits, "--json", "--top", 1, "--input", *pictures)
+    assert status == 0
+    runs = json.loads(out)["runs"]
+    assert [run["top"][0]["label"] for run in runs] == [picture.stem.split("_")[1] for picture in pictures]
+
+
+def test_arrays_go_in_and_come_out_by_name(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    held_back = np.load(DEMO / "held_back.npz")
+    np.savez(tmp_path / "in.npz", image=held_back["images"])
+    np.save(tmp_path / "in.npy", held_back["images"])
+    for given in ("in.npz", "in.npy", f"image={tmp_path / 'in.npy'}"):
+        word = given if "=" in given else tmp_path / given
+        assert armnet("run", digits, "--input", word, "--output", tmp_path / "out.npz", "--threads", 1)[0] == 0
+        answers = np.load(tmp_path / "out.npz")["probabilities"].argmax(axis=1)
+        assert np.mean(answers == held_back["labels"]) >= 0.97
+
+
+def test_several_pictures_are_stacked_in_the_output(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    pictures = sorted((DEMO / "pictures").glob("*.png"))[:3]
+    assert (
+        armnet("run", digits, "--input", *pictures, "--output", tmp_path / "out.npz", "--keep", "probabilities")[0] == 0
+    )
+    assert np.load(tmp_path / "out.npz")["probabilities"].shape == (3, 1, 10)
+
+
+def test_compare_agrees_on_what_we_exported(armnet: Armnet, digits: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="comparing needs onnxruntime")
+    status, out, _ = armnet("compare", DEMO / "digits.onnx", digits, "--json")
+    assert status == 0
+    facts = json.loads(out)
+    assert facts["agree"]
+    assert facts["blobs"] > 10
+    status, out, _ = armnet("compare", DEMO / "digits.onnx", digits, "--input", DEMO / "pictures" / "digit_7.png")
+    assert status == 0
+    assert "agree" in out
+
+
+def test_compare_names_the_first_blob_that_diverges(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="comparing needs onnxruntime")
+    from runtime_arm import Pair
+
+    pair = Pair.load(digits)
+    at, conv = next((i, op) for i, op in enumerate(pair.predict_net.op) if op.type == "Conv")
+    wrong = conv.with_args(pads=[0, 0, 2, 2])
+    broken = pair.replace(
+        predict_net=pair.predict_net.replace(op=(*pair.predict_net.op[:at], wrong, *pair.predict_net.op[at + 1 :]))
+    )
+    broken.save(tmp_path / "broken")
+    status, out, _ = armnet("compare", DEMO / "digits.onnx", tmp_path / "broken", "--json")
+    assert status == 1
+    assert json.loads(out)["first"]["blob"] == conv.output[0]
+    assert json.loads(out)["first"]["cause"]
+
+
+def test_inspect_lists_operators_and_totals(armnet: Armnet, digits: Path) -> None:
+    status, out, _ = armnet("inspect", digits, "--json")
+    assert status == 0
+    facts = json.loads(out)
+    assert facts["multiply_adds"] == sum(row["multiply_adds"] for row in facts["operators"]) > 1e5
+    assert facts["arena_nbytes"] >= facts["liveness_peak_nbytes"] > 0
+    doubled = json.loads(armnet("inspect", digits, "--json", "--shape", "image=2,1,8,8")[1])
+    assert doubled["multiply_adds"] == 2 * facts["multiply_adds"]
+    assert "Conv(" in armnet("inspect", digits, "--net")[1]
+    assert "multiply-adds" in armnet("inspect", digits)[1]
+
+
+def test_support_answers_before_conversion(armnet: Armnet, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="support reads ONNX files")
+    status, out, _ = armnet("support", DEMO / "digits.onnx")
+    assert status == 0
+    assert "every operator" in out
+    node = onnx.helper.make_node("Frobnicate", ["x"], ["y"], domain="nowhere")
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [value("x", 1, [1])], [value("y", 1, [1])])
+    onnx.save(onnx.helper.make_model(graph), str(tmp_path / "odd.onnx"))
+    status, out, _ = armnet("support", tmp_path / "odd.onnx", "--json")
+    assert status == 1
+    assert not json.loads(out)["supported"]
+    refused(armnet("export", tmp_path / "odd.onnx", "-o", tmp_path / "odd"), "odd.onnx", "Frobnicate")
+    assert not (tmp_path / "odd").exists()
+
+
+def test_pack_makes_a_file_that_answers(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "digits.pyz"
+    assert armnet("pack", digits, "-o", bundle, "--sample", DEMO / "pictures" / "digit_3.png")[0] == 0
+    done = subprocess.run(
+        [sys.executable, str(bundle), str(DEMO / "pictures" / "digit_5.png"), "--top", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "5"
+    assert subprocess.run([sys.executable, str(bundle), "--self-test"], check=False, cwd=tmp_path).returncode == 0
+
+
+def test_unfit_inputs_are_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "rank.npy", np.zeros((8, 8), np.float32))
+    np.save(tmp_path / "dtype.npy", np.zeros((1, 1, 8, 8)))
+    np.save(tmp_path / "channels.npy", np.zeros((1, 3, 8, 8), np.float32))
+    np.savez(tmp_path / "names.npz", picture=np.zeros((1, 1, 8, 8), np.float32))
+    (tmp_path / "noise.npy").write_bytes(b"\x93NUMPY" + bytes(50))
+    (tmp_path / "noise.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    refused(armnet("run", digits, "--input", tmp_path / "rank.npy"), "image", "4 dimensions")
+    refused(armnet("run", digits, "--input", tmp_path / "dtype.npy"), "float32", "float64")
+    refused(armnet("run", digits, "--input", tmp_path / "channels.npy"), "Conv")
+    refused(armnet("run", digits, "--input", tmp_path / "names.npz"), "picture", "image")
+    refused(armnet("run", digits, "--input", f"other={tmp_path / 'rank.npy'}"), "'other'", "image")
+    refused(armnet("run", digits, "--input", tmp_path / "noise.npy"), "noise.npy")
+    refused(armnet("run", digits, "--input", tmp_path / "noise.png"), "noise.png")
+    refused(armnet("run", digits, "--input", tmp_path / "nowhere.npy"), "nowhere.npy")
+    refused(armnet("run", digits, "--input", DEMO / "pictures" / "digit_1.png", "--mean", 1, 2, 3), "mean")
+    refused(armnet("run", digits, "--input", tmp_path / "rank.npy", "--threads", 0), "threads")
+    refused(armnet("run", tmp_path / "nowhere", "--input", tmp_path / "rank.npy"), "nowhere")
+
+
+def test_bad_models_are_refused_and_nothing_is_written(armnet: Armnet, tmp_path: Path) -> None:
+    good = (DEMO / "digits.onnx").read_bytes()
+    for name, content in {"empty": b"", "truncated": good[: len(good) // 2], "noise": bytes(range(256)) * 10}.items():
+        path = tmp_path / f"{name}.onnx"
+        path.write_bytes(content)
+        refused(armnet("export", path, "-o", tmp_path / "pair"), path.name)
+        refused(armnet("support", path), path.name)
+    refused(armnet("export", tmp_path / "nowhere.onnx", "-o", tmp_path / "pair"), "nowhere.onnx")
+    refused(armnet("export", tmp_path / "model.xyz", "-o", tmp_path / "pair"), "model.xyz")
+    refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "pair", "--preprocessing", "{"), "JSON")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.onnx", "noise.onnx", "truncated.onnx"]
+
+
+def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file"), "file")
+    refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file" / "pair"), "file")
+    picture = DEMO / "pictures" / "digit_1.png"
+    refused(armnet("run", digits, "--input", picture, "--output", tmp_path / "nowhere" / "out.npz"), "out.npz")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_is_refused(armnet: Armnet, digits: Path) -> None:
+    refused(
+        armnet("run", digits, "--input", DEMO / "pictures" / "digit_1.png", "--output", "/dev/full"),
+        "/dev/full",
+        "space",
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_standard_output_without_room_is_refused(digits: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "armnet", "inspect", str(digits)],
+            cwd=DEMO.parent, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "armnet: standard output: No space left on device\n"
+
+
+def test_a_damaged_pair_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    import shutil
+
+    for name in ("init_net.pb", "predict_net.pb", "model.json"):
+        pair = tmp_path / f"damaged_{name}"
+        shutil.copytree(digits, pair)
+        data = bytearray((pair / name).read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        (pair / name).write_bytes(data)
+        refused(armnet("inspect", pair), name)

@@ -1,0 +1,105 @@
+"""``armnet optimize``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+import numpy as np
+import pytest
+
+from armnet.__main__ import main
+from runtime_arm import Predictor
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.weights import fill
+
+NET = """
+    net "tiny": x, w, s -> y
+    Conv(x, w) -> a  kernel=1
+    Mul(a, s) -> b
+    Relu(b) -> c
+    Softmax(c) -> y
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    weights: Dict[str, Any] = {"w": np.ones((2, 2, 1, 1), np.float32), "s": np.full((2, 1, 1), 2, np.float32)}
+    fills = tuple(fill(name, value) for name, value in weights.items())
+    info = TensorInfo("x", (1, 2, 3, 3), "float32")
+    Pair(NetDef("init", fills), NetDef.from_text(NET), (info,)).save(tmp_path / "pair")
+    return tmp_path
+
+
+def optimized(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Tuple[int, str, str]:
+    capsys.readouterr()
+    status = main(["optimize", str(folder / "pair"), "-o", str(folder / "cheap"), *words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_it_writes_the_pair_and_counts_its_operators(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = optimized(folder, capsys)
+    assert status == 0
+    assert [line.split() for line in out.splitlines()[2:8]] == [
+        ["Conv", "1"], ["Mul", "1"], ["Relu", "1"], ["Softmax", "1", "1"], ["ConvRelu", "1"], ["all", "4", "2"]]
+    pairs = [Pair.load(folder / name) for name in ("pair", "cheap")]
+    x = np.random.default_rng(0).standard_normal((1, 2, 3, 3)).astype(np.float32)
+    plain, cheap = (Predictor(pair).run([x])["y"] for pair in pairs)
+    np.testing.assert_allclose(cheap, plain, rtol=1e-6)
+
+
+def test_json_has_counts_passes_and_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = optimized(folder, capsys, "--json")
+    facts = json.loads(out)
+    assert (status, err, facts["schema"], facts["command"]) == (0, "", 1, "optimize")
+    assert facts["before"] == {"Conv": 1, "Mul": 1, "Relu": 1, "Softmax": 1}
+    assert facts["after"] == {"ConvRelu": 1, "Softmax": 1}
+    assert facts["passes"] == {"fold_batch_norm": 1, "fuse_relu": 1, "eliminate_dead_code": 1}
+    assert facts["steps"] == 3
+    assert set(facts) >= {"pair", "refused", "warnings", "weights_nbytes"}
+
+
+def test_explain_shows_every_rewrite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = optimized(folder, capsys, "--explain")
+    for line in ("step 1: fold_batch_norm", "  - Mul(a, s) -> b", "  + Conv(x, w_folded) -> b  kernel=1",
+                 "    new weight w_folded float32[2, 2, 1, 1]", "step 2: fuse_relu"):
+        assert line in out.splitlines()
+
+
+def test_stop_after_leaves_the_rest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    optimized(folder, capsys, "--stop-after", "1")
+    types = [op.type for op in Pair.load(folder / "cheap").predict_net.op]
+    assert types == ["Conv", "Relu", "Softmax"]
+
+
+def test_caffe2_compatible_and_engines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    optimized(folder, capsys, "--caffe2-compatible", "--engines", "NNPACK")
+    pair = Pair.load(folder / "cheap")
+    assert [(op.type, op.engine) for op in pair.predict_net.op] == [("ConvRelu", "NNPACK"), ("Softmax", "")]
+    assert all(arg.t is None for op in pair.init_net.op for arg in op.arg)
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["--engines", "WARP"], "no operator has an engine 'WARP'"),
+    (["--stop-after", "-3"], "stop_after must not be negative"),
+    (["--shape", "x=2,2"], "input 'x' is (1, 2, 3, 3), shape [2, 2] does not fit"),
+    (["--shape", "z=2,2"], "no input 'z'"),
+])
+def test_mistakes_are_one_line_and_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str], words: Any,
+                                                 complaint: str) -> None:
+    status, out, err = optimized(folder, capsys, *words)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"armnet: {complaint}")
+    assert len(err.splitlines()) == 1
+    assert not (folder / "cheap").exists()
+
+
+def test_warnings_go_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair.load(folder / "pair")
+    pair.replace(inputs=(TensorInfo("x"),)).save(folder / "pair")
+    status, _, err = optimized(folder, capsys)
+    assert status == 0
+    assert err.startswith("warning: the shape of input 'x' is not known")

@@ -1,0 +1,43 @@
+"""Emulated machines for the tests of this folder; a test is skipped with the reason where they cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from device_tests.host.cache import EmulationUnavailable
+from device_tests.host.counting import counting_plugin
+from device_tests.host.emulation import CPUS, Machine, emulated
+
+
+def _machine(architecture: str, cpu: str) -> Machine:
+    try:
+        return emulated(architecture, cpu)
+    except EmulationUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session", params=[(name, cpu) for name, cpus in CPUS.items() for cpu in cpus], ids="-".join)
+def machine(request: pytest.FixtureRequest) -> Machine:
+    """Every emulated machine in turn."""
+    return _machine(*request.param)
+
+
+@pytest.fixture(scope="session")
+def arm64() -> Machine:
+    return _machine("arm64", "cortex-a72")
+
+
+@pytest.fixture(scope="session")
+def armhf() -> Machine:
+    return _machine("armhf", "cortex-a7")
+
+
+@pytest.fixture(scope="session")
+def counting() -> Path:
+    """The counting plugin; a test that counts instructions asks for it."""
+    try:
+        return counting_plugin()
+    except EmulationUnavailable as error:
+        pytest.skip(str(error))

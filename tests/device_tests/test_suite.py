@@ -1,0 +1,118 @@
+"""The suite runs here as it does on devices, finds what is broken, and its vectors hold every fast operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Iterator
+
+import numpy as np
+import pytest
+
+from device_tests.host.golden_cases import case, golden_cases
+from device_tests.host.golden_vectors import golden_vectors
+from device_tests.host.random_networks import random_network
+from device_tests.host.suite_run import prepared_suite, run_suite
+from device_tests.host.targets import DeviceError, Files, target_of
+from device_tests.suite.tolerance import assert_network_close
+from device_tests.suite.vectors import Vector, read_vectors, write_vectors
+from runtime_arm.registry import registered
+from runtime_arm.tensor import QuantizedTensor
+
+
+@pytest.fixture(scope="module")
+def files() -> Iterator[Files]:
+    with prepared_suite() as prepared:
+        yield prepared
+
+
+def test_the_suite_passes_here(files: Files) -> None:
+    with target_of("local") as target:
+        result = run_suite(target, files)
+    assert result.failed == []
+    assert result.passed > 300
+    assert all(skip["reason"] for skip in result.skipped)
+    assert result.identity["numpy"] == np.__version__
+
+
+def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> None:
+    source = files["runtime_arm/operators/activation.py"].read_text()
+    (tmp_path / "activation.py").write_text(source + "\n\nimport numpy as np\n\n@relu.kernel('NUMPY')\ndef wrong(call):\n"
+                                            "    return lambda: np.maximum(call.inputs[0], 1, out=call.outputs[0])\n")
+    with target_of("local") as target:
+        changed = {**files, "runtime_arm/operators/activation.py": tmp_path / "activation.py"}
+        result = run_suite(target, changed, arguments=["-k", "Relu"])
+    failed = {failure["test"].rpartition("[")[2].rstrip("]"): failure["reason"] for failure in result.failed}
+    assert "Relu" in failed
+    assert "Relu(" in failed["Relu"]
+    assert "by NUMPY" in failed["Relu"]
+
+
+def test_a_suite_that_cannot_start_says_why(files: Files) -> None:
+    broken = {name: path for name, path in files.items() if name != "runtime_arm/tensor.py"}
+    with target_of("local") as target, pytest.raises(DeviceError, match=r"local: .*tensor"):
+        run_suite(target, broken)
+
+
+def test_without_data_tests_are_skipped_with_the_reason(files: Files) -> None:
+    bare = {name: path for name, path in files.items() if "/data/" not in name}
+    with target_of("local") as target:
+        result = run_suite(target, bare, arguments=["-k", "golden or small_network"])
+    assert result.passed == 0
+    assert {skip["reason"] for skip in result.skipped} == {
+        "Skipped: no golden vectors were prepared for this device",
+        "Skipped: no networks/* was prepared for this device",
+    }
+
+
+def test_every_operator_with_a_fast_kernel_has_a_golden_case() -> None:
+    covered = {(one.op.domain, one.op.type) for one in golden_cases()}
+    missing = [f"{schema.domain} {schema.type}" for schema in registered()
+               if schema.kernels and (schema.domain, schema.type) not in covered]
+    assert missing == [], "add a case to device_tests/host/golden_cases.py"
+
+
+def test_cases_are_the_same_each_time() -> None:
+    for one, other in zip(golden_cases(), golden_cases()):
+        assert one.op == other.op
+        for x, y in zip(one.inputs, other.inputs):
+            np.testing.assert_array_equal(x.values if isinstance(x, QuantizedTensor) else x,
+                                          y.values if isinstance(y, QuantizedTensor) else y)
+
+
+def test_vectors_come_back_from_their_file(tmp_path: Path) -> None:
+    (op, inputs, constants), *_ = case("Int8Add", "q 2x3", "q 2x3", Y_scale=0.5, Y_zero_point=3)
+    odd = [np.float32(2), np.zeros((0, 3), np.int8), None, np.array([True]), np.ones((2, 2), np.float16)]
+    written = [Vector(op, inputs, constants, [QuantizedTensor(np.ones(2, np.uint8), 0.5, 3)]),
+               Vector(op, [np.asarray(x) if x is not None else None for x in odd], [0, 3], [np.arange(3)])]
+    write_vectors(tmp_path / "vectors.pb", written)
+    read = read_vectors(tmp_path / "vectors.pb")
+    assert [vector.constants for vector in read] == [constants, [0, 3]]
+    assert read[0].inputs[0].scale == inputs[0].scale
+    assert read[0].outputs[0].zero_point == 3
+    assert [None if x is None else (x.shape, x.dtype.name) for x in read[1].inputs] == [
+        ((), "float32"), ((0, 3), "int8"), None, ((1,), "bool"), ((2, 2), "float16")]  # fmt: skip
+    assert read[1].terms == 4
+
+
+def test_vectors_are_finite_where_their_operands_are() -> None:
+    for vector in golden_vectors():
+        arrays = [x for x in vector.inputs if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        if all(np.isfinite(x).all() for x in arrays):
+            for y in vector.outputs:
+                assert isinstance(y, QuantizedTensor) or y.dtype.kind != "f" or np.isfinite(y).all(), vector.op.signature()
+
+
+def test_random_networks_are_valid_and_the_same_each_time() -> None:
+    onnx = pytest.importorskip("onnx", reason="networks are built as ONNX models")
+    for seed in range(20):
+        model = random_network(seed)
+        onnx.checker.check_model(model)
+        assert model.SerializeToString() == random_network(seed).SerializeToString()
+
+
+def test_the_tolerance_of_networks_refuses_other_shapes_dtypes_and_values() -> None:
+    y = np.array([1, -2], np.float32)
+    assert_network_close(y + np.float32(1e-4), y)
+    for wrong in (y[:1], y.astype(np.float64), y + np.float32(1e-3), y * np.float32(np.nan)):
+        with pytest.raises(AssertionError):
+            assert_network_close(wrong, y)

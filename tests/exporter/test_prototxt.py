@@ -1,0 +1,57 @@
+"""Caffe's files: the committed schema, dialects in today's form, phases."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exporter.caffe_net import inference_layers, outputs_of
+from exporter.caffe_upgrade import upgraded
+from exporter.prototxt import read_prototxt
+from runtime_arm.errors import ExportError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_descriptor_is_made_from_the_proto_file(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    target = tmp_path / "caffe.desc"
+    script = str(ROOT / "scripts" / "make_caffe_descriptor.py")
+    result = subprocess.run([sys.executable, script, str(target)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    committed = (ROOT / "exporter" / "caffe.desc").read_bytes()
+    assert target.read_bytes() == committed, "run scripts/make_caffe_descriptor.py"
+
+
+def test_padding_layers_of_the_first_dialect_become_pads(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text("""input: "x" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8
+        layers { layer { name: "p" type: "padding" pad: 2 } bottom: "x" top: "p" }
+        layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 3 biasterm: false } bottom: "p" top: "c" }""")
+    _, convolution = upgraded(read_prototxt(path)).layer
+    assert (convolution.type, list(convolution.bottom)) == ("Convolution", ["x"])
+    param = convolution.convolution_param
+    assert (list(param.pad), list(param.kernel_size), param.num_output, param.bias_term) == ([2], [3], 4, False)
+
+
+def test_two_dialects_in_one_net_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text('layers { name: "a" type: RELU } layer { name: "b" type: "ReLU" }')
+    with pytest.raises(ExportError, match="one dialect is due"):
+        upgraded(read_prototxt(path))
+
+
+@pytest.mark.parametrize(("rule", "kept"), [
+    ("", True), ("include { phase: TEST }", True), ("include { phase: TRAIN }", False),
+    ("exclude { phase: TEST }", False), ('include { stage: "deploy" }', True),
+    ('include { not_stage: "deploy" }', False),
+    ("include { min_level: 2 }", False), ("include { phase: TRAIN } include { max_level: 1 }", True),
+])
+def test_rules_decide_which_layers_run(tmp_path: Path, rule: str, kept: bool) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(f"""state {{ level: 1 stage: "deploy" }} layer {{ name: "x" type: "Input" top: "x" }}
+        layer {{ name: "r" type: "ReLU" bottom: "x" top: "y" {rule} }}""")
+    assert outputs_of(inference_layers(upgraded(read_prototxt(path)))) == (["y"] if kept else [])

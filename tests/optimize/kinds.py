@@ -1,0 +1,229 @@
+"""Kinds of operators for random nets that give passes something to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, List
+
+import numpy as np
+from hypothesis import strategies as st
+
+from runtime_arm.netdef import OperatorDef
+from tests.support.random_nets import Drawing, Shape
+
+
+def latest(d: Drawing) -> str:
+    """The blob written last, or another."""
+    return d.ops[-1].output[0] if d.ops and d.draw(st.integers(0, 3)) else d.blob()
+
+
+def copying(d: Drawing) -> None:
+    x = latest(d)
+    copies: List[Any] = [("Copy", {}), ("Alias", {}), ("StopGradient", {}), ("Dropout", {"is_test": 1}),
+                         ("Cast", {"to": 1})]
+    type, arguments = d.draw(st.sampled_from(copies))
+    d.emit(type, [x], d.shapes[x], **arguments)
+
+
+def viewing(d: Drawing) -> None:
+    """Views of views, some of which change nothing."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    shape: Shape = d.draw(st.sampled_from([(n, c, h, w), (n, c, 1, h * w), (n, 1, c * h, w), (n, c, w, h)]))
+    d.emit("Reshape", [x], shape, extra_outputs=1, shape=list(shape))
+
+
+def transposing(d: Drawing) -> None:
+    x = latest(d)
+    shape = d.shapes[x]
+    axes = d.draw(st.sampled_from([(0, 1, 3, 2), (0, 1, 3, 2), (0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2), (0, 2, 3, 1)]))
+    permuted = (shape[axes[0]], shape[axes[1]], shape[axes[2]], shape[axes[3]])
+    d.emit("Transpose", [x], permuted, axes=list(axes))
+
+
+def of_constants(d: Drawing) -> None:
+    """An operator on weights alone, and one that uses the result."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    a, b = d.weight(1, c, 1, 1), d.weight(1, c, 1, 1)
+    name = f"c{len(d.ops)}"
+    d.ops.append(OperatorDef.of(d.draw(st.sampled_from(["Add", "Mul"])), [a, b], [name]))
+    d.emit("Add", [x, name], (n, c, h, w))
+
+
+def repeating(d: Drawing) -> None:
+    """An operator that is there already, under other names."""
+    known = [op for op in d.ops if op.output[0] in d.shapes]
+    if known:
+        op = d.draw(st.sampled_from(known))
+        if not set(op.input) & {name for other in d.ops for name in other.output if name in other.input}:
+            again = replace(op, output=tuple(f"{name}_again{len(d.ops)}" for name in op.output))
+            d.ops.append(again)
+            d.shapes[again.output[0]] = d.shapes[op.output[0]]
+
+
+def twin_weights(d: Drawing) -> None:
+    """A bias that is equal to one that exists, and one that is nearly."""
+    x = latest(d)
+    c = d.shapes[x][1]
+    first, second = d.weight(1, c, 1, 1), f"w{len(d.weights)}_twin"
+    d.weights[second] = d.weights[first] * np.float32(d.draw(st.sampled_from([1.0, 1.5])))
+    d.emit("Add", [x, first], d.shapes[x])
+    d.emit("Add", [x, second], d.shapes[x])
+
+
+ACTIVATIONS: List[Any] = [("Relu", {}), ("Relu", {}), ("Clip", {"min": 0.0, "max": 6.0}), ("LeakyRelu", {"alpha": 0.1}),
+                          ("Sigmoid", {}), ("Tanh", {}), ("Swish", {})]
+
+
+def activating(d: Drawing) -> None:
+    x = latest(d)
+    type, arguments = d.draw(st.sampled_from(ACTIVATIONS))
+    d.emit(type, [x], d.shapes[x], **arguments)
+
+
+def normalising(d: Drawing) -> None:
+    x = latest(d)
+    c = d.shapes[x][1]
+    variance = d.weight(c)
+    positive = f"{variance}_positive"
+    d.weights[positive] = np.abs(d.weights[variance]) + np.float32(0.5)
+    d.emit("SpatialBN", [x, d.weight(c), d.weight(c), d.weight(c), positive], d.shapes[x], is_test=1, epsilon=1e-3)
+
+
+def scaling(d: Drawing) -> None:
+    """Arithmetic with one number a channel, in Caffe2's older way or NumPy's, or with one number."""
+    x = latest(d)
+    c = d.shapes[x][1]
+    type = d.draw(st.sampled_from(["Add", "Mul", "Sub", "Div"]))
+    shape = d.draw(st.sampled_from([(c, 1, 1), (1, c, 1, 1), (1,), (c,)]))
+    weight = d.weight(*shape)
+    if type == "Div":
+        d.weights[f"{weight}_divisor"] = np.abs(d.weights[weight]) + np.float32(0.5)
+        weight = f"{weight}_divisor"
+    if shape == (c,):
+        d.emit(type, [x, weight], d.shapes[x], broadcast=1, axis=1)
+    else:
+        swapped = type in ("Add", "Mul", "Sub") and bool(d.draw(st.booleans()))
+        d.emit(type, [weight, x] if swapped else [x, weight], d.shapes[x])
+
+
+def convolving(d: Drawing) -> None:
+    """A convolution of the blob written last, grouped or not, transposed or not; or a fully connected layer."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    kind, m = d.draw(st.integers(0, 5)), int(d.draw(st.integers(1, 4)))
+    if kind == 0:
+        d.emit("FC", [x, d.weight(m, c * h * w), d.weight(m)], (n, m, 1, 1))
+        d.ops.append(OperatorDef.of("Reshape", [d.ops[-1].output[0]], [f"b{len(d.ops)}", f"old{len(d.ops)}"],
+                                    shape=[n, m, 1, 1]))
+        d.shapes[d.ops[-1].output[0]] = (n, m, 1, 1)
+        del d.shapes[d.ops[-2].output[0]]
+    elif kind == 1 and h * w <= 64:
+        group = c if d.draw(st.booleans()) else 1
+        weights = [d.weight(c, m, 2, 2), *([d.weight(m * group)] if d.draw(st.booleans()) else [])]
+        d.emit("ConvTranspose", [x, *weights], (n, m * group, 2 * h, 2 * w), kernel=2, stride=2, group=group)
+    else:
+        group, kernel = c if kind == 2 else 1, 1 if kind == 3 else 3
+        weights = [d.weight(m * group, c // group, kernel, kernel), *([d.weight(m * group)] if kind % 2 else [])]
+        if min(h, w) >= 3 or kernel == 1:
+            pad = kernel // 2 if d.draw(st.booleans()) else 0
+            grow = 2 * pad - kernel + 1
+            d.emit("Conv", [x, *weights], (n, m * group, h + grow, w + grow), kernel=kernel, pad=pad, group=group)
+
+
+def padding(d: Drawing) -> None:
+    """Zeros around a blob, and what reads the padded image."""
+    x = latest(d)
+    if d.draw(st.booleans()):
+        d.emit("Relu", [x], d.shapes[x])
+        x = d.ops[-1].output[0]
+    n, c, h, w = d.shapes[x]
+    top, left, bottom, right = (int(d.draw(st.integers(0, 1))) for _ in range(4))
+    if h + top + bottom < 3 or w + left + right < 3:
+        return
+    d.emit("PadImage", [x], (n, c, h + top + bottom, w + left + right), pads=[top, left, bottom, right])
+    padded = d.ops[-1].output[0]
+    out = (n, c, h + top + bottom - 2, w + left + right - 2)
+    reader = d.draw(st.sampled_from(["Conv", "MaxPool", "AveragePool"]))
+    d.emit(reader, [padded, d.weight(c, c, 3, 3)] if reader == "Conv" else [padded], out, kernel=3)
+
+
+def flat_layer(d: Drawing) -> None:
+    """A fully connected layer of a blob that is flattened, brought back to four dimensions."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    m, flat, matrix = 3, f"flat{len(d.ops)}", f"matrix{len(d.ops)}"
+    d.ops.append(OperatorDef.of("Flatten", [x], [flat]))
+    d.ops.append(OperatorDef.of("FC", [flat, d.weight(m, c * h * w), d.weight(m)], [matrix]))
+    d.emit("Reshape", [matrix], (n, m, 1, 1), extra_outputs=1, shape=[n, m, 1, 1])
+
+
+def activated_parts(d: Drawing) -> None:
+    """A concatenation whose parts went through activations, mostly the same one."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    if c <= 12:
+        type, arguments = d.draw(st.sampled_from(ACTIVATIONS))
+        parts = []
+        for name in (x, d.like(x)):
+            d.emit(type, [name], d.shapes[x], **arguments)
+            parts.append(d.ops[-1].output[0])
+            type, arguments = d.draw(st.sampled_from([(type, arguments)] * 3 + ACTIVATIONS[:1]))
+        d.emit("Concat", parts, (n, 2 * c, h, w), extra_outputs=1, axis=1)
+
+
+def branching(d: Drawing) -> None:
+    """Convolutions side by side."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    for _ in range(int(d.draw(st.integers(2, 3)))):
+        m = int(d.draw(st.integers(1, 3)))
+        bias = [d.weight(m)] if d.draw(st.booleans()) else []
+        d.emit("Conv", [x, d.weight(m, c, 1, 1), *bias], (n, m, h, w), kernel=1)
+
+
+def residual(d: Drawing) -> None:
+    """A convolution or normalisation, added to a blob of its shape."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    if d.draw(st.booleans()):
+        d.emit("Conv", [x, d.weight(c, c, 1, 1), d.weight(c)], (n, c, h, w), kernel=1)
+    else:
+        normalising(d)
+    made = d.ops[-1].output[0]
+    terms = [made, d.like(made)]
+    d.emit(d.draw(st.sampled_from(["Add", "Sum"])), terms if d.draw(st.booleans()) else terms[::-1], d.shapes[made])
+    if d.draw(st.booleans()):
+        activating(d)
+
+
+def gating(d: Drawing) -> None:
+    """A blob times its sigmoid, or another blob's."""
+    x = latest(d)
+    type, arguments = d.draw(st.sampled_from([("Sigmoid", {}), ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5})]))
+    d.emit(type, [x], d.shapes[x], **arguments)
+    gate = d.ops[-1].output[0]
+    other = x if d.draw(st.integers(0, 3)) else d.like(x)
+    d.emit("Mul", [other, gate], d.shapes[x])
+
+
+def activated_layer(d: Drawing) -> None:
+    """A convolution or normalisation, and the activation that follows it."""
+    (convolving if d.draw(st.booleans()) else normalising)(d)
+    if d.ops and d.ops[-1].output[0] in d.shapes:
+        type, arguments = d.draw(st.sampled_from(ACTIVATIONS))
+        d.emit(type, [d.ops[-1].output[0]], d.shapes[d.ops[-1].output[0]], **arguments)
+
+
+def hard_gating(d: Drawing) -> None:
+    """HardSigmoid or HardSwish, written out; sometimes of another blob."""
+    x = latest(d)
+    shape = d.shapes[x]
+    d.weights.update(three=np.float32(3), six=np.float32(6))
+    d.emit("Add", [x, "three"], shape)
+    d.emit("Clip", [d.ops[-1].output[0]], shape, min=0.0, max=6.0)
+    if d.draw(st.booleans()):
+        other = x if d.draw(st.integers(0, 3)) else d.like(x)
+        d.emit("Mul", [other, d.ops[-1].output[0]], shape)
+    d.emit("Div", [d.ops[-1].output[0], "six"], shape)

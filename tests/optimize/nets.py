@@ -1,0 +1,109 @@
+"""Nets written as text, what a pass makes of them, and random nets in which a pass finds something to do."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from optimize.program import Program
+from optimize.report import Report
+from optimize.rewrite import Pass, run_passes
+from runtime_arm import Predictor
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.weights import fill
+from tests.support.random_nets import KINDS, Kind, RandomNet, random_nets
+
+Arrays = Mapping[str, Any]
+Shapes = Mapping[str, Sequence[Any]]
+ENOUGH = 5  # of the random nets a pass must have changed so many, else they test nothing
+
+
+def pair_of(net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes] = None) -> Pair:
+    """The pair of a net as text. What it takes and ``weights`` lack are inputs, float32, of ``shapes`` where given."""
+    return pair_of_net(NetDef.from_text(net), weights or {}, shapes or {})
+
+
+def pair_of_net(net: NetDef, weights: Arrays, shapes: Shapes) -> Pair:
+    fills = tuple(fill(name, np.asarray(value)) for name, value in weights.items())
+    inputs = [TensorInfo(name, tuple(shapes[name]) if name in shapes else None, "float32" if name in shapes else None)
+              for name in net.external_input if name not in weights]
+    return Pair(NetDef("init", fills), net, tuple(inputs)).check()
+
+
+def lines(text: str) -> List[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+class Outcome:
+    """What a pass made of a net."""
+
+    def __init__(self, before: Pair, passes: Sequence[Pass], stop_after: Optional[int] = None):
+        self.before = before
+        self.report = Report()
+        self.program = run_passes(Program.of(before), passes, self.report, stop_after)
+        self.after = self.program.pair(before)
+
+    @property
+    def text(self) -> List[str]:
+        """The operators, one a line."""
+        return lines(self.after.predict_net.replace(name="", external_input=(), external_output=()).to_text())
+
+    @property
+    def reasons(self) -> List[str]:
+        return [refusal.reason for refusal in self.report.refused]
+
+    def weight(self, name: str) -> np.ndarray:
+        value = self.program.value(name)
+        assert value is not None, name
+        return np.asarray(value)
+
+
+def applied(one: Pass, net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes] = None) -> Outcome:
+    """What the pass makes of the net; the second time it must find nothing to do."""
+    outcome = Outcome(pair_of(net, weights, shapes), [one])
+    again = Outcome(outcome.after, [one])
+    assert not again.report.steps, again.report
+    assert again.after == outcome.after
+    return outcome
+
+
+def numbers(pair: Pair, feeds: Arrays) -> Dict[str, np.ndarray]:
+    with Predictor(pair, threads=1) as predictor:
+        return predictor.run(feeds)
+
+
+def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: float) -> None:
+    """Outputs differ by at most ``tolerance`` of the largest magnitude; bit by bit where it is 0."""
+    wanted, actual = numbers(before, feeds), numbers(after, feeds)
+    assert list(wanted) == list(actual)
+    for name, expected in wanted.items():
+        assert actual[name].dtype == expected.dtype
+        if tolerance == 0:
+            np.testing.assert_array_equal(actual[name], expected, err_msg=name)
+        else:
+            largest = float(np.abs(expected).max(initial=1.0))
+            np.testing.assert_allclose(actual[name], expected, rtol=0, atol=tolerance * largest, err_msg=name)
+
+
+def assert_keeps_numbers(passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, tolerance: float = 0.0,
+                         examples: int = 60) -> None:
+    """Random nets, mostly of these ``kinds`` of operators, compute the same after the passes as before."""
+    changed = 0
+
+    @settings(max_examples=examples, deadline=None, derandomize=True,
+              suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+    @given(random_nets(kinds=[*KINDS, *list(kinds) * (2 * len(KINDS) // max(len(kinds), 1))]))
+    def check(drawn: RandomNet) -> None:
+        nonlocal changed
+        outcome = Outcome(pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape}), passes)
+        changed += bool(outcome.report.steps)
+        assert_same_numbers(outcome.before, outcome.after, drawn.feed(), tolerance)
+        again = Outcome(outcome.after, passes)
+        assert again.after == outcome.after, again.report
+
+    check()
+    assert changed >= ENOUGH, f"only {changed} random nets gave the passes anything to do"
+

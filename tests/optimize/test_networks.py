@@ -1,0 +1,130 @@
+"""Well-known networks come out without normalisations and lone activations, and compute what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict
+
+import numpy as np
+import pytest
+
+from optimize import Report, optimize
+from optimize.report import operator_counts
+from runtime_arm import Predictor
+from runtime_arm.pair import Pair
+from tests.optimize.nets import assert_same_numbers
+
+pytest.importorskip("onnx", reason="exporting needs onnx")
+
+from device_tests.host import networks
+from exporter import export
+from exporter.random_inputs import random_inputs
+
+SMALL = {"resnet50": 64, "mobilenet_v2": 64, "googlenet": 64, "densenet121": 64, "squeezenet1_1": 64, "unet": 64}
+FOLDING = 1e-4  # relative to the largest output: the accuracy budget of networks of up to 120 folded layers
+
+# What is left of each network; what these leave out is there once or not at all.
+EXPECTED: Dict[str, Dict[str, int]] = {
+    "resnet50": {"ConvRelu": 33, "armnet.FusedConv": 16, "Conv": 4},
+    "mobilenet_v2": {"armnet.FusedConv": 45, "Conv": 7},
+    "googlenet": {"ConvRelu": 57, "MaxPool": 13, "Concat": 9},
+    "densenet121": {"ConvRelu": 59, "armnet.FusedBatchNorm": 62, "Conv": 61, "Concat": 58, "AveragePool": 4},
+    "squeezenet1_1": {"ConvRelu": 26, "Concat": 8, "MaxPool": 3},
+    "unet": {"ConvRelu": 18, "ConvTranspose": 4, "Concat": 4, "MaxPool": 4},
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_is_left_of_a_network(name: str) -> None:
+    pair = export(networks.build(name, image_size=SMALL[name]))
+    before, report = operator_counts(pair.predict_net), Report()
+    result = optimize(pair, report=report)
+    after = operator_counts(result.predict_net)
+    assert {type: count for type, count in after.items() if count > 1} == EXPECTED[name], report
+    layers = sum(before.get(type, 0) for type in ("Conv", "ConvTranspose", "FC"))
+    assert layers == sum(after.get(type, 0) for type in ("Conv", "ConvRelu", "armnet.FusedConv", "ConvTranspose", "FC"))
+    assert not after.keys() & {"SpatialBN", "Relu", "Clip", "Add"}
+    assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
+    assert optimize(result) == result
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_a_dynamic_batch_is_optimised_as_a_fixed_one(name: str) -> None:
+    fixed = optimize(export(networks.build(name, image_size=64)))
+    pair = export(networks.build(name, image_size=64, batch="batch"))
+    result = optimize(pair)
+    assert operator_counts(result.predict_net) == operator_counts(fixed.predict_net)
+    for batch in (1, 3):
+        feed = {"data": np.random.default_rng(batch).standard_normal((batch, 3, 64, 64)).astype(np.float32)}
+        assert_same_numbers(pair, result, feed, FOLDING)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "densenet121"])
+def test_caffe2_compatible(name: str) -> None:
+    pair = export(networks.build(name, image_size=64), caffe2_compatible=True)
+    result = optimize(pair, caffe2_compatible=True)
+    counts = operator_counts(result.predict_net)
+    assert not any(op.domain for op in result.predict_net.op)
+    assert counts["ConvRelu"] >= 9
+    assert counts.get("SpatialBN", 0) == {"resnet18": 0, "densenet121": 62}[name]
+    assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
+
+
+REAL = [
+    "fastestdet/FastestDet", "mnist_8/mnist", "ppocr_mobile_v1.1_det/ch_mobile_v1.1_det",
+    "shufflenet_v2_12_int8/shufflenet-v2-12-int8", "silero_vad/silero_vad_16k_op15",
+    "squeezenet_v1.1/squeezenet_v1.1", "super_resolution_10/model", "ultraface/version-RFB-320_simplified",
+    "yunet/yunet_n_320_320",
+]
+
+
+def recorded_inputs(shared: Path, name: str, pair: Pair) -> Dict[str, np.ndarray]:
+    """The inputs of which the network's outputs were recorded; one sample where it takes one."""
+    reference = shared / f"models/references/onnx_{name.replace('/', '__')}.npz"
+    if not reference.is_file():
+        reference = shared / f"models/references/onnx_{name.split('/')[0]}.npz"
+    arrays = np.load(reference)
+    feeds = {}
+    for info in pair.inputs:
+        array = arrays[f"in_{info.name}" if f"in_{info.name}" in arrays else "input"]
+        feeds[info.name] = array[:1] if info.shape and info.shape[0] == 1 else array
+    return feeds
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_networks_compute_the_same(shared: Path, name: str) -> None:
+    pair = export(shared / f"models/onnx/{name}.onnx")
+    result = optimize(pair)
+    assert len(result.predict_net.op) <= len(pair.predict_net.op)
+    assert_same_numbers(pair, result, recorded_inputs(shared, name, pair), FOLDING)
+    assert optimize(result) == result
+
+
+def test_any_picture_size_goes_through_a_network_that_leaves_it_open(shared: Path) -> None:
+    """Where sizes do not divide evenly, sums broadcast or are refused after optimising as they were before."""
+    pair = export(shared / "models/onnx/ppocr_mobile_v1.1_det/ch_mobile_v1.1_det.onnx")
+    result = optimize(pair)
+    assert operator_counts(result.predict_net)["armnet.FusedConv"] == 33
+    for size in ((32, 32), (64, 96), (1, 1)):
+        feed = {pair.inputs[0].name: np.random.default_rng(0).random((1, 3, *size), np.float32)}
+        assert_same_numbers(pair, result, feed, FOLDING)
+
+
+def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared: Path) -> None:
+    """Structure-only nets: parameters are inputs, so that nothing is folded, but activations are fused."""
+    from runtime_arm.netdef import NetDef
+    from runtime_arm.pair import read_net
+
+    net = read_net(shared / "models/caffe2/predict_only_models/resnet50_predict_net.pbtxt")
+    pair = Pair.from_nets(NetDef(), net.replace(external_input=net.captures()))
+    report = Report()
+    result = optimize(pair, report=report)
+    assert operator_counts(result.predict_net)["armnet.FusedBatchNorm"] > 30
+    assert report.warnings
+
+
+def test_the_memory_of_running_does_not_grow(shared: Path) -> None:
+    for name in ("squeezenet_v1.1/squeezenet_v1.1", "ultraface/version-RFB-320_simplified"):
+        pair = export(shared / f"models/onnx/{name}.onnx")
+        with Predictor(pair) as plain, Predictor(optimize(pair)) as optimised:
+            assert optimised.plan().arena_nbytes <= 1.05 * plain.plan().arena_nbytes

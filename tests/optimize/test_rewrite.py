@@ -1,0 +1,188 @@
+"""The driver: it trusts no pass, stops where it is told, bounds the rounds, and says what happened and what did not."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from optimize.patterns import each, follows
+from optimize.program import Match, Program, Rewrite
+from optimize.report import Report
+from optimize.rewrite import BrokenPass, Pass, Refusal, Rule, run_passes
+from runtime_arm.netdef import OperatorDef
+from tests.optimize.nets import Outcome, lines, pair_of
+
+CHAIN = """
+    net "chain": x -> y
+    Relu(x) -> a
+    Relu(a) -> b
+    Sigmoid(b) -> y
+"""
+
+
+def relus_to_one(program: Program, match: Match) -> Rewrite:
+    first, second = program.operators(match)
+    return Rewrite((OperatorDef.of("Relu", first.input, second.output),))
+
+
+MERGE_RELUS = Pass("merge_relus", (Rule(follows({"Relu"}, {"Relu"}), relus_to_one),))
+
+
+def pass_of(rewrite: Callable[[Program, Match], Rewrite], type: str = "Relu") -> Pass:
+    return Pass("test_pass", (Rule(each({type}), rewrite),))
+
+
+def test_a_rule_fires_and_is_reported() -> None:
+    outcome = Outcome(pair_of(CHAIN), [MERGE_RELUS])
+    assert outcome.text == ["Relu(x) -> b", "Sigmoid(b) -> y"]
+    assert str(outcome.report).splitlines() == ["step 1: merge_relus", "  - Relu(x) -> a", "  - Relu(a) -> b",
+                                                "  + Relu(x) -> b"]
+
+
+def test_a_chain_collapses_in_one_go() -> None:
+    text = 'net "": x -> y\n' + "".join(f"Relu(b{i}) -> b{i + 1}\n" for i in range(50)) + "Relu(b50) -> y"
+    outcome = Outcome(pair_of(text.replace("b0)", "x)")), [MERGE_RELUS])
+    assert outcome.text == ["Relu(x) -> y"]
+    assert outcome.report.steps_by_pass() == {"merge_relus": 50}
+
+
+@pytest.mark.parametrize(("net", "reason"), [
+    ('net "": x -> y, z\n Relu(x) -> a\n Relu(a) -> y\n Sigmoid(a) -> z', "'a' is read by Sigmoid(a) -> z as well"),
+    ('net "": x -> a, y\n Relu(x) -> a\n Relu(a) -> y', "'a' is an output of the net"),
+    ('net "": x, c -> y\n Relu(x) -> a\n Relu(a) -> y\n If(c) -> z  then_net={\n Sigmoid(a) -> z\n }',
+     "'a' is read by If(c) -> z as well"),
+    ('net "": x, s -> y\n Relu(s) -> a\n Relu(a) -> s\n Add(x, s) -> y', "'s' is written more than once"),
+])
+def test_blobs_that_others_need_are_left_alone(net: str, reason: str) -> None:
+    outcome = Outcome(pair_of(net), [MERGE_RELUS])
+    assert not outcome.report.steps
+    assert outcome.reasons == [reason]
+    assert outcome.after == outcome.before
+
+
+def test_in_place_nets_are_seen_with_every_write_apart() -> None:
+    outcome = Outcome(pair_of('net "": x -> y\n Relu(x) -> y\n Relu(y) -> y\n Sigmoid(y) -> y'), [MERGE_RELUS])
+    assert outcome.text == ["Relu(x) -> y_2", "Sigmoid(y_2) -> y"]
+
+
+def test_stop_after_stops_after_so_many_steps() -> None:
+    text = 'net "": x -> y\n Relu(x) -> a\n Relu(a) -> b\n Relu(b) -> c\n Relu(c) -> y'
+    for steps, left in ((0, 4), (1, 3), (2, 2), (3, 1), (9, 1)):
+        outcome = Outcome(pair_of(text), [MERGE_RELUS], stop_after=steps)
+        assert len(outcome.after.predict_net.op) == left
+        assert len(outcome.report.steps) == min(steps, 3)
+
+
+def test_a_refusal_keeps_its_reason() -> None:
+    def refuse(program: Program, match: Match) -> Rewrite:
+        raise Refusal("not today")
+
+    outcome = Outcome(pair_of(CHAIN), [pass_of(refuse, "Sigmoid")])
+    assert str(outcome.report) == "test_pass refused Sigmoid(b) -> y: not today"
+
+
+def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
+    def read(program: Program, match: Match) -> Rewrite:
+        program.net.op[match.places[0]].get_int("axis")
+        return Rewrite()
+
+    outcome = Outcome(pair_of('net "": x -> y\n Softmax(x) -> y  axis=1.5'), [pass_of(read, "Softmax")])
+    assert len(outcome.reasons) == 1
+    assert "'axis' must be given as an integer, got a float" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize(("rewrite", "complaint"), [
+    (Rewrite(), "pass test_pass broke the net: .*no operator writes the external output 'y'"),
+    (Rewrite((OperatorDef.of("Sigmoid", ["nowhere"], ["y"]),)), "pass test_pass broke the net: .*'nowhere'"),
+    (Rewrite((OperatorDef.of("Relu", ["x"], ["y"]),)), "pass test_pass: no end after 20 rewrites"),
+    (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed output 'y' from float32"),
+])
+def test_a_pass_that_spoils_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
+    pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (2, 3)})
+    with pytest.raises(BrokenPass, match=complaint):
+        Outcome(pair, [pass_of(lambda program, match: rewrite)])
+
+
+def test_a_pass_without_end_is_named() -> None:
+    def again(program: Program, match: Match) -> Rewrite:
+        return Rewrite((program.net.op[match.places[0]],))
+
+    def forever(program: Program, start: int) -> Iterator[Match]:
+        if start == 0 and len(program.net.op) > 1:
+            yield Match((1,))
+
+    with pytest.raises(BrokenPass, match="endless"):
+        Outcome(pair_of(CHAIN), [Pass("endless", (Rule(forever, again),))])
+
+
+def test_passes_that_undo_each_other_are_named() -> None:
+    there = Pass("there", (Rule(each({"Relu"}), lambda program, match: _retyped(program, match, "Sigmoid")),))
+    back = Pass("back", (Rule(each({"Sigmoid"}), lambda program, match: _retyped(program, match, "Relu")),))
+    with pytest.raises(BrokenPass, match=r"no end after .* rounds; still firing: back, there"):
+        Outcome(pair_of('net "": x -> y\n Relu(x) -> y'), [there, back])
+
+
+def _retyped(program: Program, match: Match, type: str) -> Rewrite:
+    op = program.net.op[match.places[0]]
+    return Rewrite((OperatorDef.of(type, op.input, op.output),))
+
+
+def test_weights_come_and_go_with_the_inputs_of_the_net() -> None:
+    def double(program: Program, match: Match) -> Rewrite:
+        op = program.net.op[match.places[0]]
+        weight = program.value(op.input[1])
+        assert weight is not None
+        name = program.fresh("w")
+        return Rewrite((OperatorDef.of("Sub", [op.input[0], name], op.output),),
+                       weights={op.input[1]: None, name: weight * 2})
+
+    pair = pair_of('net "": x, w -> y\n Add(x, w) -> y', {"w": np.ones(3, np.float32)}, {"x": (2, 3)})
+    outcome = Outcome(pair, [pass_of(double, "Add")])
+    assert outcome.text == ["Sub(x, w_1) -> y"]
+    assert outcome.after.predict_net.external_input == ("x", "w_1")
+    assert [op.output for op in outcome.after.init_net.op] == [("w_1",)]
+    assert outcome.weight("w_1").tolist() == [2, 2, 2]
+    assert outcome.report.steps[0].notes == ["new weight w_1 float32[3]", "weight w removed"]
+
+
+def test_open_sizes_are_tried_out() -> None:
+    net = """
+        net "": x, n -> y
+        Relu(x) -> a
+        Flatten(x) -> b
+        Reshape(x) -> c, c_old  shape=[2, -1]
+        Transpose(x) -> d  axes=[0, 1, 3, 2]
+        Add(x, x) -> y
+    """
+    program = Program.of(pair_of(net, shapes={"x": ("batch", 3, None, None), "n": ("batch",)}))
+    shapes = [spec.shape for spec in program.specs("b") if spec is not None]
+    assert len({shape[0] for shape in shapes}) == len({shape[1] for shape in shapes}) == 2
+    assert program.have_same_shape("x", "a")
+    assert not program.have_same_shape("b", "c")
+    assert not program.have_same_shape("x", "d")
+    assert program.dims("d") == (None, 3, None, None)
+    assert {spec.shape[0] for spec in program.specs("n") if spec is not None} == {shape[0] for shape in shapes}
+
+
+def test_what_inference_refuses_is_told_and_the_rest_is_known() -> None:
+    net = 'net "": x -> y\n Relu(x) -> a\n Mystery(a) -> b\n Relu(b) -> y'
+    program = Program.of(pair_of(net, shapes={"x": (2, 3)}))
+    assert program.specs("y") == [None]
+    assert program.specs("a")[0] is not None
+    assert list(program.inference_refusals) == ["Mystery(a) -> b: unknown operator type 'Mystery'"]
+
+
+def test_a_report_says_each_refusal_once() -> None:
+    report = Report()
+    report.begin("p")
+    for _ in range(3):
+        report.refuse("p", [OperatorDef.of("Relu", ["x"], ["y"])], "why")
+    assert len(report.refused) == 1
+
+
+def test_the_text_of_a_program_without_passes_is_the_nets_own() -> None:
+    pair = pair_of(CHAIN)
+    assert run_passes(Program.of(pair), [], Report()).pair(pair) == pair
+    assert lines(pair.predict_net.to_text())[1:] == ["Relu(x) -> a", "Relu(a) -> b", "Sigmoid(b) -> y"]

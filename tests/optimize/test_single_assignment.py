@@ -1,0 +1,48 @@
+"""Every blob written once, where that can be."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from optimize.single_assignment import names_in, single_assignment, written_again
+from runtime_arm.executor import Executor
+from runtime_arm.netdef import NetDef
+from tests.support.random_nets import RandomNet, random_nets
+
+
+def assigned(text: str) -> list[str]:
+    net = single_assignment(NetDef.from_text(text))
+    return net.replace(name="", external_input=(), external_output=()).to_text().splitlines()
+
+
+def test_all_writes_but_the_last_get_names_of_their_own() -> None:
+    net = 'net "": x -> y\n Relu(x) -> y\n Sigmoid(y) -> y_1\n Add(y, y_1) -> y\n Relu(y) -> y'
+    assert assigned(net) == ["Relu(x) -> y_2", "Sigmoid(y_2) -> y_1", "Add(y_2, y_1) -> y_3", "Relu(y_3) -> y"]
+
+
+def test_state_and_what_sub_nets_know_keep_their_names() -> None:
+    state = ["Add(x, s) -> s", "Relu(s) -> s"]
+    assert assigned('net "": x, s -> s\n ' + "\n ".join(state)) == state
+    outer = 'net "": x, c -> y\n Relu(x) -> a\n Relu(a) -> a\n If(c) -> y  then_net={\n Sigmoid(a) -> y\n }'
+    assert assigned(outer)[:2] == ["Relu(x) -> a", "Relu(a) -> a"]
+
+
+def test_a_net_that_is_so_already_is_returned_as_it_is() -> None:
+    net = NetDef.from_text('net "": x -> y\n Relu(x) -> a\n Relu(a) -> y')
+    assert single_assignment(net) is net
+
+
+def test_names_within_sub_nets_count() -> None:
+    net = NetDef.from_text('net "": c -> y\n If(c) -> y  then_net={\n Sigmoid(a) -> b\n Copy(b) -> y\n }')
+    assert names_in(net) == {"c", "y", "a", "b"}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(random_nets())
+def test_it_changes_no_result(drawn: RandomNet) -> None:
+    net = single_assignment(drawn.net)
+    assert not written_again(net)
+    before, after = (Executor(one, drawn.weights).run(drawn.feed(), net.external_output) for one in (drawn.net, net))
+    for name in net.external_output:
+        np.testing.assert_array_equal(before[name], after[name])

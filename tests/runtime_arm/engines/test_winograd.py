@@ -1,0 +1,186 @@
+"""WINOGRAD: the transforms by their definition, the engine against the reference, what it counts, refuses and takes."""
+
+from __future__ import annotations
+
+from typing import Any, List, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import run_kernel, specs_of
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.engines import winograd
+from runtime_arm.engines.winograd_transforms import (
+    amplification,
+    input_steps,
+    multiplies_per_output,
+    output_steps,
+    passes,
+    temporaries,
+    transforms,
+)
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv import convolution_of
+from runtime_arm.registry import lookup
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+
+Problem = Tuple[OperatorDef, List[Any]]
+WEIGHTS = (1, 2)
+
+
+@pytest.mark.parametrize("tile", [2, 4, 6])
+def test_transforms_correlate(tile: int) -> None:
+    output, filters, inputs = transforms(tile)
+    draw = np.random.default_rng(tile)
+    d, g = draw.integers(-9, 10, tile + 2).astype(float), draw.integers(-9, 10, 3).astype(float)
+    np.testing.assert_allclose(output @ ((filters @ g) * (inputs @ d)), np.correlate(d, g, "valid"), atol=1e-11)
+
+
+def test_transforms_are_those_of_the_paper() -> None:
+    output, filters, inputs = transforms(2)
+    assert output.tolist() == [[1, 1, 1, 0], [0, 1, -1, 1]]
+    assert np.abs(filters).tolist() == [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0, 0, 1]]
+    assert transforms(4).input[0].tolist() == [4, 0, -5, 0, 1, 0]
+    assert np.abs(inputs).sum(1).tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("tile", [2, 4, 6])
+def test_steps_multiply_by_the_matrices(tile: int) -> None:
+    draw = np.random.default_rng(tile)
+    work = [np.full(5, np.nan) for _ in range(temporaries(tile))]
+    for matrix, steps in ((transforms(tile).input, input_steps), (transforms(tile).output, output_steps)):
+        sources = draw.standard_normal((tile + 2, 5))
+        targets, expected = np.full((matrix.shape[0], 5), np.nan), matrix @ sources
+        for step in steps(tile, sources, targets, work):
+            step()
+        np.testing.assert_allclose(targets, expected, atol=1e-12)
+
+
+def test_passes_of_the_transforms() -> None:
+    assert passes(2) == (4, 4)
+    assert passes(4) == (19, 13)
+
+
+@pytest.mark.parametrize(("tile", "count"), [(2, 4.0), (4, 2.25)])
+def test_multiplies_an_output_and_channel(tile: int, count: float) -> None:
+    op, inputs = problem((24, 40), 5, 7, pad=1)
+    convolution = convolution_of(op, *specs_of(inputs)[:2])  # type: ignore[arg-type]
+    tiling = winograd.Tiling(convolution, tile, 4)
+    tiles = sum(block.extent[0] * block.extent[1] for block in tiling.blocks())
+    assert multiplies_per_output(tile) == count
+    assert tiles * tiling.reach**2 / (24 * 40) == count
+
+
+def problem(image: Tuple[int, int], channels: int, filters: int, batch: int = 1, dtype: str = "f4", type: str = "Conv",
+            **arguments: Any) -> Problem:
+    draw = np.random.default_rng(channels)
+    shapes = [(batch, channels, *image), (filters, channels, 3, 3), (filters,)]
+    op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=3, **arguments)
+    return op, [draw.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@st.composite
+def problems(draw: Any) -> Problem:
+    """Single pixels and channels, prime sizes, pads beyond half of the kernel."""
+    pads = draw(st.lists(st.integers(0, 5), min_size=4, max_size=4))
+    sizes = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17])
+    image = [max(draw(sizes), 3 - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
+    return problem((image[0], image[1]), draw(st.sampled_from([1, 2, 5, 64])), draw(st.sampled_from([1, 3, 64])),
+                   batch=draw(st.integers(0, 2)), dtype=draw(st.sampled_from(["f4", "f8"])),
+                   type=draw(st.sampled_from(["Conv", "ConvRelu"])), pads=pads)
+
+
+def assert_agrees(op: OperatorDef, inputs: List[Any], tile: int) -> None:
+    x, w, b = inputs[:3]
+    expected, = run_kernel(op, inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd, "TILES", (tile,))
+        actual, = run_kernel(op, inputs, "WINOGRAD", constants=WEIGHTS)
+    terms = w[0].size + 1
+    magnitude = terms * np.sqrt((w**2).mean() * (x**2).sum() / max(x.size, 1)) + np.abs(b).max()
+    assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=amplification(tile))
+
+
+@given(problems(), st.sampled_from([2, 4]))
+@settings(max_examples=150, deadline=None)
+def test_agrees_with_the_reference(drawn: Problem, tile: int) -> None:
+    assert_agrees(*drawn, tile)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("image", [(61, 13), (5, 67), (32, 32)])
+def test_blocks_join_seamlessly(image: Tuple[int, int], tile: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(winograd, "BLOCK_NBYTES", 6000)
+    for dtype in ("f4", "f8"):
+        assert_agrees(*problem(image, 5, 3, batch=2, dtype=dtype, pad=1), tile)
+
+
+def test_panels_of_filters_join_seamlessly(monkeypatch: Any) -> None:
+    monkeypatch.setattr(winograd, "SMALL_PRODUCT", 40 * 5 * 16)
+    assert_agrees(*problem((16, 16), 5, 96, dtype="f8", pad=1), 4)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_ends_with_the_epilogue_of_fused_operators(tile: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(winograd, "BLOCK_NBYTES", 60_000)
+    _, inputs = problem((40, 41), 48, 33, pad=1)
+    draw = np.random.default_rng(0)
+    inputs += [9 * draw.standard_normal((1, 33, 40, 41)).astype("f4"), draw.uniform(0, 1, 33).astype("f4")]
+    fused = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, pad=1,
+                           activation="PRelu")
+    assert_agrees(fused, inputs, tile)
+
+
+def test_wide_tiles_cost_accuracy() -> None:
+    assert 1 < amplification(2) < amplification(4) < amplification(6)
+
+
+@pytest.mark.parametrize(("channels", "size", "engine", "tile"), [
+    (64, 56, "WINOGRAD", 4), (128, 28, "WINOGRAD", 4), (256, 14, "WINOGRAD", 4), (512, 7, "WINOGRAD", 2),
+    (3, 56, "IM2COL", None), (16, 56, "IM2COL", None), (64, 1, "IM2COL", None),
+])
+def test_is_chosen_where_it_saves_time(channels: int, size: int, engine: str, tile: Any) -> None:
+    op, inputs = problem((size, size), channels, channels, pad=1)
+    schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
+    kernel, refusals = schema.choose(op, specs, schema.infer(op, specs))
+    assert kernel is not None
+    assert kernel.engine == engine
+    if tile is None:
+        assert "the transforms cost more than they save" in refusals["WINOGRAD"]
+    else:
+        assert winograd.choose_tile(convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("w", "arguments", "constants", "reason"), [
+    ((64, 64, 5, 5), {"kernel": 5}, (1,), r"the kernel must be 3x3, got [5, 5]"),
+    ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "stride and dilation must be 1, got [2, 2] and [1, 1]"),
+    ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "stride and dilation must be 1, got [1, 1] and [2, 2]"),
+    ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
+    ((64, 3, 3, 64), {"kernel": 3, "order": "NHWC"}, (1,), "the order must be NCHW"),
+    ((64, 64, 3, 3), {"kernel": 3}, (), "the weights must be constant"),
+])
+def test_refuses(w: Any, arguments: Any, constants: Any, reason: str) -> None:
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], **arguments)
+    schema = lookup(op)
+    specs = specs_of([np.zeros((1, 64, 64, 64), np.float32), np.zeros(w, np.float32)], constants)
+    refusal = schema.kernels["WINOGRAD"].supports(op, specs, schema.infer(op, specs))
+    assert refusal is not None
+    assert reason in refusal
+
+
+def test_a_run_allocates_nothing() -> None:
+    op, inputs = problem((57, 60), 64, 64, batch=2, pad=1)
+    assert allocated_nbytes(op, inputs, "WINOGRAD", constants=WEIGHTS) < NUMPY_NBYTES
+
+
+def test_scratch_is_bounded_whatever_the_size_of_the_image() -> None:
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
+    sizes = []
+    for size in (256, 2048):
+        x = np.broadcast_to(np.float32(0), (1, 64, size, size))
+        specs = specs_of([x, np.zeros((64, 64, 3, 3), np.float32)], (1,))
+        schema = lookup(op)
+        sizes.append(sum(s.nbytes for s in schema.kernels["WINOGRAD"].scratch(op, specs, schema.infer(op, specs))))
+    assert max(sizes) <= 2 * winograd.BLOCK_NBYTES

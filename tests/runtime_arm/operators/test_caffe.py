@@ -1,0 +1,80 @@
+"""Caffe's own operators: the fast kernel, properties, refusals. Recorded runs: test_from_caffe_goldens."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import ArmnetError
+from runtime_arm.netdef import Argument, OperatorDef
+from tests.support.operands import random
+
+
+def caffe(type: str, inputs: int = 1, **arguments: Any) -> OperatorDef:
+    args = tuple(Argument.of(name, value) for name, value in arguments.items())
+    return OperatorDef(type, tuple(f"X{index}" for index in range(inputs)), ("Y",), args, domain="caffe")
+
+
+def run(op: OperatorDef, *inputs: Any) -> Any:
+    return run_kernel(op, inputs)[0]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"power": 2.0, "shift": 1.0}, {"power": 0.5, "scale": 2.0, "shift": 9.0},
+                                       {"power": 0.0}, {"scale": 0.0, "shift": 3.0}, {"scale": 0.0, "power": -1.0}])
+def test_every_engine_of_power_matches_the_reference(arguments: Dict[str, float]) -> None:
+    assert assert_engines_match_reference(caffe("Power", **arguments), [random((3, 40))]) == ["NUMPY"]
+
+
+def test_the_largest_are_found_last_first_among_equals() -> None:
+    x = np.array([[1, 3, 3, 2]], np.float32)
+    np.testing.assert_array_equal(run(caffe("ArgMax", axis=1, top_k=3), x), [[2, 1, 3]])
+    np.testing.assert_array_equal(run(caffe("ArgMax", top_k=2, out_max_val=1), x), [[[2, 1], [3, 3]]])
+
+
+def test_interp_keeps_corners_and_is_linear_between() -> None:
+    x = np.array([[[[0, 3], [6, 9]]]], np.float32)
+    y = run(caffe("Interp", height=2, width=4), x)
+    np.testing.assert_allclose(y[0, 0], [[0, 1, 2, 3], [6, 7, 8, 9]])
+    np.testing.assert_allclose(run(caffe("Interp", zoom_factor=3), x)[0, 0, 0], [0, 1, 2, 3])
+    np.testing.assert_allclose(run(caffe("Interp", shrink_factor=2), np.ones((1, 1, 5, 5), np.float32)).shape,
+                               (1, 1, 3, 3))
+
+
+def test_normalize_makes_every_pixel_as_long_as_its_scale() -> None:
+    x = random((2, 3, 4, 5))
+    y = run(caffe("Normalize", 2), x, np.array([2], np.float32))
+    np.testing.assert_allclose(np.sqrt((y**2).sum(1)), 2, rtol=1e-5)
+    whole = run(caffe("Normalize", 2, across_spatial=1), x, np.ones(3, np.float32))
+    np.testing.assert_allclose((whole**2).sum((1, 2, 3)), 1, rtol=1e-5)
+
+
+def test_prior_boxes_lie_around_pixels() -> None:
+    op = caffe("PriorBox", 2, min_size=[2.0], max_size=[8.0], aspect_ratio=[4.0], flip=1, variance=[0.5])
+    boxes, variances = run(op, np.zeros((1, 1, 1, 1), np.float32), np.zeros((1, 3, 8, 8), np.float32))[0]
+    sizes = [(0.25, 0.25), (0.5, 0.5), (0.5, 0.125), (0.125, 0.5)]
+    wanted: List[float] = [edge for w, h in sizes for edge in (0.5 - w / 2, 0.5 - h / 2, 0.5 + w / 2, 0.5 + h / 2)]
+    np.testing.assert_allclose(boxes, wanted, rtol=1e-6)
+    assert (variances == 0.5).all()
+
+
+def test_softmax_loss_leaves_ignored_labels_out() -> None:
+    x = np.log(np.array([[1, 3], [1, 1], [3, 1]], np.float32))
+    label = np.array([1, 0, 255], np.float32)
+    loss = run(caffe("SoftmaxWithLoss", 2, ignore_label=255), x, label)
+    np.testing.assert_allclose(loss, -(np.log(0.75) + np.log(0.5)) / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("op", "shapes"), [
+    (caffe("Interp", pad_beg=1), [(1, 1, 2, 2)]), (caffe("Interp", pad_beg=-2), [(1, 1, 2, 2)]),
+    (caffe("Crop", 2, axis=2, offset=[3]), [(1, 1, 4, 4), (1, 1, 2, 2)]), (caffe("ArgMax", top_k=5), [(2, 4)]),
+    (caffe("Reshape", shape=[-1, -1]), [(4,)]), (caffe("Reshape", shape=[3]), [(4,)]),
+    (caffe("SPP", pyramid_height=11), [(1, 1, 4, 4)]), (caffe("Exp", base=-2.0), [(1,)]),
+    (caffe("Reduction", operation="MAX"), [(2,)]), (caffe("BatchReindex", 2), [(2, 2), (2, 2)]),
+    (caffe("PriorBox", 2), [(1, 1, 1, 1), (1, 1, 8, 8)]), (caffe("DetectionOutput", 3), [(1, 4), (1, 2), (1, 2, 4)]),
+])
+def test_mistakes_are_refused(op: OperatorDef, shapes: Any) -> None:
+    with pytest.raises(ArmnetError, match=op.type):
+        run(op, *[np.zeros(shape, np.float32) for shape in shapes])

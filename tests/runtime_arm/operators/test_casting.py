@@ -1,0 +1,109 @@
+"""Casts: recorded runs, ONNX's cases, the rule for what does not fit, engines, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.operators.casting import to_integers
+from runtime_arm.operators.elementwise_kernels import BLOCK
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.exact import assert_same
+from tests.support.onnx_nodes import NodeCase, node_cases
+from tests.support.operands import caffe2, onnx, random
+
+SMALL = ["INT4", "INT2", "FLOAT4", "FLOAT8", "e8m0", "BFLOAT16", "expanded"]
+ONNX = node_cases("Cast", "CastLike", "BitCast", without=SMALL)
+INTEGERS = ["uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64"]
+NUMBERS = [*INTEGERS, "bool", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("engine", ["", "REFERENCE"])
+@pytest.mark.parametrize("case", golden_cases("Cast"))
+def test_behaves_as_caffe2(case: Any, engine: str) -> None:
+    run_case(case, engine=engine)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
+    assert_engines_match_reference(case.op, case.inputs)
+
+
+def in_c(number: float, dtype: np.dtype[Any]) -> int:
+    """The documented rule, one number at a time."""
+    wide = {"int64": 64, "uint32": 64, "uint64": 64}.get(dtype.name, 32)
+    low, high = (0, 2**64 - 1) if dtype == np.uint64 else (-(2 ** (wide - 1)), 2 ** (wide - 1) - 1)
+    whole = low if np.isnan(number) else high if number == np.inf else low if number == -np.inf else int(number)
+    bits = max(low, min(high, whole)) % 2 ** (8 * dtype.itemsize)
+    return bits - 2 ** (8 * dtype.itemsize) if dtype.kind == "i" and bits >= 2 ** (8 * dtype.itemsize - 1) else bits
+
+
+@given(arrays.arrays(st.sampled_from(["f4", "f8", "f2"]), st.integers(0, 6)), st.sampled_from(INTEGERS))
+@settings(max_examples=300, deadline=None)
+def test_floats_become_integers_by_the_rule(x: Any, name: str) -> None:
+    dtype = np.dtype(name)
+    with np.errstate(all="raise"):
+        assert_same(to_integers(x, dtype), np.array([in_c(float(number), dtype) for number in x], dtype))
+
+
+@pytest.mark.parametrize(("number", "name", "expected"), [
+    (300.5, "uint8", 44), (-1.5, "uint8", 255), (np.nan, "int32", -(2**31)), (3e9, "int32", 2**31 - 1),
+    (-3e9, "int32", -(2**31)),
+    (3e9, "uint32", 3000000000), (1e30, "int64", 2**63 - 1), (1e30, "uint64", 2**64 - 1), (-1.0, "uint64", 0),
+    (np.inf, "int16", -1)])
+def test_what_does_not_fit_is_the_same_on_every_cpu(number: float, name: str, expected: int) -> None:
+    op = onnx("Cast", "X", to=number_of(np.dtype(name)))
+    for engine in ("REFERENCE", "NUMPY"):
+        assert_same(run_kernel(op, [np.array([number])], engine)[0], np.array([expected], name))
+
+
+@pytest.mark.parametrize("target", NUMBERS)
+@pytest.mark.parametrize("source", NUMBERS)
+def test_engines_agree(source: str, target: str) -> None:
+    x = (random((3, BLOCK // 2)) * 100).astype(source)
+    assert assert_engines_match_reference(onnx("Cast", "X", to=number_of(np.dtype(target))), [x]) == ["NUMPY"]
+    assert assert_engines_match_reference(onnx("CastLike", "X T"), [x, np.ones(1, target)]) == ["NUMPY"]
+
+
+def test_allocates_nothing_of_the_size_of_a_blob() -> None:
+    for name in ("uint8", "int32", "float64"):
+        op = onnx("Cast", "X", to=number_of(np.dtype(name)))
+        assert allocated_nbytes(op, [random((1 << 21,))], "NUMPY") < NUMPY_NBYTES + 4 * 8 * BLOCK
+
+
+def test_halves_go_to_floats_and_back() -> None:
+    x = np.array([1.5, 1e6, -2**-14], np.float32)
+    assert_same(run_kernel(caffe2("FloatToHalf", "X"), [x], "NUMPY")[0], np.array([1.5, np.inf, -2**-14], np.float16))
+    assert_same(run_kernel(caffe2("HalfToFloat", "X"), [x[::2].astype(np.float16)], "NUMPY")[0], x[::2])
+
+
+def test_strings_are_read_and_written() -> None:
+    texts = np.array([b"1.5", b"-INF", b"1e2"], object)
+    assert_same(run_kernel(onnx("Cast", "X", to=1), [texts])[0], np.array([1.5, -np.inf, 100], np.float32))
+    numbers = np.array([0.1, 2], np.float32)
+    assert_same(run_kernel(onnx("Cast", "X", to=4), [numbers])[0], np.array([b"0.1", b"2.0"], object))
+    assert_same(run_kernel(caffe2("Cast", "X", to="string"), [np.array([0.1])])[0], np.array([b"0.100000"], object))
+    with pytest.raises(OperatorError, match=r"could not convert string to float: b?'one'"):
+        run_kernel(onnx("Cast", "X", to=1), [np.array([b"one"], object)])
+
+
+@pytest.mark.parametrize(("op", "dtype", "rule"), [
+    (caffe2("Cast", "X", to="FLOAT64"), "f4", "to must be one of FLOAT, INT32"),
+    (caffe2("Cast", "X", to=12), "f4", "to must be"),
+    (caffe2("Cast", "X", to=0), "f4", "to must be"), (caffe2("Cast", "X", to=1.0), "f4", "to"),
+    (caffe2("Cast", "X"), "f2", "input 'X'"),
+    (onnx("Cast", "X"), "f4", "'to' is required"), (onnx("Cast", "X", to=77), "f4", "no data type: 77"),
+    (onnx("BitCast", "X", to=10), "f4", "as many bits as float32, got int64")])
+def test_refuses(op: Any, dtype: str, rule: str) -> None:
+    with pytest.raises((ArgumentError, ShapeError), match=rule):
+        run_kernel(op, [np.ones(2, dtype)])

@@ -1,0 +1,131 @@
+"""Boxes, proposals, suppression: recorded runs, ONNX's cases, onnxruntime as a witness, worked examples, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import run_kernel, specs_of
+from runtime_arm.errors import OperatorError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import DataDependent, lookup
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.exact import assert_same
+from tests.support.onnx_nodes import NodeCase, node_cases, witness
+
+ONNX = node_cases("NonMaxSuppression")
+
+
+@pytest.mark.parametrize("case", golden_cases(
+    "BBoxTransform", "BoxWithNMSLimit", "HeatmapMaxKeypoint", "RMACRegions", "GenerateProposals",
+    "GenerateProposalsCPP", "CollectAndDistributeFpnRpnProposals"))
+def test_behaves_as_caffe2(case: Any) -> None:
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    assert_same(lookup(case.op).evaluate(case.op, case.inputs)[0], case.outputs[0])
+
+
+def detections(seed: int, batch: int = 2, classes: int = 3, count: int = 60) -> List[Any]:
+    draw = np.random.default_rng(seed)
+    corner, size = draw.uniform(0, 20, (batch, count, 2)), draw.uniform(1, 12, (batch, count, 2))
+    boxes = np.concatenate([corner, corner + size], axis=2)
+    return [boxes.astype(np.float32), draw.uniform(0, 1, (batch, classes, count)).astype(np.float32)]
+
+
+@pytest.mark.parametrize("center", [0, 1])
+@pytest.mark.parametrize("seed", range(5))
+def test_suppression_agrees_with_onnxruntime(seed: int, center: int) -> None:
+    boxes, scores = detections(seed)
+    inputs = [boxes, scores, np.array([9]), np.array([0.3], np.float32), np.array([0.2], np.float32)]
+    op = OperatorDef.of("NonMaxSuppression", ["b", "s", "m", "i", "t"], ["Y"], domain="onnx", center_point_box=center)
+    assert_same(lookup(op).evaluate(op, inputs)[0], witness(op, inputs, ["i8"])[0])
+
+
+def test_equal_scores_are_taken_in_order_and_nothing_is_kept_by_default() -> None:
+    boxes = np.array([[[0, 0, 1, 1], [5, 5, 6, 6], [9, 9, 10, 10]]], np.float32)
+    scores = np.full((1, 1, 3), 0.5, np.float32)
+    op = OperatorDef.of("NonMaxSuppression", ["b", "s", "m"], ["Y"], domain="onnx")
+    assert lookup(op).evaluate(op, [boxes, scores, np.array([2])])[0].tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert lookup(op).evaluate(op, [boxes, scores, None])[0].shape == (0, 3)
+
+
+def test_agnostic_boxes_without_background_serve_every_class() -> None:
+    boxes = np.array([[0, 0, 9, 9], [20, 20, 29, 29]], np.float32)
+    scores = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0]], np.float32)
+    op = OperatorDef.of("BoxWithNMSLimit", ["s", "b"], ["S", "B", "C"], cls_agnostic_bbox_reg=1,
+                        input_boxes_include_bg_cls=0, score_thresh=0.15)
+    kept, corners, classes = lookup(op).evaluate(op, [scores, boxes])
+    assert kept.tolist() == pytest.approx([0.9, 0.2, 0.8])
+    assert corners[:, 0].tolist() == [0, 20, 20]
+    assert classes.tolist() == [1, 1, 2]
+
+
+def test_no_boxes_at_all() -> None:
+    op = OperatorDef.of("BoxWithNMSLimit", ["s", "b"], ["S", "B", "C", "N", "K", "Z"])
+    outputs = lookup(op).evaluate(op, [np.zeros((0, 3), np.float32), np.zeros((0, 12), np.float32)])
+    assert [y.shape for y in outputs] == [(0,), (0, 4), (0,), (1,), (0,), (1, 3)]
+
+
+def test_proposals_are_distributed_by_size_and_collected_by_score() -> None:
+    sides = [56, 112, 224, 448, 1000]
+    rois = np.array([[0, 0, 0, side - 1, side - 1] for side in sides], np.float32)
+    distribute = OperatorDef.of("DistributeFpnProposals", ["r"], ["f2", "f3", "f4", "f5", "i"])
+    *levels, order = lookup(distribute).evaluate(distribute, [rois[::-1]])
+    assert [(level[:, 3] + 1).tolist() for level in levels] == [[56], [112], [224], [1000, 448]]
+    assert_same(np.concatenate(levels)[order], rois[::-1])
+    collect = OperatorDef.of("CollectRpnProposals", ["a", "b", "s", "t"], ["Y"], rpn_max_level=3, rpn_post_nms_topN=2)
+    scores = np.array([0.1, 0.9, 0.2, 0.3, 0.8], np.float32)
+    best, = run_kernel(collect, [rois[:2], rois[2:], scores[:2], scores[2:]])
+    assert_same(best, rois[[1, 4]])
+
+
+def test_a_keypoint_lies_between_pixels() -> None:
+    rows, columns = np.mgrid[0:6, 0:6]
+    heatmap = -((columns - 2.25) ** 2) - (rows - 3.5) ** 2
+    op = OperatorDef.of("HeatmapMaxKeypoint", ["h", "b"], ["Y"], should_output_softmax=1)
+    y, = run_kernel(op, [heatmap[np.newaxis, np.newaxis].astype(np.float32), np.array([[0, 0, 6, 6]], np.float32)])
+    assert y[0, :3, 0].tolist() == pytest.approx([2.75, 4.0, 0.0])
+    assert 0 < y[0, 3, 0] < 1
+
+
+BOXES = OperatorDef.of("BoxWithNMSLimit", ["s", "b"], ["S", "B", "C"])
+PROPOSE = OperatorDef.of("GenerateProposals", ["s", "d", "i", "a"], ["r", "p"])
+TRANSFORM = OperatorDef.of("BBoxTransform", ["r", "d", "i"], ["Y"])
+
+
+@pytest.mark.parametrize(("op", "shapes", "rule"), [
+    (BOXES, [(4, 3), (4, 8)], "must have 12 columns"), (BOXES, [(4, 3), (5, 12)], "as many rows"),
+    (BOXES.with_args(rotated=1), [(4, 3), (4, 15)], "rotated boxes"),
+    (BOXES.with_args(soft_nms_method="hard"), [(4, 3), (4, 12)], "linear or gaussian"),
+    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 5), (1, 3), (3, 4)], "4 channels for each"),
+    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (2, 4)], "a row for each channel"),
+    (PROPOSE.with_args(spatial_scale=0.0), [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (3, 4)], "must be positive"),
+    (TRANSFORM, [(4, 4), (4, 8), (2, 3)], "need the image's index"),
+    (TRANSFORM, [(4, 4), (4, 7), (1, 3)], "4 columns"),
+    (TRANSFORM.with_args(weights=[1.0]), [(4, 4), (4, 8), (1, 3)], "weights must be 4 numbers"),
+    (OperatorDef.of("HeatmapMaxKeypoint", ["h", "b"], ["Y"]), [(1, 2, 3, 4), (1, 4)], "must be square"),
+    (OperatorDef.of("CollectRpnProposals", ["a", "s"], ["Y"]), [(2, 5), (2,)], "5 levels"),
+    (OperatorDef.of("DistributeFpnProposals", ["r"], ["a", "i"]), [(2, 5)], "has 5 outputs with these levels"),
+    (OperatorDef.of("NonMaxSuppression", ["b", "s"], ["Y"], domain="onnx"), [(1, 4, 4), (1, 2, 5)], "agree in batch"),
+])
+def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
+    with pytest.raises(OperatorError, match=rule):
+        run_kernel(op, [np.zeros(shape, np.float32) for shape in shapes])
+
+
+def test_sizes_are_unknown_before_running() -> None:
+    boxes, scores = detections(0)
+    op = OperatorDef.of("NonMaxSuppression", ["b", "s"], ["Y"], domain="onnx")
+    with pytest.raises(DataDependent):
+        lookup(op).infer(op, specs_of([boxes, scores]))
+
+
+def test_boxes_of_an_image_that_is_not_there_are_refused() -> None:
+    rois = np.array([[1, 0, 0, 2, 2]], np.float32)
+    with pytest.raises(OperatorError, match="one of 1 images"):
+        run_kernel(TRANSFORM, [rois, np.zeros((1, 4), np.float32), np.ones((1, 3), np.float32)])

@@ -1,0 +1,73 @@
+"""Copies, checks and Dropout: recorded runs, ONNX's cases, engines, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.netdef import DeviceOption
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.exact import assert_same
+from tests.support.in_place import run_in_place
+from tests.support.onnx_nodes import NodeCase, node_cases
+from tests.support.operands import caffe2, onnx, random
+
+ONNX = node_cases("Dropout")
+YES = np.array(True)
+
+
+@pytest.mark.parametrize("case", golden_cases("Copy", "Dropout", "NanCheck"))
+def test_behaves_as_caffe2(case: Any) -> None:
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=range(1, len(case.inputs))), case.outputs):
+        assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("op", [
+    caffe2("Dropout", "X", "Y M", is_test=1), onnx("Dropout", "X", "Y M"), onnx("Dropout", "X", "Y")])
+def test_nothing_is_dropped_at_inference(op: Any) -> None:
+    x = random((3, 4))
+    assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
+    y, *masks = run_kernel(op, [x], "NUMPY")
+    assert_same(y, x)
+    assert all(mask.all() for mask in masks)
+    assert_same(run_in_place(op, [x], "NUMPY"), x)
+
+
+@pytest.mark.parametrize("op", [
+    replace(caffe2("Dropout", "X", "Y M", ratio=0.25), device_option=DeviceOption(random_seed=7)),
+    onnx("Dropout", "X R T", "Y M", seed=7)])
+def test_training_drops_a_share_and_scales_the_rest(op: Any) -> None:
+    x = np.ones((100, 100), np.float32)
+    inputs = [x, np.array(0.25, "f4"), YES][: len(op.input)]
+    assert assert_engines_match_reference(op, inputs) == []
+    y, mask = run_kernel(op, inputs)
+    assert 0.2 < 1 - mask.mean() < 0.3
+    assert_close(y, mask / np.float32(0.75))
+    assert_same(run_kernel(op, inputs)[1], mask)
+
+
+def test_nan_check_names_what_it_found() -> None:
+    x = np.array([1, np.inf, np.nan], np.float32)
+    assert_same(run_kernel(caffe2("NanCheck", "X Z"), [x[:1], x])[0], x[:1])
+    with pytest.raises(OperatorError, match="2 of 3 elements of 'X' are not finite, first inf"):
+        run_kernel(caffe2("NanCheck", "X"), [x])
+
+
+@pytest.mark.parametrize(("op", "rule"), [
+    (caffe2("Dropout", "X"), "there must be a second output"),
+    (caffe2("Dropout", "X", "Y M", ratio=1.0), "ratio must be"),
+    (caffe2("Copy", "X", "X"), "must not overwrite")])
+def test_refuses(op: Any, rule: str) -> None:
+    with pytest.raises((ArgumentError, ShapeError), match=rule):
+        run_kernel(op, [random((3,))])

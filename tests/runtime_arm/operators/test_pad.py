@@ -1,0 +1,91 @@
+"""Padding: recorded runs, ONNX's cases, onnxruntime as a witness, engines, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import OperatorError
+from runtime_arm.netdef import OperatorDef
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.exact import assert_same
+from tests.support.onnx_nodes import NodeCase, node_cases, witness
+
+ONNX = node_cases("Pad", "CenterCropPad")
+PAD = OperatorDef.of("Pad", ["X", "pads"], ["Y"], domain="onnx")
+
+
+@pytest.mark.parametrize("engine", ["", "REFERENCE"])
+@pytest.mark.parametrize("case", golden_cases("PadImage"))
+def test_behaves_as_caffe2(case: Any, engine: str) -> None:
+    run_case(case, engine=engine)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    constants = [i for i, value in enumerate(case.inputs) if i and value is not None]
+    assert_same(run_kernel(case.op, case.inputs, constants=constants)[0], case.outputs[0])
+    assert assert_engines_match_reference(case.op, case.inputs, constants=constants) == ["NUMPY"]
+
+
+@st.composite
+def paddings(draw: Any) -> List[Any]:
+    """Data, and pads of either sign that leave at least one element."""
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    heads = [draw(st.integers(1 - n, 7)) for n in shape]
+    tails = [draw(st.integers(1 - n - min(head, 0), 7)) for n, head in zip(shape, heads)]
+    dtype = draw(st.sampled_from(["f4", "u1"]))
+    return [np.arange(np.prod(shape)).reshape(shape).astype(dtype), np.array(heads + tails)]
+
+
+@given(paddings(), st.sampled_from(["constant", "reflect", "edge", "wrap"]))
+@settings(max_examples=200, deadline=None)
+def test_engines_agree(inputs: List[Any], mode: str) -> None:
+    assert assert_engines_match_reference(PAD.with_args(mode=mode), inputs, constants=(1,)) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("pads", [[-1, 2], [2, -1], [-2, 3], [-1, -2], [5, 5]])
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_negative_pads_remove_first_as_in_onnxruntime(mode: str, pads: List[int]) -> None:
+    inputs = [np.arange(6, dtype=np.float32), np.array(pads)]
+    op = PAD.with_args(mode=mode)
+    assert_same(run_kernel(op, inputs, "NUMPY", constants=(1,))[0], witness(op, inputs, ["f4"])[0])
+
+
+def test_the_constant_may_be_known_late() -> None:
+    op = OperatorDef.of("Pad", ["X", "pads", "c"], ["Y"], domain="onnx")
+    inputs = [np.zeros(2, np.float32), np.array([1, 0]), np.array([3], np.float32)]
+    assert run_kernel(op, inputs, "NUMPY", constants=(1,))[0].tolist() == [3, 0, 0]
+
+
+@given(st.lists(st.integers(-1, 3), min_size=4, max_size=4), st.sampled_from(["constant", "reflect", "edge"]),
+       st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 6, 3) if last else (2, 3, 5, 6)).astype(np.float32)
+    op = OperatorDef.of("PadImage", ["X"], ["Y"], pads=pads, mode=mode, value=1.5, order="NHWC" if last else "NCHW")
+    assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
+
+
+@pytest.mark.parametrize(("arguments", "rule"), [
+    ({"pad": 4, "mode": "reflect"}, "beyond the far edge"), ({"pad": 1, "mode": "wrap"}, "mode must be"),
+    ({"pads": [1, 1]}, "must be 4 numbers"), ({"pad": 1, "stride": 2}, "only pads are taken"),
+    ({"pads": [-2, 0, -2, 0]}, "remove more than there is"), ({"pad": 1, "order": "HWC"}, "order must be"),
+])
+def test_refuses(arguments: Any, rule: str) -> None:
+    with pytest.raises(OperatorError, match=rule):
+        run_kernel(OperatorDef.of("PadImage", ["X"], ["Y"], **arguments), [np.zeros((1, 3, 3, 3), np.float32)])
+
+
+@pytest.mark.parametrize(("shape", "pads", "mode", "rule"), [
+    ((3,), [1], "constant", "must be two for each"), ((3,), [-2, -2], "constant", "remove more than there is"),
+    ((0,), [1, 1], "edge", "nothing is there to pad"), ((3,), [1, 1], "mirror", "mode must be"),
+])
+def test_onnx_refuses(shape: Any, pads: List[int], mode: str, rule: str) -> None:
+    with pytest.raises(OperatorError, match=rule):
+        run_kernel(PAD.with_args(mode=mode), [np.zeros(shape, np.float32), np.array(pads)], constants=(1,))

@@ -1,0 +1,64 @@
+"""PRelu: recorded runs, ONNX's cases, engines over pieces, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.operators.elementwise_kernels import BLOCK
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.in_place import run_in_place
+from tests.support.onnx_nodes import NodeCase, node_cases
+from tests.support.operands import caffe2, onnx, random
+
+ONNX = node_cases("PRelu", without=["expanded", "bfloat16"])
+SHAPES = [(2, 3), (2, 3, 0), (1, 3, 200, 200), (3, 4, BLOCK + 1), (BLOCK + 7, 3), (2, 5, 7, 11), (1, 2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("engine", ["", "REFERENCE"])
+@pytest.mark.parametrize("case", golden_cases("PRelu"))
+def test_behaves_as_caffe2(case: Any, engine: str) -> None:
+    run_case(case, engine=engine)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
+    assert_engines_match_reference(case.op, case.inputs)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_slope_a_channel_or_one_for_all(shape: Any, order: str) -> None:
+    op, x = caffe2("PRelu", "X S", order=order), random(shape)
+    channels = shape[1] if order == "NCHW" else shape[-1]
+    for slope in (random((channels,), 1), random((1,), 2)):
+        assert assert_engines_match_reference(op, [x, slope], magnitude=10) == ["NUMPY"]
+        np.testing.assert_array_equal(run_in_place(op, [x, slope], "NUMPY"), run_kernel(op, [x, slope], "NUMPY")[0])
+
+
+@pytest.mark.parametrize("slope", [(), (1,), (4,), (3, 1), (1, 3, 1), (2, 1, 4), (2, 3, 4)])
+def test_onnx_broadcasts_the_slope(slope: Any) -> None:
+    x, slopes = random((2, 3, 4)), random(slope, 1)
+    assert_close(run_kernel(onnx("PRelu", "X S"), [x, slopes])[0], np.where(x > 0, x, x * slopes))
+    assert assert_engines_match_reference(onnx("PRelu", "X S"), [x, slopes]) == ["NUMPY"]
+
+
+def test_allocates_nothing_of_the_size_of_a_blob() -> None:
+    assert allocated_nbytes(caffe2("PRelu", "X S"), [random((1, 64, 128, 128)), random((64,))], "NUMPY") < NUMPY_NBYTES
+
+
+@pytest.mark.parametrize(("op", "x", "slope", "rule"), [
+    (caffe2("PRelu", "X S"), (2, 3, 4), 4, "one slope, or one a channel"),
+    (caffe2("PRelu", "X S"), (3,), 3, "a dimension of channels"),
+    (caffe2("PRelu", "X S", order="HWC"), (2, 3), 3, "NCHW or NHWC, got 'HWC'"),
+    (onnx("PRelu", "X S"), (3, 1), 4, "broadcast to X")])
+def test_refuses(op: Any, x: Any, slope: int, rule: str) -> None:
+    with pytest.raises((ArgumentError, ShapeError), match=rule):
+        run_kernel(op, [random(x), random((slope,))])

@@ -1,0 +1,74 @@
+"""Regions of interest: recorded runs, ONNX's own cases, onnxruntime as a witness, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import run_kernel
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.netdef import OperatorDef
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.onnx_nodes import NodeCase, node_cases, witness
+
+NODES = node_cases("RoiAlign", without=["aligned"])  # ONNX gives the outputs of those two with four digits
+
+
+@pytest.mark.parametrize("case", golden_cases("RoIAlign", "RoIAlignRotated", "RoIPool"))
+def test_behaves_as_caffe2(case: Any) -> None:
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
+def test_onnx_node(case: NodeCase) -> None:
+    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0], terms=64, what=case.name)
+
+
+def regions(count: int) -> Any:
+    corners = np.random.default_rng(0).uniform(-3, 30, (count, 2, 2))
+    return np.sort(corners, axis=1).reshape(count, 4).astype(np.float32)
+
+
+X = np.random.default_rng(1).standard_normal((2, 3, 12, 14)).astype(np.float32)
+
+
+@pytest.mark.parametrize("attributes", [
+    {"output_height": 3, "output_width": 4, "sampling_ratio": 2}, {"spatial_scale": 0.5, "output_height": 2},
+    {"output_width": 5, "coordinate_transformation_mode": "output_half_pixel"},
+    {"output_height": 3, "output_width": 3, "mode": "max", "sampling_ratio": 2},
+])
+def test_roi_align_is_that_of_onnxruntime(attributes: Any) -> None:
+    op = OperatorDef.of("RoiAlign", ["X", "rois", "batch"], ["Y"], domain="onnx", **attributes)
+    inputs = [X, regions(9), np.array([0, 1] * 4 + [0])]
+    assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=4096)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_max_roi_pool_is_that_of_onnxruntime(scale: float) -> None:
+    op = OperatorDef.of("MaxRoiPool", ["X", "rois"], ["Y"], domain="onnx", pooled_shape=[3, 4], spatial_scale=scale)
+    inputs = [X, np.hstack([np.array([[0], [1], [1], [0]], np.float32), regions(4)])]
+    assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0])
+
+
+def test_a_region_that_is_not_turned_is_an_ordinary_one() -> None:
+    box = np.array([[1, 2, 3, 10, 9]], np.float32)
+    turned = np.array([[1, 6, 6, 8, 6, 0]], np.float32)
+    arguments = {"pooled_h": 2, "pooled_w": 3, "sampling_ratio": 2}
+    straight = run_kernel(OperatorDef.of("RoIAlign", ["X", "R"], ["Y"], **arguments), [X, box])[0]
+    y = run_kernel(OperatorDef.of("RoIAlignRotated", ["X", "R"], ["Y"], **arguments), [X, turned])[0]
+    assert_close(y, straight, terms=16)
+
+
+@pytest.mark.parametrize(("op", "rois", "rule"), [
+    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[2, 0, 0, 4, 4]], "within the batch of 2"),
+    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 0, 4, 4]], "need a batch of one"),
+    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 4, 4]], "rows of 4 or 5 numbers"),
+    (OperatorDef.of("RoIPool", ["X", "R"], ["Y"], pooled_h=0), [[0, 0, 0, 4, 4]], "must be at least 1"),
+    (OperatorDef.of("MaxRoiPool", ["X", "R"], ["Y"], domain="onnx"), [[0, 0, 0, 4, 4]], "pooled_shape must have two"),
+])
+def test_refuses(op: OperatorDef, rois: Any, rule: str) -> None:
+    with pytest.raises((ShapeError, ArgumentError), match=rule):
+        run_kernel(op, [X, np.array(rois, np.float32)])

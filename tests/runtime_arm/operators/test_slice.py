@@ -1,0 +1,79 @@
+"""Slices: recorded runs, ONNX's cases, engines, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import OperatorError
+from runtime_arm.netdef import OperatorDef
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.exact import assert_same
+from tests.support.onnx_nodes import NodeCase, node_cases
+
+ONNX = node_cases("Slice")
+
+
+@pytest.mark.parametrize("engine", ["", "REFERENCE"])
+@pytest.mark.parametrize("case", golden_cases("Slice"))
+def test_behaves_as_caffe2(case: Any, engine: str) -> None:
+    run_case(case, engine=engine)
+
+
+@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
+def test_behaves_as_onnx(case: NodeCase) -> None:
+    constants = range(1, len(case.inputs))
+    assert_same(run_kernel(case.op, case.inputs, constants=constants)[0], case.outputs[0])
+    assert assert_engines_match_reference(case.op, case.inputs, constants=constants) == ["NUMPY"]
+
+
+@st.composite
+def cuts(draw: Any) -> List[Any]:
+    """Data, starts, ends, axes, steps: with bounds far beyond the ends."""
+    shape = draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
+    axes = draw(st.permutations(range(len(shape))))[: draw(st.integers(1, len(shape)))]
+    bound = st.one_of(st.integers(-9, 9), st.sampled_from([-(2**63), 2**63 - 1]))
+    starts, ends = ([draw(bound) for _ in axes] for _ in range(2))
+    steps = [draw(st.sampled_from([1, 2, 5, -1, -3, 2**40, -(2**40)])) for _ in axes]
+    named = [axis - len(shape) if draw(st.booleans()) else axis for axis in axes]
+    numbers = [np.array(numbers, np.int64) for numbers in (starts, ends, named, steps)]
+    return [np.arange(np.prod(shape)).reshape(shape), *numbers]
+
+
+@given(cuts())
+@settings(max_examples=200, deadline=None)
+def test_onnx_slice_agrees_with_numpy(inputs: List[Any]) -> None:
+    x, starts, ends, axes, steps = inputs
+    index = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(axes.tolist(), starts.tolist(), ends.tolist(), steps.tolist()):
+        start = max(start, -x.shape[axis])
+        stop = None if step < 0 and end + (x.shape[axis] if end < 0 else 0) < 0 else end
+        index[axis] = slice(start, stop, step)
+    op = OperatorDef.of("Slice", ["X", "s", "e", "a", "t"], ["Y"], domain="onnx")
+    np.testing.assert_array_equal(run_kernel(op, inputs, constants=(1, 2, 3, 4))[0], x[tuple(index)])
+    assert assert_engines_match_reference(op, inputs, constants=(1, 2, 3, 4)) == ["NUMPY"]
+
+
+@pytest.mark.parametrize(("starts", "ends", "rule"), [
+    ([0, 1], [-1, 3, -1], "must be as many"), ([0, 0, 0, 0], [-1] * 4, "no more than dimensions"),
+    ([0, 3], [-1, 2], "not be behind"), ([0, -9], [-1, 2], "must not be behind"),
+    ([1, 1], [2, 2], "only one dimension may be cut"),
+])
+def test_refuses(starts: List[int], ends: List[int], rule: str) -> None:
+    with pytest.raises(OperatorError, match=rule):
+        run_kernel(OperatorDef.of("Slice", ["X"], ["Y"], starts=starts, ends=ends), [np.zeros((3, 4, 5), np.float32)])
+
+
+@pytest.mark.parametrize(("numbers", "rule"), [
+    (([0], [1], [3]), "axes 3 is out of range"), (([0, 0], [1, 1], [0, -3]), "must differ"),
+    (([0], [1], [0], [0]), "not be 0"), (([0, 0], [1]), "must be as many"),
+])
+def test_onnx_refuses(numbers: Any, rule: str) -> None:
+    op = OperatorDef.of("Slice", ["X", "s", "e", "a", "t"][: len(numbers) + 1], ["Y"], domain="onnx")
+    with pytest.raises(OperatorError, match=rule):
+        run_kernel(op, [np.zeros((3, 4, 5)), *(np.array(n, np.int64) for n in numbers)], constants=(1, 2, 3, 4))

@@ -1,0 +1,77 @@
+"""Softmax and its kin: recorded runs, ONNX's cases, engines against the reference kernels, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.errors import ArgumentError, ShapeError
+from tests.support.caffe2_goldens import golden_cases, run_case
+from tests.support.onnx_nodes import NodeCase, node_cases
+from tests.support.operands import caffe2, onnx, random
+
+
+@pytest.mark.parametrize("engine", ["", "REFERENCE"])
+@pytest.mark.parametrize("case", golden_cases("Softmax", "LogSoftmax"))
+def test_behaves_as_caffe2(case: Any, engine: str) -> None:
+    run_case(case, engine=engine)
+
+
+@pytest.mark.parametrize("case", node_cases("Softmax", "LogSoftmax", "Hardmax"), ids=lambda case: case.name)
+def test_computes_what_onnx_expects(case: NodeCase) -> None:
+    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
+        assert_close(actual, expected, terms=64, what=case.name)
+    assert_engines_match_reference(case.op, case.inputs, terms=64)
+
+
+# X reaches 40 here: the exponential turns the rounding errors of X - maximum, up to 80 units, into relative ones.
+EXPONENT = 80
+
+shapes = st.lists(st.integers(0, 7), min_size=1, max_size=4)
+dtypes = st.sampled_from([np.float32, np.float64])
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, dtypes, st.integers(-4, 3))
+def test_softmax_of_caffe2_by_numpy(shape: Any, dtype: Any, axis: int) -> None:
+    op = caffe2("Softmax", "X", axis=axis % len(shape))
+    assert assert_engines_match_reference(op, [10 * random(shape, dtype=dtype)], amplification=EXPONENT) == ["NUMPY"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes, dtypes, st.integers(-4, 3), st.sampled_from(["Softmax", "LogSoftmax"]))
+def test_softmax_along_an_axis_by_numpy(shape: Any, dtype: Any, axis: int, type: str) -> None:
+    op = onnx(type, "X", axis=axis % len(shape))
+    assert assert_engines_match_reference(op, [10 * random(shape, dtype=dtype)], amplification=EXPONENT) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("type", ["Softmax", "LogSoftmax"])
+def test_large_and_infinite_values_do_not_overflow(type: str) -> None:
+    x = np.array([[1000, 1001, 1002], [-np.inf, 0, 0], [np.inf, 0, 1], [np.nan, 0, 1]], np.float32)
+    assert assert_engines_match_reference(onnx(type, "X"), [x]) == ["NUMPY"]
+
+
+def test_hardmax_takes_the_first_of_equals() -> None:
+    y, = run_kernel(onnx("Hardmax", "X", axis=0), [np.array([[1, 2], [1, 3]], np.float32)])
+    np.testing.assert_array_equal(y, [[1, 0], [0, 1]])
+
+
+REFUSALS: Dict[str, Any] = {
+    "axis 1 is out of range": (ArgumentError, caffe2("Softmax", "X"), [random((3,))]),
+    "a dimension": (ShapeError, caffe2("Softmax", "X", axis=0), [random(())]),
+    "axis 2 is out of range": (ArgumentError, onnx("Softmax", "X", axis=2), [random((2, 3))]),
+    "floats": (ShapeError, onnx("Hardmax", "X"), [np.zeros((2, 3), np.int64)]),
+}
+
+
+@pytest.mark.parametrize("message", REFUSALS)
+def test_refuses(message: str) -> None:
+    error, op, inputs = REFUSALS[message]
+    with pytest.raises(error, match=message):
+        run_kernel(op, inputs)

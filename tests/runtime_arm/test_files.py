@@ -1,0 +1,134 @@
+"""Files and folders appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from runtime_arm.errors import ResourceError
+from runtime_arm.files import map_file, replaced_folder, write_file
+
+
+def failing_chunks() -> Iterator[bytes]:
+    yield b"half"
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    target = tmp_path / "out.npz"
+    write_file(target, [b"first"])
+    write_file(target, [b"sec", memoryview(b"ond")])
+    assert target.read_bytes() == b"second"
+    assert os.listdir(tmp_path) == ["out.npz"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "out.npz"
+    write_file(target, [b"old"])
+    with pytest.raises(ResourceError) as caught:
+        write_file(target, failing_chunks())
+    assert str(caught.value) == f"{target}: No space left on device"
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out.npz"]
+
+
+def test_any_other_failure_cleans_up_too(tmp_path: Path) -> None:
+    def interrupted() -> Iterator[bytes]:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "out", interrupted())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    with pytest.raises(ResourceError, match=r"/dev/full: No space left on device"):
+        write_file("/dev/full", [b"x" * 100_000])
+    assert not Path("/dev/full").is_file()
+    write_file("/dev/null", [b"x"])
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("place", ["missing/out", "file/out"])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ResourceError) as caught:
+        write_file(tmp_path / place, [b"x"])
+    assert str(caught.value).startswith(f"{tmp_path / place}: ")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_new_folder_appears_whole_with_its_parents(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b"
+    with replaced_folder(target) as temporary:
+        write_file(temporary / "one", [b"1"])
+        assert not target.exists()
+    assert os.listdir(target) == ["one"]
+    assert os.listdir(tmp_path / "a") == ["b"]
+
+
+def test_in_an_existing_folder_other_files_stay(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"old")
+    (tmp_path / "mine").write_bytes(b"kept")
+    with replaced_folder(tmp_path) as temporary:
+        write_file(temporary / "one", [b"new"])
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"one": b"new", "mine": b"kept"}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failed_folder_leaves_things_as_they_were(tmp_path: Path, exists: bool) -> None:
+    target = tmp_path / "pair"
+    if exists:
+        target.mkdir()
+        (target / "one").write_bytes(b"old")
+
+    def fill() -> None:
+        with replaced_folder(target) as temporary:
+            write_file(temporary / "one", [b"new"])
+            write_file(temporary / "two", failing_chunks())
+
+    with pytest.raises(ResourceError, match="No space left on device"):
+        fill()
+    found = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
+    assert found == ({"pair", "pair/one"} if exists else set())
+    assert not exists or (target / "one").read_bytes() == b"old"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "pair").write_bytes(b"")
+    with pytest.raises(ResourceError, match="is a file, a folder is due"), replaced_folder(tmp_path / "pair"):
+        pass
+
+
+@pytest.mark.parametrize("content", [b"", b"content"])
+def test_a_file_is_mapped(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    assert bytes(map_file(tmp_path / "file")) == content
+
+
+def test_a_file_is_read_where_it_cannot_be_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: Any, **_keywords: Any) -> None:
+        raise OSError(errno.ENODEV, "no maps here")
+
+    (tmp_path / "file").write_bytes(b"content")
+    monkeypatch.setattr("runtime_arm.files.mmap.mmap", refuse)
+    assert bytes(map_file(tmp_path / "file")) == b"content"
+
+
+def test_a_mapped_file_keeps_its_content_when_it_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    write_file(target, [b"old"])
+    mapped = map_file(target)
+    write_file(target, [b"new"])
+    assert (bytes(mapped), target.read_bytes()) == (b"old", b"new")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match=r"nothing: No such file or directory"):
+        map_file(tmp_path / "nothing")

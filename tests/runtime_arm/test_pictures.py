@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.pictures import best, read_labels, read_picture
+
+Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    """4 rows, 6 columns; red grows with the row, green with the column, blue is 10."""
+    pixels = np.zeros((4, 6, 3), np.uint8)
+    pixels[..., 0], pixels[..., 1], pixels[..., 2] = np.arange(4)[:, None] * 20, np.arange(6) * 30, 10
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    return tmp_path / "picture.png"
+
+
+def test_a_picture_is_a_batch_of_one(picture: Path) -> None:
+    batch = read_picture(picture, {})
+    assert batch.shape == (1, 3, 4, 6)
+    assert batch.dtype == np.float32
+    assert batch[0, :, 3, 5].tolist() == [60, 150, 10]
+
+
+def test_channels_scale_mean_std_and_layout_are_applied_in_that_order(picture: Path) -> None:
+    rule = {"channels": "BGR", "scale": 0.1, "mean": [1, 2, 3], "std": [1, 2, 4], "layout": "NHWC"}
+    batch = read_picture(picture, rule)
+    assert batch.shape == (1, 4, 6, 3)
+    np.testing.assert_allclose(batch[0, 3, 5], [(1 - 1) / 1, (15 - 2) / 2, (6 - 3) / 4], rtol=1e-6)
+
+
+def test_the_declared_shape_gives_size_and_grayness(picture: Path) -> None:
+    assert read_picture(picture, {}, (1, 3, 8, 2)).shape == (1, 3, 8, 2)
+    assert read_picture(picture, {}, ("batch", 1, 8, 2)).shape == (1, 1, 8, 2)
+    assert read_picture(picture, {}, ("batch", 3, None, None)).shape == (1, 3, 4, 6)
+    assert read_picture(picture, {"layout": "NHWC"}, (1, 8, 2, 1)).shape == (1, 8, 2, 1)
+
+
+def test_the_shorter_side_is_resized_and_the_middle_cut_out(picture: Path) -> None:
+    assert read_picture(picture, {"resize": 8}).shape == (1, 3, 8, 12)
+    middle = read_picture(picture, {"crop": [2, 2]})
+    assert middle[0, 0, :, 0].tolist() == [20, 40]
+    assert middle[0, 1, 0].tolist() == [60, 90]
+    with pytest.raises(FeedError, match="smaller than the crop"):
+        read_picture(picture, {"crop": 5})
+
+
+def test_integer_inputs_are_rounded_and_saturated(picture: Path) -> None:
+    batch = read_picture(picture, {"scale": 2.0, "mean": 60.5}, dtype=np.uint8)
+    assert batch.dtype == np.uint8
+    assert batch.min() == 0
+    assert batch[0, 1, 0].tolist() == [0, 0, 60, 120, 180, 240]
+
+
+@pytest.mark.parametrize(
+    "rule", [{"channels": "CMYK"}, {"resize": 0}, {"crop": [1, 2, 3]}, {"mean": [1, 2]}, {"zoom": 2}, {"layout": "CHW"}]
+)
+def test_senseless_preprocessing_is_refused(picture: Path, rule) -> None:
+    with pytest.raises(UsageError, match=next(iter(rule))):
+        read_picture(picture, rule)
+
+
+def test_files_that_are_no_pictures_are_refused(tmp_path: Path, picture: Path) -> None:
+    (tmp_path / "cut.png").write_bytes(picture.read_bytes()[:40])
+    (tmp_path / "text.jpg").write_text("not a picture")
+    for name in ("cut.png", "text.jpg", "nowhere.bmp"):
+        with pytest.raises(FeedError, match=name):
+            read_picture(tmp_path / name, {})
+
+
+def test_the_best_answers_come_first_and_ties_keep_their_order() -> None:
+    answers = best(np.array([[0.1, 0.7, 0.1, 0.1]]), ["a", "b", "c", "d"], 3)
+    assert [(answer.number, answer.label) for answer in answers] == [(1, "b"), (0, "a"), (2, "c")]
+    assert best(np.array([1.0, 2.0]), None, 1)[0].label == "1"
+
+
+def test_a_background_label_is_passed_over_where_the_network_has_no_such_class() -> None:
+    labels = ["background", "cat", "dog"]
+    assert best(np.array([0.0, 1.0]), labels, 1)[0].label == "dog"
+    assert best(np.array([0.0, 1.0, 0.0]), labels, 1)[0].label == "cat"
+
+
+def test_labels_are_utf8_lines(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("Köter\nKatze\n", encoding="utf-8")
+    assert read_labels(tmp_path / "labels.txt") == ["Köter", "Katze"]
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    for name in ("binary.txt", "nowhere.txt"):
+        with pytest.raises(FeedError, match=name):
+            read_labels(tmp_path / name)
+
+
+def test_squeezenet_names_the_dog_and_the_lemon(shared: Path, tmp_path: Path) -> None:
+    exporter = pytest.importorskip("exporter", reason="the exporter is not installed beside the runtime")
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    from runtime_arm import Predictor
+
+    photos = shared / "models" / "photos"
+    labels = read_labels(photos / "coral" / "imagenet_labels.txt")
+    rule = {"channels": "BGR", "mean": [104, 117, 123]}
+    dogs = (
+        "Chihuahua",
+        "terrier",
+        "hound",
+        "spaniel",
+        "retriever",
+        "griffon",
+        "pinscher",
+        "corgi",
+        "Pembroke",
+        "dog",
+        "pug",
+        "beagle",
+    )
+    with Predictor(
+        exporter.export(shared / "models" / "onnx" / "squeezenet_v1.1" / "squeezenet_v1.1.onnx")
+    ) as predictor:
+
+        def answers(name: str) -> list:
+            (info,) = predictor.inputs
+            (scores,) = predictor.run([read_picture(photos / name, rule, info.shape)]).values()
+            return [answer.label for answer in best(scores, labels, 5)]
+
+        assert answers("caffe2_tutorials/lemon.jpg")[0] == "lemon"
+        assert any(dog in answers("tflite_support/cats_and_dogs.jpg")[0] for dog in dogs)

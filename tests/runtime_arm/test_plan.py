@@ -1,0 +1,188 @@
+"""The planner, in sentences."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from runtime_arm.errors import FeedError, NetError, OperatorError, ResourceError, UnknownOperator
+from runtime_arm.executor import PLANS_KEPT, Executor, walk_segments
+from runtime_arm.netdef import NetDef
+from runtime_arm.registry import DataDependent, operator
+from runtime_arm.tensor import TensorSpec
+
+
+@operator("TestPositive", domain="test")
+def positive(op, x):
+    """The positive elements: an operator whose output shape depends on data."""
+    raise DataDependent("x")
+
+
+@positive.reference
+def positive_reference(op, x):
+    return [x[x > 0]]
+
+
+@operator("TestLiar", domain="test")
+def liar(op, x):
+    """Promises another shape than it computes."""
+    return [TensorSpec((1,), x.dtype)]
+
+
+@liar.reference
+def liar_reference(op, x):
+    return [x]
+
+
+def net(*lines: str, inputs: str = "x", outputs: str = "y") -> NetDef:
+    return NetDef.from_text("\n".join([f'net "test": {inputs} -> {outputs}', *lines]))
+
+
+def x(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_a_chain_runs_in_place_in_one_buffer():
+    executor = Executor(net("Relu(x) -> a", "Relu(a) -> b", "Relu(b) -> y"), {})
+    feed = x(64, 64)
+    np.testing.assert_array_equal(executor.run({"x": feed}, ["y"])["y"], np.maximum(feed, 0))
+    (segment,) = executor._entries.values()
+    assert segment.arena_nbytes == feed.nbytes
+
+
+def test_a_blob_that_is_read_again_is_not_overwritten():
+    executor = Executor(net("Relu(x) -> a", "Add(a, x) -> y"), {})
+    feed = x(5, 5)
+    np.testing.assert_array_equal(executor.run({"x": feed}, ["y"])["y"], np.maximum(feed, 0) + feed)
+
+
+def test_a_name_that_is_written_twice_means_the_last_write():
+    executor = Executor(net("Relu(x) -> x", "Add(x, x) -> x", outputs="x"), {})
+    feed = x(3)
+    np.testing.assert_array_equal(executor.run({"x": feed}, ["x"])["x"], 2 * np.maximum(feed, 0))
+
+
+def test_a_view_keeps_its_source_alive():
+    lines = [
+        "Relu(x) -> a",
+        "Reshape(a) -> flat, _  shape=[-1]",
+        "Relu(x) -> b",
+        "Relu(b) -> c",
+        "Add(flat, flat) -> y",
+    ]
+    executor = Executor(net(*lines), {})
+    feed = x(4, 4)
+    np.testing.assert_array_equal(executor.run({"x": feed}, ["y"])["y"], 2 * np.maximum(feed, 0).reshape(-1))
+
+
+def test_outputs_are_the_callers():
+    executor = Executor(net("Relu(x) -> y"), {})
+    first = executor.run({"x": np.ones(3, np.float32)}, ["y"])["y"]
+    executor.run({"x": np.zeros(3, np.float32)}, ["y"])
+    np.testing.assert_array_equal(first, 1)
+
+
+def test_any_blob_can_be_fetched():
+    executor = Executor(net("Relu(x) -> a", "Add(a, a) -> b", "Relu(b) -> y"), {})
+    fetched = executor.run({"x": x(7)}, ["y", "a", "b", "x"])
+    np.testing.assert_array_equal(fetched["a"], np.maximum(fetched["x"], 0))
+    np.testing.assert_array_equal(fetched["b"], 2 * fetched["a"])
+
+
+def test_an_unknown_fetch_is_refused_by_name():
+    with pytest.raises(FeedError, match="'nowhere'"):
+        Executor(net("Relu(x) -> y"), {}).run({"x": x(1)}, ["nowhere"])
+
+
+def test_the_net_is_planned_anew_for_other_shapes_and_plans_are_forgotten():
+    executor = Executor(net("Relu(x) -> y"), {})
+    for n in range(3 * PLANS_KEPT):
+        assert executor.run({"x": x(n, 2)}, ["y"])["y"].shape == (n, 2)
+    assert len(executor._entries) == PLANS_KEPT
+
+
+def test_what_is_known_is_computed_while_planning():
+    executor = Executor(net("Shape(x) -> s", "Relu(w) -> v", "Add(x, v) -> y"), {"w": x(3)})
+    fetched = executor.run({"x": x(2, 3)}, ["y", "s"])
+    np.testing.assert_array_equal(fetched["s"], [2, 3])
+    (segment,) = executor._entries.values()
+    assert [step.op.type for step in segment.steps] == ["Add"]
+
+
+def test_behind_a_data_dependent_shape_the_plan_goes_on_with_what_was_found():
+    lines = [
+        "Relu(x) -> a",
+        "test.TestPositive(a) -> p",
+        "Add(p, p) -> q",
+        "test.TestPositive(q) -> r",
+        "Add(r, r) -> y",
+        "Relu(a) -> z",
+    ]
+    executor = Executor(net(*lines, outputs="y, z"), {})
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        feed = rng.standard_normal((2, 3)).astype(np.float32)
+        fetched = executor.run({"x": feed}, ["y", "z"])
+        np.testing.assert_array_equal(fetched["y"], 4 * feed[feed > 0])
+        np.testing.assert_array_equal(fetched["z"], np.maximum(feed, 0))
+    (root,) = executor._entries.values()
+    assert 3 < len(list(walk_segments(root))) < 15, "segments are shared by runs that see the same shapes"
+
+
+def test_a_second_run_allocates_nothing_but_the_outputs():
+    lines = ["Relu(x) -> a", "Add(a, x) -> b", "Mul(b, a) -> c", "Relu(c) -> d", "Add(d, b) -> y"]
+    executor = Executor(net(*lines), {})
+    feed = x(256, 1024)
+    executor.run({"x": feed}, ["y"])
+    tracemalloc.start()
+    try:
+        executor.run({"x": feed}, ["y"])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < feed.nbytes + 100_000
+
+
+def test_a_missing_blob_is_named():
+    with pytest.raises(NetError, match=r"Add\(x, nowhere\) -> y: blob 'nowhere'"):
+        Executor(net("Add(x, nowhere) -> y", inputs=""), {}).run({"x": x(1)}, ["y"])
+
+
+def test_an_unknown_operator_is_refused_before_anything_runs():
+    with pytest.raises(UnknownOperator, match="Frobnicate"):
+        Executor(net("Frobnicate(x) -> y"), {})
+
+
+def test_unfit_shapes_are_refused_with_operator_and_blobs():
+    with pytest.raises(OperatorError, match=r"Add\(x, w\) -> y"):
+        Executor(net("Add(x, w) -> y", inputs="x, w"), {}).run({"x": x(2), "w": x(3)}, ["y"])
+
+
+def test_an_absurd_size_is_refused_before_it_is_allocated():
+    lines = ["onnx.ConstantOfShape(s) -> y"]
+    with pytest.raises(ResourceError, match=r"ConstantOfShape\(s\) -> y.*needs"):
+        Executor(net(*lines, inputs="s"), {"s": np.array([1 << 30, 1 << 30])}).run({}, ["y"])
+
+
+def test_a_kernel_that_breaks_its_promise_is_found_out():
+    with pytest.raises(OperatorError, match="inferred"):
+        Executor(net("test.TestLiar(x) -> y"), {}).run({"x": x(2)}, ["y"])
+
+
+def test_a_feed_of_another_dtype_makes_another_plan():
+    executor = Executor(net("Add(x, x) -> y"), {})
+    for dtype in (np.int64, np.float32, np.int32):
+        assert executor.run({"x": np.array([-1, 2], dtype)}, ["y"])["y"].dtype == dtype
+
+
+def test_packed_weights_follow_constants_that_depend_on_the_shape_of_an_input():
+    w = np.ones((3, 1, 3, 3), np.float32)
+    scaled = "Shape(x) -> n  axes=[0]", "Cast(n) -> scale  to=1", "Mul(w, scale) -> v"
+    executor = Executor(net(*scaled, "Conv(x, v) -> y  kernel=3  group=3", inputs="x, w"), {"w": w})
+    for batch in (1, 2, 1):
+        y = executor.run({"x": np.ones((batch, 3, 24, 24), np.float32)}, ["y"])["y"]
+        np.testing.assert_array_equal(y, np.full_like(y, 9 * batch))
+    (step,) = [step for step in executor.plans()[-1].steps if step.op.type == "Conv"]
+    assert step.engine == "DEPTHWISE"

@@ -1,0 +1,145 @@
+"""Every rounding rule against the definition of its source in Python's unbounded integers and fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime_arm.requantize import RULES, Requantizer, fixed_point, requantize
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+EDGES = [0, 1, -1, 2, -2, 3, -3, 127, -128, 2**23 + 1, 2**24 + 1, -(2**24) - 1, 2**30, -(2**30), 2**31 - 1, -(2**31)]
+
+
+def nearest(value: Fraction, even: bool) -> int:
+    """Rounded to nearest, ties to even or away from zero."""
+    low = math.floor(value)
+    rest = value - low
+    if rest != Fraction(1, 2):
+        return low + (rest > Fraction(1, 2))
+    if even:
+        return low + low % 2
+    return low + (value > 0)
+
+
+def decompose(multiplier: float) -> tuple[int, int]:
+    """TensorFlow Lite's QuantizeMultiplier."""
+    if multiplier == 0:
+        return 0, 0
+    fraction, exponent = math.frexp(multiplier)
+    mantissa = nearest(Fraction(fraction) * 2**31, even=False)
+    if mantissa == 2**31:
+        mantissa, exponent = 2**30, exponent + 1
+    return (0, 0) if exponent < -31 else (mantissa, exponent)
+
+
+def high_multiply(a: int, b: int) -> int:
+    """gemmlowp's SaturatingRoundingDoublingHighMul: C's division truncates."""
+    if a == b == -(2**31):
+        return 2**31 - 1
+    product = a * b
+    nudged = product + (2**30 if product >= 0 else 1 - 2**30)
+    return nudged // 2**31 if nudged >= 0 else -(-nudged // 2**31)
+
+
+def divide_by_power(value: int, exponent: int) -> int:
+    """gemmlowp's RoundingDivideByPOT."""
+    mask = (1 << exponent) - 1
+    return (value >> exponent) + ((value & mask) > (mask >> 1) + (value < 0))
+
+
+def expected(rule: str, total: int, multiplier: float) -> int:
+    if rule == "onnx_even":
+        return nearest(Fraction(float(np.float32(total) * np.float32(multiplier))), even=True)
+    mantissa, exponent = decompose(multiplier)
+    shifted = min(max(total << max(exponent, 0), -(2**31)), 2**31 - 1)
+    return divide_by_power(high_multiply(shifted, mantissa), max(-exponent, 0))
+
+
+def scaled(rule: str, sums: object, multiplier: object, dtype: str = "int64") -> list[int]:
+    total = np.array(sums, dtype)
+    chosen = RULES[rule]
+    work = [np.full(total.shape, 77, name) for name in chosen.work_dtypes]
+    chosen.scale(total, chosen.prepare(multiplier), work)
+    return [int(value) for value in work[0].reshape(-1)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(total=INT32, multiplier=st.floats(2**-40, 0.9999999, width=64))
+def test_rule_is_exact_below_one(rule: str, total: int, multiplier: float) -> None:
+    assert scaled(rule, [total], multiplier) == [expected(rule, total, multiplier)]
+
+
+@pytest.mark.parametrize("rule", ["onnx_even", "tflite_ref"])
+@given(total=INT32, multiplier=st.floats(1.0, 2.0**20, width=64))
+def test_rule_is_exact_above_one(rule: str, total: int, multiplier: float) -> None:
+    assert scaled(rule, [total], multiplier) == [expected(rule, total, multiplier)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("multiplier", [0.5, 0.25, 2.0**-31, 2.0**-32, 2.0**-33, 1 - 2.0**-32, 1 - 2.0**-31, 0.1, 0.0])
+def test_rule_at_the_edges(rule: str, multiplier: float) -> None:
+    if rule == "gemmlowp" and multiplier == 1 - 2.0**-32:
+        with pytest.raises(ValueError, match="below 1"):
+            scaled(rule, EDGES, multiplier)  # its mantissa rounds up to 1
+        return
+    assert scaled(rule, EDGES, multiplier) == [expected(rule, total, multiplier) for total in EDGES]
+
+
+def test_rules_differ_on_ties() -> None:
+    assert scaled("onnx_even", [1, 3, 5, -1, -3], 0.5) == [0, 2, 2, 0, -2]
+    assert scaled("gemmlowp", [1, 3, 5, -1, -3], 0.5) == [1, 2, 3, 0, -1]  # the high multiply rounds -0.5 up
+    assert scaled("gemmlowp", [2, 6, 10, -2, -6], 0.25) == [1, 2, 3, -1, -2]  # the shift rounds away from zero
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_multiplier_a_channel_and_sums_of_any_dtype(rule: str) -> None:
+    rng = np.random.default_rng(5)
+    sums = rng.integers(-(2**23), 2**23, (7, 31))
+    multipliers = rng.uniform(2.0**-20, 0.9, (7, 1))
+    wanted = [expected(rule, int(total), float(m)) for row, (m,) in zip(sums, multipliers) for total in row]
+    for dtype in ("int32", "int64", "float32", "float64"):
+        assert scaled(rule, sums, multipliers, dtype) == wanted
+
+
+def test_sums_may_be_the_work_buffer() -> None:
+    sums = np.arange(-50, 50, dtype=np.float32)
+    out = np.empty(100, np.int8)
+    Requantizer("onnx_even", 0.5, 3, -128, 127)(sums, out, [sums])
+    np.testing.assert_array_equal(out, requantize(np.arange(-50, 50), 0.5, 3, np.int8))
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("uint8", 0, 255), ("int8", -128, 127), ("uint16", 0, 65535)])
+def test_requantize_adds_the_zero_point_and_saturates(dtype: str, low: int, high: int) -> None:
+    sums = np.array([-(2**31), -10, 0, 10, 2**31 - 1])
+    assert requantize(sums, 1.0, 5, dtype).tolist() == [low, max(-5, low), 5, 15, high]
+
+
+def test_a_fused_activation_saturates_earlier() -> None:
+    sums, out = np.array([-9, -1, 0, 1, 9], np.int32), np.empty(5, np.uint8)
+    Requantizer("tflite_ref", 1.0, 10, 10, 16)(sums, out, [np.empty(5, np.int64), np.empty(5, np.int64)])
+    assert out.tolist() == [10, 10, 10, 11, 16]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("multiplier", [-0.5, math.nan, math.inf])
+def test_impossible_multipliers_are_refused(rule: str, multiplier: float) -> None:
+    with pytest.raises(ValueError, match="multiplier"):
+        requantize(np.zeros(1, np.int32), multiplier, 0, np.int8, rule)
+
+
+def test_gemmlowp_takes_no_multiplier_of_one_or_more() -> None:
+    with pytest.raises(ValueError, match="below 1"):
+        requantize(np.zeros(1, np.int32), [0.5, 1.0], 0, np.int8, "gemmlowp")
+
+
+@given(st.floats(2**-31, 2.0**30))
+def test_fixed_point_is_the_nearest(multiplier: float) -> None:
+    fixed = fixed_point(multiplier)
+    assert (int(fixed.mantissa), int(fixed.exponent)) == decompose(multiplier)
+    assert abs(float(fixed.mantissa) * 2.0 ** (float(fixed.exponent) - 31) - multiplier) <= multiplier * 2.0**-31

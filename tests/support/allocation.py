@@ -1,0 +1,34 @@
+"""How much memory a kernel takes while it runs."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any, Sequence
+
+import numpy as np
+
+from device_tests.suite.kernels import specs_of
+from runtime_arm.arena import allocate
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import Call, lookup
+
+NUMPY_NBYTES = 128 << 10  # what NumPy's iterators take for themselves, whatever the arrays' size
+
+
+def allocated_nbytes(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int] = ()) -> int:
+    """The peak of what the bound kernel allocates in its second run."""
+    schema, specs = lookup(op), specs_of(inputs, constants)
+    outputs = schema.infer(op, specs)
+    kernel = schema.kernels[engine]
+    assert kernel.supports(op, specs, outputs) is None
+    wanted = kernel.scratch(op, specs, outputs)
+    scratch = [allocate(spec.nbytes, "scratch").view(spec.dtype).reshape(spec.shape) for spec in wanted]
+    results = [np.zeros(spec.shape, spec.dtype) for spec in outputs]
+    run = kernel.bind(Call(op, inputs, results, scratch, specs, outputs, {}))
+    run()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,110 @@
+"""Recorded runs of the real Caffe2: one net, its inputs and outputs a case. They lie outside, in ../shared/goldens.
+
+    CASES = golden_cases("Conv", "ConvTranspose")
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_behaves_as_caffe2(case): run_case(case)
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import RECORDED_APPROXIMATELY, assert_close, relative_bound
+from runtime_arm.errors import ArmnetError, UnknownOperator
+from runtime_arm.netdef import NetDef
+from runtime_arm.tensor import QuantizedTensor
+from runtime_arm.workspace import Workspace
+
+GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
+TERMS = 1024  # no recorded sum has more terms, and Caffe2 added them in float32 too
+
+Case = Dict[str, Any]
+
+
+@cache
+def goldens_module() -> Any:
+    """The reader that lies beside the recordings."""
+    spec = importlib.util.spec_from_file_location("load_goldens", GOLDENS / "load_goldens.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def load_cases(kind: str = "ops") -> List[Case]:
+    """Every recorded case of ``kind`` ('ops' or 'int8'); none where the recordings are absent."""
+    return list(goldens_module().caffe2_cases(kind)) if GOLDENS.is_dir() else []
+
+
+def golden_cases(*types: str, kind: str = "ops") -> List[Any]:
+    """Parameters for pytest, one a case of these types; one skipped with the reason where the recordings are absent."""
+    cases = load_cases(kind)
+    if not cases:
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
+    missing = set(types) - {case["op"] for case in cases}
+    assert not missing, f"no recorded case of {sorted(missing)}"
+    return [pytest.param(case, id=case["id"]) for case in cases if case["op"] in types]
+
+
+def run_case(case: Case, *, engine: str = "", terms: int = TERMS) -> None:
+    """Runs the case's net in a Workspace and compares: values, shapes, dtypes; refused where Caffe2 refused or crashed.
+
+    engine: what every operator of a case that is ok asks for instead of what it was recorded with ("REFERENCE", ...).
+    """
+    net = NetDef.from_bytes(case["netdef"], case["id"])
+    if engine and case["status"] == "ok":
+        net = net.replace(op=tuple(replace(op, engine=engine) for op in net.op))
+    workspace = Workspace()
+    for blob in case["inputs"]:
+        workspace.feed(blob["name"], blob_value(blob))
+    if case["status"] != "ok":
+        assert_refused(workspace, net, case)
+        return
+    workspace.run_net_once(net)
+    for blob in case["outputs"]:
+        compare(workspace.fetch(blob["name"]), blob, case, terms)
+
+
+def assert_refused(workspace: Workspace, net: NetDef, case: Case) -> None:
+    """The net is refused with an error of ours; as an unknown operator only where Caffe2 does not know it either."""
+    with pytest.raises(ArmnetError) as caught:
+        workspace.run_net_once(net)
+    unknown_there = "Cannot create operator" in case.get("error", "")
+    assert unknown_there or not isinstance(caught.value, UnknownOperator), f"{case['id']}: {caught.value}"
+
+
+def blob_value(blob: Case) -> Any:
+    """What to feed for a recorded blob, or what to expect of it."""
+    if blob["kind"] == "string":
+        values = np.array([base64.b64decode(text) for text in blob["values_b64"]], object)
+        return values.reshape(blob["shape"])
+    if blob["kind"] == "int8":
+        return QuantizedTensor(blob["array"], blob["scale"], blob["zero_point"])
+    return blob["array"]
+
+
+def compare(actual: Any, blob: Case, case: Case, terms: int) -> None:
+    """AssertionError unless the blob is as recorded, by the case's kind: exact, approx or shape_only."""
+    what = f"{case['id']} ({case['tag'].strip()}): {blob['name']}"
+    if case["kind"] == "shape_only":
+        assert (actual.shape, actual.dtype.name) == (tuple(blob["shape"]), blob["dtype"]), what
+        return
+    expected = blob_value(blob)
+    if isinstance(expected, QuantizedTensor):
+        assert isinstance(actual, QuantizedTensor), f"{what} is not quantised"
+        assert (np.float32(actual.scale), actual.zero_point) == (np.float32(expected.scale), expected.zero_point), what
+        actual, expected = actual.values, expected.values
+    amplification = RECORDED_APPROXIMATELY / relative_bound(terms) if case["kind"] == "approx" else 1.0
+    assert_close(actual, expected, terms=terms, amplification=amplification, what=what)
+

@@ -1,0 +1,50 @@
+"""Recorded runs of small nets that Caffe2's mobile exporter wrote: two nets, an input, the outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.pair import Pair
+from runtime_arm.predictor import Predictor
+from tests.support.caffe2_goldens import GOLDENS, TERMS, Case, goldens_module
+
+
+def load_nets() -> List[Case]:
+    """Every recorded net; none where the recordings are absent."""
+    return list(goldens_module().caffe2_nets()) if GOLDENS.is_dir() else []
+
+
+def golden_nets() -> List[Any]:
+    """Parameters for pytest, one a net; one skipped with the reason where the recordings are absent."""
+    nets = load_nets()
+    if not nets:
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
+    return [pytest.param(case, id=case["id"]) for case in nets]
+
+
+def pair_of(case: Case) -> Pair:
+    """The pair as it stands."""
+    with Predictor(case["init_net"], case["predict_net"], threads=1) as predictor:
+        return predictor.pair
+
+
+def write_files(case: Case, folder: Path) -> List[Path]:
+    """The two files as a phone has them."""
+    paths = [folder / "init_net.pb", folder / "predict_net.pb"]
+    for path, name in zip(paths, ("init_net", "predict_net")):
+        path.write_bytes(case[name])
+    return paths
+
+
+def check_net(case: Case, pair: Pair) -> None:
+    """AssertionError unless the pair computes the recorded outputs, in the recorded order; twice."""
+    with Predictor(pair, threads=1) as predictor:
+        for _ in range(2):
+            outputs = predictor.run([case["data"]])
+            assert list(outputs) == case["external_output"]
+            for name, expected in case["outputs"].items():
+                assert_close(outputs[name], expected, terms=TERMS, what=f"{case['id']}: {name}")

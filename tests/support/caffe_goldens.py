@@ -1,0 +1,89 @@
+"""Recorded runs of the real Caffe: prototxt, caffemodel, inputs and every blob. They lie in ../shared/goldens."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from exporter import export
+from runtime_arm import Predictor
+from runtime_arm.errors import ArmnetError
+from runtime_arm.pair import Pair
+
+GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
+TERMS = 1024  # no recorded sum has more terms, and Caffe added them in float32 too
+# Layer types of forks, which BVLC's Caffe does not know and armnet does.
+ACCEPTED_FROM_FORKS = ("ReLU6_000",)
+_SPLIT = re.compile(r"(.+)_split_\d+")
+
+Case = Dict[str, Any]
+
+
+@cache
+def load_cases() -> List[Case]:
+    """Every recorded case; none where the recordings are absent."""
+    if not GOLDENS.is_dir():
+        return []
+    spec = importlib.util.spec_from_file_location("load_goldens", GOLDENS / "load_goldens.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return list(module.caffe_cases())
+
+
+def golden_cases(*statuses: str) -> List[Any]:
+    """Parameters for pytest, one a case of these statuses; one skipped with the reason where there are none."""
+    cases = [case for case in load_cases() if case["status"] in statuses]
+    if not cases:
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
+    return [pytest.param(case, id=case["id"]) for case in cases]
+
+
+def exported(case: Case, folder: Path) -> Pair:
+    """The pair of a case's files, written into the folder; a refused case has no caffemodel."""
+    prototxt, caffemodel = folder / "net.prototxt", folder / "net.caffemodel"
+    prototxt.write_text(case["prototxt"])
+    if "caffemodel" not in case:
+        return export(prototxt)
+    caffemodel.write_bytes(case["caffemodel"])
+    return export(prototxt, caffemodel)
+
+
+def recorded_blobs(case: Case) -> Dict[str, Any]:
+    """What Caffe computed, without the copies that it makes of blobs with several readers."""
+    return {name: value for name, value in case["out"].items() if not _SPLIT.fullmatch(name)}
+
+
+def run_case(case: Case) -> None:
+    """Exports and runs the net and compares every blob, values and shapes; what Caffe refused is refused by layer."""
+    with tempfile.TemporaryDirectory() as folder:
+        if case["status"] == "ok":
+            _compare(case, exported(case, Path(folder)))
+        elif case["id"] in ACCEPTED_FROM_FORKS:
+            exported(case, Path(folder))
+        else:
+            _assert_refused(case, Path(folder))
+
+
+def _compare(case: Case, pair: Pair) -> None:
+    expected = recorded_blobs(case)
+    with Predictor(pair) as predictor:
+        results = predictor.run(case["in"], keep=list(expected))
+    for name, wanted in expected.items():
+        assert_close(results[name], np.asarray(wanted, np.float32), terms=TERMS, what=f"{case['id']}: {name}")
+
+
+def _assert_refused(case: Case, folder: Path) -> None:
+    with pytest.raises(ArmnetError) as caught:
+        exported(case, folder)
+    assert "net.prototxt: layer " in str(caught.value), caught.value
+    assert "caffemodel missing" not in str(caught.value) or "Unknown layer type" in case["error"], caught.value

@@ -1,0 +1,25 @@
+"""Runs a kernel whose output is the memory of one of its inputs, as the planner lets it."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from device_tests.suite.kernels import specs_of
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry import Call, lookup
+
+
+def run_in_place(op: OperatorDef, inputs: Sequence[Any], engine: str, index: int = 0) -> Array:
+    """Output 0 of the engine, which wrote it over a copy of that input."""
+    schema, specs = lookup(op), specs_of(inputs)
+    assert index in schema.inplace[0], f"{op.full_type} may not overwrite input {index}"
+    outputs = schema.infer(op, specs)
+    kernel = schema.kernels[engine]
+    operands = [np.array(x) for x in inputs]
+    scratch = [np.full(spec.shape, 1, spec.dtype) for spec in kernel.scratch(op, specs, outputs)]
+    results = [operands[index], *(np.empty(spec.shape, spec.dtype) for spec in outputs[1:])]
+    with np.errstate(all="ignore"):
+        kernel.bind(Call(op, operands, results, scratch, specs, outputs, {}))()
+    return operands[index]
