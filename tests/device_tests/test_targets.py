@@ -33,8 +33,9 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
-    path.write_text("import os, sys\nopen('result', 'wb').write(open('in/data', 'rb').read()[::-1])\nprint(*sys.argv[1:])\n"
-                    "print('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1]))\n")
+    path.write_text(
+        "import os, sys\nopen('result', 'wb').write(open('in/data', 'rb').read()[::-1])\nprint(*sys.argv[1:])\n"
+        "print('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1]))\n")
     return path
 
 
