@@ -29,7 +29,7 @@ def _same_floats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x]
 
 
-@operator("Softmax", inplace={0: 0})
+@operator("Softmax")
 def softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = exp(X) / sum of exp(X) by row of a matrix: the dimensions before ``axis`` (1) by those from it on."""
     return _same_floats(op, x)
