@@ -13,11 +13,13 @@ multiply and round:
                 in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
 
 All are exact: integers where the rule is stated in integers, single float32 operations where it is stated in floats.
+``requantizer`` chooses float64 for the fixed-point rules where its 53 bits hold every number that occurs, which takes
+half the time.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -120,7 +122,8 @@ class Requantizer:
     def __init__(self, rule: str, multiplier: Any, zero_point: int, low: int, high: int):
         self.rule = RULES[rule]
         self._multiplier = self.rule.prepare(multiplier)
-        dtype = np.dtype(self.rule.work_dtypes[0]).type
+        self.work_dtypes = self.rule.work_dtypes
+        dtype = np.dtype(self.work_dtypes[0]).type
         self._zero_point = dtype(zero_point)
         self._low, self._high = dtype(low - zero_point), dtype(high - zero_point)
 
@@ -131,6 +134,69 @@ class Requantizer:
         np.clip(result, self._low, self._high, out=result)
         np.add(result, self._zero_point, out=result)
         np.copyto(out, result, casting="unsafe")
+
+
+class FixedPointRequantizer:
+    """A Requantizer by a fixed-point rule, in float64: every product and sum in it is exact.
+
+    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of the rule are one rounding half
+    up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that. Made
+    by ``FixedPointRequantizer.fitting``.
+    """
+
+    work_dtypes = ("float64", "float64")
+
+    def __init__(self, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
+        lift = -min(low, 0)  # to numbers that are not negative: there a cast to an integer rounds down
+        self._scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
+        self._limit = limit
+        nudge = np.where(fixed.exponent < 0, np.ldexp(0.5, fixed.exponent), 0.0)
+        self._nudge = nudge if low < zero_point and bool(nudge.any()) else None
+        self._offset = 0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0)
+        self._low, self._high = np.float64(low + lift), np.float64(high + lift)
+        self._lift = lift
+
+    @classmethod
+    def fitting(cls, multiplier: Any, zero_point: int, low: int, high: int, reach: int) -> Optional[FixedPointRequantizer]:
+        """For sums of at most the magnitude ``reach``; None where 53 bits may not do."""
+        fixed = fixed_point(multiplier)
+        if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
+            return None
+        span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # whatever is larger saturates
+        scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
+        limit = np.ceil(span / scale)
+        largest = np.minimum(limit, reach) * scale + abs(zero_point) + abs(min(low, 0)) + 2
+        if bool(np.any(np.ldexp(largest, 31 - fixed.exponent) >= 2.0**53)):
+            return None
+        return cls(fixed, zero_point, low, high, limit if bool(np.any(limit < reach)) else None)
+
+    def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
+        """Requantise one block into ``out``; allocates nothing of its size."""
+        result, signed = work
+        np.copyto(result, sums)
+        if self._limit is not None:
+            np.maximum(result, -self._limit, out=result)
+            np.minimum(result, self._limit, out=result)
+        np.multiply(result, self._scale, out=result)
+        if self._nudge is not None:
+            np.copysign(self._nudge, result, out=signed)
+            np.add(result, signed, out=result)
+        np.add(result, self._offset, out=result)
+        np.clip(result, self._low, self._high, out=result)
+        bits = out.view(_UNSIGNED[out.dtype.itemsize]) if self._lift else out
+        np.copyto(bits, result, casting="unsafe")
+        if self._lift:
+            np.subtract(bits, bits.dtype.type(self._lift), out=bits)
+
+
+_UNSIGNED = {1: np.uint8, 2: np.uint16}
+
+
+def requantizer(rule: str, multiplier: Any, zero_point: int, low: int, high: int,
+                reach: int) -> Union[Requantizer, FixedPointRequantizer]:
+    """The fastest that is exact, for sums of at most the magnitude ``reach``."""
+    fast = FixedPointRequantizer.fitting(multiplier, zero_point, low, high, reach) if rule == "tflite_ref" else None
+    return fast or Requantizer(rule, multiplier, zero_point, low, high)
 
 
 def requantize(sums: Array, multiplier: Any, zero_point: int, dtype: Any, rule: str = "onnx_even") -> Array:

@@ -159,6 +159,9 @@ DOMAINS = {
         "operators.microsoft_pooling",
         "operators.quantize",
     ),
+    "tflite": (
+        "operators.tflite_conv",
+    ),
 }
 _loaded: set[str] = set()
 

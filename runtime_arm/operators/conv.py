@@ -40,13 +40,17 @@ class Convolution(NamedTuple):
 
 
 def convolution_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
-    """Reads and checks the arguments of a convolution of either domain."""
+    """Reads and checks the arguments of a convolution of any domain.
+
+    Those of "tflite" are ONNX's, its blobs (N, *image, C).
+    """
     require(op, w.ndim == x.ndim >= 3, "X and the weights need the same number of dimensions, at least 3", x, w)
-    last = op.domain != "onnx" and channels_last(op)
+    onnx = op.domain in ("onnx", "tflite")
+    last = op.domain == "tflite" or (not onnx and channels_last(op))
     image, kernel = (x.shape[1:-1], w.shape[1:-1]) if last else (x.shape[2:], w.shape[2:])
     channels, depth = (x.shape[-1], w.shape[-1]) if last else (x.shape[1], w.shape[1])
-    window = onnx_window(op, image, kernel) if op.domain == "onnx" else caffe2_window(op, image)
-    stated = window.kernel if op.domain == "onnx" else tuple(caffe2_list(op, "kernel", "hw"))
+    window = onnx_window(op, image, kernel) if onnx else caffe2_window(op, image)
+    stated = window.kernel if onnx else tuple(caffe2_list(op, "kernel", "hw"))
     require(op, stated == kernel == window.kernel, f"the kernel must have the weights' size, got {list(stated)}", w)
     group = op.get_int("group", 1)
     if group < 1:
