@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime_arm.engine_names import ENGINE_ALIASES
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
-from runtime_arm.registry import ENGINE_ALIASES, REFERENCE, find, registered
+from runtime_arm.registry import REFERENCE, find, registered
 
 AUTO = "auto"
 

@@ -25,97 +25,25 @@ and goes on once the content is there. A spec returned with a ``value`` is a con
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from runtime_arm.engine_names import DEFAULT
 from runtime_arm.errors import ArgumentError, EngineRefused, ShapeError, UnknownOperator
+from runtime_arm.kernel import REFERENCE, Call, Cost, Kernel, Run, Specs, Supports, Work, always, choose, no_scratch
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.tensor import QuantizedTensor, TensorSpec, require_memory
 
-Specs = Sequence[Optional[TensorSpec]]
 ShapeFunction = Callable[..., Sequence[TensorSpec]]
 Reference = Callable[..., Sequence[Any]]
-Run = Callable[[], Any]
 Counts = Union[int, Tuple[int, Optional[int]]]
 Inplace = Mapping[int, Union[int, Tuple[int, ...]]]
 Parts = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[Tuple[slice, ...]]]
 
-REFERENCE = "REFERENCE"
-DEFAULT = "DEFAULT"
-
-# Engines of real Caffe2 files and what serves them here; names that nobody knows fall through to the default, as in
-# Caffe2.
-ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
-
 
 class DataDependent(Exception):
     """Raised while planning: the output's shape depends on the content of a blob that is not known yet."""
-
-
-class Call:
-    """One operator with its buffers bound: what a kernel is given.
-
-    ``inputs`` and ``outputs`` are C-contiguous arrays (None where left out) that stay in place for the life of the
-    plan; ``scratch`` are the buffers that the kernel's ``scratch`` function asked for, shared with other operators
-    between runs. ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised.
-    """
-
-    def __init__(
-        self,
-        op: OperatorDef,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        scratch: Sequence[Array],
-        in_specs: Specs,
-        out_specs: Sequence[TensorSpec],
-        packed: Dict[str, Any],
-    ):
-        self.op = op
-        self.inputs = inputs
-        self.outputs = outputs
-        self.scratch = scratch
-        self.in_specs = in_specs
-        self.out_specs = out_specs
-        self._packed = packed
-
-    def of(self, op: OperatorDef) -> Call:
-        """The same buffers for another operator."""
-        twin = copy(self)
-        twin.op = op
-        return twin
-
-    def packed(self, key: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` derives from constant inputs (packed weights), made once and kept when the net is planned
-        anew."""
-        if key not in self._packed:
-            self._packed[key] = make()
-        return self._packed[key]
-
-
-class Supports(Protocol):
-    """Pure: the reason why the engine cannot run this operator, or None."""
-
-    def __call__(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]: ...
-
-
-def _always(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    return None
-
-
-def _no_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return ()
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A fast kernel. ``bind(call)`` returns the function that runs it; it must write every element of its outputs."""
-
-    engine: str
-    bind: Callable[[Call], Run]
-    supports: Supports = _always
-    scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = _no_scratch
 
 
 class Operator:
@@ -162,13 +90,16 @@ class Operator:
         self,
         engine: str,
         *,
-        supports: Supports = _always,
-        scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = _no_scratch,
+        supports: Supports = always,
+        scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch,
+        cost: Optional[Cost] = None,
+        variants: Sequence[str] = (),
+        shares: bool = False,
     ) -> Callable[[Callable[[Call], Run]], Callable[[Call], Run]]:
-        """Decorator: a fast kernel. Kernels are preferred in the order in which they are declared."""
+        """Decorator: a fast kernel. Of those that tell their cost the cheapest is preferred, else the first one."""
 
         def register(bind: Callable[[Call], Run]) -> Callable[[Call], Run]:
-            self.kernels[engine] = Kernel(engine, bind, supports, scratch)
+            self.kernels[engine] = Kernel(engine, bind, supports, scratch, cost, tuple(variants), shares)
             return bind
 
         return register
@@ -235,26 +166,9 @@ class Operator:
     def choose(
         self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     ) -> Tuple[Optional[Kernel], Dict[str, str]]:
-        """The kernel to run, None for the reference kernel, and why each engine asked before it refused.
-
-        First the operator's own preferences in ``op.engine``, then the kernels in the order of their declaration. An
-        engine that is unknown or refuses is passed over, as in Caffe2.
-        """
-        refusals: Dict[str, str] = {}
-        preferred = [ENGINE_ALIASES.get(name.strip(), name.strip()) for name in op.engine.split(",")]
-        for engine in dict.fromkeys([*preferred, *self.kernels]):
-            if engine == REFERENCE:
-                return None, refusals
-            kernel = self.kernels.get(engine)
-            if kernel is None:
-                if engine != DEFAULT:
-                    refusals[engine] = "no such engine for this operator"
-                continue
-            reason = kernel.supports(op, inputs, outputs)
-            if reason is None:
-                return kernel, refusals
-            refusals[engine] = reason
-        return None, refusals
+        """The kernel to run, None for the reference kernel, and why each other engine did not get to; see ``choose``
+        in kernel.py."""
+        return choose(self.kernels, op, inputs, outputs)
 
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}
@@ -367,11 +281,16 @@ __all__ = [
     "REFERENCE",
     "ArgumentError",
     "Call",
+    "Cost",
     "DataDependent",
     "EngineRefused",
     "Kernel",
     "NetDef",
     "Operator",
+    "Run",
+    "Specs",
+    "Supports",
+    "Work",
     "axis_of",
     "describe",
     "find",

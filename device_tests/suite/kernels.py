@@ -12,7 +12,7 @@ import numpy as np
 
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.arena import allocate
-from runtime_arm.engines.winograd import TILES
+from runtime_arm.engines.winograd import VARIANTS
 from runtime_arm.engines.winograd_transforms import amplification
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry import REFERENCE, Call, lookup
@@ -129,4 +129,4 @@ def assert_engines_match_reference(
 @functools.lru_cache(None)
 def amplification_of(engine: str) -> float:
     """By how much the engine's algorithm enlarges rounding errors at most."""
-    return max(map(amplification, TILES)) if engine == "WINOGRAD" else 1.0
+    return max(map(amplification, VARIANTS.values())) if engine == "WINOGRAD" else 1.0

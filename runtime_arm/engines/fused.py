@@ -28,7 +28,9 @@ def _declare_engines() -> None:
     """Conv's engines end with ``epilogue.finish``, which knows the fused operators; so they are FusedConv's, too."""
     load_domain("")
     for kernel in conv.kernels.values():
-        fused_conv.kernel(kernel.engine, supports=_unless_stretched(kernel), scratch=_with_tail(kernel))(kernel.bind)
+        declare = fused_conv.kernel(kernel.engine, supports=_unless_stretched(kernel), scratch=_with_tail(kernel),
+                                    cost=kernel.cost, variants=kernel.variants)
+        declare(kernel.bind)
 
 
 def _unless_stretched(kernel: Kernel) -> Supports:

@@ -13,12 +13,12 @@ import numpy as np
 
 from runtime_arm.engines import depthwise, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.operators.geometry import Index, Window
-from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
 COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block is never less than one row of the output
@@ -88,9 +88,20 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
 
 
-@conv.kernel("IM2COL", supports=supports, scratch=scratch)
-@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch)
-@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch)
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    window = convolution.window
+    pixels = convolution.batch * math.prod(window.output)
+    copy = PASS if window.stride[-1] == 1 else STRIDED
+    return Work(products(convolution), copy * pixels * convolution.channels * math.prod(window.kernel))
+
+
+@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
+@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
+@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
 def im2col(call: Call) -> Run:
     columns = Columns(call.op, call.in_specs)
     bind = _bind_channels_last if columns.convolution.channels_last else _bind_channels_first

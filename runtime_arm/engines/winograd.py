@@ -18,11 +18,13 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engine_names import open_variants
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, WEIGHT
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
+    amplification,
     input_steps,
     output_steps,
     passes,
@@ -32,19 +34,15 @@ from runtime_arm.engines.winograd_transforms import (
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.operators.geometry import Window
-from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
-TILES = (2, 4)
+VARIANTS = {"f2x2_3x3": 2, "f4x4_3x3": 4}
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
-ZERO = np.zeros((), np.float32)
-
-# Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
-# copy by NumPy takes the time of 10, a copy with a stride that of 60; a weight that comes from memory takes that of 6.
-PASS, STRIDED, WEIGHT = 10, 60, 6
 WORTHWHILE = 0.9  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
+ZERO = np.zeros((), np.float32)
 
 
 class Block(NamedTuple):
@@ -89,8 +87,8 @@ class Tiling:
         return [self.reach * widest] * 2 + [widest] * temporaries(self.tile)
 
 
-def cost(convolution: Convolution, tile: int) -> int:
-    """What F(tile x tile, 3x3) takes for a 3x3 convolution of stride 1, in multiplies of a large matrix product."""
+def tile_work(convolution: Convolution, tile: int) -> Work:
+    """What F(tile x tile, 3x3) takes for a 3x3 convolution of stride 1."""
     reach = tile + TAPS - 1
     rows, columns = (-(-size // tile) for size in convolution.window.output)
     tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
@@ -98,18 +96,22 @@ def cost(convolution: Convolution, tile: int) -> int:
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
     before, behind = passes(tile)
     transforms = before * 2 * reach * channels + behind * (reach + tile) * filters
-    return products + moves + PASS * tiles * transforms
+    return Work(products, moves + PASS * tiles * transforms, amplification(tile))
 
 
-def direct_cost(convolution: Convolution) -> int:
-    """What IM2COL takes for the same convolution: 9 multiplies an output and channel, and 9 copies a pixel."""
-    pixels, channels, filters = int(np.prod(convolution.output_shape[2:])), convolution.channels, convolution.filters
-    return TAPS**2 * channels * (filters * (convolution.batch * pixels + WEIGHT) + PASS * convolution.batch * pixels)
+def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
+    """The cheapest tile that the operator leaves open."""
+    tiles = [VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
+    return min(tiles, key=lambda tile: tile_work(convolution, tile).time)
 
 
-def choose_tile(convolution: Convolution) -> int:
-    """The cheapest tile."""
-    return min(TILES, key=lambda tile: cost(convolution, tile))
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    work = tile_work(convolution, choose_tile(op, convolution))
+    return work._replace(moves=work.time / WORTHWHILE - work.multiplies)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -130,9 +132,6 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return f"there must be one group, got {convolution.group}"
     if w.value is None:
         return "the weights must be constant"
-    best, direct = cost(convolution, choose_tile(convolution)), direct_cost(convolution)
-    if best > WORTHWHILE * direct:
-        return f"the transforms cost more than they save: {best:.2g} against {direct:.2g} multiplies' time"
     return None
 
 
@@ -141,16 +140,16 @@ def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
     assert x is not None
     assert w is not None
     convolution = convolution_of(op, x, w)
-    return Tiling(convolution, choose_tile(convolution), x.dtype.itemsize)
+    return Tiling(convolution, choose_tile(op, convolution), x.dtype.itemsize)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
 
 
-@conv.kernel("WINOGRAD", supports=supports, scratch=scratch)
-@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch)
-@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch)
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     filters = call.packed(f"f{tiling.tile}x{tiling.tile}_3x3", lambda: transform_filters(tiling.tile, call.inputs[1]))

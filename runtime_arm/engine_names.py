@@ -1,0 +1,64 @@
+"""What an operator says of engines: ``op.engine``, a comma-separated list, most wanted first.
+
+    WINOGRAD                    this engine
+    WINOGRAD:f4x4_3x3           one variant of it
+    !WINOGRAD:f6x6_3x3          not this variant; !WINOGRAD: not this engine
+
+Names that nobody knows are passed over, as in Caffe2, which passes over all but the first form itself. Names that
+stand in real Caffe2 files mean what serves them here.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Sequence
+
+from runtime_arm.netdef import OperatorDef
+
+DEFAULT = "DEFAULT"
+ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
+
+
+class Wish(NamedTuple):
+    """One name of the list; without a variant it speaks of all of them."""
+
+    engine: str
+    variant: str = ""
+    refused: bool = False
+
+    @staticmethod
+    def parse(text: str) -> Wish:
+        refused = text.startswith("!")
+        engine, _, variant = text.lstrip("!").partition(":")
+        return Wish(ENGINE_ALIASES.get(engine.strip(), engine.strip()), variant.strip(), refused)
+
+    def __str__(self) -> str:
+        return f"{'!' * self.refused}{self.engine}{':' * bool(self.variant)}{self.variant}"
+
+
+def wishes(op: OperatorDef) -> List[Wish]:
+    """The operator's list; DEFAULT alone where it is empty."""
+    return [Wish.parse(name.strip()) for name in op.engine.split(",")]
+
+
+def wanted_engines(op: OperatorDef) -> Dict[str, str]:
+    """The engines that the operator asks for, most wanted first, each with its variant or "": the first one named."""
+    wanted: Dict[str, str] = {}
+    for wish in wishes(op):
+        if not wish.refused:
+            wanted.setdefault(wish.engine, wish.variant)
+    return wanted
+
+
+def is_refused(op: OperatorDef, engine: str) -> bool:
+    """Whether the operator rules the whole engine out."""
+    return Wish(engine, refused=True) in wishes(op)
+
+
+def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List[str]:
+    """Those of an engine's variants among which it may choose: the one that is asked for, or all that are not ruled
+    out."""
+    asked = wanted_engines(op).get(engine, "")
+    if asked:
+        return [variant for variant in variants if variant == asked]
+    refused = {wish.variant for wish in wishes(op) if wish.refused and wish.engine == engine}
+    return [variant for variant in variants if variant not in refused]
