@@ -54,11 +54,14 @@ def test_action(args: argparse.Namespace) -> int:
     refusals: List[str] = []
     with prepared_suite(bundles) as files:
         for name in args.targets:
+            note(f"armnet: {name}: running the suite")
             try:
                 with target_of(name, args.python) as target:
                     results.append(run_suite(target, files, args.timeout, ["-k", args.select] if args.select else []))
             except ArmnetError as error:
                 refusals.append(str(error))
+            else:
+                note(f"armnet: {_counts(results[-1])}")
     if args.json:
         print_json("device test", {"results": [result._asdict() for result in results], "refused": refusals})
     else:
@@ -66,6 +69,11 @@ def test_action(args: argparse.Namespace) -> int:
     for refusal in refusals:
         note(f"armnet: {refusal}")
     return 2 if refusals else int(any(result.failed for result in results))
+
+
+def _counts(result: SuiteResult) -> str:
+    failed, skipped = len(result.failed), len(result.skipped)
+    return f"{result.target}: {result.passed} passed, {failed} failed, {skipped} skipped in {result.seconds:.0f} s"
 
 
 def _print_results(results: List[SuiteResult]) -> None:

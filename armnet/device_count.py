@@ -65,6 +65,7 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
     rows: List[Dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="armnet-count-") as name:
         for network in budgets.NETWORKS:
+            note(f"armnet: counting {network} on {machine.name}")
             model = budgets.source_model(network, Path(name))
             counts = budgets.count_network(machine, model, Path(name))
             row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network)}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import runtime_arm
+from device_tests.suite.conftest import prepared
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import Pair, Predictor, blas, machine
 from runtime_arm.arena import allocate
@@ -118,10 +119,13 @@ def test_weights_stay_in_the_mapped_file(network: Path) -> None:
     assert not any(array.flags.owndata or array.flags.writeable for array in big)
 
 
-def test_the_runtime_needs_numpy_alone(network: Path) -> None:
+def test_the_runtime_needs_numpy_alone() -> None:
+    networks = prepared("networks/*")
+    if not networks:
+        pytest.skip("no networks/* was prepared for this device")
     home = str(Path(runtime_arm.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(network)], capture_output=True, text=True, check=False, cwd=home
+        [sys.executable, "-c", PROGRAM, str(networks[0])], capture_output=True, text=True, check=False, cwd=home
     )
     assert done.returncode == 0, done.stderr
     loaded: Any = set(done.stdout.split())
