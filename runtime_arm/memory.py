@@ -21,7 +21,8 @@ class Layout(NamedTuple):
 
     within: the value in whose memory a value lies that has none of its own, and the byte where it begins there.
     offsets: where the memory of each other value begins in the arena. scratch: the same for the buffers of each step.
-    elided: steps that have nothing to do.
+    elided: steps that have nothing to do. least_nbytes: what no arena can be smaller than with this order and sharing:
+    liveness_peak_nbytes, the bytes that are live at the worst step, or more where more is proved.
     """
 
     within: Dict[Value, Tuple[Value, int]]
@@ -30,6 +31,7 @@ class Layout(NamedTuple):
     elided: Set[Step]
     nbytes: int
     liveness_peak_nbytes: int
+    least_nbytes: int
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
@@ -41,10 +43,11 @@ def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
     roots = sharing.roots()
     lifetimes = sharing.lifetimes()
     lifetimes += [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
-    offsets, nbytes = place(lifetimes)
+    offsets, nbytes, least = place(lifetimes)
     rest = iter(offsets[len(roots) :])
     scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
-    return Layout(sharing.within, dict(zip(roots, offsets)), scratch, sharing.elided, nbytes, liveness_peak(lifetimes))
+    peak = liveness_peak(lifetimes)
+    return Layout(sharing.within, dict(zip(roots, offsets)), scratch, sharing.elided, nbytes, peak, least)
 
 
 class _Memory(NamedTuple):
