@@ -36,10 +36,7 @@ class Layout(NamedTuple):
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
     """The layout of what is fed before the first step, and of what the steps write."""
-    sharing = Sharing(steps, feeds)
-    sharing.share_views()
-    sharing.share_in_place()
-    sharing.elide_copies()
+    sharing = min((_shared(steps, feeds, first) for first in ("in_place", "parts")), key=Sharing.cost)
     roots = sharing.roots()
     lifetimes = sharing.lifetimes()
     lifetimes += [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
@@ -48,6 +45,18 @@ def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
     scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
     peak = liveness_peak(lifetimes)
     return Layout(sharing.within, dict(zip(roots, offsets)), scratch, sharing.elided, nbytes, peak, least)
+
+
+def _shared(steps: Sequence[Step], feeds: Sequence[Value], first: str) -> Sharing:
+    """Results overwrite operands, or parts lie in their wholes, wherever the one leaves room for the other."""
+    sharing = Sharing(steps, feeds)
+    sharing.share_views()
+    if first == "in_place":
+        sharing.share_in_place()
+    sharing.elide_copies()
+    if first == "parts":
+        sharing.share_in_place()
+    return sharing
 
 
 class _Memory(NamedTuple):
@@ -72,6 +81,7 @@ class Sharing:
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.within: Dict[Value, Tuple[Value, int]] = {}
         self.elided: Set[Step] = set()
+        self._scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
         read = (value for step in steps for value in step.inputs if value is not None)
         self._memory = {value: _Memory(value.first, value.last, frozenset()) for value in read}
         for value in self._values:
@@ -89,6 +99,12 @@ class Sharing:
         """Of the memory of the ``roots``."""
         used = [(self._memory[root], root.spec.nbytes) for root in self.roots()]
         return [Lifetime(memory.first, memory.last, nbytes) for memory, nbytes in used]
+
+    def cost(self) -> Tuple[int, int]:
+        """Bytes live at the worst step, and bytes written by steps that only copy."""
+        copying = [step for step in self._steps if step.schema.joins is not None or step.schema.splits is not None]
+        copied = sum(spec.nbytes for step in copying if step not in self.elided for spec in step.out_specs)
+        return liveness_peak(self.lifetimes() + self._scratch), copied
 
     def _put(self, value: Value, whole: Value, offset: int) -> None:
         """Let a value that has its own memory, and all that lie there, lie within ``whole`` from this byte on."""
@@ -131,14 +147,13 @@ class Sharing:
 
     def elide_copies(self) -> None:
         """Let parts lie in their whole."""
-        scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(self._steps) for spec in step.scratch]
-        peak = liveness_peak(self.lifetimes() + scratch)
+        peak = liveness_peak(self.lifetimes() + self._scratch)
         for at, step in enumerate(self._steps):
             if step.schema.joins is None and step.schema.splits is None:
                 continue
             before = dict(self.within), dict(self._memory)
             fits = self._join(at, step) if step.schema.joins is not None else self._split(at, step)
-            height = liveness_peak(self.lifetimes() + scratch) if fits else peak
+            height = liveness_peak(self.lifetimes() + self._scratch) if fits else peak
             if fits and height <= peak:
                 peak = height
                 self.elided.add(step)
@@ -150,20 +165,36 @@ class Sharing:
         assert step.schema.joins is not None
         whole = step.outputs[0]
         indices = step.schema.joins(step.op, step.in_specs, step.out_specs)
+        moves = self._moves(whole, step.inputs, indices)
         overwritten = self._memory[whole].written_after(at)
-        for part, index in zip(step.inputs, indices):
-            offset = _offset_within(whole, part, index)
-            if part is None or offset is None:
-                return False
-            root, base = self.within.get(part, (part, 0))
-            alone = base == 0 and root.spec.nbytes == part.spec.nbytes and not root.foreign and root is not whole
-            if not alone or self._memory[root].written_after(at):
+        for root, offset in moves.items():
+            if root.foreign or root is whole or self._memory[root].written_after(at):
                 return False
             if overwritten and self._memory[root].last >= overwritten[0]:
                 return False
             self._put(root, whole, offset)
         self._forget_write(whole, at)
-        return True
+        return bool(moves)
+
+    def _moves(
+        self, whole: Value, parts: Sequence[Optional[Value]], indices: Sequence[Tuple[slice, ...]]
+    ) -> Dict[Value, int]:
+        """Where in ``whole`` the memory must begin in which its parts lie; nothing if they cannot all lie in it.
+
+        Memory that holds several parts, such as the first parts joined already, must hold them as ``whole`` does, and
+        nothing else.
+        """
+        moves: Dict[Value, int] = {}
+        used: Dict[Value, int] = {}
+        for part, index in zip(parts, indices):
+            offset = _offset_within(whole, part, index)
+            if part is None or offset is None:
+                return {}
+            root, base = self.within.get(part, (part, 0))
+            if moves.setdefault(root, offset - base) != offset - base:
+                return {}
+            used[root] = used.get(root, 0) + part.spec.nbytes
+        return moves if all(root.spec.nbytes == nbytes for root, nbytes in used.items()) else {}
 
     def _split(self, at: int, step: Step) -> bool:
         """Let the outputs lie in input 0. False, half done, if they cannot."""

@@ -79,6 +79,22 @@ def test_stacked_blobs_are_parts_too() -> None:
     assert "Concat" not in types(segment)
 
 
+def test_a_whole_that_grows_is_not_copied() -> None:
+    """As in dense blocks: what was joined before is joined again with one part more."""
+    lines = ["Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _1  axis=1", "Exp(c) -> d"]
+    segment = planned(*lines, "Concat(a, b, d) -> e, _2  axis=1", "Softsign(e) -> y")
+    assert types(segment) == ["Relu", "Sigmoid", "Exp", "Softsign"]
+    assert share(segment, ("a", "e"), ("b", "e"), ("c", "e"), ("d", "e")) == [True, True, True, True]
+
+
+def test_parts_that_lie_in_another_order_beside_others_or_overwritten_are_copied() -> None:
+    lines = ["Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _1  axis=1", "Exp(c) -> d"]
+    for line in ("Concat(b, a, d) -> e, _2  axis=1", "Concat(a, d) -> e, _2  axis=1"):
+        assert types(planned(*lines, line, "Add(c, c) -> y", fetches="y, e")).count("Concat") == 1
+    late = planned(*lines, "Relu(a) -> f", "Concat(a, b, d) -> e, _2  axis=1", "Softsign(e) -> y", fetches="y, f")
+    assert share(late, ("f", "a")) == [False]
+
+
 def test_a_blob_joined_with_itself_a_constant_or_a_view_of_more_is_copied() -> None:
     for line in ("Concat(a, a) -> y, _  axis=1", "Concat(a, w) -> y, _  axis=1"):
         assert "Concat" in types(planned("Relu(x) -> a", line))
