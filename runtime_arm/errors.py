@@ -12,6 +12,7 @@ ArmnetError
 +-- FeedError              what the caller feeds or fetches does not fit the net
 +-- ResourceError          memory, disk or a limit that protects them
 +-- ExportError            a source model that cannot be translated
++-- WorkerError            a worker process failed or was killed
 +-- UsageError             contradictory or impossible options
 +-- MissingDependency      a package that this command needs is not installed
 """
@@ -77,6 +78,10 @@ class FeedError(ArmnetError):
 
 class ResourceError(ArmnetError):
     """Memory, disk or a limit that protects them."""
+
+
+class WorkerError(ArmnetError):
+    """A worker process failed or was killed."""
 
 
 class ExportError(ArmnetError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
@@ -9,6 +10,7 @@ from typing import Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optio
 
 import numpy as np
 
+from runtime_arm import blas
 from runtime_arm.errors import FeedError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.plan import PackedWeights, Segment
@@ -16,19 +18,26 @@ from runtime_arm.registry import DataDependent, Operator, lookup
 from runtime_arm.shape_inference import content, infer_net
 from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
+from runtime_arm.workers import Crew
 
 PLANS_KEPT = 8  # input shapes (and shapes behind each border) whose plans are remembered
 
 
 class Executor:
-    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for."""
+    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for.
 
-    def __init__(self, net: NetDef, constants: Mapping[str, Any]):
+    ``workers`` share what pays, this process among them; the others start with the first run.
+    """
+
+    def __init__(self, net: NetDef, constants: Mapping[str, Any], workers: int = 1):
         self.net = net
         self.constants = dict(constants)
         _look_up_operators(net)
         self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
         self._packed = PackedWeights()
+        self._workers = workers
+        self._crew: Optional[Crew] = None
+        self._process = os.getpid()
         self._lock = Lock()
 
     def run(
@@ -59,12 +68,13 @@ class Executor:
 
     def plan(self, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> Segment:
         """The first segment for inputs of these specs; what follows a border is compiled when it runs."""
+        self._leave_to_parent()
         key = (tuple((name, feeds[name]) for name in sorted(feeds)), tuple(fetches))
         if key not in self._entries:
             self._make_room()
             env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in feeds.items())
-            self._entries[key] = Segment(self.net.op, 0, env, fetches, self._packed, self._border_runner)
+            self._entries[key] = self._segment(0, env, fetches)
         self._entries.move_to_end(key)
         return self._entries[key]
 
@@ -77,20 +87,56 @@ class Executor:
         """The first segments of the plans that are kept, the latest last."""
         return list(self._entries.values())
 
+    def close(self) -> None:
+        """End the workers; they start anew if there is another run."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+    def _segment(self, start: int, env: Environment, fetches: Sequence[str]) -> Segment:
+        return Segment(self.net.op, start, env, fetches, self._packed, self._border_runner, self._workers)
+
+    def _leave_to_parent(self) -> None:
+        """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""
+        if self._workers > 1 and self._process != os.getpid():
+            self._process = os.getpid()
+            self._entries.clear()
+            self.close()
+
     def _make_room(self) -> None:
         while len(self._entries) >= PLANS_KEPT:
             self._entries.popitem(last=False)
 
     def _walk(self, feeds: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
         segment = self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
-        segment.feed(feeds)
-        segment.execute()
+        self._execute(segment, feeds)
         while segment.border is not None:
             outputs = segment.border.run()
             segment = self._successor(segment, outputs, fetches)
-            segment.feed(outputs)
-            segment.execute()
+            self._execute(segment, outputs)
         return segment
+
+    def _execute(self, segment: Segment, feeds: Mapping[str, Any]) -> None:
+        if not segment.is_shared:
+            segment.feed(feeds)
+            segment.execute()
+            return
+        try:
+            with blas.threads(1):
+                self._crew_of(segment).start(segment)
+                segment.feed(feeds)
+                segment.execute()
+        except BaseException:  # the workers may be anywhere in the net
+            self.close()
+            raise
+
+    def _crew_of(self, segment: Segment) -> Crew:
+        """Workers that know the segment: those there are were forked before plans that are newer."""
+        if self._crew is None or segment not in self._crew:
+            self.close()
+            segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_shared]
+            self._crew = Crew(segments, self._workers)
+        return self._crew
 
     def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
         specs = {name: spec_of(value) for name, value in outputs.items() if name}
@@ -101,9 +147,7 @@ class Executor:
             assert segment.border_at is not None
             env = {name: _inherited(value) for name, value in segment.env.items()}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
-            segment.successors[key] = Segment(
-                self.net.op, segment.border_at + 1, env, fetches, self._packed, self._border_runner
-            )
+            segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
         return segment.successors[key]
 
     def _fetch(self, segment: Segment, name: str) -> Value:

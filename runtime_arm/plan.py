@@ -66,8 +66,9 @@ class Segment:
     """The second stage: the traced steps with their memory, ready to run again and again.
 
     ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end. ``packed``
-    keeps derived weights. ``run_border`` executes a border operator. ``runs[i]`` executes
-    ``running[i]``.
+    keeps derived weights. ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where
+    ``workers`` share the step, ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits
+    for the others (see ``workers.py``).
     """
 
     def __init__(
@@ -78,8 +79,9 @@ class Segment:
         fetched: Iterable[str],
         packed: PackedWeights,
         run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
+        workers: int = 1,
     ):
-        trace = Trace(ops, start, env)
+        trace = Trace(ops, start, env, workers)
         self.env = trace.env
         self.feeds = trace.feeds
         self.steps = trace.steps
@@ -90,9 +92,11 @@ class Segment:
         self._extend_to_end(self.survivors)
         layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
-        scratch = self._bind(layout)
+        scratch = self._bind(layout, workers > 1)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
-        self.runs = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        self.runs = [shares[0] for shares in self.bound]
+        self.is_shared = any(len(shares) > 1 for shares in self.bound)
         verify(self)
         if trace.border_at is not None:
             op = ops[trace.border_at]
@@ -110,9 +114,9 @@ class Segment:
             if name in self.env:
                 self.env[name].last = len(self.steps)
 
-    def _bind(self, layout: Layout) -> Dict[Step, List[Array]]:
+    def _bind(self, layout: Layout, shared: bool) -> Dict[Step, List[Array]]:
         """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
-        arena = allocate(layout.nbytes, "the net's arena")
+        arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.spec))
         for value, (root, offset) in layout.within.items():

@@ -29,9 +29,11 @@ class Predictor:
         with Predictor(pair) as p:                       # or Predictor(init_net, predict_net): bytes, paths, NetDefs
             y = p.run({"data": x})["prob"]               # or p.run([x])
 
-    threads: how many cores a run may use; None for all of them, 1 starts no thread. Several predictors may live in
-    one process, and one may be called from several threads (calls take turns). Blobs that the net overwrites
-    (recurrent state kept in an external input) keep their content from run to run.
+    threads: how many cores a run may use; None for all of them, 1 starts no thread and no process. More share the
+    operators for which that pays: as processes that are forked at the first run and end with this one (threads where
+    the system cannot fork). Several predictors may live in one process, and one may be called from several threads
+    (calls take turns). Blobs that the net overwrites (recurrent state kept in an external input) keep their content
+    from run to run.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Predictor:
         self._state = {name: value for name, value in parameters.items() if name in fed or name in written}
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._state}
-        self._executor: Optional[Executor] = Executor(net, constants)
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads)
         self._turn = Lock()
         self._plan_ahead()
 
@@ -96,8 +98,11 @@ class Predictor:
 
     def close(self) -> None:
         """Give the memory back. Running afterwards is refused; closing twice is not."""
-        self._executor = None
-        self._state = {}
+        with self._turn:
+            if self._executor is not None:
+                self._executor.close()
+            self._executor = None
+            self._state = {}
 
     def __enter__(self) -> Predictor:
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
+from runtime_arm.cost import cost_of
 from runtime_arm.errors import NetError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Run
@@ -15,6 +16,11 @@ from runtime_arm.shape_inference import blamed_on, infer_operator
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 FEED_STEP = -1  # inputs are written before step 0
+
+# What a step must take to be shared among workers, in multiply-adds of a large matrix product: 50 us at 20 GFLOP/s. A
+# byte that is read or written takes the time of five.
+WORTH_SHARING = 500_000
+BYTE = 5
 
 
 class Value:
@@ -59,10 +65,19 @@ Environment = Dict[str, Value]
 
 
 class Step:
-    """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it."""
+    """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
+
+    ``workers`` share it, one if that does not pay; each has scratch buffers of its own, in turn in ``scratch``.
+    """
 
     def __init__(
-        self, index: int, op: OperatorDef, schema: Operator, inputs: List[Optional[Value]], outputs: List[Value]
+        self,
+        index: int,
+        op: OperatorDef,
+        schema: Operator,
+        inputs: List[Optional[Value]],
+        outputs: List[Value],
+        workers: int = 1,
     ):
         self.index = index
         self.op = op
@@ -71,7 +86,9 @@ class Step:
         self.outputs = outputs
         self.kernel: Optional[Kernel]
         self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
-        self.scratch = self.kernel.scratch(op, self.in_specs, self.out_specs) if self.kernel else ()
+        self.workers = workers if self._pays_sharing() else 1
+        scratch = self.kernel.scratch(op, self.in_specs, self.out_specs) if self.kernel else ()
+        self.scratch = [*scratch] * self.workers
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
 
     @property
@@ -86,14 +103,25 @@ class Step:
     def out_specs(self) -> List[TensorSpec]:
         return [value.spec for value in self.outputs]
 
-    def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> Run:
-        """The function that runs the step with this scratch memory."""
+    def _pays_sharing(self) -> bool:
+        if self.kernel is None or not self.kernel.shares:
+            return False
+        cost = cost_of(self.op, self.in_specs, self.out_specs)
+        return cost.multiply_adds + BYTE * cost.nbytes >= WORTH_SHARING
+
+    def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> List[Run]:
+        """The functions that run the step with this scratch memory, one a worker."""
         self.buffers = buffers
         inputs = [None if value is None else value.array for value in self.inputs]
         outputs = [value.array for value in self.outputs]
         if self.kernel is None:
-            return _bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)
-        return self.kernel.bind(Call(self.op, inputs, outputs, buffers, self.in_specs, self.out_specs, packed))
+            return [_bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)]
+        specs, count = (self.in_specs, self.out_specs), len(buffers) // self.workers
+        own = [buffers[worker * count : (worker + 1) * count] for worker in range(self.workers)]
+        return [
+            self.kernel.bind(Call(self.op, inputs, outputs, scratch, *specs, packed, worker, self.workers))
+            for worker, scratch in enumerate(own)
+        ]
 
 
 def _bind_reference(
@@ -123,10 +151,11 @@ def _bind_reference(
 class Trace:
     """The first stage: values and steps of a straight run of operators, up to the border or the end."""
 
-    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment):
+    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment, workers: int = 1):
         self.env: Environment = dict(env)
         self.feeds = [value for value in env.values() if not value.foreign]
         self.steps: List[Step] = []
+        self._workers = workers
         self.border_at: Optional[int] = None
         for index in range(start, len(ops)):
             op = ops[index]
@@ -160,7 +189,7 @@ class Trace:
             for value in inputs:
                 if value is not None:
                     value.last = at
-            self.steps.append(Step(index, op, schema, inputs, outputs))
+            self.steps.append(Step(index, op, schema, inputs, outputs, self._workers))
         for value in outputs:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)

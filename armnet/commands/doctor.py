@@ -111,7 +111,7 @@ def _estimate(predictor: Any, feeds: Dict[str, Any]) -> Any:
     """Milliseconds of an inference and how they were found, after about SECONDS."""
     from statistics import median
 
-    from optimize.cost import cost_of
+    from runtime_arm.cost import cost_of
     from runtime_arm.profiling import around_steps
 
     end = time.perf_counter() + SECONDS

@@ -62,7 +62,7 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
     """One row an operator that runs; behind a border (a shape that depends on data) shapes are not known."""
-    from optimize.cost import cost_of
+    from runtime_arm.cost import cost_of
 
     rows = []
     for step in segment.steps:

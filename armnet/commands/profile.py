@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(timing: Any) -> Dict[str, Any]:
-    from optimize.cost import cost_of
+    from runtime_arm.cost import cost_of
 
     step = timing.step
     cost = cost_of(step.op, step.in_specs, step.out_specs)

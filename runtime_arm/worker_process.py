@@ -1,0 +1,159 @@
+"""Workers that are forked processes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, List, NoReturn, Optional
+
+from runtime_arm.errors import ResourceError
+from runtime_arm.worker_programs import FAILED, WORD, serve
+
+if TYPE_CHECKING:
+    from runtime_arm.worker_programs import Programs
+
+# How often an empty pipe is asked before the asker sleeps: for some 0.2 ms. Measured on a workstation: two processes
+# meet in 2 us if both are awake, in 30 us if one has to be woken.
+ASKED = 250
+
+
+class Pipes:
+    """One end of two pipes, one for each direction."""
+
+    def __init__(self, reading: int, writing: int):
+        self._reading, self._writing = reading, writing
+        self._open = [reading, writing]
+        os.set_blocking(reading, False)
+        self._poll = select.poll()
+        self._poll.register(reading, select.POLLIN)
+
+    def send(self, message: bytes) -> None:
+        os.write(self._writing, message)
+
+    def receive(self) -> bytes:
+        for _ in range(ASKED):
+            try:
+                return os.read(self._reading, WORD)
+            except BlockingIOError:
+                continue
+        self._poll.poll()
+        return os.read(self._reading, WORD)
+
+    def rest(self) -> str:
+        """The text that the other end has sent before it was closed."""
+        os.set_blocking(self._reading, True)
+        return b"".join(iter(lambda: os.read(self._reading, 4096), b"")).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+    def close_others(self) -> None:
+        """Close whatever else this process has open but its standard error: what it holds keeps others waiting."""
+        kept = {2, *self._open}
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):
+            os.dup2(null, standard)
+        for descriptor in _open_descriptors():
+            if descriptor > 1 and descriptor not in kept:
+                with suppress(OSError):
+                    os.close(descriptor)
+
+
+def _open_descriptors() -> List[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return list(range(min(os.sysconf("SC_OPEN_MAX"), 4096)))
+
+
+class WorkerProcess:
+    """A process, forked now, that serves one crew."""
+
+    def __init__(self, worker: int, programs: Programs):
+        down, up = os.pipe(), os.pipe()
+        self._pipes, theirs = Pipes(up[0], down[1]), Pipes(down[0], up[1])
+        self.send, self.receive = self._pipes.send, self._pipes.receive
+        self._owner = os.getpid()
+        self._reaped = False
+        try:
+            self.pid = _fork(theirs, programs)
+        except OSError as error:
+            self._pipes.close()
+            raise ResourceError(f"no worker process can be started, threads=1 needs none: {error}") from None
+        finally:
+            theirs.close()
+
+    def end(self) -> None:
+        self._pipes.close()
+        if os.getpid() == self._owner:
+            self._reap(signal.SIGKILL)
+
+    def obituary(self, message: bytes) -> str:
+        if message == FAILED:
+            return f"worker process {self.pid} failed: {self._pipes.rest()}"
+        status = self._reap()
+        if status is None or not os.WIFSIGNALED(status):
+            return f"worker process {self.pid} has ended"
+        number = os.WTERMSIG(status)
+        memory = ", as systems do that are short of memory" if number == signal.SIGKILL else ""
+        return f"worker process {self.pid} was killed by signal {number}{memory}; threads=1 needs none"
+
+    def _reap(self, kill: int = 0) -> Optional[int]:
+        """The status with which the process ended, by the signal ``kill`` if need be; None where nobody knows."""
+        if self._reaped:
+            return None
+        self._reaped = True
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG if kill else 0)
+            if pid == 0:
+                os.kill(self.pid, kill)
+                _, status = os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            return None
+        return status
+
+
+def _fork(link: Pipes, programs: Programs) -> int:
+    """The new process's number; that process serves and ends. It gets no signal before it can deal with it."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that other threads do not live on: it needs none
+            pid = os.fork()
+        if pid == 0:
+            _become_worker(link, programs)
+        return pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _become_worker(link: Pipes, programs: Programs) -> NoReturn:
+    status = 1
+    try:
+        gc.disable()
+        _take_signals()
+        link.close_others()
+        serve(link, programs)
+        status = 0
+    except BrokenPipeError:
+        status = 0
+    except BaseException as error:
+        with suppress(OSError):
+            link.send(FAILED + f"{type(error).__name__}: {error}".encode())
+    finally:
+        os._exit(status)
+
+
+def _take_signals() -> None:
+    """As a program that handles none; Ctrl-C, which the terminal sends to all its processes, is for the caller."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
