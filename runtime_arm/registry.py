@@ -217,10 +217,10 @@ def operator(
 
 def find(op: OperatorDef) -> Optional[Operator]:
     """The schema of an operator, or None if nobody declared it."""
-    from runtime_arm.operators import load_domain
+    from runtime_arm.operators import load_operator
 
     domain = "" if op.domain == "caffe2" else op.domain
-    load_domain(domain)
+    load_operator(domain, op.type)
     return _OPERATORS.get((domain, op.type))
 
 
@@ -234,9 +234,9 @@ def lookup(op: OperatorDef) -> Operator:
 
 def registered() -> List[Operator]:
     """Every operator of every domain, by domain and type."""
-    from runtime_arm.operators import DOMAINS, load_domain
+    from runtime_arm.operators import FAMILIES, load_domain
 
-    for domain in DOMAINS:
+    for domain in FAMILIES:
         load_domain(domain)
     return [_OPERATORS[key] for key in sorted(_OPERATORS)]
 

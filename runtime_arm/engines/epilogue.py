@@ -13,7 +13,7 @@ import numpy as np
 from runtime_arm.blocks import BLOCK, blocks
 from runtime_arm.engines.steps import Step
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.elementwise_kernels import FORMULAS, Formula, arguments_of, level
+from runtime_arm.operators.elementwise_kernels import FastFormula, Formula, arguments_of, formula_of, level
 from runtime_arm.operators.fused import PRELU, activation_of
 from runtime_arm.registry import Call, Specs
 from runtime_arm.tensor import TensorSpec
@@ -68,6 +68,26 @@ class Tail:
             yield partial(bound, part, level(value, part), out=part)
 
 
+    def planes(self, y: Array) -> Iterator[Step]:
+        """The steps for all of ``y``, which is cached: (planes, planes, positions, channels), the last two contiguous.
+
+        A number is compared with as a row as long as a block.
+        """
+        if self._formula is not None:
+            for plane in np.ndindex(*y.shape[:2]):
+                for part in blocks(y.shape[2:]):
+                    index = (*plane, *part)
+                    yield from self.steps(y[index], index)
+            return
+        flat = y.reshape(*y.shape[:2], -1)
+        if self._addend is not None:
+            yield partial(np.add, flat, self._addend.reshape(flat.shape), out=flat)
+        for begin in range(0, flat.shape[-1], BLOCK):
+            part = flat[..., begin : begin + BLOCK]
+            for bound, value in self._bounds:
+                yield partial(bound, part, level(value, part[0, 0]), out=part)
+
+
 def tail_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
     """The scratch buffers that the tail asks for; they come last among those of a kernel."""
     return [TensorSpec((min(BLOCK, outputs[0].size),), outputs[0].dtype)] * scratch_count(op)
@@ -78,7 +98,7 @@ def scratch_count(op: OperatorDef) -> int:
     activation = activation_of(op)
     if activation is None:
         return 0
-    return 1 if activation.type == PRELU else FORMULAS[activation.domain, activation.type].scratch
+    return 1 if activation.type == PRELU else _fast_formula(activation).scratch
 
 
 def _bounds(op: OperatorDef) -> List[Tuple[Any, float]]:
@@ -86,7 +106,7 @@ def _bounds(op: OperatorDef) -> List[Tuple[Any, float]]:
     activation = activation_of(op)
     type = activation.type if activation is not None else "Relu" if op.type == "ConvRelu" else ""
     if type == "Clip" and activation is not None:
-        clip = arguments_of(activation, FORMULAS["", "Clip"].defaults)
+        clip = arguments_of(activation, _fast_formula(activation).defaults)
         return [(np.maximum, clip["min"]), (np.minimum, clip["max"])]
     return [(np.maximum, 0.0)] if type == "Relu" else []
 
@@ -97,7 +117,13 @@ def _formula(op: OperatorDef) -> Optional[Formula]:
         return None
     if activation.type == PRELU:
         return _prelu_into
-    return FORMULAS[activation.domain, activation.type].bind(activation)
+    return _fast_formula(activation).bind(activation)
+
+
+def _fast_formula(activation: OperatorDef) -> FastFormula:
+    found = formula_of(activation.domain, activation.type)
+    assert found is not None, f"{activation.full_type} has no fast formula"
+    return found
 
 
 def _prelu_into(x: Array, y: Array, t: Array, slope: Array) -> None:

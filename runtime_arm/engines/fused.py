@@ -12,7 +12,7 @@ from runtime_arm.blocks import blocks
 from runtime_arm.engines.epilogue import Tail, tail_scratch
 from runtime_arm.engines.steps import Step, in_turn
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators import load_domain
+from runtime_arm.operators import load_operator
 from runtime_arm.operators.conv import conv, convolution_of
 from runtime_arm.operators.elementwise_kernels import Scratch
 from runtime_arm.operators.fused import fused_batch_norm, fused_conv, is_stretched
@@ -26,10 +26,10 @@ STRETCHED = "the terms of the sum must have one shape"
 
 def _declare_engines() -> None:
     """Conv's engines end with ``epilogue.finish``, which knows the fused operators; so they are FusedConv's, too."""
-    load_domain("")
+    load_operator("", "Conv")
     for kernel in conv.kernels.values():
         declare = fused_conv.kernel(kernel.engine, supports=_unless_stretched(kernel), scratch=_with_tail(kernel),
-                                    cost=kernel.cost, variants=kernel.variants)
+                                    cost=kernel.cost, variants=kernel.variants, shares=kernel.shares)
         declare(kernel.bind)
 
 

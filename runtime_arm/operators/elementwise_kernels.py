@@ -14,6 +14,7 @@ import numpy as np
 from runtime_arm.blocks import BLOCK
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators import load_operator
 from runtime_arm.operators.operand_types import FLOAT32, FLOAT32_64, FLOATS, Dtypes
 from runtime_arm.registry import Call, Operator, Run, Specs, Supports, operator
 from runtime_arm.tensor import TensorSpec
@@ -38,7 +39,13 @@ class FastFormula(NamedTuple):
         return partial(self.formula, **arguments_of(op, self.defaults)) if self.defaults else self.formula
 
 
-FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type
+FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type, of the families that are loaded
+
+
+def formula_of(domain: str, type: str) -> Optional[FastFormula]:
+    """The formula of an operator's fast kernel; None if it has none or takes more than one input."""
+    load_operator(domain, type)
+    return FORMULAS.get((domain, type))
 
 
 def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:

@@ -15,7 +15,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.broadcasting import broadcast
 from runtime_arm.operators.conv import conv, conv_reference
-from runtime_arm.operators.elementwise_kernels import FORMULAS
+from runtime_arm.operators.elementwise_kernels import formula_of
 from runtime_arm.operators.norm import spatial_bn, spatial_bn_reference
 from runtime_arm.operators.operand_types import require_same_dtype
 from runtime_arm.registry import lookup, operator, require
@@ -44,7 +44,7 @@ def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> b
 def can_be_fused(full_type: str) -> bool:
     """Whether a fused operator can end with an operator of this type: those of one input that have a fast formula."""
     domain, _, type = full_type.rpartition(".")
-    return full_type == PRELU or (domain, type) in FORMULAS
+    return full_type == PRELU or formula_of(domain, type) is not None
 
 
 def _tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
