@@ -21,15 +21,17 @@ __all__ = ["export"]
 
 def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: bool = False,
            preprocessing: Optional[Mapping[str, Any]] = None, labels: Optional[Sequence[str]] = None,
-           progress: Optional[Callable[[str, int, int], None]] = None, keep_losses: bool = False) -> Pair:
-    """The pair of an .onnx file, of a Caffe .prototxt and .caffemodel, or of an init_net.pb and a predict_net.pb.
+           progress: Optional[Callable[[str, int, int], None]] = None, keep_losses: bool = False,
+           signature: Optional[str] = None) -> Pair:
+    """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
     Two files come in any order; a Caffe net without trained layers needs no .caffemodel.
 
     caffe2_compatible: use Caffe2's operators and its encoding of weights alone, an ExportError names what has none.
-    keep_losses: keep the losses of a Caffe net that need the labels of its data layers. preprocessing, labels: stored
-    in the pair. progress: called with a stage, how much of it is done, and how much there
-    is. ExportError, FormatError or ResourceError, naming the file, if it cannot be translated.
+    keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: which of a TFLite
+    model's signatures to translate; its first graph by default. preprocessing, labels: stored in the pair. progress:
+    called with a stage, how much of it is done, and how much there is. ExportError, FormatError or ResourceError,
+    naming the file, if it cannot be translated.
     """
     meta = {"preprocessing": preprocessing, "labels": labels and list(labels)}
     meta = {key: value for key, value in meta.items() if value}
@@ -49,6 +51,13 @@ def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: 
 
         files = [path for _, path in sorted(zip(suffixes, paths), reverse=True)]
         return from_caffe(*files, keep_losses=keep_losses, caffe2_compatible=caffe2_compatible, meta=meta)
+    if suffixes == [".tflite"]:
+        try:
+            from exporter.from_tflite import from_tflite
+        except ImportError as error:
+            raise MissingDependency(f"exporting TFLite needs {error.name}: pip install 'armnet[export]'") from error
+        return from_tflite(paths[0], signature=signature, caffe2_compatible=caffe2_compatible, meta=meta,
+                           progress=progress)
     names = " ".join(str(path) for path in paths) or "nothing"
-    raise UsageError(f"cannot export {names}: give one .onnx file, .prototxt and .caffemodel, or init_net.pb and "
-                     "predict_net.pb")
+    raise UsageError(f"cannot export {names}: give one .onnx or .tflite file, .prototxt and .caffemodel, or "
+                     "init_net.pb and predict_net.pb")

@@ -1,0 +1,202 @@
+"""Reads FlatBuffers that nobody has verified: every offset, vtable and length is checked before it is believed.
+
+    root = open_flatbuffer(data, b"TFL3", "Model")
+    for tensor in root.tables("subgraphs", "SubGraph")[0].tables("tensors", "Tensor"):
+        print(tensor.text("name"), tensor.integers("shape"))
+
+Which fields a table has is what the package ``tflite`` writes for it. Tables may share their parts, so a small file
+could claim to be a huge one: what is read altogether is bounded by a multiple of the file's size. Source of the format:
+FlatBuffers' "internals" page.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import import_module
+from typing import Any, Dict, List, NamedTuple, Optional, Union
+
+import numpy as np
+
+from runtime_arm.errors import FormatError
+from runtime_arm.netdef import Array
+
+_SHARED = 16  # how often a byte may be read, on average; parts are seldom shared in real files
+_NUMBERS = {"Bool": "?", "Int8": "<i1", "Uint8": "<u1", "Int16": "<i2", "Uint16": "<u2", "Int32": "<i4",
+            "Uint32": "<u4", "Int64": "<i8", "Uint64": "<u8", "Float32": "<f4", "Float64": "<f8"}
+_OFFSET = "UOffsetTRelative"
+
+
+class Field(NamedTuple):
+    """Where a field stands in its table's vtable, and what is meant where it is absent. dtype: None for an offset."""
+
+    slot: int
+    dtype: Optional[str]
+    default: Any
+
+
+class _Recorder:
+    """Stands in for the package's builder and notes the field that it is told to write."""
+
+    field: Field
+
+    def __getattr__(self, name: str) -> Any:
+        kind = name[len("Prepend") : -len("Slot")]
+        if not name.startswith("Prepend") or not (kind == _OFFSET or kind in _NUMBERS):
+            raise AttributeError(name)
+
+        def record(slot: int, value: Any, default: Any) -> None:
+            self.field = Field(slot, _NUMBERS.get(kind), default)
+
+        return record
+
+
+@cache
+def fields_of(table: str) -> Dict[str, Field]:
+    """The fields of a table of TFLite's schema by the schema's names; none for a table that is not in it."""
+    try:
+        module = import_module(f"tflite.{table}")
+    except ModuleNotFoundError as error:
+        if error.name == "tflite":
+            raise
+        return {}
+    fields, prefix = {}, f"{table}Add"
+    for name, add in vars(module).items():
+        if name.startswith(prefix):
+            recorder = _Recorder()
+            add(recorder, 0)
+            fields[_snake_case(name[len(prefix) :])] = recorder.field
+    return fields
+
+
+def _snake_case(name: str) -> str:
+    """``DilationWFactor`` -> ``dilation_w_factor``."""
+    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+class FlatBuffer:
+    """The bytes of a file, read within their bounds."""
+
+    def __init__(self, data: memoryview):
+        self.data = data
+        self.array: Array = np.frombuffer(data, np.uint8)
+        self._left = _SHARED * len(data)
+
+    def view(self, at: int, nbytes: int) -> memoryview:
+        """So many bytes; FormatError where they are not all inside."""
+        if at < 0 or nbytes < 0 or at + nbytes > len(self.data):
+            raise FormatError(f"{nbytes} bytes at {at} lie outside the file of {len(self.data)} bytes")
+        return self.data[at : at + nbytes]
+
+    def number(self, at: int, kind: str) -> int:
+        """One integer by its ``struct`` format."""
+        return int(struct.unpack(kind, self.view(at, struct.calcsize(kind)))[0])
+
+    def spend(self, nbytes: int) -> None:
+        """Count what was read."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise FormatError("its tables share their parts so often that it cannot be what it claims")
+
+    def follow(self, at: int) -> int:
+        """Where the offset at this place points to."""
+        offset = self.number(at, "<I")
+        if offset == 0:
+            raise FormatError(f"the offset at {at} is zero")
+        return at + offset
+
+
+class Table:
+    """One table. Fields are named as in the schema; one that the schema lacks is a KeyError, a bug of the caller."""
+
+    def __init__(self, buffer: FlatBuffer, at: int, kind: str):
+        self._buffer, self._at, self.kind = buffer, at, kind
+        self._vtable = at - buffer.number(at, "<i")
+        vtable_size = buffer.number(self._vtable, "<H")
+        self._size = buffer.number(self._vtable + 2, "<H")
+        if vtable_size < 4 or vtable_size % 2 or self._size < 4:
+            raise FormatError(f"the {kind} at {at} has a broken vtable")
+        slots = buffer.view(self._vtable + 4, vtable_size - 4)
+        self._slots = struct.unpack(f"<{len(slots) // 2}H", slots)
+        buffer.view(at, self._size)
+        buffer.spend(self._size + vtable_size)
+
+    def knows(self, name: str) -> bool:
+        """Whether the schema has such a field."""
+        return name in fields_of(self.kind)
+
+    def number(self, name: str) -> Union[int, float, bool]:
+        """A number, the schema's default where it is absent."""
+        field = fields_of(self.kind)[name]
+        assert field.dtype is not None, name
+        at = self._place(field.slot, np.dtype(field.dtype).itemsize)
+        if at is None:
+            return field.default  # type: ignore[no-any-return]
+        return np.frombuffer(self._buffer.data, field.dtype, 1, at)[0].item()  # type: ignore[no-any-return]
+
+    def integer(self, name: str) -> int:
+        """A number that is an integer."""
+        return int(self.number(name))
+
+    def text(self, name: str) -> str:
+        """A string; empty where it is absent."""
+        return bytes(self.bytes(name)).decode("utf-8", "replace")
+
+    def bytes(self, name: str) -> memoryview:
+        """A vector of bytes; empty where it is absent."""
+        at = self._pointed(name)
+        return memoryview(b"") if at is None else self._buffer.view(at + 4, self._buffer.number(at, "<I"))
+
+    def vector(self, name: str, dtype: str) -> Array:
+        """A vector of numbers as a view of the file, of a little-endian dtype; empty where it is absent."""
+        at = self._pointed(name)
+        return np.empty(0, dtype) if at is None else self._vector(at, np.dtype(dtype).newbyteorder("<"))
+
+    def integers(self, name: str, dtype: str = "i4") -> List[int]:
+        """A short vector of integers."""
+        values = self.vector(name, dtype)
+        self._buffer.spend(values.nbytes)
+        return values.tolist()  # type: ignore[no-any-return]
+
+    def table(self, name: str, kind: str) -> Optional[Table]:
+        """The table that a field points to."""
+        at = self._pointed(name)
+        return None if at is None else Table(self._buffer, at, kind)
+
+    def tables(self, name: str, kind: str) -> List[Table]:
+        """A vector of tables."""
+        at = self._pointed(name)
+        if at is None:
+            return []
+        offsets = self._vector(at, np.dtype("<u4"))
+        self._buffer.spend(offsets.nbytes)
+        places = range(at + 4, at + 4 + offsets.nbytes, 4)
+        return [Table(self._buffer, self._buffer.follow(place), kind) for place in places]
+
+    def _vector(self, at: int, dtype: np.dtype[Any]) -> Array:
+        count = self._buffer.number(at, "<I")
+        return np.frombuffer(self._buffer.view(at + 4, count * dtype.itemsize), dtype)
+
+    def _pointed(self, name: str) -> Optional[int]:
+        field = fields_of(self.kind)[name]
+        assert field.dtype is None, name
+        at = self._place(field.slot, 4)
+        return None if at is None else self._buffer.follow(at)
+
+    def _place(self, slot: int, nbytes: int) -> Optional[int]:
+        """Where the field lies; None if it is absent."""
+        offset = self._slots[slot] if slot < len(self._slots) else 0
+        if offset == 0:
+            return None
+        if offset < 4 or offset + nbytes > self._size:
+            raise FormatError(f"a field of the {self.kind} at {self._at} lies outside it")
+        return self._at + offset
+
+
+def open_flatbuffer(data: memoryview, identifier: bytes, kind: str) -> Table:
+    """The root table. FormatError if the file has another identifier."""
+    buffer = FlatBuffer(data)
+    if len(data) < 8 or bytes(data[4:8]) != identifier:
+        found = bytes(data[4:8]) if len(data) >= 8 else bytes(data)
+        raise FormatError(f"the identifier at its start must be {identifier!r}, it is {found!r}")
+    return Table(buffer, buffer.follow(0), kind)

@@ -1,0 +1,140 @@
+"""Which blobs hold the tensors of a TFLite graph.
+
+TFLite's pictures are (N, H, W, C), the runtime's convolutions want (N, C, H, W). So a tensor has up to two forms, one
+in the source's order and one with the channels first; a rule reads and writes the form that suits it, and what is
+missing is made by a transposition when it is first asked for. The blob in the source's order has the tensor's name.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+
+from exporter.builder import Dims, NetBuilder
+from exporter.tflite_file import Graph, Tensor
+from exporter.tflite_weights import content_of
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import OperatorDef
+
+_SUFFIX = "_nchw"
+
+
+def first_dims(dims: Dims) -> Dims:
+    """(N, ..., C) as (N, C, ...)."""
+    return (dims[0], dims[-1], *dims[1:-1])
+
+
+def last_dims(dims: Dims) -> Dims:
+    """(N, C, ...) as (N, ..., C)."""
+    return (dims[0], *dims[2:], dims[1])
+
+
+class Blobs:
+    """The blobs of one graph. keep_names: blobs in the source's order get exactly the names that ``names`` has."""
+
+    def __init__(self, graph: Graph, net: NetBuilder, names: Optional[Dict[int, str]] = None):
+        self.graph = graph
+        self.net = net
+        self._names = names or {}
+        self._forms: Dict[Tuple[int, bool], str] = {}
+
+    def bind(self, tensor: Tensor, blob: str, channels_first: bool = False) -> None:
+        """Let a tensor's form stand for a blob."""
+        if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
+            raise ExportError(f"tensor {tensor.name!r} is written twice")
+        name = self._names.get(tensor.index)
+        if name is not None and not channels_first and name != blob:
+            self.net.alias(name, blob)
+            blob = name
+        self._forms[tensor.index, channels_first] = blob
+
+    def write(self, tensor: Tensor, channels_first: bool = False) -> str:
+        """The blob that an operator is about to write."""
+        name = self._name(tensor, channels_first)
+        if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
+            raise ExportError(f"tensor {tensor.name!r} is written twice")
+        self._forms[tensor.index, channels_first] = name
+        if tensor.dims:
+            self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
+        return name
+
+    def read(self, tensor: Tensor, channels_first: bool = False) -> str:
+        """The blob of a tensor in a layout, made from the other one if there is none."""
+        key = (tensor.index, channels_first)
+        if key not in self._forms:
+            if (tensor.index, not channels_first) not in self._forms:
+                self._load(tensor)
+            if key not in self._forms:
+                self._forms[key] = self._reordered(tensor, channels_first)
+        return self.net.resolve(self._forms[key])
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """Whether the content is known."""
+        known = [self.net.value(blob) is not None for (index, _), blob in self._forms.items() if index == tensor.index]
+        return any(known) or (not known and self._is_stored(tensor))
+
+    def is_channels_first(self, tensor: Tensor) -> bool:
+        """Whether there is the form with the channels first alone."""
+        return (tensor.index, True) in self._forms and (tensor.index, False) not in self._forms
+
+    def is_written(self, tensor: Tensor) -> bool:
+        """Whether an operator or input made the tensor, or it was read."""
+        return (tensor.index, True) in self._forms or (tensor.index, False) in self._forms
+
+    def dims(self, tensor: Tensor) -> Optional[Dims]:
+        """The shape in the source's order as far as it is known."""
+        if (tensor.index, False) in self._forms:
+            return self.net.dims(self._forms[tensor.index, False])
+        if (tensor.index, True) in self._forms:
+            dims = self.net.dims(self._forms[tensor.index, True])
+            return None if dims is None else last_dims(dims)
+        return tensor.dims
+
+    def forms(self) -> List[Tuple[Tensor, str, bool]]:
+        """Every tensor with its blob and whether that has the channels first, for whoever compares blob by blob."""
+        return [(self.graph.tensors[index], self.net.resolve(blob), first)
+                for (index, first), blob in self._forms.items()]
+
+    def forget(self, tensor: Tensor) -> None:
+        """Nothing is known of the tensor."""
+        if not self.is_written(tensor):
+            self._forms[tensor.index, False] = self._name(tensor, False)
+        for first in (False, True):
+            if (tensor.index, first) in self._forms:
+                self.net.forget(self._forms[tensor.index, first])
+
+    @staticmethod
+    def _is_stored(tensor: Tensor) -> bool:
+        """Whether the file holds the content; of empty tensors there is nothing to hold."""
+        return tensor.content is not None or (0 in tensor.dims and not tensor.is_variable)
+
+    def _load(self, tensor: Tensor) -> None:
+        if not self._is_stored(tensor):
+            raise ExportError(f"tensor {tensor.name!r} is read before it is written")
+        self._forms[tensor.index, False] = self.net.constant(self._name(tensor, False), content_of(tensor))
+
+    def _name(self, tensor: Tensor, channels_first: bool) -> str:
+        if not channels_first and tensor.index in self._names:
+            return self._names[tensor.index]
+        return self.net.fresh(tensor.name + _SUFFIX * channels_first)
+
+    def _reordered(self, tensor: Tensor, channels_first: bool) -> str:
+        source = self._forms[tensor.index, not channels_first]
+        dims, value = self.net.dims(source), self.net.value(source)
+        if dims is not None and len(dims) < 3:
+            raise ExportError(f"tensor {tensor.name!r} must be a picture, its shape is {dims}")
+        name = self._name(tensor, channels_first)
+        if value is not None:
+            moved = np.moveaxis(value, -1, 1) if channels_first else np.moveaxis(value, 1, -1)
+            return self.net.constant(name, np.ascontiguousarray(moved))
+        spatial = () if dims is None else dims[1:-1] if channels_first else dims[2:]
+        if dims is not None and set(spatial) == {1}:
+            shape = [0, -1, *spatial] if channels_first else [0, *spatial, -1]
+            outputs = [name, self.net.fresh(f"{name}_old_shape")]
+            self.net.add(OperatorDef.of("Reshape", [source], outputs, shape=shape))
+        else:
+            self.net.add(OperatorDef.of("NHWC2NCHW" if channels_first else "NCHW2NHWC", [source], [name]))
+        if dims is not None:
+            self.net.hint(name, self.net.dtype(source), first_dims(dims) if channels_first else last_dims(dims))
+        return name

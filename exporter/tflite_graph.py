@@ -1,0 +1,89 @@
+"""Walks the graphs of a TFLite model and hands each operator to its rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from exporter.builder import Dims, NetBuilder
+from exporter.tflite_blobs import Blobs
+from exporter.tflite_file import Graph, Operation, TfliteFile
+from exporter.tflite_node import Node
+from exporter.tflite_rules import find_rule
+from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.netdef import NetDef
+
+_DEEPEST = 16  # graphs inside each other
+OnProblem = Callable[[Operation, str], None]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for the whole model. on_problem: told of what cannot be translated; without it the first raises."""
+
+    file: TfliteFile
+    on_problem: Optional[OnProblem] = None
+    progress: Optional[Progress] = None
+
+
+class Translator:
+    """Translates graphs into the nets of builders; what nodes know as ``Subnets``."""
+
+    def __init__(self, options: Options, depth: int = 0):
+        self._options = options
+        self._depth = depth
+
+    def walk(self, blobs: Blobs) -> None:
+        """Translate the operators of a graph whose inputs are bound."""
+        operations = blobs.graph.operations
+        for index, operation in enumerate(operations):
+            if self._options.progress and not self._depth:
+                self._options.progress("operators", index, len(operations))
+            try:
+                node = Node(operation, blobs, self)
+                find_rule(node)(node)
+            except ArmnetError as error:
+                self._refuse(operation, blobs, str(error))
+
+    def _refuse(self, operation: Operation, blobs: Blobs, problem: str) -> None:
+        if self._options.on_problem is None:
+            outputs = ", ".join(repr(blobs.graph.tensors[index].name) for index in operation.outputs)
+            where = f" of graph {blobs.graph.index}" if self._depth else ""
+            raise ExportError(f"{operation.title} (operator {operation.index}{where}) -> {outputs}: {problem}")
+        self._options.on_problem(operation, problem)
+        for index in operation.outputs:
+            blobs.forget(blobs.graph.tensors[index])
+
+    def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
+        """Translate a graph of these inputs in place; the blobs of its outputs."""
+        blobs = Blobs(self._graph(graph, len(inputs)), net)
+        for index, blob in zip(blobs.graph.inputs, inputs):
+            blobs.bind(blobs.graph.tensors[index], blob)
+        return self._inside(blobs)
+
+    def nested(self, graph: int, specs: Sequence[Tuple[Optional[np.dtype[Any]], Optional[Dims]]],
+               net: NetBuilder) -> NetDef:
+        """A graph as a net of its own, of inputs of which this is known."""
+        blobs = Blobs(self._graph(graph, len(specs)), net.nested())
+        names = []
+        for index, spec in zip(blobs.graph.inputs, specs):
+            names.append(blobs.write(blobs.graph.tensors[index]))
+            blobs.net.input(names[-1], *spec)
+        return blobs.net.net(blobs.graph.name, names, self._inside(blobs))
+
+    def _graph(self, index: int, inputs: int) -> Graph:
+        graphs = self._options.file.graphs
+        if not 0 <= index < len(graphs):
+            raise ExportError(f"graph {index} does not exist, there are {len(graphs)}")
+        if self._depth >= _DEEPEST:
+            raise ExportError(f"graphs are nested more than {_DEEPEST} deep")
+        if len(graphs[index].inputs) != inputs:
+            raise ExportError(f"graph {index} has {len(graphs[index].inputs)} inputs, {inputs} are given")
+        return graphs[index]
+
+    def _inside(self, blobs: Blobs) -> List[str]:
+        Translator(self._options, self._depth + 1).walk(blobs)
+        return [blobs.read(blobs.graph.tensors[index]) for index in blobs.graph.outputs]

@@ -1,0 +1,46 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from exporter.tflite_node import Node
+from exporter.tflite_rules import rule
+from runtime_arm.errors import ExportError
+
+
+@rule("FULLY_CONNECTED")
+def fully_connected(node: Node) -> None:
+    """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps X's dimensions but the last."""
+    if node.option("weights_format") != 0:
+        raise ExportError("shuffled weights are not supported")
+    rows, length = node.known_dims(1)
+    rank, dims = node.rank(0), node.dims(0)
+    keeps = bool(node.option("keep_num_dims", False))
+    x = node.input(0)
+    if dims is None or dims[-1] != length or (len(dims) != 2 and not keeps):
+        x, rank = _as_rows(node, length), 2
+    bias = node.input(2) if node.has(2) else node.constant("bias", np.zeros(rows, np.float32))
+    with node.activated() as output:
+        node.add("FC", [x, node.input(1), bias], [output], axis=None if rank == 2 else (rank or 2) - 1)
+
+
+def _as_rows(node: Node, length: int) -> str:
+    rows = node.between("rows")
+    node.add("Reshape", [node.input(0)], [rows, node.between("old_shape")], shape=[-1, length])
+    return rows
+
+
+@rule("BATCH_MATMUL")
+def batch_matmul(node: Node) -> None:
+    """Stacks of matrices, each perhaps transposed."""
+    sides = []
+    for index, option in ((0, "adj_x"), (1, "adj_y")):
+        rank = node.known_rank(index)
+        side = node.input(index)
+        if node.option(option, False):
+            turned = node.between(option)
+            node.add("Transpose", [side], [turned], axes=[*range(rank - 2), rank - 1, rank - 2])
+            side = turned
+        sides.append(side)
+    node.add("MatMul", sides, [node.output()], domain="onnx")
