@@ -17,14 +17,16 @@ from runtime_arm.display import table
 from runtime_arm.errors import UsageError
 
 COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
+CHANGE = "against budget"
 
 
 def count_action(args: argparse.Namespace) -> int:
     """Counts a pair, or the networks with a budget; 1 if one of these exceeds it."""
+    if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
+        raise UsageError(f"--update-budget counts the networks that have a budget, on {budgets.CPU}; "
+                         "give no PAIR and no --cpu")
     machine = _machine(args.cpu)
     if args.pair is not None:
-        if args.update_budget:
-            raise UsageError("--update-budget counts the networks that have a budget; give no PAIR")
         return _count_one(args, machine)
     return _count_all(args, machine)
 
@@ -63,6 +65,7 @@ def _operator_table(counts: NetworkCounts) -> str:
 
 def _count_all(args: argparse.Namespace, machine: Machine) -> int:
     rows: List[Dict[str, Any]] = []
+    conditions = budgets.counted_on(machine)
     with tempfile.TemporaryDirectory(prefix="armnet-count-") as name:
         for network in budgets.NETWORKS:
             note(f"armnet: counting {network} on {machine.name}")
@@ -71,9 +74,14 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
             row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network)}
             if args.update_budget:
                 budgets.write_budget(network, budgets.as_budget(machine, counts))
-            row["excesses"] = budgets.excesses(budgets.read_budget(network), counts)
+            budget = budgets.read_budget(network)
+            difference = budgets.other_conditions(budget, conditions)
+            row["budget"] = None if difference else budget.network["instructions"]
+            row["excesses"] = [] if difference else budgets.excesses(budget, counts)
             row["others"] = _others(machine, model, Path(name)) if args.against is not None else {}
             rows.append(row)
+    if difference:
+        note(f"armnet: not compared with the budget: {difference}")
     if args.json:
         print_json("device count", {"machine": machine.name, "networks": rows})
     else:
@@ -98,13 +106,17 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
     for row in rows:
         counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
         cells.append(
-            [row["network"], *counts, *(f"{row['others'][o] / 1e6:.1f}" if o in row["others"] else "" for o in others)]
+            [row["network"], *counts, _change(row), *(f"{row['others'][o] / 1e6:.1f}" if o in row["others"] else "" for o in others)]
         )
     print(f"one inference on {machine.name}, one thread, in millions of instructions")
-    print(table(["network", *COLUMNS, *others], cells, right=[*COLUMNS, *others]))
+    print(table(["network", *COLUMNS, CHANGE, *others], cells, right=[*COLUMNS, CHANGE, *others]))
     for row in rows:
         for excess in row["excesses"]:
             print(f"{row['network']}: {excess}")
+
+
+def _change(row: Dict[str, Any]) -> str:
+    return f"{row['counts']['instructions'] / row['budget'] - 1:+.1%}" if row["budget"] else ""
 
 
 def _by_kind(counts: Counts) -> Dict[str, int]:

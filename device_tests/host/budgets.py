@@ -16,13 +16,13 @@ from device_tests.host.networks import build
 from device_tests.host.operator_counts import NetworkCounts, count_pair
 from device_tests.host.suite_run import runtime_files
 from runtime_arm import Pair
-from runtime_arm.display import count
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.files import write_file
 
 FOLDER = Path(device_tests.__file__).parent / "budgets"
 DEMO = Path(device_tests.__file__).parents[1] / "demo"
 NETWORKS = ("digits", "squeezenet1_1", "resnet18", "mobilenet_v2")
+CPU = "cortex-a72"  # that the budgets are for
 GROWTH = 0.02  # by which a count may exceed its budget
 NOISE = 20_000  # instructions, by which an operator's may in any case
 
@@ -65,6 +65,12 @@ def counted_on(machine: Machine) -> Dict[str, Any]:
     }  # fmt: skip
 
 
+def other_conditions(budget: Budget, conditions: Dict[str, Any]) -> str:
+    """Why counts under these conditions say nothing about the budget, "" if they do."""
+    differing = [key for key, value in budget.counted_on.items() if conditions[key] != value]
+    return ", ".join(f"{key} is {conditions[key]}, the budget's {budget.counted_on[key]}" for key in differing)
+
+
 def excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
     """What exceeds the budget by more than ``GROWTH``, in lines: the network, then operators, the worst first.
 
@@ -83,7 +89,7 @@ def excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
 
 
 def _growth(allowed: int, instructions: int) -> str:
-    return f"{count(allowed)}instructions allowed, {count(instructions)}counted"
+    return f"{allowed:,} instructions allowed, {instructions:,} counted"
 
 
 def source_model(name: str, folder: Path) -> Path:
