@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
-from optimize.engines import AUTO, prefer_engines
+from optimize.engines import AUTO, MEASURE, pick_engines
+from optimize.measure_engines import Progress
 from optimize.program import Program
 from optimize.report import Report
 from optimize.rewrite import run_passes
@@ -15,33 +16,39 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 
-__all__ = ["Report", "optimize"]
+__all__ = ["Report", "optimize", "pick_engines"]
 
 Shapes = Mapping[str, Sequence[int]]
 
 
-def optimize(pair: Pair, engines: str = AUTO, *, caffe2_compatible: bool = False, stop_after: Optional[int] = None,
-             shapes: Optional[Shapes] = None, report: Optional[Report] = None) -> Pair:
+def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, caffe2_compatible: bool = False,
+             stop_after: Optional[int] = None, shapes: Optional[Shapes] = None, threads: Optional[int] = None,
+             report: Optional[Report] = None, progress: Progress = lambda text, done, total: None) -> Pair:
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
-    engines: "auto", or a comma-separated list of engines to prefer. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. stop_after: make only so many rewrites, to find the one that spoils a result. shapes: examples of
-    input shapes that the pair leaves open, for what needs to know them. report: is told what happened and what did not.
+    engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
+    Caffe2 lacks. stop_after: make only so many steps, to find the one that spoils a result. shapes: examples of input
+    shapes that the pair leaves open, for what needs to know them. report: is told what happened and what did not.
     UsageError for options that contradict each other or the pair.
     """
     report = Report() if report is None else report
     if stop_after is not None and stop_after < 0:
         raise UsageError(f"stop_after must not be negative, got {stop_after}")
+    if stop_after is not None and engines == MEASURE:
+        raise UsageError("what is measured is no step; stop_after and measured engines contradict each other")
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
     program = Program.of(known, unpacked=caffe2_compatible)
     report.warnings += _warnings(known, program)
     passes = pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL
-    result = run_passes(program, passes, report, stop_after).pair(pair)
+    result = run_passes(program, passes, report, stop_after).pair(known)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
-    return result.replace(predict_net=prefer_engines(result.predict_net, engines))
+    if stop_after is None or len(report.steps) < stop_after:
+        result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, report=report,
+                              progress=progress)
+    return result.replace(inputs=pair.inputs)
 
 
 def _refuse_foreign(net: NetDef) -> None:

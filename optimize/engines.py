@@ -1,34 +1,189 @@
-"""Engines: which kernel an operator shall run by."""
+"""pick_engines: which kernel every operator shall run by."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
-from runtime_arm.engine_names import ENGINE_ALIASES
-from runtime_arm.errors import UsageError
+from optimize.engine_options import Option, Options, options_of
+from optimize.error_budget import DIRECT, Budget, Limits, find_limits, limited
+from optimize.measure_engines import Progress, seconds_of, time_options, with_engines
+from optimize.report import EngineChoice, Report
+from optimize.shapes import sample_specs
+from runtime_arm.engine_names import Wish
+from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair
+from runtime_arm.predictor import available_cores
 from runtime_arm.registry import REFERENCE, find, registered
+from runtime_arm.tensor import TensorSpec
+from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
 
-AUTO = "auto"
+AUTO, MEASURE = "auto", "measure"
+ACCURACY = 1e-4
+
+Specs = Mapping[str, TensorSpec]
+Picks = Mapping[int, Option]
 
 
-def prefer_engines(net: NetDef, engines: str) -> NetDef:
+def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, plain: Optional[Pair] = None,
+                 threads: Optional[int] = None, report: Optional[Report] = None,
+                 progress: Progress = lambda text, done, total: None) -> Pair:
+    """The pair whose operators run by engines that are legal, cheap, and accurate enough.
+
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the shapes of the day; "measure" times
+    the engines of every operator on this machine and keeps what is fastest in the pair's ``tuning``; a comma-separated
+    list forces engines where operators have one of them. accuracy: by how much outputs may differ from those of
+    ``plain``, the pair before other optimisations, over their largest magnitude (default 1e-4), as measured on random
+    inputs; engines that spoil that are ruled out where they gain least, in the net itself, so that it holds everywhere.
+    threads: for how many to measure, default both one and all cores. report is told every choice.
+    UsageError for engines that do not exist and for options that contradict each other.
+    """
+    report = Report() if report is None else report
+    pair = pair.replace(tuning=None)
+    if engines not in (AUTO, MEASURE):
+        if accuracy is not None:
+            raise UsageError("an accuracy chooses engines, a list forces them; give one of the two")
+        return _explained(pair.replace(predict_net=_preferring(pair.predict_net, engines)), report)
+    if accuracy is not None and not accuracy > 0:
+        raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
+    if threads is not None and engines != MEASURE:
+        raise UsageError("a number of threads is for engines that are measured")
+    try:
+        picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
+        result = picker.within_budget()
+    except ArmnetError as error:
+        if engines == MEASURE or accuracy is not None:
+            raise
+        report.notes.append(f"the error of engines is not known, as the net could not be tried: {error}")
+        return pair
+    if engines == AUTO:
+        return _explained(result, report)
+    for count in [threads] if threads else sorted({1, available_cores()}):
+        result = picker.measured(result, count, progress)
+    return _explained(result, report)
+
+
+class _Picker:
+    """Chooses for one pair within one budget."""
+
+    def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report):
+        self._pair, self._plain, self._accuracy, self._report = pair, plain, accuracy, report
+        self._specs = sample_specs(pair.inputs)
+        self._budget: Optional[Budget] = None
+
+    def within_budget(self) -> Pair:
+        """The pair that rules out what is not accurate enough among the runtime's own choices."""
+        options = options_of(self._pair, self._specs)
+        chosen = {one.place: one.chosen for one in options if one.chosen is not None}
+        gains = {one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
+                 for one in options if one.place in chosen}
+        limits = self._limits(chosen, gains, lambda limits: limited(self._pair, options, limits))
+        result = limited(self._pair, options, limits)
+        for one in options:
+            after = result.predict_net.op[one.place]
+            if after != one.op:
+                self._report.fired("pick_engines", [one.op], [after], ["for the accuracy"])
+        return result
+
+    def measured(self, pair: Pair, threads: int, progress: Progress) -> Pair:
+        """The pair with a tuning for that many threads: of each operator the fastest engine that is accurate enough."""
+        options = options_of(pair.replace(tuning=None), self._specs)
+        timings = time_options(pair.replace(tuning=None), options, self._specs, threads, progress)
+
+        def picks(limits: Limits) -> Picks:
+            found = {one.place: _fastest(one, timings.get(one.place, {}), limits.get(one.place)) for one in options}
+            return {place: option for place, option in found.items() if option is not None}
+
+        def pair_of(limits: Limits) -> Pair:
+            return with_engines(pair.replace(tuning=None), picks(limits))
+
+        fastest = picks({})
+        gains = {place: max(timings[place].values()) - timings[place][option.wish] for place, option in fastest.items()}
+        limits = self._limits(fastest, gains, pair_of)
+        before, after = seconds_of([pair.replace(tuning=None), pair_of(limits)], self._specs, threads)
+        engines = {place: str(option.wish) for place, option in picks(limits).items()} if after < before else {}
+        self._report.notes.append(f"{threads} threads: {before * 1e3:.2f} ms by the runtime's own choice, "
+                                  f"{after * 1e3:.2f} ms by what was measured{'' if engines else ', which is not used'}")
+        seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
+        shapes = {name: spec.shape for name, spec in self._specs.items()}
+        tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())
+        return pair.replace(tuning=tuning.with_measurement(Measurement(shapes, threads, engines, seconds)))
+
+    def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
+        """Limits of error with which the budget is kept."""
+        errors = {place: option.error for place, option in chosen.items()}
+        if not any(error > DIRECT for error in errors.values()):
+            return {}
+        budget = self._budget = self._budget or Budget(self._plain, self._pair, self._specs)
+        limits = find_limits(errors, gains, lambda limits: budget.error(pair_of(limits)) <= self._accuracy)
+        self._report.error = budget.error(pair_of(limits))
+        if self._report.error > self._accuracy:
+            self._report.warnings.append(f"without any engine that rounds more, outputs still differ by "
+                                         f"{self._report.error:.2g} of their largest magnitude, which is more than "
+                                         f"{self._accuracy:g}")
+        return limits
+
+
+def _fastest(one: Options, timings: Mapping[Wish, float], limit: Optional[float]) -> Optional[Option]:
+    """Of an operator's engines the fastest within the limit, None if none was timed."""
+    timed = [option for option in one.open if option.wish in timings and (limit is None or option.error <= limit)]
+    return min(timed, key=lambda option: timings[option.wish], default=None)
+
+
+def _preferring(net: NetDef, engines: str) -> NetDef:
     """The net whose operators prefer the engines of a comma-separated list, where they have one of them.
 
-    "auto" leaves the choice to the runtime. An engine that refuses an operator is passed over when the net is planned.
-    UsageError for an engine that no operator has.
+    An engine that refuses an operator is passed over when the net is planned.
     """
-    if engines == AUTO:
-        return net
-    names = [name.strip() for name in engines.split(",")]
-    known = {REFERENCE, *ENGINE_ALIASES, *(engine for schema in registered() for engine in schema.kernels)} - {""}
-    for name in names:
-        if name not in known:
-            raise UsageError(f"no operator has an engine {name!r}; there are {', '.join(sorted(known))}")
-    wanted = {ENGINE_ALIASES.get(name, name) for name in names}
+    wishes = [Wish.parse(name.strip()) for name in engines.split(",")]
+    _check_exist(wishes)
+    wanted = {wish.engine for wish in wishes}
     ops = []
     for op in net.op:
         schema = find(op)
         has_one = schema is not None and not wanted.isdisjoint([REFERENCE, *schema.kernels])
-        ops.append(replace(op, engine=",".join(names)) if has_one else op)
+        ops.append(replace(op, engine=",".join(name.strip() for name in engines.split(","))) if has_one else op)
     return net.replace(op=tuple(ops))
+
+
+def _check_exist(wishes: Sequence[Wish]) -> None:
+    """UsageError for an engine, or a variant of one, that no operator has."""
+    known: Dict[str, Set[str]] = {REFERENCE: set()}
+    for schema in registered():
+        for kernel in schema.kernels.values():
+            known.setdefault(kernel.engine, set()).update(kernel.variants)
+    for wish in wishes:
+        if wish.engine in (AUTO, MEASURE):
+            raise UsageError(f"{wish.engine!r} stands alone: it chooses engines, a list forces them")
+        if wish.engine not in known:
+            raise UsageError(f"no operator has an engine {wish.engine!r}; there are {', '.join(sorted(known))}")
+        if wish.variant and wish.variant not in known[wish.engine]:
+            variants = ", ".join(sorted(known[wish.engine])) or "none"
+            raise UsageError(f"engine {wish.engine} has no variant {wish.variant!r}; there are {variants}")
+
+
+def _explained(pair: Pair, report: Report) -> Pair:
+    """The pair itself, once the report knows its engines; where shapes are not known there is nothing to tell."""
+    try:
+        specs = sample_specs(pair.inputs)
+        options = options_of(pair.replace(tuning=None), specs)
+    except ArmnetError:
+        return pair
+    measurements = pair.tuning.measurements if pair.tuning is not None else ()
+    for one in options:
+        chosen = str(one.chosen.wish) if one.chosen is not None else REFERENCE
+        tuned = {each.threads: each.engines[one.place] for each in measurements if one.place in each.engines}
+        facts = {str(option.wish): _facts(one.place, option, measurements) for option in one.open}
+        report.engines.append(EngineChoice(one.op.signature(), chosen, tuned, facts, one.refused))
+    return pair
+
+
+def _facts(place: int, option: Option, measurements: Sequence[Measurement]) -> Mapping[str, Any]:
+    """What is known of an engine for the operator at a place."""
+    seconds = {each.threads: each.seconds.get(place, {}).get(str(option.wish)) for each in measurements}
+    return {"multiplies": None if option.work is None else option.work.time, "error": option.error,
+            "seconds": {threads: taken for threads, taken in seconds.items() if taken is not None}}
+
+
+__all__ = ["ACCURACY", "AUTO", "MEASURE", "pick_engines"]

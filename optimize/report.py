@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.text import format_operator
@@ -36,12 +36,43 @@ class Refused(NamedTuple):
         return f"{self.pass_name} refused {'; '.join(self.operators)}: {self.reason}"
 
 
+class EngineChoice(NamedTuple):
+    """By what an operator runs, and by what else it could.
+
+    tuned: the engine that was measured to be the fastest, by number of threads. options: those that support the
+    operator, each with what it expects to take in multiplies (None if it does not tell), by how much it enlarges
+    rounding errors, and the seconds that were measured, by number of threads.
+    """
+
+    operator: str
+    engine: str
+    tuned: Mapping[int, str]
+    options: Mapping[str, Mapping[str, Any]]
+    refused: Mapping[str, str]
+
+    def __str__(self) -> str:
+        tuned = [f"; {engine} on {threads} threads" for threads, engine in self.tuned.items()]
+        lines = [f"{self.operator}: {self.engine}{''.join(tuned)}"]
+        for engine, option in self.options.items():
+            facts = [f"{option['multiplies']:.3g} multiplies' time"] if option["multiplies"] is not None else []
+            facts += [f"error x{option['error']:.3g}"] if option["error"] != 1 else []
+            facts += [f"{taken * 1e3:.3f} ms on {threads} threads" for threads, taken in option["seconds"].items()]
+            lines.append(f"  {engine} could: {', '.join(facts) or 'it does not tell its cost'}")
+        return "\n".join([*lines, *(f"  {engine} refused: {why}" for engine, why in self.refused.items())])
+
+
 @dataclass
 class Report:
-    """Collects steps, refusals and warnings. ``str`` is what ``armnet optimize --explain`` prints."""
+    """Collects steps, refusals, engines and warnings. ``str`` is what ``armnet optimize --explain`` prints.
+
+    error: of the outputs, over their largest magnitude, where it was measured.
+    """
 
     steps: List[Step] = field(default_factory=list)
     warnings: List[str] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+    engines: List[EngineChoice] = field(default_factory=list)
+    error: Optional[float] = None
     _refused: Dict[str, List[Refused]] = field(default_factory=dict)
 
     @property
@@ -69,8 +100,8 @@ class Report:
         return dict(Counter(step.pass_name for step in self.steps))
 
     def __str__(self) -> str:
-        lines = [*map(str, self.steps), *map(str, self.refused), *(f"warning: {text}" for text in self.warnings)]
-        return "\n".join(lines)
+        return "\n".join([*map(str, (*self.steps, *self.refused, *self.engines)), *self.notes,
+                          *(f"warning: {text}" for text in self.warnings)])
 
 
 def texts(ops: Sequence[OperatorDef]) -> List[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from runtime_arm.errors import ArmnetError
+from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import TensorInfo
 from runtime_arm.registry import DataDependent
@@ -27,6 +27,18 @@ def example_specs(inputs: Sequence[TensorInfo]) -> List[Specs]:
     """The inputs' specs for each choice of open sizes, one if none is open; None for an unknown rank or dtype."""
     open_sizes = any(info.shape is not None and not info.is_static for info in inputs)
     return [_chosen(inputs, *choice) for choice in (CHOICES if open_sizes else CHOICES[:1])]
+
+
+def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
+    """Specs of one sample: what is open is 1 along the first dimension and as above along others.
+
+    UsageError, naming the input, where rank or dtype is not known.
+    """
+    chosen = _chosen(inputs, 1, CHOICES[0][1])
+    unknown = [name for name, spec in chosen.items() if spec is None]
+    if unknown:
+        raise UsageError(f"the shape of input {unknown[0]!r} is not known")
+    return {name: spec for name, spec in chosen.items() if spec is not None}
 
 
 def _chosen(inputs: Sequence[TensorInfo], first: int, other: int) -> Specs:

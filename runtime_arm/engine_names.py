@@ -10,7 +10,8 @@ stand in real Caffe2 files mean what serves them here.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence
+from dataclasses import replace
+from typing import Dict, Iterable, List, NamedTuple, Sequence
 
 from runtime_arm.netdef import OperatorDef
 
@@ -58,7 +59,17 @@ def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List
     """Those of an engine's variants among which it may choose: the one that is asked for, or all that are not ruled
     out."""
     asked = wanted_engines(op).get(engine, "")
-    if asked:
-        return [variant for variant in variants if variant == asked]
     refused = {wish.variant for wish in wishes(op) if wish.refused and wish.engine == engine}
-    return [variant for variant in variants if variant not in refused]
+    return [variant for variant in variants if variant not in refused and asked in ("", variant)]
+
+
+def ruled_out(op: OperatorDef, engines: Iterable[Wish]) -> OperatorDef:
+    """The operator that rules these out, too."""
+    known = [name.strip() for name in op.engine.split(",") if name.strip()]
+    refused = [str(wish._replace(refused=True)) for wish in engines]
+    return replace(op, engine=",".join(dict.fromkeys([*known, *refused])))
+
+
+def preferring(op: OperatorDef, engine: str) -> OperatorDef:
+    """The operator that asks for this engine first."""
+    return replace(op, engine=f"{engine},{op.engine}".rstrip(","))

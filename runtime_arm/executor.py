@@ -6,11 +6,13 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm import blas
+from runtime_arm.engine_names import preferring
 from runtime_arm.errors import FeedError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.plan import PackedWeights, Segment
@@ -26,11 +28,19 @@ PLANS_KEPT = 8  # input shapes (and shapes behind each border) whose plans are r
 class Executor:
     """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for.
 
-    ``workers`` share what pays, this process among them; the others start with the first run.
+    ``workers`` share what pays, this process among them; the others start with the first run. ``tuned`` tells, for
+    feeds of some specs, the engines that operators shall prefer, by their place in the net.
     """
 
-    def __init__(self, net: NetDef, constants: Mapping[str, Any], workers: int = 1):
+    def __init__(
+        self,
+        net: NetDef,
+        constants: Mapping[str, Any],
+        workers: int = 1,
+        tuned: Callable[[Mapping[str, TensorSpec]], Mapping[int, str]] = lambda feeds: {},
+    ):
         self.net = net
+        self._tuned = tuned
         self.constants = dict(constants)
         _look_up_operators(net)
         self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
@@ -74,7 +84,7 @@ class Executor:
             self._make_room()
             env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in feeds.items())
-            self._entries[key] = self._segment(0, env, fetches)
+            self._entries[key] = self._segment(0, env, fetches, self._tuned(feeds))
         self._entries.move_to_end(key)
         return self._entries[key]
 
@@ -93,8 +103,11 @@ class Executor:
             self._crew.close()
             self._crew = None
 
-    def _segment(self, start: int, env: Environment, fetches: Sequence[str]) -> Segment:
-        return Segment(self.net.op, start, env, fetches, self._packed, self._border_runner, self._workers)
+    def _segment(
+        self, start: int, env: Environment, fetches: Sequence[str], engines: Mapping[int, str] = MappingProxyType({})
+    ) -> Segment:
+        ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
+        return Segment(ops, start, env, fetches, self._packed, self._border_runner, self._workers)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""

@@ -5,6 +5,7 @@ On disk a folder:
     init_net.pb      fill operators: the weights
     predict_net.pb   the computation
     model.json       inputs, outputs, preprocessing, labels, source, hashes of both files; see ``runtime_arm.pair_meta``
+    tuning.json      optional: the engines that were fastest on one machine; see ``runtime_arm.tuning``
 
 The two ``.pb`` files alone load as well; inputs and outputs then follow from the nets.
 """
@@ -23,6 +24,7 @@ from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_f
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import encode_net
 from runtime_arm.pair_meta import FILES, MODEL, Model, TensorInfo, parse_model
+from runtime_arm.tuning import TUNING, Tuning, read_tuning
 
 __all__ = ["Pair", "TensorInfo", "read_net", "real_inputs"]
 
@@ -37,7 +39,8 @@ class Pair:
     """Two nets, and the inputs and outputs in the source's order; immutable. ``from_nets`` finds the inputs out itself.
 
     Where no outputs are given they are the external outputs of predict_net, of which nothing else is known.
-    ``meta`` holds what model.json does besides inputs and outputs: "preprocessing", "labels", "source".
+    ``meta`` holds what model.json does besides inputs and outputs: "preprocessing", "labels", "source". ``tuning`` is
+    what a machine measured about itself.
     """
 
     init_net: NetDef
@@ -45,6 +48,7 @@ class Pair:
     inputs: Tuple[TensorInfo, ...]
     outputs: Tuple[TensorInfo, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    tuning: Optional[Tuning] = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inputs", tuple(self.inputs))
@@ -53,7 +57,7 @@ class Pair:
         object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Pair, (self.init_net, self.predict_net, self.inputs, self.outputs, dict(self.meta))
+        return Pair, (self.init_net, self.predict_net, self.inputs, self.outputs, dict(self.meta), self.tuning)
 
     @staticmethod
     def from_nets(init_net: NetDef, predict_net: NetDef) -> Pair:
@@ -80,7 +84,8 @@ class Pair:
             raise PairError(f"{folder}: no such folder")
         if not (folder / MODEL).exists():
             return Pair.from_files(*(_only_file(folder, name) for name in FILES))
-        return Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
+        pair = Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
+        return pair.replace(tuning=read_tuning(folder))
 
     @staticmethod
     def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:
@@ -105,6 +110,8 @@ class Pair:
                 write_file(temporary / name, _hashed(encode_net(net), digest))
                 sha256[name] = digest.hexdigest()
             write_file(temporary / MODEL, [Model(self.inputs, self.outputs, sha256, self.meta).to_bytes()])
+            if self.tuning is not None:
+                write_file(temporary / TUNING, [self.tuning.to_bytes()])
 
     def check(self) -> Pair:
         """The pair itself if both nets are programs and fit together, else NetError or PairError."""

@@ -18,6 +18,7 @@ from runtime_arm.pair import Pair
 from runtime_arm.pair_meta import TensorInfo
 from runtime_arm.plan import Segment
 from runtime_arm.tensor import QuantizedTensor
+from runtime_arm.tuning import TunedEngines
 from runtime_arm.workspace import as_net, run_init_net
 
 Inputs = Union[Mapping[str, Any], Sequence[Any]]
@@ -50,7 +51,8 @@ class Predictor:
         self._state = {name: value for name, value in parameters.items() if name in fed or name in written}
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._state}
-        self._executor: Optional[Executor] = Executor(net, constants, self.threads)
+        self._tuned = TunedEngines(self.pair.tuning, net, self.threads)
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of)
         self._turn = Lock()
         self._plan_ahead()
 
@@ -63,6 +65,11 @@ class Predictor:
     def outputs(self) -> Sequence[TensorInfo]:
         """Name, shape and dtype of what ``run`` returns, in order."""
         return self.pair.outputs
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the user should know of: a tuning that does not fit this machine or the shapes that were run."""
+        return self._tuned.notes
 
     @property
     def executor(self) -> Executor:

@@ -1,0 +1,85 @@
+"""The engines that could run each operator of a net, and which one the runtime chooses."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from runtime_arm.engine_names import Wish, preferring, ruled_out
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair import Pair
+from runtime_arm.predictor import Predictor
+from runtime_arm.registry import Kernel, Work
+from runtime_arm.tensor import TensorSpec
+from runtime_arm.trace import Step
+
+
+class Option(NamedTuple):
+    """An engine, or one variant of it, that supports an operator, and what it expects to take if it tells."""
+
+    wish: Wish
+    work: Optional[Work]
+
+    @property
+    def error(self) -> float:
+        """By how much it enlarges the rounding errors of a direct sum."""
+        return 1.0 if self.work is None else self.work.error
+
+    @property
+    def predicted(self) -> float:
+        """What it expects to take, in multiplies; 0 if it does not tell."""
+        return 0.0 if self.work is None else self.work.time
+
+
+class Options(NamedTuple):
+    """What could run the operator at a place of the net; ``chosen`` is what runs it now, None the reference kernel."""
+
+    place: int
+    op: OperatorDef
+    open: Sequence[Option]
+    refused: Mapping[str, str]
+    chosen: Optional[Option]
+
+    def within(self, limit: float) -> OperatorDef:
+        """The operator, ruling out what enlarges errors by more than the limit."""
+        engines: Dict[str, List[Option]] = {}
+        for option in self.open:
+            engines.setdefault(option.wish.engine, []).append(option)
+        wishes: List[Wish] = []
+        for engine, options in engines.items():
+            inexact = [option.wish for option in options if option.error > limit]
+            wishes += [Wish(engine)] if len(inexact) == len(options) else inexact
+        return ruled_out(self.op, wishes) if wishes else self.op
+
+
+def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
+    """The options of every operator that runs for inputs of these specs, up to the first whose output shape depends on
+    data."""
+    with Predictor(pair, threads=1) as predictor:
+        return [_of_step(step) for step in predictor.plan({name: spec.shape for name, spec in specs.items()}).steps]
+
+
+def _of_step(step: Step) -> Options:
+    found: List[Option] = []
+    refused = {name: reason for name, reason in step.refusals.items() if name not in step.schema.kernels}
+    for kernel in step.schema.kernels.values():
+        options, reasons = _of_kernel(step, kernel)
+        found += options
+        refused.update(reasons)
+    running = [option for option in found if option.wish.engine == step.engine]
+    return Options(step.index, step.op, found, refused, min(running, key=lambda one: one.predicted, default=None))
+
+
+def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]]:
+    """The ways to run the step by this kernel, and why not the others."""
+    options, refused = [], {}
+    specs = step.in_specs, step.out_specs
+    for variant in kernel.variants or ("",):
+        wish = Wish(kernel.engine, variant)
+        op = preferring(step.op, str(wish))
+        reason = kernel.refusal(op, *specs)
+        if reason is None:
+            options.append(Option(wish, None if kernel.cost is None else kernel.cost(op, *specs)))
+        else:
+            refused[str(wish)] = reason
+    return options, refused
+

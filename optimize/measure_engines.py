@@ -1,0 +1,83 @@
+"""Times the engines of every operator of a net on this machine."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Callable, Dict, List, Mapping, Sequence
+
+from optimize.engine_options import Option, Options
+from optimize.sample_inputs import drawn
+from runtime_arm.engine_names import Wish, preferring
+from runtime_arm.pair import Pair
+from runtime_arm.predictor import Predictor
+from runtime_arm.profiling import profile
+from runtime_arm.tensor import TensorSpec
+
+SECONDS = 20.0  # about what it takes, unless single inferences are slower
+SWEEPS = 2  # over all options, so that a busy moment does not spoil all that is known of one
+MOST_ROUNDS = 15  # inferences an option and sweep
+
+Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
+Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+
+
+def time_options(pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int,
+                 progress: Progress) -> Timings:
+    """How long each operator takes by each of its open engines, inside the running net: the least median of the sweeps.
+
+    Every operator is told another of its engines from candidate to candidate, so that there are as many nets to time
+    as the operator with most options has.
+    """
+    contested = [one for one in options if len(one.open) > 1]
+    count = max((len(one.open) for one in contested), default=0)
+    timings: Timings = {}
+    feeds, rounds = drawn(specs), 1
+    for sweep in range(SWEEPS):
+        for number in range(count):
+            chosen = {one.place: one.open[number % len(one.open)] for one in contested}
+            progress(f"candidate {number + 1} of {count}", sweep * count + number, SWEEPS * count)
+            with Predictor(with_engines(pair, chosen), threads=threads) as predictor:
+                if not sweep and not number:
+                    rounds = _affordable_rounds(predictor, feeds, count)
+                for timing in profile(predictor, feeds, rounds):
+                    option = chosen.get(timing.step.index)
+                    if option is not None and timing.step.engine == option.wish.engine:
+                        known = timings.setdefault(timing.step.index, {})
+                        known[option.wish] = min(known.get(option.wish, timing.seconds), timing.seconds)
+    progress("done", SWEEPS * count, SWEEPS * count)
+    return timings
+
+
+def _affordable_rounds(predictor: Predictor, feeds: Mapping[str, object], candidates: int) -> int:
+    predictor.run(feeds)
+    start = time.perf_counter()
+    predictor.run(feeds)
+    taken = time.perf_counter() - start
+    return max(1, min(MOST_ROUNDS, int(SECONDS / (SWEEPS * candidates * max(taken, 1e-6)))))
+
+
+def with_engines(pair: Pair, chosen: Mapping[int, Option]) -> Pair:
+    """The pair whose operators at these places ask for these engines."""
+    ops = list(pair.predict_net.op)
+    for place, option in chosen.items():
+        ops[place] = preferring(ops[place], str(option.wish))
+    return pair.replace(predict_net=pair.predict_net.replace(op=tuple(ops)))
+
+
+def seconds_of(pairs: Sequence[Pair], specs: Mapping[str, TensorSpec], threads: int, rounds: int = 9) -> List[float]:
+    """How long an inference takes by each pair: medians of interleaved runs."""
+    feeds = drawn(specs)
+    predictors = [Predictor(pair, threads=threads) for pair in pairs]
+    taken: List[List[float]] = [[] for _ in pairs]
+    try:
+        for at in range(rounds + 1):
+            for predictor, seconds in zip(predictors, taken):
+                start = time.perf_counter()
+                predictor.run(feeds)
+                if at:  # the first run plans
+                    seconds.append(time.perf_counter() - start)
+    finally:
+        for predictor in predictors:
+            predictor.close()
+    return [median(seconds) for seconds in taken]
