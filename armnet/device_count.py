@@ -65,6 +65,7 @@ def _operator_table(counts: NetworkCounts) -> str:
 
 def _count_all(args: argparse.Namespace, machine: Machine) -> int:
     rows: List[Dict[str, Any]] = []
+    difference = ""
     conditions = budgets.counted_on(machine)
     with tempfile.TemporaryDirectory(prefix="armnet-count-") as name:
         for network in budgets.NETWORKS:
@@ -105,9 +106,8 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
     cells = []
     for row in rows:
         counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
-        cells.append(
-            [row["network"], *counts, _change(row), *(f"{row['others'][o] / 1e6:.1f}" if o in row["others"] else "" for o in others)]
-        )
+        rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
+        cells.append([row["network"], *counts, _change(row), *rivals])
     print(f"one inference on {machine.name}, one thread, in millions of instructions")
     print(table(["network", *COLUMNS, CHANGE, *others], cells, right=[*COLUMNS, CHANGE, *others]))
     for row in rows:

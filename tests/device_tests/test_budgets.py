@@ -119,7 +119,8 @@ def _twice(kernel):
         return lambda: (run(), run())
     return bind
 
-max_pool.kernel("NUMPY", supports=max_pool.kernels["NUMPY"].supports, scratch=scratch)(_twice(max_pool.kernels["NUMPY"]))
+kernel = max_pool.kernels["NUMPY"]
+max_pool.kernel("NUMPY", supports=kernel.supports, scratch=kernel.scratch)(_twice(kernel))
 """
 
 
