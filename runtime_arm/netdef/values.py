@@ -272,8 +272,10 @@ class OperatorDef(_Structural):
         return replace(self, arg=kept + new)
 
     def subnets(self) -> Iterator[NetDef]:
-        """The nets among the arguments, in order."""
+        """The nets among the arguments, in order, but the one that a RecurrentNetwork keeps for training."""
         for arg in self.arg:
+            if arg.name == "backward_step_net":
+                continue
             if arg.n is not None:
                 yield arg.n
             yield from arg.nets

@@ -79,6 +79,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.random_fills": """
             Float16UniformFill GaussianFill MSRAFill UniformFill UniformIntFill UniqueUniformFill XavierFill""",
         "operators.recurrent": "GRUUnit LSTMUnit",
+        "operators.recurrent_network": "InferenceLSTM RecurrentNetwork",
         "operators.reduce": """
             AveragedLoss ColwiseMax Moments ReduceBackMax ReduceBackMean ReduceBackSum ReduceFrontMax ReduceFrontMean
             ReduceFrontSum ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceTailSum RowwiseMax

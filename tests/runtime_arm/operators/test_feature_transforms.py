@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_each_column_has_its_piecewise_function() -> None:
 
 
 def test_a_binary_function_keeps_the_two_columns_complementary() -> None:
-    table = {"bounds": [0.0, 0.5, 1.0], "slopes": [1.0, 0.5], "intercepts": [0.0, 0.25], "binary": 1}
+    table: Dict[str, Any] = {"bounds": [0.0, 0.5, 1.0], "slopes": [1.0, 0.5], "intercepts": [0.0, 0.25], "binary": 1}
     column = f32(-1, 0.25, 0.75, 3)
     expected = f32(0, 0.25, 0.625, 0.75)
     assert_same(run("PiecewiseLinearTransform", [column], **table)[0], expected)
@@ -82,7 +82,7 @@ def test_percentiles_between_samples() -> None:
     pairs = np.array([[3, 0.2], [5, 0.5], [1, 0.3], [3, 0.6]], np.float32)
     y, = run("Percentile", [f32(3, 5, 3, 5, 1, 6, 4, 0, 0).reshape(3, 3), pairs, i32(2, 1, 1)])
     assert_close(y, f32(0.2, 1, 0.6, 0.5, 0.3, 1, 0.35, 0, 0).reshape(3, 3), magnitude=1)
-    arguments = {"percentile_raw": [1.0, 2.0, 4.0, 7.0], "percentile_mapping": [0.1, 0.4, 0.9, 0.5],
+    arguments: Dict[str, Any] = {"percentile_raw": [1.0, 2.0, 4.0, 7.0], "percentile_mapping": [0.1, 0.4, 0.9, 0.5],
                  "percentile_lower": [0.0, 0.3, 0.8, 0.0], "percentile_upper": [0.2, 0.5, 1.0, 0.0], "lengths": [3, 1]}
     y, = run("BisectPercentile", [f32(1, 7, 1.5, 6, 3, 8, 0, 7, 5, 7).reshape(5, 2)], **arguments)
     assert_close(y, f32(0.1, 0.5, 0.25, 0, 0.65, 1, 0, 0.5, 1, 0.5).reshape(5, 2), magnitude=1)
