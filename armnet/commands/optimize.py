@@ -1,56 +1,83 @@
-"""Make a pair cheaper: fold, fuse, share, remove.
+"""Make a pair cheaper: fold, fuse, share, remove, and choose engines.
 
   armnet optimize PAIR -o PAIR2
-  armnet optimize PAIR -o PAIR2 --explain           what was done, and why the rest was not
-  armnet optimize PAIR -o PAIR2 --stop-after 12     only so many rewrites, to find the one that spoils a result
+  armnet optimize PAIR -o PAIR2 --explain           what was done, why the rest was not, by what each operator runs
+  armnet optimize PAIR -o PAIR2 --engines measure   time the engines on this machine; the answers lie in tuning.json
+  armnet optimize PAIR -o PAIR2 --accuracy 1e-5     leave out engines that round more than that
+  armnet optimize PAIR -o PAIR2 --stop-after 12     only so many steps, to find the one that spoils a result
+
+By itself the choice of engines is left to the device, which knows its caches; what is decided here, and written into
+the net, is which of them are accurate enough. PAIR2 is a plain pair.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any, Dict, List
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="folder to write")
-    parser.add_argument("--engines", default="auto", metavar="LIST",
-                        help="engines to prefer, e.g. POINTWISE,IM2COL; auto leaves the choice to the runtime")
+    parser.add_argument("--engines", default="auto", metavar="auto|measure|LIST",
+                        help="auto: the device chooses; measure: what is fastest on this machine; a list, e.g. "
+                             "WINOGRAD:f4x4_3x3,IM2COL: these, where operators have them (default: %(default)s)")
+    parser.add_argument("--accuracy", type=float, metavar="E",
+                        help="by how much outputs may differ from the plain net's, over their largest magnitude "
+                             "(default: 1e-4)")
+    parser.add_argument("--threads", type=int, metavar="N", help="measure for N cores (default: for one, and for all)")
     parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
                         help="examples of input shapes that the pair leaves open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
-    parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N rewrites")
-    parser.add_argument("--explain", action="store_true", help="print every rewrite, and every refusal with its reason")
+    parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N steps")
+    parser.add_argument("--explain", action="store_true",
+                        help="print every step, every refusal with its reason, and every operator's engines")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.export import weights_nbytes
     from armnet.commands.inspect import parse_shapes
-    from armnet.console import note, print_json
+    from armnet.console import note, print_json, progress
     from optimize import Report, optimize
-    from optimize.report import operator_counts
     from runtime_arm.pair import Pair
 
     pair, report = Pair.load(args.pair), Report()
-    result = optimize(pair, args.engines, caffe2_compatible=args.caffe2_compatible, stop_after=args.stop_after,
-                      shapes=parse_shapes(args.shape), report=report)
+    with progress("engines") as bar:
+        result = optimize(pair, args.engines, accuracy=args.accuracy, threads=args.threads,
+                          caffe2_compatible=args.caffe2_compatible, stop_after=args.stop_after,
+                          shapes=parse_shapes(args.shape), report=report, progress=bar)
     result.save(args.output)
-    facts = {"pair": args.output, "steps": len(report.steps), "passes": report.steps_by_pass(),
-             "before": operator_counts(pair.predict_net), "after": operator_counts(result.predict_net),
-             "weights_nbytes": {"before": weights_nbytes(pair), "after": weights_nbytes(result)},
-             "refused": [one._asdict() for one in report.refused], "warnings": report.warnings}
     for warning in report.warnings:
         note(f"warning: {warning}")
+    facts = _facts(args.output, pair, result, report)
     if args.json:
         print_json("optimize", facts)
         return 0
     if args.explain:
-        for line in (*report.steps, *report.refused):
-            print(line)
-        print()
+        print("\n".join(map(str, (*report.steps, *report.refused, *report.engines))), end="\n\n")
     _print_counts(facts)
+    _print_engines(facts)
     return 0
+
+
+def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
+    from armnet.commands.export import weights_nbytes
+    from optimize.report import operator_counts
+
+    return {
+        "pair": output,
+        "steps": len(report.steps),
+        "passes": report.steps_by_pass(),
+        "before": operator_counts(before.predict_net),
+        "after": operator_counts(after.predict_net),
+        "weights_nbytes": {"before": weights_nbytes(before), "after": weights_nbytes(after)},
+        "refused": [one._asdict() for one in report.refused],
+        "engines": [one._asdict() for one in report.engines],
+        "error": report.error,
+        "notes": report.notes,
+        "warnings": report.warnings,
+    }
 
 
 def _print_counts(facts: Dict[str, Any]) -> None:
@@ -62,4 +89,14 @@ def _print_counts(facts: Dict[str, Any]) -> None:
     rows: List[List[str]] = [list(map(str, row)) for row in counts]
     print(table(["operator", "before", "after"], rows, right=["before", "after"]))
     weights = facts["weights_nbytes"]
-    print(f"\n{facts['steps']} rewrites; weights {size(weights['before'])} before, {size(weights['after'])} after")
+    print(f"\n{facts['steps']} steps; weights {size(weights['before'])} before, {size(weights['after'])} after")
+
+
+def _print_engines(facts: Dict[str, Any]) -> None:
+    engines = Counter(choice["engine"] for choice in facts["engines"] if choice["options"])
+    if engines:
+        print("engines: " + ", ".join(f"{count} {engine}" for engine, count in engines.most_common()))
+    if facts["error"] is not None:
+        print(f"outputs differ by {facts['error']:.2g} of their largest magnitude at most, as measured")
+    for line in facts["notes"]:
+        print(line)
