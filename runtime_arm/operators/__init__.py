@@ -235,6 +235,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantize": "DequantizeLinear QuantizeLinear",
     },
     "tflite": {
+        "engines.int8_tflite_depthwise": "QuantizedConv",
+        "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",
         "operators.tflite_conv": "QuantizedConv QuantizedFullyConnected",
     },
 }
