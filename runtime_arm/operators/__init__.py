@@ -237,7 +237,15 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "tflite": {
         "engines.int8_tflite_depthwise": "QuantizedConv",
         "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",
+        "operators.tflite_binary": """
+            QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
+            QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
         "operators.tflite_conv": "QuantizedConv QuantizedFullyConnected",
+        "operators.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
+        "operators.tflite_pool": "QuantizedAveragePool QuantizedMean QuantizedSum",
+        "operators.tflite_unary": """
+            QuantizedAbs QuantizedElu QuantizedExp QuantizedGelu QuantizedHardSwish QuantizedLeakyRelu QuantizedLog
+            QuantizedLogistic QuantizedNeg QuantizedRelu QuantizedRsqrt QuantizedSqrt QuantizedTanh""",
     },
 }
 

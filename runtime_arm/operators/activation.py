@@ -246,7 +246,8 @@ def logit(x: Array, y: Array, t: Array, eps: float) -> None:
     np.log(y, out=y)
 
 
-def _gelu(x: Any, fast_gelu: bool) -> Any:
+def gelu_of(x: Any, fast_gelu: bool) -> Any:
+    """x Phi(x), Phi the standard normal distribution's integral, or its approximation with tanh."""
     if fast_gelu:
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + erf(x / math.sqrt(2)))
@@ -273,7 +274,7 @@ def gelu_tanh_into(x: Array, y: Array, t: Array) -> None:
     np.multiply(x, t, out=y)
 
 
-@unary("Gelu", _gelu, onnx=(), fast=FLOAT32, inplace=False, scratch=3, fast_gelu=0)
+@unary("Gelu", gelu_of, onnx=(), fast=FLOAT32, inplace=False, scratch=3, fast_gelu=0)
 def gelu(x: Array, y: Array, t: Array, u: Array, v: Array, fast_gelu: int) -> None:
     """Y = X Phi(X), Phi the standard normal distribution's integral; with fast_gelu its approximation with tanh."""
     if fast_gelu:
@@ -282,7 +283,7 @@ def gelu(x: Array, y: Array, t: Array, u: Array, v: Array, fast_gelu: int) -> No
         gelu_into(x, y, t, u, v)
 
 
-@unary("Gelu", lambda x, approximate: _gelu(x, approximate == "tanh"), caffe2=(), fast=FLOAT32, scratch=3,
+@unary("Gelu", lambda x, approximate: gelu_of(x, approximate == "tanh"), caffe2=(), fast=FLOAT32, scratch=3,
        check=must_be_one_of("approximate", "none", "tanh"), approximate="none")
 def onnx_gelu(x: Array, y: Array, t: Array, u: Array, v: Array, approximate: str) -> None:
     """Y = X Phi(X), Phi the standard normal distribution's integral; approximate="tanh" as Caffe2's fast_gelu."""

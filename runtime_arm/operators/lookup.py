@@ -1,4 +1,4 @@
-"""Functions of one 8-bit number as tables of their 256 values."""
+"""Functions of one 8-bit or 16-bit number as tables of all their values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from runtime_arm.tensor import Shape, TensorSpec
 
 
 def table_of(dtype: Any, function: Callable[[Array], Array]) -> Array:
-    """The function's values for every number of an 8-bit dtype, indexed by its bits as uint8."""
-    return function(np.arange(256, dtype=np.uint8).view(dtype))
+    """The function's values for every number of an 8-bit or 16-bit dtype, indexed by its bits as an unsigned number."""
+    bits = _bits(dtype)
+    return function(np.arange(np.iinfo(bits).max + 1, dtype=bits).view(dtype))
+
+
+def _bits(dtype: Any) -> Any:
+    return np.uint8 if np.dtype(dtype).itemsize == 1 else np.uint16
 
 
 def lookup_scratch(shapes: Sequence[Shape]) -> List[TensorSpec]:
@@ -24,9 +29,9 @@ def lookup_scratch(shapes: Sequence[Shape]) -> List[TensorSpec]:
 
 
 def bind_lookup(x: Array, table: Array, y: Array, scratch: Sequence[Array]) -> Run:
-    """y = table[x] in blocks; ``y`` need not be contiguous, x is 8-bit and of its shape."""
+    """y = table[x] in blocks; ``y`` need not be contiguous, x is 8-bit or 16-bit and of its shape."""
     parts = []
-    for source, target in cut([x.view(np.uint8)], y):
+    for source, target in cut([x.view(_bits(x.dtype))], y):
         index = scratch[0][: source.size].reshape(source.shape)
         found = target
         if not target.flags.c_contiguous:

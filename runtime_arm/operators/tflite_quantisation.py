@@ -18,7 +18,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantization import check_scale
 from runtime_arm.registry import Operator, ShapeFunction, operator
-from runtime_arm.requantize import Requantizer
+from runtime_arm.requantize import RULES, Requantizer
 
 DOMAIN = "tflite"
 RULE = "tflite_ref"
@@ -26,7 +26,8 @@ EIGHT_BITS = ("int8", "uint8")
 UP_TO_SIXTEEN_BITS = ("int8", "uint8", "int16")
 
 _ACTIVATIONS: Dict[str, Tuple[float, float]] = {
-    "NONE": (-math.inf, math.inf), "RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
+    "NONE": (-math.inf, math.inf), "RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1),
+    "RELU_0_TO_1": (0, 1)}
 
 
 class Affine(NamedTuple):
@@ -91,3 +92,18 @@ def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dt
     work = np.empty(sums.shape, np.int64), np.empty(sums.shape, np.int64)
     Requantizer(RULE, multiplier, zero_point, *limits)(sums, result, work)
     return result
+
+
+def multiplied(integers: Array, multiplier: Any) -> Array:
+    """round(integers * multiplier) by TensorFlow Lite's rule, int64."""
+    rule = RULES[RULE]
+    work = np.empty(integers.shape, np.int64), np.empty(integers.shape, np.int64)
+    rule.scale(integers, rule.prepare(multiplier), work)
+    return work[0]
+
+
+def require_below_one(op: OperatorDef, what: str, multiplier: Any) -> np.float64:
+    """The multiplier; ArgumentError unless it is below 1, as TensorFlow Lite demands of it."""
+    if not multiplier < 1:
+        raise ArgumentError(op, f"{what} must be below 1, got {multiplier}")
+    return np.float64(multiplier)
