@@ -157,7 +157,8 @@ class FixedPointRequantizer:
         self._lift = lift
 
     @classmethod
-    def fitting(cls, multiplier: Any, zero_point: int, low: int, high: int, reach: int) -> Optional[FixedPointRequantizer]:
+    def fitting(cls, multiplier: Any, zero_point: int, low: int, high: int,
+                reach: int) -> Optional[FixedPointRequantizer]:
         """For sums of at most the magnitude ``reach``; None where 53 bits may not do."""
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:

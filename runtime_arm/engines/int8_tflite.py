@@ -54,7 +54,7 @@ class _Columns:
         convolution, window, centre = self.layer.convolution, self.layer.window, self.layer.arithmetic.centre
         shape = self.rows.shape(block.rows)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
-        padding = np.float32(self.layer.products.x.zero_point)
+        padding = self.layer.products.x.zero_point
         steps = list(self.rows.fill(call.inputs[0][block.image], buffer, block.first, padding))
         if centre:
             steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
@@ -79,7 +79,7 @@ def quantized_convolution(call: Call) -> Run:
     slices = call.packed("slices", lambda: [(part, np.ascontiguousarray(weights.swapaxes(1, 2))) for part, weights in
                                             slices_of(layer.weights, group, terms)])
     offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)
-    requantize = requantizer_of(layer.products, run, call.outputs[0].dtype, layer.reach)
+    requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
     for block in columns.blocks:
         filling, factors = columns.fill(call, block)
@@ -139,7 +139,7 @@ def _matrix_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
 def quantized_matrix(call: Call) -> Run:
     matrix, (x, w, b) = _matrix(call.op, call.in_specs, call.out_specs), (*call.inputs, None)[:3]
     products = products_of(call.op, x.dtype, w.shape[0])
-    requantize = requantizer_of(products, 1, x.dtype, matrix.terms * 255 * 255 + matrix.offset)
+    requantize = requantizer_of(products, 1, matrix.terms * 255 * 255 + matrix.offset)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
         buffers = [buffer[: y.size].reshape(y.shape).view(dtype)

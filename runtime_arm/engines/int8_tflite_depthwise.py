@@ -77,12 +77,12 @@ def quantized_depthwise(call: Call) -> Run:
     weights = np.tile(layer.weights.T.reshape(*window.kernel, filters).astype(np.float32), run)
     centre, length = layer.arithmetic.centre, run * filters
     offset = np.tile(layer.offset, run).astype(np.float32)
-    requantize = requantizer_of(layer.products, run, call.outputs[0].dtype, layer.reach)
+    requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
     for block in row_blocks(layer, _row_nbytes(layer)):
         shape = rows.shape(block.rows)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
-        steps += rows.fill(call.inputs[0][block.image], buffer, block.first, np.float32(layer.products.x.zero_point))
+        steps += rows.fill(call.inputs[0][block.image], buffer, block.first, layer.products.x.zero_point)
         if centre:
             steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
         extent = (block.rows, columns // run, length)

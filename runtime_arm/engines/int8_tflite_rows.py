@@ -6,7 +6,7 @@ x % step at x // step, so that what a tap meets under consecutive outputs is one
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Iterator, List, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from runtime_arm.engines.steps import Step, copy, cut, margins
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.geometry import Window
+from runtime_arm.operators.quantization import all_known
 from runtime_arm.operators.tflite_conv import Products, products_of
 from runtime_arm.operators.tflite_quantisation import RULE
-from runtime_arm.operators.quantization import all_known
 from runtime_arm.registry import Specs
 from runtime_arm.requantize import FixedPointRequantizer, Requantizer, requantizer
 from runtime_arm.tensor import Shape
@@ -66,7 +66,7 @@ def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
     return Layer(convolution, products, weights, offset, arithmetic, reach)
 
 
-def requantizer_of(products: Products, repeat: int, dtype: Any, reach: int) -> Union[Requantizer, FixedPointRequantizer]:
+def requantizer_of(products: Products, repeat: int, reach: int) -> Union[Requantizer, FixedPointRequantizer]:
     """From sums (..., repeat * M) to integers; ``reach`` bounds the magnitude of the sums."""
     multiplier = products.multiplier if products.multiplier.size == 1 else np.tile(products.multiplier, repeat)
     return requantizer(RULE, multiplier, products.y.zero_point, *products.limits, reach)
@@ -116,9 +116,10 @@ class Rows:
         reach = (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
         return self.step, reach, self._width, self._channels * self._repeat
 
-    def fill(self, image: Array, buffer: Array, first: int, padding: np.float32) -> Iterator[Step]:
+    def fill(self, image: Array, buffer: Array, first: int, padding: int) -> Iterator[Step]:
         """Convert what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
         height, width = self._window.image
+        pad = np.full((), padding, np.float32)
         top, left = first * self._window.stride[0] - self._window.head[0], self._window.head[1]
         rows = slice(*np.clip((-top, height - top), 0, buffer.shape[1]).tolist())
         for part in range(self.step):
@@ -126,10 +127,10 @@ class Rows:
             ends = [-((part - left - end) // self.step) for end in (0, width)]
             columns = slice(*np.clip(ends, 0, self._width).tolist())
             if rows.start >= rows.stop or columns.start >= columns.stop:
-                yield copy(target, padding)
+                yield copy(target, pad)
                 continue
             begin, count = columns.start * self.step + part - left, columns.stop - columns.start
             met = image[rows.start + top : rows.stop + top, begin : begin + (count - 1) * self.step + 1 : self.step]
             yield copy(target[rows, columns], met[..., None])
             for margin in margins(buffer[part][None], (rows, columns, slice(0, buffer.shape[3]))):
-                yield copy(margin, padding)
+                yield copy(margin, pad)

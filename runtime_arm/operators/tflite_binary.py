@@ -87,7 +87,7 @@ def _look_up(table: Array, a: Array, b: Array, y: Array, scratch: Sequence[Array
 
 
 def _limited(op: OperatorDef, dtype: Any, y: Affine, values: Array) -> Array:
-    return np.clip(values + y.zero_point, *activation_range(op, dtype, y)).astype(dtype)
+    return np.asarray(np.clip(values + y.zero_point, *activation_range(op, dtype, y)), dtype)
 
 
 # Sums
@@ -139,8 +139,7 @@ def _squared_difference(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Arra
     return _limited(op, dtype, of.y, multiplied((left - right) ** 2, ratio))
 
 
-quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B. The product of the differences to the zero points is "
-                                                  "requantised by the float32 A_scale * B_scale / Y_scale.")
+quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B, requantised by the float32 A_scale * B_scale / Y_scale.")
 quantized_prelu = _binary("QuantizedPRelu", _prelu, "PRELU: Y = A where A >= 0, else A * B.")
 quantized_squared_difference = _binary(
     "QuantizedSquaredDifference", _squared_difference,

@@ -11,7 +11,6 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.steps import Step, in_turn
-from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.geometry import Window, onnx_window
 from runtime_arm.operators.tflite_quantisation import (

@@ -102,7 +102,7 @@ def multiplied(integers: Array, multiplier: Any) -> Array:
     return work[0]
 
 
-def require_below_one(op: OperatorDef, what: str, multiplier: Any) -> np.float64:
+def require_below_one(op: OperatorDef, what: str, multiplier: Any) -> Any:
     """The multiplier; ArgumentError unless it is below 1, as TensorFlow Lite demands of it."""
     if not multiplier < 1:
         raise ArgumentError(op, f"{what} must be below 1, got {multiplier}")

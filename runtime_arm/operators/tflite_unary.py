@@ -41,7 +41,7 @@ def _unary(type: str, formula: Formula, contract: str) -> Operator:
     def compute(op: OperatorDef, x: Array) -> Array:
         of_x, of_y = affine(op, "X", x.dtype), affine(op, "Y", x.dtype)
         values = formula(op, of_x, of_y, x.astype(np.int64))
-        return np.clip(values, *activation_range(op, x.dtype, of_y)).astype(x.dtype)
+        return np.asarray(np.clip(values, *activation_range(op, x.dtype, of_y)), x.dtype)
 
     shape.__doc__ = contract
     schema = quantised(type, dtypes=EIGHT_BITS, inplace={0: 0})(shape)
