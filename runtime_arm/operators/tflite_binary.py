@@ -139,7 +139,7 @@ def _squared_difference(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Arra
     return _limited(op, dtype, of.y, multiplied((left - right) ** 2, ratio))
 
 
-quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B, requantised by the float32 A_scale * B_scale / Y_scale.")
+quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B, by the float32 A_scale * B_scale / Y_scale.")
 quantized_prelu = _binary("QuantizedPRelu", _prelu, "PRELU: Y = A where A >= 0, else A * B.")
 quantized_squared_difference = _binary(
     "QuantizedSquaredDifference", _squared_difference,

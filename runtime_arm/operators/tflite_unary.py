@@ -94,11 +94,11 @@ def _sixteen_bits(multiplier: Any) -> Any:
 
 def _high(a: Array, b: Any) -> Array:
     """The high half of 2 a b in 16 bits, half up, saturated."""
-    return np.minimum((a * b + (1 << 14)) >> 15, 32767)
+    return np.asarray(np.minimum((a * b + (1 << 14)) >> 15, 32767))
 
 
 def _saturated(values: Array) -> Array:
-    return np.clip(values, -32768, 32767)
+    return np.asarray(np.clip(values, -32768, 32767))
 
 
 def _divided(values: Array, exponent: int) -> Array:
