@@ -70,6 +70,15 @@ class Call:
         begin, end = (len(blocks) * worker // self.workers for worker in (self.worker, self.worker + 1))
         return blocks[begin:end]
 
+    def part(self, shape: Sequence[int]) -> Tuple[slice, ...]:
+        """This worker's share of an array of this shape, as an index: along the first dimension that can be cut well."""
+        if self.workers == 1:
+            return (slice(None),) * len(shape)
+        waste = [-(-size // self.workers) / size if size else 1.0 for size in shape]
+        axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1), default=0)
+        mine = self.mine(range(shape[axis] if shape else 1))
+        return (slice(None),) * axis + (slice(mine.start, mine.stop),)
+
 
 class Supports(Protocol):
     """Pure: the reason why the engine cannot run this operator, or None."""

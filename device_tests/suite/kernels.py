@@ -15,7 +15,7 @@ from runtime_arm.arena import allocate
 from runtime_arm.engines.winograd import VARIANTS
 from runtime_arm.engines.winograd_transforms import amplification
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import REFERENCE, Call, lookup
+from runtime_arm.registry import REFERENCE, Call, Run, lookup
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 
@@ -48,15 +48,20 @@ def supporting_engines(op: OperatorDef, inputs: Sequence[Any], constants: Sequen
 
 
 def run_kernel(
-    op: OperatorDef, inputs: Sequence[Any], engine: str = REFERENCE, constants: Sequence[int] = ()
+    op: OperatorDef, inputs: Sequence[Any], engine: str = REFERENCE, constants: Sequence[int] = (), workers: int = 1
 ) -> List[Any]:
     """The outputs of the operator by the engine, checked against shape inference; silent over NaN, as the executor
-    is."""
+    is.
+
+    Several ``workers`` do their shares one after the other, the last first; no element may be written by two of them.
+    """
     with np.errstate(all="ignore"):
-        return _run_kernel(op, inputs, engine, constants)
+        return _run_kernel(op, inputs, engine, constants, workers)
 
 
-def _run_kernel(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int]) -> List[Any]:
+def _run_kernel(
+    op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int], workers: int
+) -> List[Any]:
     schema, specs = lookup(op), specs_of(inputs, constants)
     outputs = schema.infer(op, specs)
     if engine == REFERENCE:
@@ -64,28 +69,31 @@ def _run_kernel(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: 
     else:
         kernel = schema.kernels[engine]
         results = [_poisoned(spec) if spec.value is None else spec.value.copy() for spec in outputs]
-        scratch = [allocate(spec.nbytes, "scratch") for spec in kernel.scratch(op, specs, outputs)]
+        wanted = list(kernel.scratch(op, specs, outputs))
+        scratch = [allocate(spec.nbytes, "scratch") for spec in wanted * workers]
         for block in scratch:
             block[:] = 0xA5
-        views = [
-            block.view(spec.dtype).reshape(spec.shape)
-            for block, spec in zip(scratch, kernel.scratch(op, specs, outputs))
-        ]
+        views = [block.view(spec.dtype).reshape(spec.shape) for block, spec in zip(scratch, wanted * workers)]
         given = [value.values if isinstance(value, QuantizedTensor) else value for value in inputs]
         arrays = [
             value if value is None or spec is None or spec.value is not None else _poisoned(spec)
             for value, spec in zip(given, specs)
         ]
         packed: Dict[str, Any] = {}
-        run = kernel.bind(Call(op, arrays, results, views, specs, outputs, packed))
+        shares = [
+            kernel.bind(Call(op, arrays, results, own, specs, outputs, packed, worker, workers))
+            for worker, own in enumerate(views[i * len(wanted) : (i + 1) * len(wanted)] for i in range(workers))
+        ]
         for array, value in zip(arrays, given):
             if array is not value:
                 array[...] = value
-        run()
+        if workers > 1:
+            _check_shares(shares, results, f"{op.signature()} by {engine}")
+        _run_all(shares)
         first = [result.copy() for result in results]
         for block in scratch:
             block[:] = 0x5A
-        run()
+        _run_all(shares)
         for before, after in zip(first, results):
             np.testing.assert_array_equal(
                 before, after, err_msg=f"{op.signature()} by {engine}: the second run differs"
@@ -94,6 +102,27 @@ def _run_kernel(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: 
         assert result.shape == spec.shape, f"{op.signature()}: {name} inferred {spec}, computed {result.shape}"
         assert result.dtype == spec.dtype, f"{op.signature()}: {name} inferred {spec}, computed {result.dtype}"
     return results
+
+
+def _run_all(shares: Sequence[Run]) -> None:
+    for share in reversed(shares):
+        share()
+
+
+def _check_shares(shares: Sequence[Run], results: Sequence[Array], what: str) -> None:
+    """Every byte of the results is written by one worker, the others leave it as it was."""
+    writers = [np.zeros(result.nbytes, np.int64) for result in results]
+    for share in shares:
+        left = []
+        for content in (0x00, 0xFF):
+            for result in results:
+                result.reshape(-1).view(np.uint8)[:] = content
+            share()
+            left.append([result.reshape(-1).view(np.uint8) == content for result in results])
+        for count, low, high in zip(writers, *left):
+            count += ~(low & high)
+    for name, count in enumerate(writers):
+        assert (count == 1).all(), f"{what}: output {name} is written by {np.unique(count)} workers"
 
 
 def _poisoned(spec: TensorSpec) -> Array:
@@ -110,19 +139,21 @@ def assert_engines_match_reference(
     amplification: float = 1.0,
     constants: Sequence[int] = (),
 ) -> List[str]:
-    """Every engine that accepts the operator agrees with the reference kernel; returns their names."""
+    """Every engine that accepts the operator agrees with the reference kernel, alone and shared by two and by three
+    workers where it shares; returns their names."""
     expected = run_kernel(op, inputs, REFERENCE, constants)
     engines = supporting_engines(op, inputs, constants)
     for engine in engines:
-        for index, (actual, wanted) in enumerate(zip(run_kernel(op, inputs, engine, constants), expected)):
-            assert_close(
-                actual,
-                wanted,
-                terms=terms,
-                magnitude=magnitude if index == 0 else None,
-                amplification=amplification,
-                what=f"{op.signature()} by {engine}, output {index}",
-            )
+        for workers in (1, 2, 3) if lookup(op).kernels[engine].shares else (1,):
+            for index, (actual, wanted) in enumerate(zip(run_kernel(op, inputs, engine, constants, workers), expected)):
+                assert_close(
+                    actual,
+                    wanted,
+                    terms=terms,
+                    magnitude=magnitude if index == 0 else None,
+                    amplification=amplification,
+                    what=f"{op.signature()} by {engine} of {workers}, output {index}",
+                )
     return engines
 
 

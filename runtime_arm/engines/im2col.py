@@ -33,27 +33,30 @@ class Block(NamedTuple):
     rows: Tuple[int, int]
 
 
-def blocks(batch: int, window: Window, row_nbytes: int, block_nbytes: Optional[int] = None) -> Iterator[Block]:
-    """Cuts the outputs of a window over three dimensions into blocks of nearly equal size.
+def blocks(
+    batch: int, window: Window, row_nbytes: int, block_nbytes: Optional[int] = None, workers: int = 1
+) -> Iterator[Block]:
+    """Cuts the outputs of a window over three dimensions into blocks of nearly equal size, as many for each worker.
 
     row_nbytes: what one row of outputs needs, block_nbytes: what a block may take, COLUMN_NBYTES if not given.
     """
     slices, rows, _ = window.output
     most = max(1, (block_nbytes or COLUMN_NBYTES) // max(row_nbytes, 1))
-    if most >= slices * rows:
-        for images in cut(batch, most // (slices * rows)):
+    if most >= slices * rows and batch >= workers:
+        for images in cut(batch, most // max(slices * rows, 1), workers):
             yield Block(images, (0, slices), (0, rows))
         return
+    most = min(most, max(1, -(-slices * rows // workers)))
     for image in range(batch):
-        for outer in cut(slices, max(1, most // rows)):
-            for inner in cut(rows, most):
+        for outer in cut(slices, max(1, most // rows), workers):
+            for inner in cut(rows, most, workers if slices == 1 else 1):
                 yield Block((image, image + 1), outer, inner)
 
 
 class Columns:
     """A convolution over slices, rows and columns, cut into blocks."""
 
-    def __init__(self, op: OperatorDef, inputs: Specs):
+    def __init__(self, op: OperatorDef, inputs: Specs, workers: int = 1):
         x, w = inputs[0], inputs[1]
         assert x is not None
         assert w is not None
@@ -62,7 +65,8 @@ class Columns:
         assert window is not None
         self.window: Window = window
         self.height = self.convolution.group * self.convolution.terms  # elements a pixel
-        self.blocks = list(blocks(self.convolution.batch, window, self.height * window.output[2] * x.dtype.itemsize))
+        row_nbytes = self.height * window.output[2] * x.dtype.itemsize
+        self.blocks = list(blocks(self.convolution.batch, window, row_nbytes, workers=workers))
 
     def extent(self, block: Block) -> Tuple[int, int, int]:
         """Slices, rows and columns of a block."""
@@ -99,13 +103,13 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(products(convolution), copy * pixels * convolution.channels * math.prod(window.kernel))
 
 
-@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
-@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
-@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost)
+@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
 def im2col(call: Call) -> Run:
-    columns = Columns(call.op, call.in_specs)
+    columns = Columns(call.op, call.in_specs, call.workers)
     bind = _bind_channels_last if columns.convolution.channels_last else _bind_channels_first
-    return in_turn([step for block in columns.blocks for step in bind(call, columns, block)])
+    return in_turn([step for block in call.mine(columns.blocks) for step in bind(call, columns, block)])
 
 
 def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Step]:

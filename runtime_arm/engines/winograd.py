@@ -73,10 +73,11 @@ class Tiling:
         self._wide = max(1, min(columns, most))
         self._high = max(1, most // self._wide)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, workers: int = 1) -> Iterator[Block]:
+        """As many for each worker, if there are enough tiles."""
         rows, columns = self.window.output
         for image in range(self.convolution.batch):
-            for row in cut(rows, self._high):
+            for row in cut(rows, self._high, workers):
                 for column in cut(columns, self._wide):
                     yield Block(image, row, column)
 
@@ -147,15 +148,15 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
 
 
-@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
-@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
-@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS))
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     filters = call.packed(f"f{tiling.tile}x{tiling.tile}_3x3", lambda: transform_filters(tiling.tile, call.inputs[1]))
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
-    for block in tiling.blocks():
+    for block in call.mine(list(tiling.blocks(call.workers))):
         tiles = block.extent[0] * block.extent[1]
         if tiles not in filtering:
             filtering[tiles] = list(_filter(call.scratch, tiling, filters, tiles))
