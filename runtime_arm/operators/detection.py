@@ -9,14 +9,14 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators import boxes as box
+from runtime_arm.operators import rotated_boxes as rotated
+from runtime_arm.operators.rotated_boxes import angles_of
 from runtime_arm.registry import DataDependent, operator, require
 from runtime_arm.tensor import TensorSpec
 
 
 def plus_one(op: OperatorDef) -> int:
-    """1 where boxes count pixels (``legacy_plus_one``, the default), else 0. Rotated boxes are refused."""
-    if op.get_bool("rotated"):
-        raise ArgumentError(op, "rotated boxes are not supported")
+    """1 where boxes count pixels (``legacy_plus_one``, the default), else 0."""
     return int(op.get_bool("legacy_plus_one", True))
 
 
@@ -25,21 +25,31 @@ def require_float32(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
     require(op, all(spec is None or spec.dtype == np.float32 for spec in specs), "inputs must be float32", *specs)
 
 
+def _box_size(op: OperatorDef) -> int:
+    """How many numbers a box is."""
+    if op.get_bool("rotated"):
+        angles_of(op)
+        return 5
+    return 4
+
+
 @operator("BBoxTransform", inputs=3, outputs=(1, 2))
 def bbox_transform(op: OperatorDef, rois: TensorSpec, deltas: TensorSpec, images: TensorSpec) -> List[TensorSpec]:
     """Boxes (x1, y1, x2, y2), moved by deltas (dx, dy, dw, dh) for each class and clipped to their image.
 
     Boxes may have the image's index in front. The third input is (height, width, scale) of each image; boxes are
     divided by the scale, and with ``apply_scale`` (1) multiplied again in the end. ``weights`` divide the deltas. The
-    second output is the number of boxes of each image, float32.
+    second output is the number of boxes of each image, float32. ``rotated`` boxes and deltas have an angle behind, see
+    rotated_boxes.py.
     """
     require_float32(op, rois, deltas, images)
-    plus_one(op)
-    require(op, rois.ndim == 2 and rois.shape[1] in (4, 5), "boxes must have 4 or 5 columns", rois)
-    require(op, deltas.ndim == 2 and deltas.shape[0] == rois.shape[0] and deltas.shape[1] % 4 == 0,
-            "deltas must have a row for each box and 4 columns for each class", rois, deltas)
+    size = _box_size(op)
+    require(op, rois.ndim == 2 and rois.shape[1] in (size, size + 1), f"boxes must have {size} or {size + 1} columns",
+            rois)
+    require(op, deltas.ndim == 2 and deltas.shape[0] == rois.shape[0] and deltas.shape[1] % size == 0,
+            f"deltas must have a row for each box and {size} columns for each class", rois, deltas)
     require(op, images.ndim == 2 and images.shape[1] == 3, "images must have 3 columns", images)
-    require(op, rois.shape[1] == 5 or images.shape[0] == 1, "boxes of several images need the image's index", rois,
+    require(op, rois.shape[1] > size or images.shape[0] == 1, "boxes of several images need the image's index", rois,
             images)
     if len(op.get_floats("weights", (1.0,) * 4)) != 4:
         raise ArgumentError(op, f"weights must be 4 numbers, got {op.get_floats('weights')}")
@@ -48,22 +58,36 @@ def bbox_transform(op: OperatorDef, rois: TensorSpec, deltas: TensorSpec, images
 
 @bbox_transform.reference
 def bbox_transform_reference(op: OperatorDef, rois: Array, deltas: Array, images: Array) -> List[Any]:
-    index = rois[:, 0] if rois.shape[1] == 5 else np.zeros(len(rois), np.float32)
+    boxes_at = _box_size(op)
+    index = rois[:, 0] if rois.shape[1] > boxes_at else np.zeros(len(rois), np.float32)
     require(op, bool(np.all((index >= 0) & (index < len(images)))), f"boxes must belong to one of {len(images)} images")
-    plus, weights, scales_back = plus_one(op), op.get_floats("weights", (1.0,) * 4), op.get_bool("apply_scale", True)
+    weights, scales_back = op.get_floats("weights", (1.0,) * 4), op.get_bool("apply_scale", True)
     y, counts = np.empty(deltas.shape, np.float32), []
     start = 0
     for i, (height, width, scale) in enumerate(images):
         count = int(np.count_nonzero(np.floor(index) == i))
         rows = slice(start, start + count)
         size = [int(np.nan_to_num(side / scale) + 0.5) for side in (height, width)]
-        for column in range(0, deltas.shape[1], 4):
-            columns = slice(column, column + 4)
-            moved = box.transform(rois[rows, -4:] / scale, deltas[rows, columns], weights, plus)
-            y[rows, columns] = box.clip(moved, size[0], size[1], plus) * (scale if scales_back else np.float32(1))
+        own = rois[rows, -boxes_at:].copy()
+        own[:, :4] /= scale
+        for column in range(0, deltas.shape[1], boxes_at):
+            columns = slice(column, column + boxes_at)
+            moved = moved_and_clipped(op, own, deltas[rows, columns], weights, size)
+            moved[:, :4] *= scale if scales_back else np.float32(1)
+            y[rows, columns] = moved
         counts.append(count)
         start += count
     return [y, np.array(counts, np.float32)]
+
+
+def moved_and_clipped(op: OperatorDef, boxes: Array, deltas: Array, weights: Sequence[float],
+                      size: Sequence[int]) -> Array:
+    """The boxes, upright or rotated by the number of their columns, transformed and clipped to (height, width)."""
+    plus = plus_one(op)
+    if boxes.shape[1] == 4:
+        return box.clip(box.transform(boxes, deltas, weights, plus), size[0], size[1], plus)
+    angles = angles_of(op)
+    return rotated.clip(rotated.transform(boxes, deltas, weights, angles), size[0], size[1], plus, angles)
 
 
 class _Limits(NamedTuple):
@@ -75,11 +99,12 @@ class _Limits(NamedTuple):
     plus: int
     background: bool
     agnostic: bool
+    size: int
 
     def box_columns(self, category: int) -> slice:
         """The columns of the boxes of a class; classes count from 1, 0 is the background."""
         at = 0 if self.agnostic else category if self.background else category - 1
-        return slice(4 * at, 4 * at + 4)
+        return slice(self.size * at, self.size * at + self.size)
 
     def score_column(self, category: int) -> int:
         return category if self.background else category - 1
@@ -87,7 +112,8 @@ class _Limits(NamedTuple):
 
 def _limits(op: OperatorDef) -> _Limits:
     return _Limits(op.get_float("score_thresh", 0.05), op.get_float("nms", 0.3), op.get_int("detections_per_im", 100),
-                   plus_one(op), op.get_bool("input_boxes_include_bg_cls", True), op.get_bool("cls_agnostic_bbox_reg"))
+                   plus_one(op), op.get_bool("input_boxes_include_bg_cls", True), op.get_bool("cls_agnostic_bbox_reg"),
+                   _box_size(op))
 
 
 @operator("BoxWithNMSLimit", inputs=(2, 3), outputs=(3, 6))
@@ -98,12 +124,15 @@ def box_with_nms_limit(op: OperatorDef, scores: TensorSpec, boxes: TensorSpec,
     Inputs: scores (N, classes), the first of them the background; boxes (N, 4 * classes); how many rows belong to each
     image. ``score_thresh`` (0.05), ``nms`` (0.3); ``soft_nms_enabled`` with ``soft_nms_method`` linear or gaussian,
     ``soft_nms_sigma`` (0.5), ``soft_nms_min_score_thres`` (0.001). Outputs by class: scores, boxes, classes, float32;
-    boxes an image, float32; the rows kept (within their image) and how many of each class, int32.
+    boxes an image, float32; the rows kept (within their image) and how many of each class, int32. ``rotated`` boxes
+    have 5 columns, see rotated_boxes.py, and no soft suppression.
     """
     require_float32(op, scores, boxes)
     limits = _limits(op)
     if op.get_str("soft_nms_method", "linear") not in ("linear", "gaussian"):
         raise ArgumentError(op, f"soft_nms_method must be linear or gaussian, got {op.get_str('soft_nms_method')!r}")
+    if op.get_bool("soft_nms_enabled") and limits.size == 5:
+        raise ArgumentError(op, "rotated boxes exclude soft_nms_enabled")
     matrices = all(spec.ndim == 2 or (spec.ndim == 4 and spec.shape[2:] == (1, 1)) for spec in (scores, boxes))
     require(op, matrices and scores.shape[0] == boxes.shape[0] and scores.shape[1] > 0,
             "scores and boxes must be matrices of as many rows", scores, boxes)
@@ -132,11 +161,19 @@ def box_with_nms_limit_reference(op: OperatorDef, scores: Array, boxes: Array,
     found = [(score, corners, category - 1 + first, row) for image in images for category, row, score, corners in image]
     per_class = [[sum(category == c for category, *_ in image) for c in range(scores.shape[1])] for image in images]
     return [np.array([score for score, *_ in found], np.float32),
-            np.array([corners for _, corners, *_ in found], np.float32).reshape(-1, 4),
+            np.array([corners for _, corners, *_ in found], np.float32).reshape(-1, limits.size),
             np.array([category for _, _, category, _ in found], np.float32),
             np.array([len(image) for image in images], np.float32),
             np.array([row for *_, row in found], np.int32),
             np.array(per_class, np.int32).reshape(len(images), scores.shape[1])]
+
+
+def suppressed(boxes: Array, order: Array, threshold: float, plus: int, limit: int) -> List[int]:
+    """Indices of the boxes, upright or rotated, that suppression leaves; at most ``limit`` if that is positive."""
+    most = limit if limit > 0 else -1
+    if boxes.shape[1] == 4:
+        return box.nms(boxes, order, threshold, plus, most)
+    return rotated.nms(boxes, order, threshold, most)
 
 
 Found = Tuple[int, int, Any, Array]  # class, row, score, box
@@ -153,7 +190,7 @@ def _keep_best(op: OperatorDef, limits: _Limits, scores: Array, boxes: Array) ->
                                      op.get_float("soft_nms_min_score_thres", 0.001), limits.plus)
         else:
             order = candidates[box.best_first(own[candidates])]
-            rows = box.nms(corners, order, limits.overlap, limits.plus, limits.most if limits.most > 0 else -1)
+            rows = suppressed(corners, order, limits.overlap, limits.plus, limits.most)
         found += [(category, row, own[row], corners[row]) for row in rows]
     if 0 < limits.most < len(found):
         best = box.best_first(np.array([score for _, _, score, _ in found]))[: limits.most]

@@ -9,7 +9,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators import boxes as box
-from runtime_arm.operators.detection import plus_one, require_float32
+from runtime_arm.operators.detection import moved_and_clipped, plus_one, require_float32, suppressed
 from runtime_arm.registry import DataDependent, operator, require
 from runtime_arm.tensor import TensorSpec
 
@@ -23,15 +23,15 @@ def generate_proposals(op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, 
     repeated every 1 / ``spatial_scale`` (1/16) pixels. Of the ``pre_nms_topN`` (6000) best anchors those are kept whose
     transformed and clipped boxes have sides of ``min_size`` (16) times scale, then those that ``nms_thresh`` (0.7)
     leaves, at most ``post_nms_topN`` (300). Source: Ren et al., Faster R-CNN, NIPS 2015, section 3.
+    Anchors of 5 columns, and deltas alike, are rotated boxes, see rotated_boxes.py.
     """
     require_float32(op, scores, deltas, images, anchors)
-    plus_one(op)
     require(op, scores.ndim == 4, "scores must have four dimensions", scores)
     count, shapes, height, width = scores.shape
-    require(op, anchors.shape == (shapes, 4), "anchors must have 4 columns and a row for each channel of the scores",
-            scores, anchors)
-    require(op, deltas.shape == (count, 4 * shapes, height, width),
-            "deltas must have 4 channels for each of the scores", scores, deltas)
+    require(op, anchors.shape in ((shapes, 4), (shapes, 5)),
+            "anchors must have 4 or 5 columns and a row for each channel of the scores", scores, anchors)
+    require(op, deltas.shape == (count, anchors.shape[1] * shapes, height, width),
+            "deltas must have as many channels for each of the scores as anchors have columns", scores, deltas)
     require(op, images.shape == (count, 3), "images must have 3 columns and a row for each image", scores, images)
     if not op.get_float("spatial_scale", 1 / 16) > 0:
         raise ArgumentError(op, "spatial_scale must be positive")
@@ -43,15 +43,17 @@ def generate_proposals_reference(op: OperatorDef, scores: Array, deltas: Array, 
                                  anchors: Array) -> List[Any]:
     stride = np.float32(1 / op.get_float("spatial_scale", 1 / 16))
     columns, rows = np.meshgrid(np.arange(scores.shape[3]), np.arange(scores.shape[2]))
-    shifts = np.stack([columns, rows, columns, rows], axis=-1).astype(np.float32) * stride
-    everywhere = (shifts[:, :, np.newaxis] + anchors).reshape(-1, 4)
+    size = anchors.shape[1]
+    moves = [columns, rows, columns, rows] if size == 4 else [columns, rows, *[np.zeros_like(rows)] * 3]
+    shifts = np.stack(moves, axis=-1).astype(np.float32) * stride
+    everywhere = (shifts[:, :, np.newaxis] + anchors).reshape(-1, size)
     rois, probabilities = [], []
     for i, image in enumerate(images):
-        by_place = deltas[i].transpose(1, 2, 0).reshape(-1, 4)
+        by_place = deltas[i].transpose(1, 2, 0).reshape(-1, size)
         found, probability = _propose(op, image, everywhere, by_place, scores[i].transpose(1, 2, 0).reshape(-1))
         rois.append(np.column_stack([np.full(len(found), i, np.float32), found]))
         probabilities.append(probability)
-    return [np.concatenate([np.zeros((0, 5), np.float32), *rois]),
+    return [np.concatenate([np.zeros((0, 1 + size), np.float32), *rois]),
             np.concatenate([np.zeros(0, np.float32), *probabilities])]
 
 
@@ -61,13 +63,17 @@ def _propose(op: OperatorDef, image: Array, anchors: Array, deltas: Array, score
     before, after = op.get_int("pre_nms_topN", 6000), op.get_int("post_nms_topN", 300)
     order = box.best_first(scores)[: before if before > 0 else None]
     scores = scores[order]
-    found = box.transform(anchors[order], deltas[order], (1.0,) * 4, plus)
-    found = box.clip(found, int(np.nan_to_num(height)), int(np.nan_to_num(width)), plus)
-    widths, heights = box.sides(found, plus)
+    image_size = [int(np.nan_to_num(side)) for side in (height, width)]
+    found = moved_and_clipped(op, anchors[order], deltas[order], (1.0,) * 4, image_size)
+    upright = found.shape[1] == 4
+    widths, heights = box.sides(found, plus) if upright else (found[:, 2], found[:, 3])
+    middle_x, middle_y = found[:, 0], found[:, 1]
+    if upright:
+        middle_x, middle_y = middle_x + widths / 2, middle_y + heights / 2
     least = np.float32(op.get_float("min_size", 16.0)) * scale
-    inside = (found[:, 0] + widths / 2 < width) & (found[:, 1] + heights / 2 < height)
+    inside = (middle_x < width) & (middle_y < height)
     large = np.flatnonzero((widths >= least) & (heights >= least) & inside)
-    kept = box.nms(found, large, op.get_float("nms_thresh", 0.7), plus, after if after > 0 else -1)
+    kept = suppressed(found, large, op.get_float("nms_thresh", 0.7), plus, after)
     return found[kept], scores[kept]
 
 

@@ -100,9 +100,10 @@ TRANSFORM = OperatorDef.of("BBoxTransform", ["r", "d", "i"], ["Y"])
 
 @pytest.mark.parametrize(("op", "shapes", "rule"), [
     (BOXES, [(4, 3), (4, 8)], "must have 12 columns"), (BOXES, [(4, 3), (5, 12)], "as many rows"),
-    (BOXES.with_args(rotated=1), [(4, 3), (4, 15)], "rotated boxes"),
+    (BOXES.with_args(rotated=1, soft_nms_enabled=1), [(4, 3), (4, 15)], "rotated boxes exclude"),
+    (TRANSFORM.with_args(rotated=1, angle_bound_hi=45), [(4, 5), (4, 10), (1, 3)], "multiple of 180"),
     (BOXES.with_args(soft_nms_method="hard"), [(4, 3), (4, 12)], "linear or gaussian"),
-    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 5), (1, 3), (3, 4)], "4 channels for each"),
+    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 5), (1, 3), (3, 4)], "as many channels"),
     (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (2, 4)], "a row for each channel"),
     (PROPOSE.with_args(spatial_scale=0.0), [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (3, 4)], "must be positive"),
     (TRANSFORM, [(4, 4), (4, 8), (2, 3)], "need the image's index"),
