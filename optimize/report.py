@@ -51,12 +51,12 @@ class EngineChoice(NamedTuple):
     refused: Mapping[str, str]
 
     def __str__(self) -> str:
-        tuned = [f"; {engine} on {threads} threads" for threads, engine in self.tuned.items()]
+        tuned = [f"; {engine} with threads={threads}" for threads, engine in self.tuned.items()]
         lines = [f"{self.operator}: {self.engine}{''.join(tuned)}"]
         for engine, option in self.options.items():
             facts = [f"{option['multiplies']:.3g} multiplies' time"] if option["multiplies"] is not None else []
             facts += [f"error x{option['error']:.3g}"] if option["error"] != 1 else []
-            facts += [f"{taken * 1e3:.3f} ms on {threads} threads" for threads, taken in option["seconds"].items()]
+            facts += [f"{taken * 1e3:.3f} ms with threads={threads}" for threads, taken in option["seconds"].items()]
             lines.append(f"  {engine} could: {', '.join(facts) or 'it does not tell its cost'}")
         return "\n".join([*lines, *(f"  {engine} refused: {why}" for engine, why in self.refused.items())])
 

@@ -103,7 +103,7 @@ class TunedEngines:
         found = self._tuning.find(shapes, self._threads)
         if found is None:
             given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-            self._pass_over(f"nothing was measured for {given} and {self._threads} threads")
+            self._pass_over(f"nothing was measured for {given} with threads={self._threads}")
             return {}
         return found.engines
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.inspect import parse_shapes
-    from armnet.console import print_json
+    from armnet.console import note, print_json
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
             else random_inputs(pair, shapes=parse_shapes(args.shape))
         )
         timings = profile(predictor, feeds, max(1, args.rounds))
+    for line in predictor.notes:
+        note(line)
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)
     for row in rows:

@@ -66,7 +66,7 @@ def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import print_json
+    from armnet.console import note, print_json
     from runtime_arm import load
     from runtime_arm.answers import summarise, text, write_npz
     from runtime_arm.inputs import read_runs
@@ -85,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
             state = {target: outputs[source] for source, target in carried.items()}
             results.append(outputs)
             summaries.append(summarise(name, outputs, labels, args.top if args.top is not None else 5 if labels else 0))
+    for line in predictor.notes:
+        note(line)
     if args.output:
         write_npz(args.output, results)
     if args.json:

@@ -1,0 +1,233 @@
+"""pick_engines: what is forced, what the accuracy rules out, what is measured, and that all of it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, List, Mapping
+
+import numpy as np
+import pytest
+
+from optimize import Report, optimize, pick_engines
+from optimize.accuracy import relative_error, results
+from optimize.engine_options import Option, Options, options_of
+from optimize.error_budget import Budget, find_limits
+from optimize.sample_inputs import drawn
+from optimize.shapes import sample_specs
+from runtime_arm import Predictor
+from runtime_arm.engine_names import Wish
+from runtime_arm.errors import UsageError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair import Pair
+from runtime_arm.registry import Work
+from tests.optimize.nets import pair_of
+
+CHANNELS, SIZE, LAYERS = 64, 28, 4
+SHAPE = (1, CHANNELS, SIZE, SIZE)
+
+
+def convolutions(layers: int = LAYERS, shape: Any = SHAPE) -> Pair:
+    """3x3 convolutions in a row, for which Winograd pays."""
+    rng = np.random.default_rng(5)
+    weights = {f"w{i}": rng.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 24 for i in range(layers)}
+    blobs = ["x", *(f"b{i}" for i in range(1, layers)), "y"]
+    lines = [f"Conv({a}, w{i}) -> {b}  kernel=3  pad=1" for i, (a, b) in enumerate(zip(blobs, blobs[1:]))]
+    return pair_of("\n ".join([f'net "": x, {", ".join(weights)} -> y', *lines]), weights, {"x": shape})
+
+
+def engines_of(pair: Pair) -> List[str]:
+    return [op.engine for op in pair.predict_net.op]
+
+
+def running(pair: Pair, threads: int = 1) -> List[str]:
+    with Predictor(pair, threads=threads) as predictor:
+        return [step.engine for step in predictor.plan().steps]
+
+
+def error_of(pair: Pair) -> float:
+    """Against direct sums."""
+    direct = pair.replace(predict_net=pair.predict_net.replace(
+        op=tuple(replace(op, engine="IM2COL") for op in pair.predict_net.op)))
+    samples = [drawn(sample_specs(pair.inputs), seed) for seed in range(2)]
+    return relative_error(results(direct, samples), results(pair, samples))
+
+
+# What is forced
+
+def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
+    net = convolutions(1)
+    assert engines_of(pick_engines(net, "NNPACK,IM2COL")) == ["NNPACK,IM2COL"]
+    assert engines_of(pick_engines(net, "WINOGRAD:f2x2_3x3, IM2COL")) == ["WINOGRAD:f2x2_3x3,IM2COL"]
+    assert engines_of(pick_engines(pair_of('net "": x -> y\n Relu(x) -> y'), "IM2COL")) == [""]
+
+
+@pytest.mark.parametrize(("engines", "options", "complaint"), [
+    ("IM2COL,WARP", {}, r"no operator has an engine 'WARP'; there are .*IM2COL"),
+    ("WINOGRAD:f9x9_3x3", {}, r"engine WINOGRAD has no variant 'f9x9_3x3'; there are f2x2_3x3"),
+    ("IM2COL:fast", {}, r"engine IM2COL has no variant 'fast'; there are none"),
+    ("auto,IM2COL", {}, r"'auto' stands alone"),
+    ("measure,IM2COL", {}, r"'measure' stands alone"),
+    ("IM2COL", {"accuracy": 1e-3}, "give one of the two"),
+    ("auto", {"accuracy": 0.0}, "the accuracy must be positive, got 0"),
+    ("auto", {"threads": 2}, "a number of threads is for engines that are measured"),
+])
+def test_what_contradicts_itself_is_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        pick_engines(convolutions(1), engines, **options)
+
+
+# What the accuracy rules out
+
+def test_within_the_budget_the_choice_is_the_runtimes() -> None:
+    pair, report = convolutions(), Report()
+    assert pick_engines(pair, report=report) == pair
+    assert report.error is not None
+    assert 0 < report.error <= 1e-4
+    assert report.error == pytest.approx(error_of(pair))
+
+
+def test_a_tight_budget_rules_tiles_out_until_the_measured_error_fits() -> None:
+    pair = convolutions()
+    loose, direct = error_of(pair), error_of(pick_engines(pair, "WINOGRAD:f2x2_3x3"))
+    assert direct < loose
+    report = Report()
+    result = pick_engines(pair, accuracy=(direct + loose) / 2, report=report)
+    assert error_of(result) <= (direct + loose) / 2
+    assert any("!WINOGRAD" in engine for engine in engines_of(result))
+    assert report.steps_by_pass() == {"pick_engines": sum(1 for engine in engines_of(result) if engine)}
+    assert not report.warnings
+
+
+def test_a_budget_that_nothing_keeps_rules_out_all_it_can_and_says_so() -> None:
+    pair, report = convolutions(2), Report()
+    folded = pick_engines(pair, accuracy=1e-12, plain=convolutions(3), report=report)
+    assert set(engines_of(folded)) == {"!WINOGRAD"}
+    assert "WINOGRAD" not in running(folded)
+    assert error_of(folded) == 0
+    assert "outputs still differ by" in report.warnings[0]
+
+
+def test_once_is_enough() -> None:
+    pair = convolutions()
+    for accuracy in (1e-12, error_of(pair) * 0.9, 1e-4):
+        once = optimize(pair, accuracy=accuracy)
+        report = Report()
+        assert optimize(once, accuracy=accuracy, report=report) == once, report
+
+
+def test_a_net_that_cannot_be_tried_is_left_to_the_runtime() -> None:
+    report = Report()
+    pair = pair_of('net "": x -> y\n Mystery(x) -> y', shapes={"x": (1,)})
+    assert pick_engines(pair, report=report) == pair
+    assert "the error of engines is not known, as the net could not be tried" in report.notes[0]
+    with pytest.raises(UsageError, match="the shape of input 'x' is not known"):
+        pick_engines(pair_of('net "": x -> y\n Relu(x) -> y'), accuracy=1e-3)
+
+
+ERRORS = {0: 60.0, 1: 13.0, 2: 13.0, 3: 1.0, 4: 60.0}
+GAINS = {0: 5.0, 1: 9.0, 2: 1.0, 4: 6.0}
+
+
+@pytest.mark.parametrize(("most", "free"), [(1000, {0, 1, 2, 4}), (100, {1, 2, 4}), (62, {1, 2}), (17, {1}),
+                                             (2, set())])
+def test_limits_fall_where_least_is_gained(most: float, free: Any) -> None:
+    def fits(limits: Mapping[int, float]) -> bool:
+        return sum(min(error, limits.get(place, error)) for place, error in ERRORS.items()) <= most
+
+    limits = find_limits(ERRORS, GAINS, fits)
+    assert {place for place, error in ERRORS.items() if error > 1 and limits.get(place, error) == error} == free
+    assert fits(limits) or most < 5
+
+
+def test_errors_are_relative_to_the_largest_of_an_output() -> None:
+    def made(*values: float) -> List[Dict[str, Any]]:
+        return [{"y": np.array(values, np.float32), "label": np.array([1])}]
+
+    assert relative_error(made(1, -4), made(1.5, -4)) == 0.125
+    assert relative_error(made(0, 0), made(0, 0.5)) == 0.5
+    assert relative_error(made(1, np.nan), made(1, np.nan)) == 0
+    assert relative_error(made(1, np.inf), made(1, 2)) == np.inf
+    assert relative_error(made(), made()) == 0
+
+
+def test_what_other_passes_did_counts_against_the_budget() -> None:
+    budget = Budget(convolutions(3), convolutions(2), sample_specs(convolutions(2).inputs))
+    assert budget.error(convolutions(2)) > 0.1
+    same = Budget(convolutions(2), convolutions(2), sample_specs(convolutions(2).inputs))
+    assert same.error(convolutions(2)) < 1e-4
+
+
+# What is told
+
+def test_every_choice_is_told() -> None:
+    report = Report()
+    pick_engines(convolutions(1), report=report)
+    choice, = report.engines
+    assert choice.operator == "Conv(x, w0) -> y"
+    assert choice.engine.startswith("WINOGRAD:f")
+    assert {"IM2COL", "WINOGRAD:f2x2_3x3", "WINOGRAD:f4x4_3x3"} <= choice.options.keys()
+    assert choice.options["IM2COL"]["error"] == 1 < choice.options[choice.engine]["error"]
+    assert choice.options[choice.engine]["multiplies"] < choice.options["IM2COL"]["multiplies"]
+    assert choice.refused["POINTWISE"] == "the kernel must be 1, got [3, 3]"
+    assert "POINTWISE refused: the kernel must be 1, got [3, 3]" in str(report)
+
+
+def test_forced_engines_are_told_with_what_refuses_them() -> None:
+    report = Report()
+    pick_engines(convolutions(1), "DEPTHWISE,IM2COL", report=report)
+    choice, = report.engines
+    assert choice.engine == "IM2COL"
+    assert "every channel must be a group" in choice.refused["DEPTHWISE"]
+
+
+def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
+    options = [Option(Wish("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
+               Option(Wish("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),
+               Option(Wish("IM2COL"), None)]
+    one = Options(0, OperatorDef.of("Conv", ["x"], ["y"], engine="NNPACK"), options, {}, options[0])
+    assert one.within(100).engine == "NNPACK"
+    assert one.within(10).engine == "NNPACK,!WINOGRAD:f4x4_3x3"
+    assert one.within(1).engine == "NNPACK,!WINOGRAD"
+
+
+# What is measured
+
+def test_measured_engines_are_kept_for_these_shapes_and_threads_and_used() -> None:
+    pair, report, told = convolutions(2), Report(), []
+    result = pick_engines(pair, "measure", threads=1, report=report, progress=lambda *what: told.append(what))
+    assert result.predict_net == pair.predict_net
+    assert result.tuning is not None
+    measurement, = result.tuning.measurements
+    assert (measurement.shapes, measurement.threads) == ({"x": SHAPE}, 1)
+    for place in (0, 1):
+        timed = measurement.seconds[place]
+        assert {"IM2COL", "WINOGRAD:f2x2_3x3", "WINOGRAD:f4x4_3x3"} <= timed.keys()
+        assert all(seconds > 0 for seconds in timed.values())
+    if measurement.engines:
+        assert measurement.engines == {place: min(timed, key=lambda name: timed[name])
+                                       for place, timed in measurement.seconds.items()}
+    assert told[-1][1] == told[-1][2] > 0
+    assert report.engines[0].options["IM2COL"]["seconds"].keys() == {1}
+    assert "threads=1: " in report.notes[0]
+
+
+def test_measured_engines_stay_within_the_budget() -> None:
+    result = pick_engines(convolutions(2), "measure", threads=1, accuracy=1e-12)
+    assert result.tuning is not None
+    assert not any("WINOGRAD" in engine for engine in result.tuning.measurements[0].engines.values())
+    assert not any("WINOGRAD" in engine for timed in result.tuning.measurements[0].seconds.values() for engine in timed)
+
+
+def test_what_another_pass_changes_is_not_tuned_any_more() -> None:
+    tuned = pick_engines(convolutions(1), "measure", threads=1)
+    assert optimize(tuned).tuning is None
+
+
+def test_options_follow_the_shapes() -> None:
+    pair = convolutions(1, ("batch", CHANNELS, None, None))
+    with pytest.raises(UsageError, match="does not fit"):
+        optimize(pair, shapes={"x": (1, 3, 5, 5)})
+    small = options_of(pair, {"x": sample_specs(convolutions(1, (1, CHANNELS, 1, 1)).inputs)["x"]})
+    large = options_of(pair, sample_specs(pair.inputs))
+    assert str(small[0].chosen and small[0].chosen.wish) == "IM2COL"
+    assert str(large[0].chosen and large[0].chosen.wish).startswith("WINOGRAD")

@@ -1,0 +1,111 @@
+"""tuning.json: believed for the net, machine, shapes and threads it was measured for, and passed over otherwise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy as np
+import pytest
+
+from runtime_arm import Predictor
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.tuning import TUNING, Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.weights import fill
+
+NET = NetDef.from_text('net "tuned": x, w -> y\n Conv(x, w) -> y  kernel=1')
+SHAPE = (1, 4, 6, 6)
+
+
+def pair_with(tuning: Any = None) -> Pair:
+    w = np.arange(16, dtype=np.float32).reshape(4, 4, 1, 1)
+    info = TensorInfo("x", (None, 4, None, None), "float32")
+    return Pair(NetDef("init", (fill("w", w),)), NET, (info,), tuning=tuning).check()
+
+
+def tuning_of(engine: str = "IM2COL", **changes: Any) -> Tuning:
+    measurement = Measurement({"x": SHAPE}, 1, {0: engine}, {0: {"IM2COL": 1e-3, "POINTWISE": 2e-3}})
+    return replace(Tuning(net_hash(NET), fingerprint(), (measurement,)), **changes)
+
+
+def engine_of(pair: Pair, shape: Any = SHAPE, threads: int = 1) -> Dict[str, Any]:
+    """The engine that runs, and the notes."""
+    with Predictor(pair, threads=threads) as predictor:
+        step, = predictor.plan({"x": shape}).steps
+        y = predictor.run({"x": np.ones(shape, np.float32)})["y"]
+        assert y[0, :, 0, 0].tolist() == [6, 22, 38, 54]
+        return {"engine": step.engine, "notes": list(predictor.notes)}
+
+
+def test_without_it_the_runtime_chooses() -> None:
+    assert engine_of(pair_with()) == {"engine": "POINTWISE", "notes": []}
+
+
+def test_it_is_believed_for_what_it_was_measured_for() -> None:
+    assert engine_of(pair_with(tuning_of())) == {"engine": "IM2COL", "notes": []}
+
+
+def test_it_survives_saving_beside_the_pair_and_outside_its_hashes(tmp_path: Path) -> None:
+    pair_with(tuning_of()).save(tmp_path / "pair")
+    pair_with().save(tmp_path / "plain")
+    assert (tmp_path / "pair/model.json").read_bytes() == (tmp_path / "plain/model.json").read_bytes()
+    loaded = Pair.load(tmp_path / "pair")
+    assert loaded.tuning == tuning_of()
+    assert loaded == pair_with()
+    assert engine_of(loaded) == {"engine": "IM2COL", "notes": []}
+    assert not (tmp_path / "plain" / TUNING).exists()
+
+
+def other_machine(**changes: Any) -> Dict[str, Any]:
+    return {**fingerprint(), **changes}
+
+
+@pytest.mark.parametrize(("pair", "run", "reason"), [
+    (pair_with(tuning_of(net="0" * 64)), {}, "it was measured for another net"),
+    (pair_with(tuning_of(machine=other_machine(cpu="4 x Cortex-A72"))), {},
+     "it was measured on another machine (cpu was 4 x Cortex-A72, is "),
+    (pair_with(tuning_of(machine=other_machine(numpy="1.19.0"))), {}, "(numpy was 1.19.0, is "),
+    (pair_with(tuning_of(machine=other_machine(blas="none"))), {}, "(blas was none, is "),
+    (pair_with(tuning_of()), {"shape": (2, *SHAPE[1:])}, "nothing was measured for x [2, 4, 6, 6] with threads=1"),
+    (pair_with(tuning_of()), {"threads": 2}, "nothing was measured for x [1, 4, 6, 6] with threads=2"),
+])
+def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: Dict[str, Any], reason: str) -> None:
+    found = engine_of(pair, **run)
+    assert found["engine"] == "POINTWISE"
+    note, = found["notes"]
+    assert note.startswith(f"{TUNING} is passed over: ")
+    assert reason in note
+    assert note.endswith("; armnet optimize --engines measure renews it")
+
+
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "null", '{"schema": 2}', '{"schema": 1}', "\xff", "[" * 100_000,
+    json.dumps({"schema": 1, "predict_net": "", "machine": 3, "measurements": []}),
+    json.dumps({"schema": 1, "predict_net": "", "machine": {}, "measurements": [{"shapes": {"x": ["a"]}}]}),
+    json.dumps({"schema": 1, "predict_net": "", "machine": {}, "measurements": [
+        {"shapes": {}, "threads": 1, "engines": {"zero": "IM2COL"}, "seconds": {}}]}),
+])
+def test_a_damaged_file_is_passed_over_and_that_is_said(tmp_path: Path, content: str) -> None:
+    pair_with().save(tmp_path / "pair")
+    (tmp_path / "pair" / TUNING).write_text(content, "latin-1")
+    found = engine_of(Pair.load(tmp_path / "pair"))
+    assert found["engine"] == "POINTWISE"
+    assert f"{TUNING} is passed over: it is damaged" in found["notes"][0]
+
+
+def test_engines_and_operators_that_do_not_exist_do_no_harm() -> None:
+    assert engine_of(pair_with(tuning_of("WARP")))["engine"] == "POINTWISE"
+    wild = replace(tuning_of(), measurements=(Measurement({"x": SHAPE}, 1, {99: "IM2COL", -1: "IM2COL"}, {}),))
+    assert engine_of(pair_with(wild))["engine"] == "POINTWISE"
+
+
+def test_a_measurement_takes_the_place_of_an_older_one() -> None:
+    new = Measurement({"x": SHAPE}, 1, {0: "POINTWISE"}, {})
+    elsewhere = Measurement({"x": SHAPE}, 2, {}, {})
+    tuning = tuning_of().with_measurement(elsewhere).with_measurement(new)
+    assert tuning.measurements == (elsewhere, new)
+    assert tuning.find({"x": SHAPE, "state": (1,)}, 1) == new
+    assert tuning.find({"x": (1, 2)}, 1) is None
