@@ -80,6 +80,13 @@ class Node:
             raise ExportError(f"has {options.kind}, which say nothing of {name!r}")
         return options.integers(name, dtype)
 
+    def option_floats(self, name: str) -> List[float]:
+        """A vector of floats among the options."""
+        options = self.operation.options
+        if options is None or not options.knows(name):
+            raise ExportError(f"has no options that say {name!r}")
+        return [float(value) for value in options.vector(name, "f4")]
+
     def option_text(self, name: str) -> str:
         """A string among the options."""
         options = self.operation.options
@@ -162,6 +169,15 @@ class Node:
         if dims is None or None in dims:
             raise ExportError(f"the shape of input {index} ({self.tensor(index).name!r}) must be known")
         return [n for n in dims if n is not None]
+
+    def known_sizes(self, index: int, count: int) -> List[int]:
+        """The ``count`` spatial dimensions of a picture, which must be known."""
+        dims = self.dims(index)
+        sizes = [] if dims is None else list(dims[1:-1])
+        if len(sizes) != count or None in sizes:
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must be a picture of a known size"
+                              f", its shape is {dims}")
+        return [n for n in sizes if n is not None]
 
     def rank(self, index: int) -> Optional[int]:
         """The number of the input's dimensions if it is known."""

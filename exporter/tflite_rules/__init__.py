@@ -19,8 +19,9 @@ from runtime_arm.errors import ExportError
 
 Rule = Callable[[Node], None]
 
-FAMILIES = ("activation", "arithmetic", "convolution", "layout", "linear", "pooling", "quantisation", "resize",
-            "softmax")
+FAMILIES = ("activation", "arithmetic", "convolution", "custom", "fills", "indexing", "layout", "linear",
+            "normalization", "parts", "pooling", "quantisation", "reduction", "resize", "softmax",
+            "space", "transposed")
 _RULES: Dict[str, Rule] = {}
 _QUANTISED_RULES: Dict[str, Rule] = {}
 _ANY_TYPE: Set[str] = set()
@@ -51,7 +52,7 @@ def quantised_rule(*types: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def custom(name: str) -> str:
+def custom_type(name: str) -> str:
     """The type under which the rule of a custom operator is registered."""
     return f"CUSTOM {name}"
 
@@ -62,7 +63,7 @@ def find_rule(node: Node) -> Rule:
         for family in FAMILIES:
             import_module(f"exporter.tflite_rules.{family}")
     operation = node.operation
-    type = custom(operation.custom) if operation.type == "CUSTOM" else operation.type
+    type = custom_type(operation.custom) if operation.type == "CUSTOM" else operation.type
     if not node.is_quantised:
         found = _RULES.get(type)
     else:

@@ -214,6 +214,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "armnet": {
         "engines.fused": "FusedBatchNorm FusedConv",
         "operators.fused": "FusedBatchNorm FusedConv",
+        "operators.layout_change": "ChangeLayout",
     },
     "caffe": {
         "operators.caffe_detection": "DetectionOutput PriorBox",
@@ -235,6 +236,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantize": "DequantizeLinear QuantizeLinear",
     },
     "tflite": {
+        "operators.tflite_arithmetic": "Atan2 FloorDiv RightShift",
+        "operators.tflite_detection": "DetectionPostProcess NonMaxSuppression",
+        "operators.tflite_indexing": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.int8_tflite_depthwise": "QuantizedConv",
         "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",
         "operators.tflite_binary": """
