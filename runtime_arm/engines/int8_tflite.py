@@ -12,7 +12,16 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.int8 import slices_of
 from runtime_arm.engines.int8_matmul import Factors, IntegerProduct
-from runtime_arm.engines.int8_tflite_rows import Block, Layer, Rows, layer_of, refusal, requantizer_of, row_blocks
+from runtime_arm.engines.int8_tflite_rows import (
+    Block,
+    Layer,
+    Rows,
+    layer_of,
+    refusal,
+    requantizer_of,
+    row_blocks,
+    run_of,
+)
 from runtime_arm.engines.steps import Step, copy, in_turn, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantization import all_known
@@ -38,7 +47,7 @@ class _Columns:
         self.height = convolution.group * convolution.terms  # elements of a column
         self.direct = set(window.kernel) == set(window.stride) == {1} and convolution.group == 1  # rows are the columns
         row = math.prod(self.rows.shape(1)) + (0 if self.direct else window.output[1] * self.height)
-        self.blocks = row_blocks(layer, row * 4)
+        self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4)
 
     def scratch(self) -> List[TensorSpec]:
         """Rows, columns, sums, two buffers to requantise in, and wide sums."""
@@ -75,7 +84,8 @@ class _Columns:
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     columns, convolution, terms = _Columns(layer), layer.convolution, layer.arithmetic.slice_terms
-    group, filters, run = convolution.group, convolution.filters, layer.run
+    group, filters = convolution.group, convolution.filters
+    run = run_of(layer.window.output[1], filters)
     slices = call.packed("slices", lambda: [(part, np.ascontiguousarray(weights.swapaxes(1, 2))) for part, weights in
                                             slices_of(layer.weights, group, terms)])
     offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)

@@ -40,12 +40,10 @@ class Layer(NamedTuple):
     def window(self) -> Window:
         return self.convolution.window
 
-    @property
-    def run(self) -> int:
-        """Output pixels that are computed as one run: a divisor of the row."""
-        columns = self.window.output[1]
-        return next(n for n in range(1, columns + 1) if columns % n == 0 and (
-            n * self.convolution.filters >= RUN or n == columns))
+
+def run_of(columns: int, channels: int) -> int:
+    """Output pixels that are computed as one run: a divisor of the row's."""
+    return next(n for n in range(1, columns + 1) if columns % n == 0 and (n * channels >= RUN or n == columns))
 
 
 def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
@@ -84,12 +82,11 @@ class Block(NamedTuple):
         return self.last - self.first
 
 
-def row_blocks(layer: Layer, row_nbytes: int) -> List[Block]:
-    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums."""
-    height, width = layer.window.output
-    row = row_nbytes + width * layer.convolution.filters * (4 + 8 + 8)
-    return [Block(image, *rows) for image in range(layer.convolution.batch)
-            for rows in cut(height, max(1, BLOCK_NBYTES // row))]
+def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int) -> List[Block]:
+    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``."""
+    height, width = window.output
+    row = row_nbytes + width * channels * (4 + 8 + 8)
+    return [Block(image, *rows) for image in range(batch) for rows in cut(height, max(1, BLOCK_NBYTES // row))]
 
 
 def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
