@@ -6,6 +6,8 @@ import hashlib
 import io
 import json
 import struct
+import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -13,11 +15,12 @@ from typing import Dict, Iterator, Mapping, Optional
 
 import numpy as np
 
-import runtime_arm
+from exporter.bundle_runtime import runtime_files
 from exporter.random_inputs import random_inputs
 from runtime_arm.answers import plain
 from runtime_arm.arena import ALIGNMENT
 from runtime_arm.bundle import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
+from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, map_file, write_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair import Pair
@@ -51,12 +54,12 @@ def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = No
     """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
 
     sample: inputs by name for the self-test; drawn at random where it is not given. Its outputs are computed here and
-    now.
+    now. The bundle has passed its self-test in a process of its own before it takes its place; PairError if it fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         pair.save(Path(folder) / PAIR_FOLDER)
         (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
-        parts = {**_runtime_parts(), **_folder_parts(Path(folder))}
+        parts = {**_runtime_parts(pair), **_folder_parts(Path(folder))}
         manifest = {
             "schema": SCHEMA,
             "armnet": VERSION,
@@ -66,7 +69,16 @@ def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = No
         parts[MANIFEST] = memoryview(json.dumps(manifest, indent=1).encode())
         whole = Path(folder) / "whole.pyz"
         _write_archive(whole, parts)
+        _require_that_it_works(whole, target)
         write_file(target, _chunks(map_file(whole)))
+
+
+def _require_that_it_works(bundle: Path, target: AnyPath) -> None:
+    command = [sys.executable, "-I", str(bundle), "--self-test"]
+    done = subprocess.run(command, cwd=bundle.parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise PairError(f"{target}: the bundle fails its own test here, it is not written: {last[0]}")
 
 
 def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> bytes:
@@ -87,10 +99,9 @@ def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> byte
     return content.getvalue()
 
 
-def _runtime_parts() -> Dict[str, memoryview]:
-    root = Path(runtime_arm.__file__).parent
-    files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".desc"))
-    parts = {f"{root.name}/{path.relative_to(root).as_posix()}": memoryview(path.read_bytes()) for path in files}
+def _runtime_parts(pair: Pair) -> Dict[str, memoryview]:
+    files = runtime_files([pair.init_net, pair.predict_net])
+    parts = {name: memoryview(path.read_bytes()) for name, path in files.items()}
     return {"__main__.py": memoryview(_MAIN.encode()), **parts}
 
 

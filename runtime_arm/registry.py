@@ -219,9 +219,14 @@ def find(op: OperatorDef) -> Optional[Operator]:
     """The schema of an operator, or None if nobody declared it."""
     from runtime_arm.operators import load_operator
 
-    domain = "" if op.domain == "caffe2" else op.domain
+    domain = domain_of(op)
     load_operator(domain, op.type)
     return _OPERATORS.get((domain, op.type))
+
+
+def domain_of(op: OperatorDef) -> str:
+    """The domain whose semantics hold; Caffe2's has two names."""
+    return "" if op.domain == "caffe2" else op.domain
 
 
 def lookup(op: OperatorDef) -> Operator:
@@ -293,6 +298,7 @@ __all__ = [
     "Work",
     "axis_of",
     "describe",
+    "domain_of",
     "find",
     "integers_of",
     "lookup",

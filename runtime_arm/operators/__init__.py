@@ -259,8 +259,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
 
 @lru_cache(None)
 def load_operator(domain: str, type: str) -> None:
-    """Import the families that have to do with that type; a type that no family lists may be in any of its domain."""
-    for family in _families_by_type(domain).get(type) or FAMILIES.get(domain, ()):
+    """Import the families that have to do with that type, once."""
+    for family in families_of(domain, type):
         import_module(f"runtime_arm.{family}")
 
 
@@ -269,6 +269,11 @@ def load_domain(domain: str) -> None:
     """Import the families of a domain; unknown domains have none."""
     for family in FAMILIES.get(domain, ()):
         import_module(f"runtime_arm.{family}")
+
+
+def families_of(domain: str, type: str) -> List[str]:
+    """The families that have to do with that type; one that no family lists may be in any of its domain."""
+    return _families_by_type(domain).get(type) or list(FAMILIES.get(domain, ()))
 
 
 @lru_cache(None)

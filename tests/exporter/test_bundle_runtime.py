@@ -1,0 +1,82 @@
+"""A bundle takes along what its nets need of the runtime, and nothing of the other operators."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exporter.bundle import pack
+from exporter.bundle_runtime import runtime_files
+from runtime_arm import Pair
+from runtime_arm.errors import PairError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators import FAMILIES
+from runtime_arm.pair_meta import TensorInfo
+
+
+def op(type: str, inputs: str, outputs: str, domain: str = "", **arguments: Any) -> OperatorDef:
+    return OperatorDef.of(type, inputs.split(), outputs.split(), domain=domain, **arguments)
+
+
+def net(inputs: str, outputs: str, *ops: OperatorDef) -> NetDef:
+    return NetDef("net", tuple(ops), external_input=tuple(inputs.split()), external_output=tuple(outputs.split()))
+
+
+def families(*nets: NetDef) -> set[str]:
+    """What is taken of the operators and engines."""
+    names = [name.split("/") for name in runtime_files(nets)]
+    return {f"{folder}.{file[:-3]}" for _, folder, file in (name for name in names if len(name) == 3)
+            if folder in ("operators", "engines") and file != "__init__.py"}  # fmt: skip
+
+
+def test_a_net_takes_its_operators_along_and_few_others() -> None:
+    taken = families(net("x", "y", op("Softmax", "x", "y")))
+    assert "operators.softmax" in taken
+    assert not {"operators.conv", "operators.recurrent", "engines.winograd"} & taken
+
+
+def test_the_rest_of_the_runtime_is_always_taken() -> None:
+    files = runtime_files([])
+    assert {"runtime_arm/app.py", "runtime_arm/predictor.py", "runtime_arm/netdef/netdef.desc"} <= set(files)
+
+
+def test_convolutions_take_their_engines_along() -> None:
+    engines = {family for family, types in FAMILIES[""].items() if "Conv" in types.split() and "engines." in family}
+    assert engines <= families(net("x w", "y", op("Conv", "x w", "y")))
+    assert engines <= families(net("x w", "y", op("FusedConv", "x w", "y", "armnet", activation="onnx.HardSwish")))
+
+
+def test_activations_of_fused_operators_are_taken_along() -> None:
+    plain = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet")))
+    fused = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet", activation="Exp")))
+    assert "operators.unary" in fused - plain
+
+
+def test_sub_nets_take_their_operators_along_whether_or_not_they_run(tmp_path: Path) -> None:
+    then_net, else_net = net("x", "y", op("Softmax", "x", "y")), net("x", "y", op("Transpose", "x", "y", axes=[1, 0]))
+    predict = net("c x", "y", op("If", "c", "y", then_net=then_net, else_net=else_net))
+    assert {"operators.softmax", "operators.transpose"} <= families(predict)
+    pair = Pair(net("", ""), predict, (TensorInfo("c", (), "bool"), TensorInfo("x", (2, 2), "float32")),
+                (TensorInfo("y"),))  # fmt: skip
+    x = np.arange(4, dtype=np.float32).reshape(2, 2)
+    pack(pair, tmp_path / "app.pyz", {"c": np.array(True), "x": x})
+    np.savez(tmp_path / "in.npz", c=np.array(False), x=x)
+    command = [sys.executable, "-I", "app.pyz", "in.npz", "--output", "out.npz"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], x.T)
+
+
+def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.py").write_text("raise OSError('the plan is broken')\n")
+    broken = {"runtime_arm/plan.py": tmp_path / "broken.py"}
+    monkeypatch.setattr("exporter.bundle.runtime_files", lambda nets: {**runtime_files(nets), **broken})
+    pair = Pair(net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),),
+                (TensorInfo("y"),))  # fmt: skip
+    with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its own test here.*the plan is broken"):
+        pack(pair, tmp_path / "app.pyz")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.py"]
