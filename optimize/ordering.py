@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, Sequence, Set
 
 from optimize.blob_sharing import Range
+from optimize.schedule_search import Scheduler, Task
 from runtime_arm.netdef import NetDef, OperatorDef
-
-Choose = Callable[[int, int], Tuple[int, int]]  # (place in the net, growth of the live bytes) -> rank, least first
+from runtime_arm.registry import find
 
 
 def live_ranges(net: NetDef) -> Dict[str, Range]:
@@ -22,9 +22,42 @@ def live_ranges(net: NetDef) -> Dict[str, Range]:
 
 
 def orders(net: NetDef, sizes: Mapping[str, int]) -> List[NetDef]:
-    """The net as it is, and in orders that keep few bytes alive: what frees most first; branches one by one."""
-    choices: Sequence[Choose] = (lambda place, growth: (growth, place), lambda place, growth: (growth > 0, -place))
-    return [net, *(net.replace(op=_scheduled(net.op, sizes, choose)) for choose in choices)]
+    """The net as it is, and in orders that keep few of these bytes alive, each blob in memory of its own."""
+    tasks = [Task(frozenset(op.reads()), frozenset(filter(None, op.output))) for op in net.op]
+    return _ordered(net, Scheduler(tasks, dependencies(net.op), sizes, kept=frozenset(net.external_output)))
+
+
+def orders_for_arena(net: NetDef, sizes: Mapping[str, int]) -> List[NetDef]:
+    """The same if results may overwrite operands, views cost nothing, and parts lie in their whole."""
+    alias: Dict[str, str] = {}
+    tasks = [_task(op, sizes, alias) for op in net.op]
+    fed, kept = (frozenset(alias.get(name, name) for name in names) for names in
+                 (net.external_input, net.external_output))
+    return _ordered(net, Scheduler(tasks, dependencies(net.op), sizes, fed, kept))
+
+
+def _task(op: OperatorDef, sizes: Mapping[str, int], alias: Dict[str, str]) -> Task:
+    schema = find(op)
+    if schema is not None and schema.view and op.output and op.input[0]:
+        alias[op.output[0]] = alias.get(op.input[0], op.input[0])
+    reads = [alias.get(name, name) for name in op.reads()]
+    writes = [alias.get(name, name) for name in op.output if name]
+    if schema is None:
+        return Task(frozenset(reads), frozenset(writes))
+    pairs = [(alias.get(op.output[y], op.output[y]), alias.get(op.input[x], op.input[x]))
+             for y, candidates in schema.inplace.items() if y < len(op.output)
+             for x in candidates if x < len(op.input) and op.input.count(op.input[x]) == 1]
+    overwrites = tuple((y, x) for y, x in pairs if y and sizes.get(y) == sizes.get(x))
+    joint = schema.joins is not None or schema.splits is not None
+    return Task(frozenset(reads), frozenset(writes), overwrites, joint)
+
+
+def _ordered(net: NetDef, scheduler: Scheduler) -> List[NetDef]:
+    best = scheduler.search()
+    found = [*([] if best is None else [best]), *scheduler.greedy()]
+    now = scheduler.peak(range(len(net.op)))
+    better = [order for order in found if scheduler.peak(order) < now]
+    return [net, *(net.replace(op=tuple(net.op[place] for place in order)) for order in better)]
 
 
 def dependencies(ops: Sequence[OperatorDef]) -> List[Set[int]]:
@@ -43,29 +76,3 @@ def dependencies(ops: Sequence[OperatorDef]) -> List[Set[int]]:
             needed.update(range(place))
         before.append(needed - {place})
     return before
-
-
-def _scheduled(ops: Sequence[OperatorDef], sizes: Mapping[str, int], choose: Choose) -> List[OperatorDef]:
-    before = dependencies(ops)
-    readers_left: Dict[str, int] = {}
-    for op in ops:
-        for name in op.reads():
-            readers_left[name] = readers_left.get(name, 0) + 1
-    written: Set[str] = set()
-    waiting, order = set(range(len(ops))), []
-    while waiting:
-        ready = [place for place in waiting if before[place].isdisjoint(waiting)]
-        chosen = min(ready, key=lambda place: choose(place, _growth(ops[place], sizes, readers_left, written)))
-        for name in ops[chosen].reads():
-            readers_left[name] -= 1
-        written.update(ops[chosen].output)
-        waiting.remove(chosen)
-        order.append(ops[chosen])
-    return order
-
-
-def _growth(op: OperatorDef, sizes: Mapping[str, int], readers_left: Mapping[str, int], written: Set[str]) -> int:
-    """Bytes that are live after the operator and were not before it."""
-    made = sum(sizes.get(name, 0) for name in op.output if name not in written)
-    freed = sum(sizes.get(name, 0) for name in op.reads() if name in written and readers_left[name] == 1)
-    return made - freed

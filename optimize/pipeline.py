@@ -18,6 +18,7 @@ from optimize.passes import (
     fuse_relu,
     hoist_activation_over_concat,
     remove_no_ops,
+    reorder_operators,
 )
 
 COMPOSING = (
@@ -39,10 +40,12 @@ FUSING = (
     fuse_add.PASS,
     fuse_activation.PASS,
 )
+REORDERING = reorder_operators.PASS
 FINISHING = (
     hoist_activation_over_concat.PASS,
     deduplicate_weights.PASS,
     eliminate_dead_code.PASS,
+    REORDERING,
 )
 
 CAFFE2_COMPATIBLE = PORTABLE + FINISHING

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
                         help="examples of input shapes that the pair leaves open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
+    parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
     parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N steps")
     parser.add_argument("--explain", action="store_true",
                         help="print every step, every refusal with its reason, and every operator's engines")
@@ -45,8 +46,9 @@ def run(args: argparse.Namespace) -> int:
     pair, report = Pair.load(args.pair), Report()
     with progress("engines") as bar:
         result = optimize(pair, args.engines, accuracy=args.accuracy, threads=args.threads,
-                          caffe2_compatible=args.caffe2_compatible, stop_after=args.stop_after,
-                          shapes=parse_shapes(args.shape), report=report, progress=bar)
+                          caffe2_compatible=args.caffe2_compatible, keep_order=args.keep_order,
+                          stop_after=args.stop_after, shapes=parse_shapes(args.shape),
+                          report=report, progress=bar)
     result.save(args.output)
     for warning in report.warnings:
         note(f"warning: {warning}")

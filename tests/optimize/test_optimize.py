@@ -163,3 +163,20 @@ def test_random_fills_stay_random() -> None:
     result = optimize(pair)
     assert result.init_net.op == init.op
     assert operator_counts(result.predict_net) == {"ConvRelu": 1}
+
+
+def test_operators_move_to_save_memory_unless_told_not_to() -> None:
+    net = """
+        net "wide": x -> y
+        Sigmoid(x) -> a
+        Tanh(x) -> b
+        Exp(x) -> c
+        AveragePool(a) -> d  kernel=8  stride=8
+        AveragePool(b) -> e  kernel=8  stride=8
+        AveragePool(c) -> f  kernel=8  stride=8
+        Sum(d, e, f) -> y
+    """
+    pair = pair_of(net, shapes={"x": [1, 4, 32, 32]})
+    types = [[op.type for op in optimize(pair, keep_order=keep).predict_net.op] for keep in (True, False)]
+    assert types[0] == [op.type for op in pair.predict_net.op]
+    assert types[1][:2] == ["Sigmoid", "AveragePool"]

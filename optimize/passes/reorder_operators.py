@@ -1,0 +1,64 @@
+"""Operators run in the order that needs the smallest arena; the runtime keeps the order that the net has.
+
+The order changes only where the arena shrinks, whatever sizes the inputs leave open: for each choice that is tried it
+must not grow, and for one it must shrink.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Sequence
+
+from optimize.memory_plan import arena_nbytes
+from optimize.ordering import orders_for_arena
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Rule
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.tensor import TensorSpec
+
+
+def _disordered(program: Program, start: int) -> Iterator[Match]:
+    """The operators from the first to the last that another order moves."""
+    before, after = program.net.op, _best_order(program)
+    moved = [place for place, op in enumerate(before) if op is not after[place]]
+    if moved and start <= moved[0]:
+        yield Match(tuple(range(moved[0], moved[-1] + 1)))
+
+
+def _reordered(program: Program, match: Match) -> Rewrite:
+    order = _best_order(program)
+    return Rewrite(tuple(order[place] for place in match.places), at=match.places[0])
+
+
+def _best_order(program: Program) -> Sequence[OperatorDef]:
+    best, *others = _candidates(program)
+    specs = _specs(program) if others else []
+    least = [arena_nbytes(best, one) for one in specs]
+    for net in others:
+        sizes = [arena_nbytes(net, one) for one in specs]
+        if _smaller(sizes, least):
+            best, least = net, sizes
+    return best.op
+
+
+def _candidates(program: Program) -> List[NetDef]:
+    """The net as it is and, where its shapes are known, in orders that promise to need less."""
+    found = [program.net]
+    for specs in _specs(program):
+        nets = orders_for_arena(program.net, {name: spec.nbytes for name, spec in specs.items() if spec.value is None})
+        found += [net for net in nets if net not in found]
+    return found
+
+
+def _specs(program: Program) -> List[Dict[str, TensorSpec]]:
+    """Of what the net takes and computes, for each choice of open sizes; nothing if they are not all known."""
+    names = [*program.net.external_input, *(name for op in program.net.op for name in op.output if name)]
+    choices = zip(*(program.specs(name) for name in names))
+    found = [{name: spec for name, spec in zip(names, specs) if spec is not None} for specs in choices]
+    return found if all(len(specs) == len(set(names)) for specs in found) else []
+
+
+def _smaller(sizes: Sequence[int], others: Sequence[int]) -> bool:
+    return sum(sizes) < sum(others) and all(new <= old for new, old in zip(sizes, others))
+
+
+PASS = Pass("reorder_operators", (Rule(_disordered, _reordered),))

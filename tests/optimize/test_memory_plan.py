@@ -1,0 +1,67 @@
+"""What a net needs at least, and what the runtime gives it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from optimize.memory_plan import MemoryPlan, arena_nbytes, plan_net, weight
+from runtime_arm.errors import OperatorError
+from runtime_arm.netdef import NetDef
+from runtime_arm.tensor import TensorSpec
+from tests.support.random_nets import RandomNet, random_nets
+
+UNIT = 1 << 12  # bytes of (1, 4, 16, 16)
+
+
+def plan(*lines: str, outputs: str = "y") -> MemoryPlan:
+    net = NetDef.from_text("\n".join([f'net "": x -> {outputs}', *lines]))
+    return plan_net(net, {"x": TensorSpec((1, 4, 16, 16), np.float32)})
+
+
+def test_a_chain_that_overwrites_itself_needs_one_blob() -> None:
+    assert plan("Relu(x) -> a", "Sigmoid(a) -> b", "Relu(b) -> y")[1:] == (UNIT, UNIT)
+
+
+def test_what_may_not_be_overwritten_needs_two() -> None:
+    assert plan("Softmax(x) -> a", "Softmax(a) -> b", "Softmax(b) -> y")[1:] == (2 * UNIT, 2 * UNIT)
+
+
+def test_a_shortcut_is_there_all_along() -> None:
+    needed = plan("Relu(x) -> a", "Softmax(a) -> b", "Softmax(b) -> c", "Add(a, c) -> y")
+    assert needed[1:] == (3 * UNIT, 3 * UNIT)
+
+
+def test_parts_and_wholes_are_counted_once() -> None:
+    needed = plan("Sigmoid(x) -> a", "Relu(x) -> b", "Concat(a, b) -> c, _  axis=1", "Relu(c) -> y")
+    lengths = 64  # the second output of Concat, aligned
+    assert needed[1:] == (2 * UNIT + lengths, 2 * UNIT + lengths)
+    assert plan("Relu(x) -> a", "Split(a) -> b, c  axis=1", outputs="b, c")[1:] == (UNIT, UNIT)
+
+
+def test_outputs_are_kept_together() -> None:
+    needed = plan("Relu(x) -> a", "Sigmoid(a) -> b", "Tanh(b) -> y", outputs="a, b, y")
+    assert needed[1:] == (3 * UNIT, 3 * UNIT)
+
+
+def test_constants_take_no_part() -> None:
+    net = NetDef.from_text('net "": x, w -> y\n Conv(x, w) -> a  kernel=3  pad=1\n Relu(a) -> y')
+    specs = {"x": TensorSpec((1, 4, 16, 16), np.float32), "w": weight((4, 4, 3, 3))}
+    needed = plan_net(net, specs)
+    assert (needed.blobs, needed.least) == (2 * UNIT, 2 * UNIT)
+    assert arena_nbytes(net, specs) == needed.arena > needed.blobs
+
+
+def test_shapes_that_depend_on_data_are_refused_by_name() -> None:
+    net = NetDef.from_text('net "": x -> y\n onnx.NonZero(x) -> y')
+    with pytest.raises(OperatorError, match=r"NonZero\(x\) -> y: its output's shape depends on data"):
+        plan_net(net, {"x": TensorSpec((4,), np.float32)})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(random_nets())
+def test_random_nets_never_get_less_than_they_need(drawn: RandomNet) -> None:
+    specs = {"x": TensorSpec(drawn.shape, np.float32), **{n: TensorSpec.known(w) for n, w in drawn.weights.items()}}
+    needed = plan_net(drawn.net, specs)
+    assert 0 < needed.least <= needed.blobs <= needed.arena
