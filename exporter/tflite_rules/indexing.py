@@ -197,8 +197,8 @@ def matrix_set_diag(node: Node) -> None:
 
 @rule("SEGMENT_SUM")
 def segment_sum(node: Node) -> None:
-    """Rows of equal, ascending ids are added up; ids that do not occur give zeros."""
-    node.add("UnsortedSegmentSum", [node.input(0), node.input(1)], [node.output()])
+    """Rows of equal ids, which ascend without gaps, are added up."""
+    node.add("SortedSegmentSum", [node.input(0), node.input(1)], [node.output()])
 
 
 _SEGMENTS = {"UNSORTED_SEGMENT_MAX": "max", "UNSORTED_SEGMENT_MIN": "min", "UNSORTED_SEGMENT_PROD": "prod",

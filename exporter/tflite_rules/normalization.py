@@ -25,10 +25,10 @@ def l2_normalization(node: Node) -> None:
 
 @rule("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(node: Node) -> None:
-    """Caffe2 divides ``alpha`` by the number of channels that it sums over."""
-    size = 2 * int(node.option("radius")) + 1
-    alpha, beta, bias = (float(node.option(name)) for name in ("alpha", "beta", "bias"))
-    node.add("LRN", [node.input(0, True)], [node.output(0, True)], size=size, alpha=alpha * size, beta=beta, bias=bias)
+    """Of an even number of channels, one less on the right than on the left: neither Caffe2 nor ONNX has that."""
+    numbers = {name: float(node.option(name)) for name in ("alpha", "beta", "bias")}
+    node.add("LocalResponseNormalization", [node.input(0)], [node.output()], domain="tflite",
+             radius=int(node.option("radius")), **numbers)
 
 
 @rule("L2_POOL_2D")

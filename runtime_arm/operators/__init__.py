@@ -28,9 +28,12 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.argtop": "ArgMax ArgMin TopK",
         "operators.casting": "Cast FloatToHalf HalfToFloat",
         "operators.concat": "Concat DepthConcat",
-        "operators.control": "If While",
+        "operators.control": "If ONNXWhile While",
         "operators.conv": "Conv Conv1D Conv2D Conv3D ConvRelu",
         "operators.conv_transpose": "ConvTranspose",
+        "operators.criteria": """
+            Accuracy BernoulliJSD CosineEmbeddingCriterion MakeTwoClass MarginRankingCriterion MultiClassAccuracy
+            Perplexity SpatialSoftmaxWithLoss Summarize WeightedSigmoidCrossEntropyWithLogits""",
         "operators.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
         "operators.detection": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
         "operators.elementwise": "Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mod Mul NE Or Sub Xor",
@@ -45,7 +48,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.glu": "Glu",
         "operators.group_norm": "GroupNorm",
         "operators.histogram": "Histogram IntegralImage",
-        "operators.identity": "Copy CopyCPUToCPU CopyFromCPUInput Dropout NanCheck",
+        "operators.identity": """
+            AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
+            Print""",
         "operators.im2col": "Col2Im Im2Col",
         "operators.int8": "Int8Dequantize Int8GenQuantParams Int8Quantize",
         "operators.int8_activation": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
@@ -58,7 +63,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.layer_norm": "LayerNorm RMSNorm",
         "operators.lengths": """
             LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
-            ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence""",
+            ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence VariableLengthSequencePadding""",
         "operators.linear": "BatchMatMul FC FCTransposed MatMul",
         "operators.locally_connected": "LC LC1D LC2D LC3D",
         "operators.losses": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
@@ -87,11 +92,12 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.reshape": """
             Alias EnsureCPUOutput EnsureDense ExpandDims Flatten FlattenToVec MergeDim PrependDim Reshape ResizeLike
             Squeeze StopGradient""",
-        "operators.resize": "ResizeNearest ResizeNearest3D UpsampleBilinear",
+        "operators.resize": "ResizeNearest ResizeNearest3D UpsampleBilinear UpsampleNearest",
         "operators.roi_align": "RoIAlign RoIAlignRotated",
         "operators.roi_pool": "RoIPool",
         "operators.rowwise": """
-            CosineSimilarity DotProduct ElementwiseLinear L1Distance RowMul SquareRootDivide SquaredL2Distance""",
+            CosineSimilarity DotProduct DotProductWithPadding ElementwiseLinear L1Distance RowMul SquareRootDivide
+            SquaredL2Distance""",
         "operators.rowwise_quantized": """
             FloatToFused2BitFakeRowwiseQuantized FloatToFused2BitRowwiseQuantized
             FloatToFused4BitFakeRowwiseQuantized FloatToFused4BitRowwiseQuantized FloatToFused8BitRowwiseQuantized
@@ -108,7 +114,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.rowwise_scaled": """
             ByteWeightDequant FloatToRowwiseQuantized8Bits Rowwise8BitQuantizedToFloat SparseLengthsMean8BitsRowwise
             SparseLengthsSum8BitsRowwise SparseLengthsWeightedMean8BitsRowwise SparseLengthsWeightedSum8BitsRowwise""",
-        "operators.scatter": "ScatterAssign",
+        "operators.scatter": "Scatter ScatterAssign",
         "operators.segment_ids": """
             ReduceFrontWeightedSum SortedSegmentMean SortedSegmentRangeLogMeanExp SortedSegmentRangeLogSumExp
             SortedSegmentRangeMax SortedSegmentRangeMean SortedSegmentRangeSum SortedSegmentSum
@@ -119,8 +125,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             LengthsMax LengthsMean LengthsSum LengthsWeightedSum SparseLengthsMax SparseLengthsMean
             SparseLengthsPositionalWeightedSum SparseLengthsSum SparseLengthsWeightedSum""",
         "operators.segments": """
-            AddPadding LengthsTile LengthsToRanges LengthsToSegmentIds PackSegments RemovePadding SegmentIdsToLengths
-            SegmentIdsToRanges UnpackSegments""",
+            AddPadding GatherPadding LengthsTile LengthsToRanges LengthsToSegmentIds PackSegments RemovePadding
+            SegmentIdsToLengths SegmentIdsToRanges UnpackSegments""",
         "operators.select": "BooleanMask Find FindDuplicateElements Unique",
         "operators.sequence": "SequenceMask",
         "operators.shape": "HasElements IsEmpty LengthsToShape Range Shape Size",
@@ -133,7 +139,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.split": "DepthSplit Split SplitByLengths",
         "operators.strings": "StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
         "operators.stylizer": "BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
-        "operators.tile": "Expand Tile",
+        "operators.tile": "Expand NumpyTile Tile",
         "operators.transpose": "ChannelShuffle NCHW2NHWC NHWC2NCHW Transpose",
         "operators.unary": """
             Abs Acos Asin Atan Cbrt Ceil Cos Cosh Cube Erf Exp Floor IsMemberOf IsNaN Log Negative Not Reciprocal
@@ -238,6 +244,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "tflite": {
         "operators.tflite_arithmetic": "Atan2 FloorDiv RightShift",
         "operators.tflite_detection": "DetectionPostProcess NonMaxSuppression",
+        "operators.tflite_norm": "LocalResponseNormalization",
         "operators.tflite_indexing": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.int8_tflite_depthwise": "QuantizedConv",
         "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",

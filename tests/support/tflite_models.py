@@ -73,6 +73,7 @@ class Operator:
     fields: Dict[str, Any]
     custom: str = ""
     custom_options: bytes = b""
+    version: int = 1
 
 
 @dataclass
@@ -104,9 +105,10 @@ class Graph:
         return self.tensor(name, **given)
 
     def operator(self, type: str, inputs: Sequence[int], outputs: Sequence[int], options: str = "", *,
-                 custom: str = "", custom_options: bytes = b"", **fields: Any) -> Sequence[int]:
+                 custom: str = "", custom_options: bytes = b"", version: int = 1, **fields: Any) -> Sequence[int]:
         """Append an operator; its outputs."""
-        self.operators.append(Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options))
+        self.operators.append(Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options,
+                                       version))
         return outputs
 
 
@@ -137,7 +139,7 @@ class _Writer:
         self._model = model
         self._builder = flatbuffers.Builder(1024)
         self._buffers: List[int] = [self._table("Buffer")]
-        self._codes: List[Tuple[str, str]] = []
+        self._codes: List[Tuple[str, str, int]] = []
 
     def finish(self) -> bytes:
         graphs = self._offsets([self._graph(graph) for graph in self._model.graphs])
@@ -191,7 +193,7 @@ class _Writer:
                            BlockMap=self._numbers(given.block_map), DimMetadata=self._offsets(dimensions))
 
     def _operator(self, operator: Operator) -> int:
-        code = (operator.type, operator.custom)
+        code = (operator.type, operator.custom, operator.version)
         if code not in self._codes:
             self._codes.append(code)
         fields: Dict[str, Any] = {"Inputs": self._numbers(operator.inputs), "Outputs": self._numbers(operator.outputs)}
@@ -214,11 +216,11 @@ class _Writer:
                                                    else array.astype(np.int32))
         return value
 
-    def _code(self, type: str, custom: str) -> int:
+    def _code(self, type: str, custom: str, version: int) -> int:
         number = getattr(tflite.BuiltinOperator, type)
         fields = {"CustomCode": self._builder.CreateString(custom)} if custom else {}
-        return self._table("OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=1,
-                           **fields)
+        return self._table("OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number,
+                           Version=version, **fields)
 
     def _signature(self, key: str, inputs: Mapping[str, int], outputs: Mapping[str, int], graph: int) -> int:
         maps = {name: self._offsets([self._table("TensorMap", Name=self._builder.CreateString(entry), TensorIndex=index)
@@ -266,11 +268,15 @@ def ours(folder: Path, data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
 
 
 def interpreter(data: bytes, **options: Any) -> Any:
-    """LiteRT with its reference kernels, tensors allocated."""
+    """LiteRT with its reference kernels, tensors allocated; with its fast ones for operators that lack others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    made = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1,
-                       **options)
+    options = {"model_content": data, "num_threads": 1, **options}
+    try:
+        made = Interpreter(experimental_op_resolver_type=OpResolverType.BUILTIN_REF, **options)
+    except ValueError:
+        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        made = Interpreter(experimental_op_resolver_type=kernels, **options)
     made.allocate_tensors()
     return made
 
