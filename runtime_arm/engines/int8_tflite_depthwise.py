@@ -57,8 +57,8 @@ def sum_taps(window: Window, run: int, buffer: Array, weights: Array, sums: Arra
     _, row, column, item = buffer.strides
     for index, taps in enumerate(_taps(window)):
         met = weights[:, taps.taps]
-        view = as_strided(buffer[taps.part, :, taps.shift :], (*met.shape[:2], *sums.shape),
-                          (window.dilation[0] * row, taps.distance * column, window.stride[0] * row, run * column, item))
+        strides = window.dilation[0] * row, taps.distance * column, window.stride[0] * row, run * column, item
+        view = as_strided(buffer[taps.part, :, taps.shift :], (*met.shape[:2], *sums.shape), strides)
         yield partial(np.einsum, "abyun,abn->yun", view, met, out=sums if index == 0 else part)
         if index:
             yield partial(np.add, sums, part, sums)

@@ -34,7 +34,7 @@ def divide_by_power(values: Array, exponent: Any) -> Array:
 
 def multiply_by_power(values: Array, exponent: int) -> Array:
     """values * 2**exponent, saturated."""
-    return np.clip(values << exponent, -(2**31), _MOST)
+    return np.asarray(np.clip(values << exponent, -(2**31), _MOST))
 
 
 def _exp_of_quarter(a: Array) -> Array:
