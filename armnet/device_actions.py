@@ -141,9 +141,10 @@ def bench_action(args: argparse.Namespace) -> int:
 
 
 def _ask(target: Target, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
-    """What the runtime prints as JSON on the target for the deployed pair."""
+    """What the deployed bundle, or the runtime for the deployed pair, prints as JSON on the target."""
     threads = ["--threads", str(args.threads)] if args.threads else []
-    answer: Dict[str, Any] = json.loads(target.output(["-m", "runtime_arm", NETWORK, *words, *threads], args.timeout))
+    program = [NETWORK] if Path(args.pair).is_file() else ["-m", "runtime_arm", NETWORK]
+    answer: Dict[str, Any] = json.loads(target.output([*program, *words, *threads], args.timeout))
     return answer
 
 

@@ -1,4 +1,7 @@
-"""The main job, end to end: two networks from ONNX file to answers, beside onnxruntime. Run it by ``scripts/demo``."""
+"""The main job, end to end: two networks from ONNX file to answers, beside onnxruntime, one also on emulated ARM.
+
+Run it by ``scripts/demo``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ import numpy as np
 
 import armnet
 from armnet.__main__ import main as armnet_command
+from device_tests.host.cache import EmulationUnavailable
+from device_tests.host.emulation import emulated
 from device_tests.host.networks import build
 from runtime_arm.display import table
 
@@ -64,6 +69,27 @@ def digits(folder: Path) -> None:
     command("compare", str(DEMO / "digits.onnx"), pair)
 
 
+def packed(folder: Path) -> None:
+    """Pack the digits net into one file, and run it on emulated ARM: the answers must be those of this machine."""
+    heading("The digits network in one file, on emulated ARM machines")
+    bundle, answers = str(folder / "digits.pyz"), str(folder / "answers.npz")
+    pictures = [str(picture) for picture in sorted((DEMO / "pictures").glob("*.png"))]
+    command("pack", str(folder / "digits"), "-o", bundle)
+    command("run", bundle, "--output", answers, "--input", *pictures)
+    here = np.load(answers)["probabilities"]
+    for target in ("emulated:arm64", "emulated:armhf"):
+        try:
+            emulated(target.partition(":")[2])
+        except EmulationUnavailable as error:
+            print(f"\nskipped on {target}: {error}")
+            continue
+        command("device", "run", target, bundle, "--top", "1", "--output", answers, "--input", *pictures)
+        there = np.load(answers)["probabilities"]
+        if (there.argmax(axis=-1) != here.argmax(axis=-1)).any():
+            sys.exit(f"demo: {target} answers otherwise than this machine")
+        print(f"the same {len(here)} answers as here; probabilities differ by {np.abs(there - here).max():.1g} at most")
+
+
 def squeezenet(folder: Path) -> None:
     """The same for SqueezeNet 1.1 with random weights, at 224x224, with its time beside onnxruntime's."""
     heading("SqueezeNet 1.1 at 224x224, random weights")
@@ -111,6 +137,7 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     digits(RESULTS)
     squeezenet(RESULTS)
+    packed(RESULTS)
     print(f"\nThe pairs are in {RESULTS}.")
 
 

@@ -1,0 +1,90 @@
+"""Packed networks on emulated machines: SqueezeNet and the digits net give there what they gave here."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import numpy as np
+import pytest
+
+from device_tests.host.budgets import DEMO
+from device_tests.host.cache import EmulationUnavailable
+from device_tests.host.targets import DeviceError, Target, target_of
+from exporter import export
+from exporter.bundle import pack
+from optimize import optimize
+from runtime_arm import Pair
+from runtime_arm.netdef import NetDef
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(params=["emulated:arm64", "emulated:armhf"])
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    try:
+        with target_of(request.param) as opened:
+            yield opened
+    except EmulationUnavailable as error:
+        pytest.skip(str(error))
+
+
+def weights_nbytes(net: NetDef) -> int:
+    """Bytes of the weights alone."""
+    return sum(op.get_tensor("values").nbytes for op in net.op if op.has("values"))
+
+
+@pytest.fixture(scope="module")
+def squeezenet(shared: Path) -> Pair:
+    return optimize(export(str(shared / "models/onnx/squeezenet_v1.1/squeezenet_v1.1.onnx")))
+
+
+@pytest.fixture(scope="module")
+def reference(shared: Path) -> Any:
+    """Input ``in_data`` and output ``out_0`` of onnxruntime."""
+    return np.load(shared / "models/references/onnx_squeezenet_v1.1.npz")
+
+
+@pytest.fixture(scope="module")
+def bundle(squeezenet: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundles") / "squeezenet.pyz"
+    pack(squeezenet, path)
+    return path
+
+
+def test_a_bundle_is_hardly_larger_than_its_weights(squeezenet: Pair, bundle: Path) -> None:
+    assert os.path.getsize(bundle) <= 1.1 * weights_nbytes(squeezenet.init_net) + MEGABYTE
+
+
+def test_squeezenet_gives_its_reference_answers(target: Target, bundle: Path, reference: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", data=reference["in_data"])
+    target.deploy({"squeezenet.pyz": bundle, "in.npz": tmp_path / "in.npz"})
+    words = ["squeezenet.pyz", "in.npz", "--top", "5", "--json", "--output", "out.npz"]
+    (run,) = json.loads(target.output(["-I", *words]))["runs"]
+    wanted = reference["out_0"].reshape(-1)
+    best: List[int] = np.argsort(-wanted)[:5].tolist()
+    assert [answer["number"] for answer in run["top"]] == best
+    assert [answer["score"] for answer in run["top"]] == pytest.approx(wanted[best].tolist(), rel=1e-3)
+    assert "self-test passed" in target.output(["-I", "squeezenet.pyz", "--self-test"])
+
+
+def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, tmp_path: Path) -> None:
+    pack(export(str(DEMO / "digits.onnx")), tmp_path / "digits.pyz")
+    data = bytearray((tmp_path / "digits.pyz").read_bytes())
+    at = data.find(b"pair/init_net.pb") + 50_000
+    data[at] ^= 1
+    (tmp_path / "digits.pyz").write_bytes(data)
+    target.deploy({"digits.pyz": tmp_path / "digits.pyz"})
+    done = target.run(["-I", "digits.pyz", "--self-test"])
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "'pair/init_net.pb' is not the one that was packed" in done.stderr
+
+
+def test_without_numpy_a_bundle_says_so(target: Target, tmp_path: Path) -> None:
+    pack(export(str(DEMO / "digits.onnx")), tmp_path / "digits.pyz")
+    target.deploy({"digits.pyz": tmp_path / "digits.pyz"})
+    with pytest.raises(DeviceError, match="needs NumPy: apt-get install python3-numpy"):
+        target.output(["-S", "digits.pyz", "--info"])
