@@ -107,7 +107,8 @@ class Executor:
         self, start: int, env: Environment, fetches: Sequence[str], engines: Mapping[int, str] = MappingProxyType({})
     ) -> Segment:
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
-        return Segment(ops, start, env, fetches, self._packed, self._border_runner, self._workers)
+        outputs = self.net.external_output
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, self._workers)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""

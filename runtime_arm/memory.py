@@ -97,12 +97,12 @@ class Sharing:
 
     def lifetimes(self) -> List[Lifetime]:
         """Of the memory of the ``roots``."""
-        used = [(self._memory[root], root.spec.nbytes) for root in self.roots()]
+        used = [(self._memory[root], root.storage.nbytes) for root in self.roots()]
         return [Lifetime(memory.first, memory.last, nbytes) for memory, nbytes in used]
 
     def cost(self) -> Tuple[int, int]:
         """Bytes live at the worst step, and bytes written by steps that only copy."""
-        copying = [step for step in self._steps if step.schema.joins is not None or step.schema.splits is not None]
+        copying = [step for step in self._steps if step.joins is not None or step.splits is not None]
         copied = sum(spec.nbytes for step in copying if step not in self.elided for spec in step.out_specs)
         return liveness_peak(self.lifetimes() + self._scratch), copied
 
@@ -139,7 +139,9 @@ class Sharing:
     def _overwrite(self, result: Value, operands: Sequence[Optional[Value]], at: int) -> None:
         given = [self.root(value) for value in self._steps[at].inputs if value is not None]
         for source in operands:
-            if source is None or source.spec.nbytes != result.spec.nbytes or result in self.within:
+            if source is None or result in self.within:
+                continue
+            if (source.storage.nbytes, source.layout) != (result.storage.nbytes, result.layout):
                 continue
             root = self.root(source)
             if not root.foreign and self._memory[root].last == at and given.count(root) == 1:
@@ -149,10 +151,10 @@ class Sharing:
         """Let parts lie in their whole."""
         peak = liveness_peak(self.lifetimes() + self._scratch)
         for at, step in enumerate(self._steps):
-            if step.schema.joins is None and step.schema.splits is None:
+            if step.joins is None and step.splits is None:
                 continue
             before = dict(self.within), dict(self._memory)
-            fits = self._join(at, step) if step.schema.joins is not None else self._split(at, step)
+            fits = self._join(at, step) if step.joins is not None else self._split(at, step)
             height = liveness_peak(self.lifetimes() + self._scratch) if fits else peak
             if fits and height <= peak:
                 peak = height
@@ -162,9 +164,9 @@ class Sharing:
 
     def _join(self, at: int, step: Step) -> bool:
         """Let the inputs lie in output 0. False, half done, if they cannot."""
-        assert step.schema.joins is not None
+        assert step.joins is not None
         whole = step.outputs[0]
-        indices = step.schema.joins(step.op, step.in_specs, step.out_specs)
+        indices = step.joins(step.op, step.in_specs, step.out_specs)
         moves = self._moves(whole, step.inputs, indices)
         overwritten = self._memory[whole].written_after(at)
         for root, offset in moves.items():
@@ -198,11 +200,11 @@ class Sharing:
 
     def _split(self, at: int, step: Step) -> bool:
         """Let the outputs lie in input 0. False, half done, if they cannot."""
-        assert step.schema.splits is not None
+        assert step.splits is not None
         whole = step.inputs[0]
         assert whole is not None
         root = self.root(whole)
-        indices, memory = step.schema.splits(step.op, step.in_specs, step.out_specs), self._memory[root]
+        indices, memory = step.splits(step.op, step.in_specs, step.out_specs), self._memory[root]
         for part, index in zip(step.outputs, indices):
             offset = _offset_within(whole, part, index)
             if offset is None or part in self.within:

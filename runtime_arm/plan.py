@@ -17,8 +17,10 @@ from runtime_arm.memory import Layout, plan_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.shape_inference import blamed_on
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
-from runtime_arm.trace import Environment, Step, Trace, Value
+from runtime_arm.trace import Environment, Step, Trace, Value, set_lifetimes
 from runtime_arm.verify import verify
+
+CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")  # without one of them, no layout pays
 
 
 class PackedWeights:
@@ -65,7 +67,8 @@ class Border:
 class Segment:
     """The second stage: the traced steps with their memory, ready to run again and again.
 
-    ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end. ``packed``
+    ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end, ``outputs``
+    what the net itself declares as such. ``packed``
     keeps derived weights. ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where
     ``workers`` share the step, ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits
     for the others (see ``workers.py``).
@@ -77,6 +80,7 @@ class Segment:
         start: int,
         env: Environment,
         fetched: Iterable[str],
+        outputs: Iterable[str],
         packed: PackedWeights,
         run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
         workers: int = 1,
@@ -89,7 +93,8 @@ class Segment:
         self.border_at = trace.border_at
         self.successors: Dict[Any, Segment] = {}
         self.survivors = self._survivors(ops, fetched)
-        self._extend_to_end(self.survivors)
+        self._lay_out(self._survivors(ops, outputs))
+        set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
         layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)
@@ -109,18 +114,26 @@ class Segment:
                 names.update(op.reads())
         return names
 
-    def _extend_to_end(self, survivors: Set[str]) -> None:
-        for name in survivors:
-            if name in self.env:
-                self.env[name].last = len(self.steps)
+    def _lay_out(self, outputs: Set[str]) -> None:
+        """Give blobs the layouts that suit the steps, and bring what survives into its own shape in the end.
+
+        The layouts depend on the net's ``outputs``, not on what happens to be fetched: fetching changes no result.
+        """
+        if not any(step.op.type in CONVOLUTIONS for step in self.steps):
+            return
+        from runtime_arm.layout_choice import with_layouts  # what it loads other nets need not
+
+        survivors = {name: self.env[name] for name in self.survivors if name in self.env}
+        self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
+        self.env.update(survivors)
 
     def _bind(self, layout: Layout, shared: bool) -> Dict[Step, List[Array]]:
         """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
         arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():
-            value.bind(view(arena, offset, value.spec))
+            value.bind(view(arena, offset, value.storage))
         for value, (root, offset) in layout.within.items():
-            value.bind(view(root.array.reshape(-1).view(np.uint8), offset, value.spec))
+            value.bind(view(root.array.reshape(-1).view(np.uint8), offset, value.storage))
         return {
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()

@@ -10,8 +10,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from runtime_arm.cost import cost_of
 from runtime_arm.errors import NetError, OperatorError
+from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Run
+from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Parts, Run
 from runtime_arm.shape_inference import blamed_on, infer_operator
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
@@ -27,10 +28,11 @@ class Value:
     """One write of one blob, and the steps from the first to the last that need it.
 
     Constants and values of an earlier segment have their memory from the start and are ``foreign``: this segment
-    neither places nor overwrites them. The others get theirs by ``bind``.
+    neither places nor overwrites them. The others get theirs by ``bind``. ``layout``: how it lies in memory, None for
+    its own shape.
     """
 
-    __slots__ = ("_array", "first", "foreign", "last", "name", "spec")
+    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "spec")
 
     def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
         self.name = name
@@ -38,7 +40,13 @@ class Value:
         self.first = first
         self.last = first
         self.foreign = array is not None
+        self.layout: Optional[Tiles] = None
         self._array = array
+
+    @property
+    def storage(self) -> TensorSpec:
+        """Shape and type of its memory."""
+        return self.spec if self.layout is None else self.layout.storage(self.spec.dtype)
 
     @property
     def array(self) -> Array:
@@ -52,7 +60,7 @@ class Value:
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
     def bind(self, array: Array) -> None:
-        """Live in this memory, of its own shape and type."""
+        """Live in this memory, of the ``storage``'s shape and type."""
         self._array = array
 
     def content(self) -> Any:
@@ -86,10 +94,30 @@ class Step:
         self.outputs = outputs
         self.kernel: Optional[Kernel]
         self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
-        self.workers = workers if self._pays_sharing() else 1
-        scratch = self.kernel.scratch(op, self.in_specs, self.out_specs) if self.kernel else ()
-        self.scratch = [*scratch] * self.workers
+        self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
+        self._share(workers)
+
+    def _share(self, workers: int) -> None:
+        self.most_workers = workers
+        self.workers = workers if self._pays_sharing() else 1
+        scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
+        self.scratch: List[TensorSpec] = [*scratch] * self.workers
+
+    def run_tiled(self, kernel: Kernel) -> None:
+        """Run by this kernel, which reads and writes the layouts of its values."""
+        self.kernel, self.tiled = kernel, True
+        self._share(self.most_workers)
+
+    @property
+    def joins(self) -> Optional[Parts]:
+        """Where inputs lie in output 0, if they may lie there: see ``operator``."""
+        return None if self.tiled else self.schema.joins
+
+    @property
+    def splits(self) -> Optional[Parts]:
+        """Where outputs lie in input 0, if they may lie there: see ``operator``."""
+        return None if self.tiled else self.schema.splits
 
     @property
     def engine(self) -> str:
@@ -185,7 +213,7 @@ class Trace:
     ) -> None:
         at = len(self.steps)
         outputs = [Value(name, spec, at) for name, spec in zip(op.output, specs)]
-        if any(spec.value is None for spec in specs):
+        if not specs or any(spec.value is None for spec in specs):
             for value in inputs:
                 if value is not None:
                     value.last = at
@@ -195,3 +223,17 @@ class Trace:
                 value = Value(value.name, value.spec, at, value.spec.value)
             if value.name:
                 self.env[value.name] = value
+
+
+def set_lifetimes(steps: Sequence[Step], feeds: Sequence[Value], survivors: Sequence[Value]) -> None:
+    """Let every value live from the step that writes it to the last that reads it; survivors live to the end."""
+    for value in feeds:
+        value.first = value.last = FEED_STEP
+    for at, step in enumerate(steps):
+        for value in step.outputs:
+            value.first = value.last = at
+        for read in step.inputs:
+            if read is not None:
+                read.last = at
+    for value in survivors:
+        value.last = len(steps)

@@ -135,18 +135,18 @@ def _described(content: Content) -> str:
 
 def _follow(step: Step, expected: Dict[Value, Content]) -> None:
     """A step that does nothing must find its results where they are: a view, parts of a whole, a whole of parts."""
-    schema, inputs = step.schema, [value for value in step.inputs if value is not None]
-    if schema.view:
+    inputs = [value for value in step.inputs if value is not None]
+    if step.schema.view:
         _require_at(step, step.outputs[0], inputs[0].array)
         expected[step.outputs[0]] = expected[inputs[0]]
-    elif schema.joins is not None:
+    elif step.joins is not None:
         whole = step.outputs[0]
-        for part, index in zip(inputs, schema.joins(step.op, step.in_specs, step.out_specs)):
+        for part, index in zip(inputs, step.joins(step.op, step.in_specs, step.out_specs)):
             _require_at(step, part, whole.array[index])
         expected[whole] = [piece for part in inputs for piece in expected[part]]
-    elif schema.splits is not None:
+    elif step.splits is not None:
         whole = inputs[0]
-        for part, index in zip(step.outputs, schema.splits(step.op, step.in_specs, step.out_specs)):
+        for part, index in zip(step.outputs, step.splits(step.op, step.in_specs, step.out_specs)):
             piece = whole.array[index]
             _require_at(step, part, piece)
             begin = _address(piece) - _address(whole.array) if piece.size else 0

@@ -75,8 +75,8 @@ class Tail:
         """
         if self._formula is not None:
             for plane in np.ndindex(*y.shape[:2]):
-                for part in blocks(y.shape[2:]):
-                    index = (*plane, *part)
+                for block in blocks(y.shape[2:]):
+                    index = (*plane, *block)
                     yield from self.steps(y[index], index)
             return
         flat = y.reshape(*y.shape[:2], -1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from runtime_arm.engines.steps import Step
 from runtime_arm.netdef import Array
 
 TAPS = 3
+Arrays = Union[Array, Sequence[Array]]  # along the first axis
 POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # F(m, 3) takes the first m + 1: m is even
 
 
@@ -97,7 +98,7 @@ def temporaries(tile: int) -> int:
     return max(3, tile // 2 + 1)
 
 
-def input_steps(tile: int, sources: Array, targets: Array, work: Sequence[Array]) -> Iterator[Step]:
+def input_steps(tile: int, sources: Arrays, targets: Arrays, work: Sequence[Array]) -> Iterator[Step]:
     """targets = B^T sources, over their first axis of tile + 2 entries; ``work`` are temporaries like one entry."""
     rows = transforms(tile).input
     product = work[2]

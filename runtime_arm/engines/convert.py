@@ -1,0 +1,59 @@
+"""From one layout to another: (N, C, H, W) into tiles and back, tiles of one size into those of another."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from runtime_arm.engines import tiled
+from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.kernel import Call, Run
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import Array
+
+
+def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
+    """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W)."""
+    x, y = call.inputs[0], call.outputs[0]
+    steps: List[Step] = []
+    if target is not None:
+        if call.worker == 0:
+            steps = [copy(view, tiled.ZERO) for view in _everything_outside(target, y)]
+        pairs = list(_from_plain(x, y, target) if source is None else _between(x, source, y, target))
+    else:
+        assert source is not None
+        pairs = list(_to_plain(x, source, y))
+    return in_turn([*steps, *(copy(to, of) for to, of in call.mine(pairs))])
+
+
+def _everything_outside(layout: Tiles, memory: Array) -> Iterator[Array]:
+    yield from layout.borders(memory)
+    for strip in layout.strips(layout.body):
+        yield from layout.outside(memory, strip)
+
+
+def _from_plain(x: Array, memory: Array, layout: Tiles) -> Iterator[Tuple[Array, Array]]:
+    m = layout.tile
+    for py, px in np.ndindex(m, m):
+        yield layout.pixels(memory, (py, px)), x[:, :, py::m, px::m].transpose(0, 2, 3, 1)
+
+
+def _to_plain(memory: Array, layout: Tiles, y: Array) -> Iterator[Tuple[Array, Array]]:
+    for of, to in _from_plain(y, memory, layout):
+        yield to, of
+
+
+def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
+    """Pixels that are one plane's in both: those apart by the least common multiple of the tiles, in rows and columns.
+
+    Of one plane of the larger tiles all pixels are of one plane of the smaller ones if the larger is a multiple.
+    """
+    m, n = source.tile, target.tile
+    period = m * n // gcd(m, n)
+    for py, px in np.ndindex(period, period):
+        of = source.pixels(x, (py % m, px % m))[:, py // m :: period // m, px // m :: period // m]
+        to = target.pixels(y, (py % n, px % n))[:, py // n :: period // n, px // n :: period // n]
+        if to.size:
+            yield to, of

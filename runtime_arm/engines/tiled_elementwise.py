@@ -1,0 +1,60 @@
+"""Operators between blobs in tiles that care for nothing but numbers, or for nothing but channels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import List, Sequence
+
+import numpy as np
+
+from runtime_arm.blocks import BLOCK
+from runtime_arm.engines import tiled
+from runtime_arm.engines.epilogue import Tail
+from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.kernel import Call, Run
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import Array
+
+
+def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
+    """Run the plain kernel over everything, then clear what is of no image: f(0) need not be 0."""
+    y = call.outputs[0]
+    clears = [copy(view, tiled.ZERO) for strip in layout.strips(layout.body) for view in layout.outside(y, strip)]
+    return in_turn([kernel_run, *clears, *(copy(view, tiled.ZERO) for view in layout.borders(y))])
+
+
+def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
+    """Side by side along the channels."""
+    steps: List[Step] = []
+    begin = 0
+    for memory, layout in zip(call.inputs, inputs):
+        steps.append(copy(call.outputs[0][..., begin : begin + layout.channels], memory))
+        begin += layout.channels
+    return in_turn(list(call.mine(steps)))
+
+
+def bind_mean(call: Call, layout: Tiles) -> Run:
+    """Output 0, (N, C, 1, 1) = the mean over each image; what is of no image is zero and does not count."""
+    x, y = call.inputs[0], call.outputs[0]
+    planes = layout.grid(x)  # (tile, tile, batch, rows, pitch, C)
+    weights = np.full((1, layout.rows * layout.pitch), 1 / (layout.height * layout.width), x.dtype)
+    sums = np.empty((layout.tile**2, layout.batch, 1, layout.channels), x.dtype)
+    flat = planes.reshape(layout.tile**2, layout.batch, layout.rows * layout.pitch, layout.channels)
+    total = y.reshape(layout.batch, 1, layout.channels)
+    return in_turn([partial(np.matmul, weights, flat, out=sums), partial(np.add.reduce, sums, 0, None, total)])
+
+
+def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:
+    """Y = scale[c] * X + bias[c], then what the operator adds and its activation; strip by strip."""
+    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], layout)
+    count = max(1, BLOCK // layout.channels)
+    along = np.tile(scale, count), np.tile(bias, count)
+    for strip in tiled.strips_of(call, layout, count):
+        x, y = (tiled.body(memory, layout, strip) for memory in (call.inputs[0], call.outputs[0]))
+        flat = y.reshape(*y.shape[:2], -1)
+        rows = [row[: flat.shape[-1]] for row in along]
+        steps.append(partial(np.multiply, x.reshape(flat.shape), rows[0], out=flat))
+        steps.append(partial(np.add, flat, rows[1], out=flat))
+        steps += Tail(call, 5, y, -1).planes(y)
+        steps += [copy(view, tiled.ZERO) for view in layout.outside(call.outputs[0], strip)]
+    return in_turn(steps)

@@ -1,0 +1,124 @@
+"""IM2COL from a plain image of few channels into tiles: the first convolution of most networks.
+
+With three channels a column is too short to copy pixel by pixel. Here the columns lie the other way round, one row of
+many pixels for each tap and channel:
+
+    split     S[q, c, y, :] = X[c, y, q :: s * m]                      once a block, for every phase q of the columns
+    columns   A[(c, ky, kx), position] = S[phase, c, row, column]      long runs
+    multiply  Y[py, px, position, m] = A^T @ W^T                       BLAS reads A transposed
+
+s is the stride, m the tile of the output; a last row of ones in A carries the bias.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines import tiled
+from runtime_arm.engines.steps import Step, copy, in_turn, margins, multiply
+from runtime_arm.kernel import Call, Run
+from runtime_arm.layouts import Strip, Tiles
+from runtime_arm.netdef import Array
+from runtime_arm.operators.conv import Convolution
+from runtime_arm.tensor import TensorSpec
+
+BLOCK_NBYTES = 1 << 20  # of the columns and products of a block
+ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
+
+
+class _Block(NamedTuple):
+    """Rows of tiles of one image; positions from the first column of tiles to the pitch."""
+
+    image: int
+    first: int
+    last: int
+
+
+class Stem:
+    """A convolution from (N, C, H, W) into tiles, cut into blocks of whole rows of tiles."""
+
+    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int):
+        self.convolution = convolution
+        self.window = convolution.window
+        self.y = y
+        self.step = self.window.stride[0] * y.tile, self.window.stride[1] * y.tile
+        self.high = max(1, BLOCK_NBYTES // ((convolution.terms + 1 + convolution.filters) * y.pitch * itemsize))
+        self.reach = [(k - 1) * d + 1 for k, d in zip(self.window.kernel, self.window.dilation)]
+        self.margin = -(-self.window.head[1] // self.step[1])  # columns of a phase to the left of the image
+        self.wide = y.pitch + self.margin + (self.reach[1] + (y.tile - 1) * self.window.stride[1]) // self.step[1] + 1
+
+    def blocks(self) -> List[_Block]:
+        rows = self.y.image_tiles((0, 0))[0]
+        return [_Block(image, first, min(first + self.high, rows))
+                for image in range(self.y.batch) for first in range(0, rows, self.high)]  # fmt: skip
+
+    def image_rows(self, rows: int) -> int:
+        """Rows of the image under rows of tiles."""
+        return (rows * self.y.tile - 1) * self.window.stride[0] + self.reach[0]
+
+    def sizes(self) -> Tuple[int, int]:
+        """Elements of the split rows and of the columns of a block."""
+        rows = min(self.high, self.y.image_tiles((0, 0))[0])
+        split = self.step[1] * self.convolution.channels * self.image_rows(rows) * self.wide
+        return split, (self.convolution.terms + 1) * rows * self.y.pitch
+
+
+def scratch(convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+    return [TensorSpec((size,), dtype) for size in Stem(convolution, y, dtype.itemsize).sizes()]
+
+
+def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
+    stem = Stem(convolution, y, call.outputs[0].itemsize)
+    weights = call.packed("with bias", lambda: _with_bias(call, convolution))
+    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
+    for block in call.mine(stem.blocks()):
+        strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
+        steps += _products(call, stem, block, strip, weights)
+        steps += tiled.finish(call, y, strip, bias=False)
+    return in_turn(steps)
+
+
+def _with_bias(call: Call, convolution: Convolution) -> Array:
+    """(C * kh * kw + 1, M), the last row is the bias."""
+    w = call.inputs[1].reshape(convolution.filters, -1)
+    bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(len(w), w.dtype)
+    return np.ascontiguousarray(np.concatenate([w.T, bias[None]]))
+
+
+def _products(call: Call, stem: Stem, block: _Block, strip: Strip, weights: Array) -> Iterator[Step]:
+    window, y = stem.window, stem.y
+    rows, channels = block.last - block.first, stem.convolution.channels
+    high = stem.image_rows(rows)
+    split = call.scratch[0][: stem.step[1] * channels * high * stem.wide].reshape(-1, channels, high, stem.wide)
+    top = block.first * y.tile * window.stride[0] - window.head[0]
+    yield from _split(call.inputs[0][block.image], split, top, stem)
+    columns = call.scratch[1][: (stem.convolution.terms + 1) * rows * y.pitch]
+    columns = columns.reshape(stem.convolution.terms + 1, rows, y.pitch)
+    yield copy(columns[-1], ONE)
+    taps = columns[:-1].reshape(channels, *window.kernel, rows, y.pitch)
+    products = tiled.body(call.outputs[0], y, strip)
+    for py, px in np.ndindex(y.tile, y.tile):
+        for ky, kx in np.ndindex(*window.kernel):
+            row = py * window.stride[0] + ky * window.dilation[0]
+            shift, phase = divmod(px * window.stride[1] + kx * window.dilation[1] - window.head[1], stem.step[1])
+            begin = stem.margin + shift
+            yield copy(taps[:, ky, kx], split[phase, :, row :: stem.step[0], begin : begin + y.pitch][:, :rows])
+        yield multiply(columns.reshape(len(columns), -1).T, weights, products[py, px])
+
+
+def _split(image: Array, split: Array, top: int, stem: Stem) -> Iterator[Step]:
+    """Copy the rows from ``top`` on, their columns apart by phase, with zeros around the image."""
+    high, (height, width) = split.shape[2], image.shape[1:]
+    inside = slice(min(max(-top, 0), high), max(min(height - top, high), 0))
+    for phase in range(stem.step[1]):
+        count = min(max(0, -(-(width - phase) // stem.step[1])), stem.wide - stem.margin)
+        columns = slice(stem.margin, stem.margin + count)
+        if inside.start >= inside.stop or not count:
+            yield copy(split[phase], ZERO)
+            continue
+        source = image[:, inside.start + top : inside.stop + top, phase :: stem.step[1]]
+        yield copy(split[phase][:, inside, columns], source[:, :, :count])
+        for margin in margins(split[phase], (inside, columns)):
+            yield copy(margin, ZERO)

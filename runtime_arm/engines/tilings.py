@@ -1,0 +1,314 @@
+"""What operators can do with blobs in tiles: for each type its options, of which the plan takes what fits together.
+
+A new one is a function here under ``@tiling("Type", ...)``. It yields what its kernels can read and write; a layout of
+None is (N, C, H, W). Every option says what it takes, as ``Work``, so that the cheapest combination can be found.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engine_names import is_refused, open_variants, wanted_engines
+from runtime_arm.engines import (
+    convert,
+    tiled_convolution,
+    tiled_depthwise,
+    tiled_elementwise,
+    tiled_pool,
+    tiled_stem,
+    tiled_winograd,
+)
+from runtime_arm.engines.epilogue import tail_scratch
+from runtime_arm.engines.pointwise import PASS, WEIGHT
+from runtime_arm.engines.winograd import VARIANTS
+from runtime_arm.engines.winograd_transforms import TAPS, amplification, passes
+from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv import Convolution, convolution_of
+from runtime_arm.tensor import TensorSpec
+
+Layout = Optional[Tiles]
+FLOAT32 = np.dtype(np.float32)
+TILES = (1, 2, 4)
+RUN = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies
+MULTIPLY_ADD = 9  # of einsum
+SCATTERED = 60  # an element that is copied alone
+FEW_CHANNELS = 8  # up to which a convolution reads (N, C, H, W) by rows of pixels
+
+
+class Option(NamedTuple):
+    """One way to run an operator: the layouts of its inputs (None also for what has none) and of its outputs."""
+
+    inputs: Tuple[Layout, ...]
+    outputs: Tuple[Layout, ...]
+    kernel: Kernel
+    work: Work
+
+
+Options = Callable[[OperatorDef, Specs, Sequence[TensorSpec], Optional[Kernel]], Iterator[Option]]
+_TILINGS: Dict[Tuple[str, str], Options] = {}
+
+
+def tiling(*types: str, domains: Sequence[str] = ("", "onnx", "armnet")) -> Callable[[Options], Options]:
+    """Decorator: the options of these types. They are given the operator, its specs, and the plain kernel."""
+
+    def register(options: Options) -> Options:
+        _TILINGS.update({(domain, type): options for domain in domains for type in types})
+        return options
+
+    return register
+
+
+def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> List[Option]:
+    """Every option but the plain one. None for what is not float32 of four dimensions."""
+    options = _TILINGS.get(("" if op.domain == "caffe2" else op.domain, op.type))
+    if options is None or not all(_is_image(spec) for spec in [inputs[0], *outputs]):
+        return []
+    return list(options(op, inputs, outputs, plain))
+
+
+def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel, Work]:
+    """What brings a blob from one layout into another."""
+    kernel = Kernel("COPY", partial(convert.bind, source=source, target=target), shares=True)
+    if source is None or target is None:
+        return kernel, Work(0, SCATTERED / 3 * spec.size)
+    runs = spec.size // max(spec.shape[1], 1)
+    return kernel, Work(0, PASS / 2 * spec.size + RUN * runs)
+
+
+def _is_image(spec: Optional[TensorSpec]) -> bool:
+    return spec is not None and len(spec.shape) == 4 and spec.dtype == FLOAT32 and min(spec.shape) > 0
+
+
+def _may_run(op: OperatorDef, engine: str) -> bool:
+    wanted = wanted_engines(op)
+    return not is_refused(op, engine) and (engine in wanted or set(wanted) <= {"DEFAULT"})
+
+
+@tiling("Conv", "ConvRelu", "Conv2D", "FusedConv")
+def convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                 plain: Optional[Kernel]) -> Iterator[Option]:
+    x, w, addend = inputs[0], inputs[1], _at(inputs, 3)
+    assert x is not None
+    if w is None or w.value is None or (addend is not None and addend.shape != outputs[0].shape):
+        return
+    if len(inputs) > 2 and inputs[2] is not None and inputs[2].value is None:
+        return
+    convolution = convolution_of(op, x, w)
+    if convolution.channels_last or convolution.output_shape != outputs[0].shape:
+        return
+    yield from _convolutions(op, convolution, inputs, outputs[0])
+
+
+def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    x = inputs[0]
+    assert x is not None
+    window = convolution.window
+    stride, reach = window.stride, _reach(convolution)
+    if convolution.group == convolution.channels == convolution.filters and convolution.group > 1:
+        if _may_run(op, "DEPTHWISE") and stride in ((1, 1), (2, 2)) and set(window.dilation) == {1}:
+            yield from _depthwise(op, convolution, inputs, y, reach)
+        return
+    if convolution.group != 1 or stride[0] != stride[1]:
+        return
+    if _may_run(op, "WINOGRAD") and _suits_winograd(convolution):
+        for tile in _winograd_tiles(op):
+            of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
+            yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
+                               partial(tiled_winograd.bind, x=of, y=to),
+                               partial(tiled_winograd.scratch, of, to, FLOAT32))
+    engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
+    if not _may_run(op, engine):
+        return
+    if convolution.channels <= FEW_CHANNELS and engine == "IM2COL":
+        for tile in TILES:
+            to = Tiles.of(y, tile, 1)
+            yield _convolution("IM2COL", op, None, to, inputs, y, _columns_work(convolution, y, 2 * PASS),
+                               partial(tiled_stem.bind, convolution=convolution, y=to),
+                               partial(tiled_stem.scratch, convolution, to, FLOAT32))
+        return
+    for tile in TILES:
+        for border in (0, 1) if tile == 1 else (1,):
+            to = Tiles.of(y, tile, border)
+            of = Tiles.of(x, tile * stride[0], max(reach, border))
+            if (of.pitch, of.rows) != (to.pitch, to.rows):
+                continue
+            copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
+            yield _convolution(engine, op, of, to, inputs, y, _columns_work(convolution, y, copying, to),
+                               partial(tiled_convolution.bind, convolution=convolution, x=of, y=to),
+                               partial(tiled_convolution.scratch, convolution, to, FLOAT32))
+
+
+def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
+    x = inputs[0]
+    assert x is not None
+    of, to = Tiles.of(x, convolution.window.stride[0], max(1, reach)), Tiles.of(y, 1, 1)
+    if (of.pitch, of.rows) == (to.pitch, to.rows):
+        taps = convolution.window.kernel[0] * convolution.window.kernel[1]
+        yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
+                           partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
+                           partial(tiled_depthwise.scratch, convolution, of, to, FLOAT32))
+
+
+def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Specs, y: TensorSpec, work: Work,
+                 bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]]) -> Option:
+    layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
+
+    def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+        return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
+
+    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True), work)
+
+
+def _reach(convolution: Convolution) -> int:
+    """How many pixels beyond the edge of the image the kernel meets."""
+    window = convolution.window
+    behind = [(o - 1) * s + (k - 1) * d - head - n + 1 for o, s, k, d, head, n in zip(
+        window.output, window.stride, window.kernel, window.dilation, window.head, window.image)]  # fmt: skip
+    reach: int = max(0, *window.head, *behind)
+    return reach
+
+
+def _suits_winograd(convolution: Convolution) -> bool:
+    window = convolution.window
+    return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
+
+
+def _winograd_tiles(op: OperatorDef) -> List[int]:
+    return [VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", list(VARIANTS))]
+
+
+def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:
+    reach, channels, filters = tile + TAPS - 1, convolution.channels, convolution.filters
+    tiles = to.batch * to.image_tiles((0, 0))[0] * to.pitch
+    before, behind = passes(tile)
+    transforms = before * (tile + reach) * channels + behind * (reach + tile) * filters
+    products = reach**2 * channels * filters * (tiles + WEIGHT)
+    return Work(products, PASS * tiles * transforms, amplification(tile))
+
+
+def _columns_work(convolution: Convolution, y: TensorSpec, copying: float, to: Layout = None) -> Work:
+    """The products, for positions of no image too, and a copy of so much an element of the columns."""
+    pixels = y.size // convolution.filters
+    positions = pixels if to is None else to.tile**2 * to.batch * to.image_tiles((0, 0))[0] * to.pitch
+    return Work(convolution.filters * convolution.terms * (positions + WEIGHT), copying * positions * convolution.terms)
+
+
+@tiling("MaxPool", "MaxPool2D", "AveragePool", "AveragePool2D")
+def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
+    from runtime_arm.operators.pool import pool_of
+
+    x, y = inputs[0], outputs[0]
+    assert x is not None
+    pool = pool_of(op, x)
+    window = pool.window
+    if plain is None or len(outputs) > 1 or pool.channels_last or window.stride[0] != window.stride[1]:
+        return
+    if window.output == (1, 1) and window.kernel == window.image and op.type.startswith("Average"):
+        yield from _means(x, y)
+        return
+    if window.stride[0] > 2 or (window.counts() == 0).any():
+        return
+    combine = np.add if op.type.startswith("Average") else np.maximum
+    taps = window.kernel[0] * window.kernel[1]
+    for tile in TILES:
+        for border in (0, 1):
+            for before in (0, 1) if tile * window.stride[0] == 1 else (1,):
+                of, to = Tiles.of(x, tile * window.stride[0], before), Tiles.of(y, tile, border)
+                kernel = Kernel("NUMPY", partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to), shares=True)
+                yield Option((of,), (to,), kernel, Work(0, PASS * taps * y.size))
+
+
+@tiling("GlobalAveragePool")
+def global_average_pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                         plain: Optional[Kernel]) -> Iterator[Option]:
+    assert inputs[0] is not None
+    yield from _means(inputs[0], outputs[0])
+
+
+def _means(x: TensorSpec, y: TensorSpec) -> Iterator[Option]:
+    for of in _any_layout(x):
+        kernel = Kernel("GEMM", partial(tiled_elementwise.bind_mean, layout=of))
+        yield Option((of,), (None,), kernel, Work(x.size))
+
+
+def _any_layout(spec: TensorSpec) -> Iterator[Tiles]:
+    yield Tiles.of(spec, 1, 0)
+    for tile in TILES:
+        yield Tiles.of(spec, tile, 1)
+
+
+@tiling("Concat", "DepthConcat", domains=("", "onnx"))
+def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
+    y = outputs[0]
+    specs = [spec for spec in inputs if spec is not None and _is_image(spec)]
+    same = all(spec.shape[:1] + spec.shape[2:] == y.shape[:1] + y.shape[2:] for spec in specs)
+    if not same or len(specs) < len(inputs) or sum(spec.shape[1] for spec in specs) != y.shape[1] or len(outputs) > 1:
+        return
+    for to in _any_layout(y):
+        layouts = tuple(to._replace(channels=spec.shape[1]) for spec in specs)
+        kernel = Kernel("COPY", partial(tiled_elementwise.bind_concat, inputs=layouts, output=to), shares=True)
+        yield Option(layouts, (to,), kernel, Work(0, PASS * y.size))
+
+
+@tiling("Add", "Sum", "Mul", "Sub", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid",
+        "HardSwish", "Swish", "Elu", "Selu", "Softplus", "Mish", "Gelu")
+def elementwise(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                plain: Optional[Kernel]) -> Iterator[Option]:
+    y = outputs[0]
+    if plain is None or len(outputs) > 1:
+        return
+    given = [spec for spec in inputs if spec is not None and not (spec.value is not None and spec.size == 1)]
+    if any(spec.shape != y.shape or spec.value is not None or spec.dtype != y.dtype for spec in given):
+        return
+    for layout in _any_layout(y):
+        layouts = tuple(layout if spec in given else None for spec in inputs)
+        yield Option(layouts, (layout,), _physical(plain, layout), Work(0, PASS * len(given) * y.size))
+
+
+def _physical(plain: Kernel, layout: Tiles) -> Kernel:
+    """The plain kernel as one that takes blobs of the layout for blobs of its shape in memory."""
+    storage = layout.storage(FLOAT32)
+
+    def physical(specs: Specs) -> List[Optional[TensorSpec]]:
+        return [spec if spec is None or spec.value is not None else storage for spec in specs]
+
+    def bind(call: Call) -> Run:
+        inner = copy(call)
+        inner.in_specs, inner.out_specs = physical(call.in_specs), [storage]
+        return tiled_elementwise.bind_elementwise(call, plain.bind(inner), layout)
+
+    return Kernel(plain.engine, bind,
+                  scratch=lambda op, inputs, outputs: plain.scratch(op, physical(inputs), [storage]))
+
+
+@tiling("SpatialBN", "FusedBatchNorm")
+def batch_norms(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                plain: Optional[Kernel]) -> Iterator[Option]:
+    x, y, addend = inputs[0], outputs[0], _at(inputs, 5)
+    assert x is not None
+    parameters = [_at(inputs, i) for i in range(1, 5)]
+    if plain is None or len(outputs) > 1 or any(spec is None or spec.value is None for spec in parameters):
+        return
+    if op.get_str("order", "NCHW") != "NCHW" or (addend is not None and addend.shape != y.shape):
+        return
+    for layout in _any_layout(y):
+        layouts = tuple(layout if i in (0, 5) and spec is not None else None for i, spec in enumerate(inputs))
+        kernel = Kernel("NUMPY", partial(_bind_batch_norm, layout=layout), scratch=tail_scratch, shares=True)
+        yield Option(layouts, (layout,), kernel, Work(0, 3 * PASS * y.size))
+
+
+def _bind_batch_norm(call: Call, layout: Tiles) -> Run:
+    scale, bias, mean, variance = (array.astype(np.float64) for array in call.inputs[1:5])
+    factor = scale / np.sqrt(variance + call.op.get_float("epsilon", 1e-5))
+    return tiled_elementwise.bind_affine(
+        call, factor.astype(np.float32), (bias - mean * factor).astype(np.float32), layout)
+
+
+def _at(specs: Specs, index: int) -> Optional[TensorSpec]:
+    return specs[index] if len(specs) > index else None
