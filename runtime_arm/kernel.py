@@ -67,17 +67,19 @@ class Call:
 
     def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
         """This worker's share of what is to be done: neighbours, as many for each worker, give or take one."""
-        begin, end = (len(blocks) * worker // self.workers for worker in (self.worker, self.worker + 1))
-        return blocks[begin:end]
+        return blocks[self.share(len(blocks))]
+
+    def share(self, count: int) -> slice:
+        """Which of so many indices are this worker's."""
+        return slice(count * self.worker // self.workers, count * (self.worker + 1) // self.workers)
 
     def part(self, shape: Sequence[int]) -> Tuple[slice, ...]:
-        """This worker's share of an array of this shape, as an index: along the first dimension that can be cut well."""
+        """This worker's share of an array, an index: along the first dimension that can be cut well; () has none."""
         if self.workers == 1:
             return (slice(None),) * len(shape)
         waste = [-(-size // self.workers) / size if size else 1.0 for size in shape]
-        axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1), default=0)
-        mine = self.mine(range(shape[axis] if shape else 1))
-        return (slice(None),) * axis + (slice(mine.start, mine.stop),)
+        axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1))
+        return (slice(None),) * axis + (self.share(shape[axis]),)
 
 
 class Supports(Protocol):

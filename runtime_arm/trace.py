@@ -134,6 +134,8 @@ class Step:
     def _pays_sharing(self) -> bool:
         if self.kernel is None or not self.kernel.shares:
             return False
+        if any(spec is not None and spec.dtype == object for spec in (*self.in_specs, *self.out_specs)):
+            return False  # objects are not in the arena
         cost = cost_of(self.op, self.in_specs, self.out_specs)
         return cost.multiply_adds + BYTE * cost.nbytes >= WORTH_SHARING
 

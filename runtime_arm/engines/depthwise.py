@@ -59,13 +59,13 @@ class Strips:
         """Image rows under that many output rows."""
         return (rows - 1) * self.window.stride[0] + (self.window.kernel[0] - 1) * self.window.dilation[0] + 1
 
-    def blocks(self) -> Iterator[Block]:
-        """All blocks: several channels, or a part of one."""
+    def blocks(self, workers: int = 1) -> Iterator[Block]:
+        """All blocks: several channels, or a part of one; as many for each worker, if there are enough channels."""
         height = self.window.output[0]
         strips = -(-height // max(self.rows, 1))
         most = max(1, LINES_NBYTES // max(1, self.reach(self.rows) * self.line_nbytes))  # strips
         for image in range(self.convolution.batch):
-            for channels in cut(self.convolution.channels, max(1, most // max(strips, 1))):
+            for channels in cut(self.convolution.channels, max(1, most // max(strips, 1)), workers):
                 for first, last in cut(strips, most):
                     yield Block(image, channels, (first * self.rows, min(last * self.rows, height)))
 
@@ -110,13 +110,14 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
 
 
-@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch)
-@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch)
-@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch)
+@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
+@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
+@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
 def depthwise(call: Call) -> Run:
     strips = Strips(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))
-    return in_turn([step for block in strips.blocks() for step in _bind(call, strips, band, block)])
+    blocks = call.mine(list(strips.blocks(call.workers)))
+    return in_turn([step for block in blocks for step in _bind(call, strips, band, block)])
 
 
 def _bind(call: Call, strips: Strips, band: Array, block: Block) -> List[Step]:

@@ -61,7 +61,7 @@ def _floats_alike(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
     return STRETCHED if is_stretched(addend, outputs[0], x.shape) else single_or_double(op, inputs, outputs)
 
 
-@fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch)
+@fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch, shares=True)
 def fused_batch_norm_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     axis = channel_axis(call.op, x.ndim)
@@ -71,7 +71,7 @@ def fused_batch_norm_numpy(call: Call) -> Run:
     factors, shifts = (np.broadcast_to(vector.reshape(-1, 1), around) for vector in (factor, shift))
     tail = Tail(call, 5, y, 1)
     steps: List[Step] = []
-    for index in blocks(around):
+    for index in call.mine(blocks(around)):
         part = y[index]
         steps.append(partial(np.multiply, x[index], factors[index], out=part))
         steps.append(partial(np.add, part, shifts[index], out=part))

@@ -6,7 +6,7 @@ import math
 from typing import Optional, Sequence
 
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.steps import in_turn, multiply, slice_of
+from runtime_arm.engines.steps import in_turn, multiply
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.registry import Call, Run, Specs, Work
@@ -60,15 +60,15 @@ def pointwise(call: Call) -> Run:
     depth, width = convolution.channels // group, convolution.filters // group
     x, w, y = call.inputs[0], call.inputs[1].reshape(group, width, depth), call.outputs[0]
     if convolution.channels_last:
-        mine = slice_of(call.mine(range(batch * pixels)))
+        mine = call.share(batch * pixels)
         x, y = x.reshape(batch * pixels, group, depth)[mine], y.reshape(batch * pixels, group, width)[mine]
         product = multiply(x.swapaxes(0, 1), w.swapaxes(1, 2), y.swapaxes(0, 1))
         return in_turn([product, *finish(call, y.reshape(-1, group * width), True)])
     filters, columns = slice(0, group * width), slice(0, pixels)
     if group > 1 or pixels > width:
-        columns = slice_of(call.mine(range(pixels)))
+        columns = call.share(pixels)
     else:  # the weights are larger than the image
-        filters = slice_of(call.mine(range(width)))
+        filters = call.share(width)
         w = w[:, filters]
     x, y = x.reshape(batch, group, depth, pixels)[..., columns], y.reshape(batch, group * width, pixels)
     y = y[:, filters, columns]

@@ -38,7 +38,7 @@ class Source(NamedTuple):
 class Planes:
     """A pool over (planes, slices, rows, columns, inner): inner is 1, or the channels where these are last."""
 
-    def __init__(self, pool: Pool, itemsize: int):
+    def __init__(self, pool: Pool, itemsize: int, workers: int = 1):
         window = pool.window.in_three()
         assert window is not None
         self.pool = pool
@@ -46,12 +46,16 @@ class Planes:
         self.planes = pool.batch if pool.channels_last else pool.batch * pool.channels
         self.inner = pool.channels if pool.channels_last else 1
         self.row = window.image[2] * self.inner  # elements of a row between the two passes
-        self.blocks = list(blocks(self.planes, window, self.row * itemsize, BLOCK_NBYTES))
+        self.blocks = list(blocks(self.planes, window, self.row * itemsize, BLOCK_NBYTES, workers))
 
     def arrays(self, x: Array, y: Array) -> Tuple[Array, Array]:
         """X and Y in this shape."""
         return (x.reshape(self.planes, *self.window.image, self.inner),
                 y.reshape(self.planes, *self.window.output, self.inner))
+
+    def outputs(self, block: Block) -> Tuple[slice, slice, slice]:
+        """Where a block lies in Y."""
+        return slice(*block.images), slice(*block.slices), slice(*block.rows)
 
     def size(self, block: Block) -> int:
         """Elements between the two passes."""
@@ -83,24 +87,28 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(map(planes.size, planes.blocks), default=0),), x.dtype)]
 
 
-@max_pool.kernel("NUMPY", supports=supports, scratch=scratch)
-@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
+@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
 def max_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
     pixels, y = planes.arrays(x, call.outputs[0])
     if _whole(planes.window):
-        flat = pixels.reshape(planes.planes, math.prod(planes.window.image), planes.inner)
-        return partial(np.maximum.reduce, flat, 1, None, y.reshape(planes.planes, planes.inner))
-    steps = list(_passes(np.maximum, below_all(x.dtype), planes, pixels, y, call.scratch[0]))
-    empty = planes.window.counts() == 0
-    if empty.any():
-        steps.append(partial(np.copyto, y, of_no_pixel(x.dtype), where=empty[..., None]))
+        mine = call.share(planes.planes)
+        flat = pixels.reshape(planes.planes, math.prod(planes.window.image), planes.inner)[mine]
+        return partial(np.maximum.reduce, flat, 1, None, y.reshape(planes.planes, planes.inner)[mine])
+    empty = (planes.window.counts() == 0)[..., None]
+    steps: List[Step] = []
+    for block in call.mine(planes.blocks):
+        steps += _passes(np.maximum, below_all(x.dtype), planes, block, pixels, y, call.scratch[0])
+        if empty.any():
+            nothing = of_no_pixel(x.dtype)
+            steps.append(partial(np.copyto, y[planes.outputs(block)], nothing, where=empty[planes.outputs(block)[1:]]))
     return in_turn(steps)
 
 
-@average_pool.kernel("NUMPY", supports=supports, scratch=scratch)
-@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch)
+@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
+@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
 def average_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
@@ -109,34 +117,39 @@ def average_pool_numpy(call: Call) -> Run:
     if _whole(planes.window):
         count = math.prod(planes.window.image)
         weights = np.full((1, count), factors.reshape(-1)[0], x.dtype)
-        flat = pixels.reshape(planes.planes, count, planes.inner)
-        return partial(np.matmul, weights, flat, out=y.reshape(planes.planes, 1, planes.inner))
-    scale: Any = factors.reshape(*planes.window.output, 1)
-    if factors.min() == factors.max():
-        scale = factors.reshape(-1)[0]
-    steps = list(_passes(np.add, 0, planes, pixels, y, call.scratch[0]))
-    return in_turn([*steps, partial(np.multiply, y, scale, out=y)])
+        mine = call.share(planes.planes)
+        flat = pixels.reshape(planes.planes, count, planes.inner)[mine]
+        return partial(np.matmul, weights, flat, out=y.reshape(planes.planes, 1, planes.inner)[mine])
+    factors = factors.reshape(*planes.window.output, 1)
+    steps: List[Step] = []
+    for block in call.mine(planes.blocks):
+        steps += _passes(np.add, 0, planes, block, pixels, y, call.scratch[0])
+        part, scale = y[planes.outputs(block)], factors[planes.outputs(block)[1:]]
+        if factors.min() == factors.max():
+            scale = factors.reshape(-1)[0]
+        steps.append(partial(np.multiply, part, scale, out=part))
+    return in_turn(steps)
 
 
 def _planes(call: Call) -> Planes:
     spec = call.in_specs[0]
     assert spec is not None
-    return Planes(pool_of(call.op, spec), spec.dtype.itemsize)
+    return Planes(pool_of(call.op, spec), spec.dtype.itemsize, call.workers)
 
 
-def _passes(combine: np.ufunc, start: Any, planes: Planes, x: Array, y: Array, buffer: Array) -> Iterator[Step]:
-    """Block by block: combine slices and rows into the buffer, then its columns into Y."""
+def _passes(
+    combine: np.ufunc, start: Any, planes: Planes, block: Block, x: Array, y: Array, buffer: Array
+) -> Iterator[Step]:
+    """Of one block: combine slices and rows into the buffer, then its columns into Y."""
     window = planes.window
-    for block in planes.blocks:
-        images = slice(*block.images)
-        extent = [end - begin for begin, end in (block.images, block.slices, block.rows)]
-        between = buffer[: planes.size(block)].reshape(*extent, window.image[2], planes.inner)
-        target = y[images, slice(*block.slices), slice(*block.rows)]
-        if window.kernel[2] == 1 and window.output[2] == window.image[2]:
-            between = target
-        yield from _combine(combine, start, between, _sources(x[images], window, (0, 1), block[1:]))
-        if between is not target:
-            yield from _combine(combine, start, target, _sources(between, window, (2,), [(0, window.output[2])]))
+    extent = [end - begin for begin, end in block]
+    between = buffer[: planes.size(block)].reshape(*extent, window.image[2], planes.inner)
+    target = y[planes.outputs(block)]
+    if window.kernel[2] == 1 and window.output[2] == window.image[2]:
+        between = target
+    yield from _combine(combine, start, between, _sources(x[slice(*block.images)], window, (0, 1), block[1:]))
+    if between is not target:
+        yield from _combine(combine, start, target, _sources(between, window, (2,), [(0, window.output[2])]))
 
 
 def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Range]) -> List[Source]:

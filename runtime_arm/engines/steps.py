@@ -36,16 +36,10 @@ def multiply(a: Array, b: Array, out: Array) -> Step:
 
 
 def cut(total: int, most: int, workers: int = 1) -> List[Tuple[int, int]]:
-    """Begin and end of parts of nearly equal size, none larger than ``most``; as many for each worker if that can be."""
+    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
     count = -(-total // most)
     count = min(-(-count // workers) * workers, total)
     return [(total * i // count, total * (i + 1) // count) for i in range(count)]
-
-
-def slice_of(indices: Sequence[int]) -> slice:
-    """The indices, a range of neighbours, as a slice."""
-    assert isinstance(indices, range)
-    return slice(indices.start, indices.stop)
 
 
 def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:

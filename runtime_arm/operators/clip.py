@@ -28,10 +28,12 @@ def clip_reference(op: OperatorDef, x: Array, low: Optional[Array] = None, high:
     return [y.copy() if high is None else np.minimum(y, high.reshape(()))]
 
 
-@clip.kernel("NUMPY")
+@clip.kernel("NUMPY", shares=True)
 def clip_numpy(call: Call) -> Run:
-    x, low, high = (*call.inputs, None, None)[:3]
-    y = call.outputs[0]
+    _, low, high = (*call.inputs, None, None)[:3]
+    x, y = np.atleast_1d(call.inputs[0], call.outputs[0])
+    mine = call.part(y.shape)
+    x, y = x[mine], y[mine]
 
     def run() -> None:
         held = x

@@ -67,11 +67,12 @@ def concat_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
     return [joined, np.array([1 if adds_axis(op) else x.shape[axis] for x in inputs], np.int32)]
 
 
-@concat.kernel("NUMPY")
+@concat.kernel("NUMPY", shares=True)
 def concat_numpy(call: Call) -> Run:
     y = call.outputs[0]
     axis, places = join_axis(call.op, y.ndim), _places(call.op, call.in_specs, call.out_specs)
-    return copy_all([(y[at], x.reshape(_with_axis(call.op, x.shape, axis))) for at, x in zip(places, call.inputs)])
+    pairs = [(y[at], x.reshape(_with_axis(call.op, x.shape, axis))) for at, x in zip(places, call.inputs)]
+    return copy_all(pairs, call)
 
 
 concat.alias("DepthConcat")

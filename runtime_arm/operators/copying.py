@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.registry import Run
+from runtime_arm.registry import Call, Run
 
 
-def copy_all(pairs: Sequence[Tuple[Array, Any]]) -> Run:
-    """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order."""
+def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:
+    """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order.
+
+    Of every pair, of arrays then, only what is the share of the ``call``'s worker, if that is given.
+    """
+    if call is not None and call.workers > 1:
+        pairs = [_share_of(call, target, source) for target, source in pairs]
     pairs = [(target, source) for target, source in pairs if target.size]
     if len(pairs) == 1:
         only_target, only_source = pairs[0]
@@ -22,6 +27,12 @@ def copy_all(pairs: Sequence[Tuple[Array, Any]]) -> Run:
             np.copyto(target, source)
 
     return run
+
+
+def _share_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:
+    target = np.atleast_1d(target)
+    mine = call.part(target.shape)
+    return target[mine], np.broadcast_to(source, target.shape)[mine]
 
 
 def along(axis: int, start: int, stop: int) -> Tuple[slice, ...]:

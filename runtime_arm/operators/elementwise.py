@@ -6,7 +6,6 @@ ufunc stands in the tables. ONNX's operators take more dtypes.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.broadcasting import broadcast, second_shape
-from runtime_arm.operators.elementwise_kernels import exactly, only_for
+from runtime_arm.operators.elementwise_kernels import apply, exactly, only_for
 from runtime_arm.operators.operand_types import (
     BOOL,
     CAFFE2_NUMBERS,
@@ -90,7 +89,7 @@ def _declare(type: str, domain: str, dtypes: Dtypes, inplace: Tuple[int, ...], u
         b = b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b)))
         return [ufunc(a, b).astype(np.bool_) if result else exactly(ufunc, a, b)]
 
-    schema.kernel("NUMPY")(lambda call: partial(ufunc, *operands(call), out=call.outputs[0]))
+    schema.kernel("NUMPY", shares=True)(lambda call: apply(call, ufunc, *operands(call)))
 
 
 def common_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
@@ -136,10 +135,10 @@ def div_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
     return [np.floor_divide(a - np.fmod(a, b), b)]
 
 
-@onnx_div.kernel("NUMPY", supports=only_for(FLOATS))
-@div.kernel("NUMPY", supports=only_for(FLOATS))
+@onnx_div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
+@div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
 def div_numpy(call: Call) -> Run:
-    return partial(np.divide, *operands(call), out=call.outputs[0])
+    return apply(call, np.divide, *operands(call))
 
 
 def _refuse_zero(op: OperatorDef, divisor: Array) -> None:

@@ -49,15 +49,28 @@ def formula_of(domain: str, type: str) -> Optional[FastFormula]:
 
 
 def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:
-    """A kernel: the ufunc of all inputs, broadcast."""
-    return lambda call: partial(ufunc, *call.inputs, out=call.outputs[0])
+    """A kernel that shares: the ufunc of all inputs, broadcast."""
+    return lambda call: apply(call, ufunc, *call.inputs)
+
+
+def apply(call: Call, ufunc: Any, *operands: Array) -> Run:
+    """A run of this worker's share of ufunc(*operands), broadcast to output 0."""
+    y = call.outputs[0]
+    if call.workers == 1:
+        return partial(ufunc, *operands, out=y)
+    y = np.atleast_1d(y)
+    mine = call.part(y.shape)
+    return partial(ufunc, *(np.broadcast_to(x, y.shape)[mine] for x in operands), out=y[mine])
 
 
 def in_blocks(call: Call, formula: Formula) -> Run:
-    """``formula(x, y, *scratch)`` for each block of input 0 and output 0; scratch buffers are as long as a block."""
+    """``formula(x, y, *scratch)`` for this worker's blocks of input 0 and output 0; scratch is as long as a block."""
     x, y = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1)
     parts = [slice(start, min(start + BLOCK, x.size)) for start in range(0, x.size, BLOCK)]
-    runs = [partial(formula, x[part], y[part], *(t[: part.stop - part.start] for t in call.scratch)) for part in parts]
+    runs = [
+        partial(formula, x[part], y[part], *(t[: part.stop - part.start] for t in call.scratch))
+        for part in call.mine(parts)
+    ]
     if len(runs) == 1:
         return runs[0]
 
@@ -149,7 +162,7 @@ def unary(type: str, exact: Exact, *, caffe2: Dtypes = FLOAT32, onnx: Dtypes = F
 
         doc = formula.__doc__ or ""
         for schema in declare_unary(type, exact, doc, caffe2, onnx, inplace=inplace, check=check, **defaults):
-            schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch))(bind)
+            schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch), shares=True)(bind)
             FORMULAS[schema.domain, schema.type] = FastFormula(formula, scratch, fast, defaults)
         return formula
 

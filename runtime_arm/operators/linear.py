@@ -77,11 +77,20 @@ def fc_reference(op: OperatorDef, x: Array, w: Array, b: Array) -> Sequence[Any]
     return [(np.matmul(a, matrix) + b).astype(x.dtype).reshape(shape)]
 
 
-@fc.kernel("NUMPY", supports=blas_multiplies)
-@fc_transposed.kernel("NUMPY", supports=blas_multiplies)
+def matrix_part(call: Call, shape: Sequence[int]) -> Tuple[slice, slice]:
+    """This worker's rows and columns of a product of this shape: the longer side is cut, with the larger factor."""
+    cut = max((0, 1), key=lambda axis: shape[axis])
+    rows, columns = (call.share(shape[axis]) if axis == cut else slice(0, shape[axis]) for axis in (0, 1))
+    return rows, columns
+
+
+@fc.kernel("NUMPY", supports=blas_multiplies, shares=True)
+@fc_transposed.kernel("NUMPY", supports=blas_multiplies, shares=True)
 def fc_numpy(call: Call) -> Run:
     x, w = _fc_operands(call.op, call.inputs[0], call.inputs[1])
-    b, y = call.inputs[2], call.outputs[0].reshape(x.shape[0], w.shape[1])
+    rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))
+    y = call.outputs[0].reshape(x.shape[0], w.shape[1])[rows, columns]
+    x, w, b = x[rows], w[:, columns], call.inputs[2].reshape(-1)[columns]
 
     def run() -> None:
         np.matmul(x, w, out=y)

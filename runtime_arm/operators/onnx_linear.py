@@ -10,7 +10,7 @@ import numpy as np
 from runtime_arm.engines.steps import Step, in_turn
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.linear import blas_multiplies, product64
+from runtime_arm.operators.linear import blas_multiplies, matrix_part, product64
 from runtime_arm.registry import Call, Run, Specs, operator, require
 from runtime_arm.tensor import Shape, TensorSpec
 
@@ -50,9 +50,22 @@ def onnx_matmul_reference(op: OperatorDef, a: Array, b: Array) -> Sequence[Any]:
     return [product64(a, b)]
 
 
-@onnx_matmul.kernel("NUMPY", supports=blas_multiplies)
+@onnx_matmul.kernel("NUMPY", supports=blas_multiplies, shares=True)
 def onnx_matmul_numpy(call: Call) -> Run:
-    return partial(np.matmul, call.inputs[0], call.inputs[1], out=call.outputs[0])
+    a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    if a.ndim == 1 or b.ndim == 1:
+        return partial(np.matmul, a, b, out=y) if call.worker == 0 else in_turn([])
+    if any(size >= call.workers > 1 for size in y.shape[:-2]):
+        stack = call.part(y.shape[:-2])
+        return partial(np.matmul, _of_stack(a, stack, y.ndim), _of_stack(b, stack, y.ndim), out=y[stack])
+    rows, columns = matrix_part(call, y.shape[-2:])
+    return partial(np.matmul, a[..., rows, :], b[..., columns], out=y[..., rows, columns])
+
+
+def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:
+    """What a stack of matrices that broadcasts to ``ndim`` dimensions contributes to a part of the whole stack."""
+    stack: Array = x.reshape((1,) * (ndim - x.ndim) + x.shape)
+    return stack[tuple(cut if size > 1 else slice(None) for cut, size in zip(part, stack.shape))]
 
 
 @operator("Gemm", domain="onnx", inputs=(2, 3))
@@ -98,10 +111,11 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
     return () if c is None or op.get_float("beta", 1.0) == 1 else [TensorSpec(c.shape, c.dtype)]
 
 
-@gemm.kernel("NUMPY", supports=blas_multiplies, scratch=_scratch)
+@gemm.kernel("NUMPY", supports=blas_multiplies, scratch=_scratch, shares=True)
 def gemm_numpy(call: Call) -> Run:
     a, b = _operands(call.op, call.inputs[0], call.inputs[1])
-    y = call.outputs[0]
+    rows, columns = matrix_part(call, call.outputs[0].shape)
+    a, b, y = a[rows], b[:, columns], call.outputs[0][rows, columns]
     c = call.inputs[2] if len(call.inputs) > 2 else None
     alpha, beta = (y.dtype.type(factor) for factor in _factors(call.op))
     steps: List[Step] = [partial(np.matmul, a, b, out=y)]
@@ -111,6 +125,7 @@ def gemm_numpy(call: Call) -> Run:
         addend = call.scratch[0] if call.scratch else c
         if call.scratch:
             steps.append(partial(np.multiply, c, beta, out=addend))
+        addend = np.broadcast_to(addend, call.outputs[0].shape)[rows, columns]
         steps.append(partial(np.add, y, addend, out=y))
     return in_turn(steps)
 

@@ -98,11 +98,12 @@ def _nothing() -> None:
     return None
 
 
-@softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch)
-@onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch)
+@softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, shares=True)
+@onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, shares=True)
 def softmax_numpy(call: Call) -> Run:
     shape = _stack(call.op, call.inputs[0].shape)
-    x, y, statistics = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
+    wholes = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
+    x, y, statistics = (whole[call.share(shape[0])] for whole in wholes)
     sums = StackSum(y)
 
     def run() -> None:

@@ -65,10 +65,10 @@ def _add_kernels(schema: Operator) -> None:
     def reference(op: OperatorDef, x: Array) -> List[Any]:
         return [np.transpose(x, _axes(op, x.ndim)).copy()]
 
-    @schema.kernel("NUMPY")
+    @schema.kernel("NUMPY", shares=True)
     def numpy(call: Call) -> Run:
         x = call.inputs[0]
-        return copy_all(_in_blocks(call.outputs[0], x.transpose(_axes(call.op, x.ndim))))
+        return copy_all(_in_blocks(call.outputs[0], x.transpose(_axes(call.op, x.ndim))), call)
 
 
 def _in_blocks(target: Array, source: Array) -> List[Tuple[Array, Array]]:
@@ -120,8 +120,8 @@ def channel_shuffle_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [np.take(x, source, axis=axis)]
 
 
-@channel_shuffle.kernel("NUMPY")
+@channel_shuffle.kernel("NUMPY", shares=True)
 def channel_shuffle_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     grouped, shuffled, axis = _grouped(call.op, x.shape)
-    return copy_all([(y.reshape(shuffled), x.reshape(grouped).swapaxes(axis, axis + 1))])
+    return copy_all([(y.reshape(shuffled), x.reshape(grouped).swapaxes(axis, axis + 1))], call)
