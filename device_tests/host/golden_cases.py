@@ -230,6 +230,7 @@ def layout() -> Iterator[Case]:
     yield from onnx("Slice", "4x5", [3, -1], [0, -4], [0, 1], [-1, -2])
     yield from case("Tile", "2x3", tiles=3, axis=1)
     yield from onnx("Tile", "2x3", [2, 2])
+    yield from case("NumpyTile", "2x3", np.array([2, 2], np.int32))
     yield from case("Expand", "3x1", [2, 3, 4])
     yield from onnx("Expand", "3x1", [2, 3, 4])
     yield from case("PadImage", "1x2x4x4", pad=1, mode="reflect")
@@ -248,6 +249,7 @@ def layout() -> Iterator[Case]:
     yield from onnx("GatherND", "2x3x4", [[0, 2], [1, 0]])
     yield from onnx("ScatterND", "5x3", [[4], [1]], "2x3")
     yield from case("ResizeNearest", "1x2x4x4", width_scale=2.0, height_scale=1.5)
+    yield from case("UpsampleNearest", "1x2x3x3")
     yield from case("ResizeNearest3D", "1x2x2x3x3", temporal_scale=2.0, width_scale=2.0, height_scale=2.0)
     yield from case("UpsampleBilinear", "1x2x4x4", width_scale=2.0, height_scale=2.0)
     for mode in ("nearest", "linear", "cubic"):

@@ -144,6 +144,18 @@ def loop_reference(op: OperatorDef, nets: SubNets, trips: Optional[Array], condi
     return [*state, *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
 
 
+@operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
+def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Loop; the trip count counts with ``has_trip_count``, the condition with ``has_cond``. Source: Caffe2."""
+    return _unknown(op)
+
+
+@onnx_while.reference
+def onnx_while_reference(op: OperatorDef, nets: SubNets, trips: Array, condition: Array, *carried: Any) -> List[Any]:
+    return list(loop_reference(op, nets, trips if op.get_bool("has_trip_count") else None,
+                               condition if op.get_bool("has_cond") else None, *carried))
+
+
 def _named(body: NetDef, trip: int, goes_on: bool, state: Sequence[Any]) -> Dict[str, Any]:
     return dict(zip(body.external_input, [np.array(trip, np.int64), np.array(goes_on), *state]))
 

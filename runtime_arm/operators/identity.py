@@ -9,7 +9,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.elementwise_kernels import exactly
-from runtime_arm.operators.operand_types import FLOAT32, FLOATS
+from runtime_arm.operators.operand_types import FLOAT32, FLOAT32_64, FLOATS
 from runtime_arm.operators.random_numbers import generator
 from runtime_arm.registry import Call, Run, Specs, operator, require
 from runtime_arm.tensor import TensorSpec
@@ -21,7 +21,49 @@ def copy(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x]
 
 
-copy.alias("CopyCPUToCPU", "CopyFromCPUInput")
+copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput")
+
+
+@operator("CopyOnDeviceLike", inputs=2, view=True)
+def copy_on_device_like(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
+    """Y = X, on the device of the second input: there is one device."""
+    return [x]
+
+
+@operator("Print", inputs=(1, 2), outputs=0)
+def print_(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Nothing: what Caffe2 prints for those who develop a net is silent here."""
+    return []
+
+
+@print_.reference
+def print_reference(op: OperatorDef, *inputs: Any) -> List[Any]:
+    return []
+
+
+@operator("EnforceFinite", outputs=0, dtypes=FLOAT32_64)
+def enforce_finite(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Refuses to go on where X is NaN or infinite."""
+    return []
+
+
+@enforce_finite.reference
+def enforce_finite_reference(op: OperatorDef, x: Array) -> List[Any]:
+    _require_finite(op, x)
+    return []
+
+
+@operator("Assert", outputs=0, dtypes=("bool", "int32", "int64"))
+def assert_(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Refuses to go on unless every element of X holds; says ``error_msg``."""
+    return []
+
+
+@assert_.reference
+def assert_reference(op: OperatorDef, x: Array) -> List[Any]:
+    if not x.all():
+        raise OperatorError(op, op.get_str("error_msg", "") or f"{op.input[0]!r} does not hold everywhere")
+    return []
 
 
 @operator("NanCheck", inputs=(1, None), dtypes=FLOAT32, inplace={0: 0})
@@ -32,10 +74,14 @@ def nan_check(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> 
 
 @nan_check.reference
 def nan_check_reference(op: OperatorDef, x: Array, *others: Any) -> List[Any]:
+    _require_finite(op, x)
+    return [x.copy()]
+
+
+def _require_finite(op: OperatorDef, x: Array) -> None:
     bad = x[~np.isfinite(x)]
     if bad.size:
         raise OperatorError(op, f"{bad.size} of {x.size} elements of {op.input[0]!r} are not finite, first {bad[0]}")
-    return [x.copy()]
 
 
 @operator("Dropout", outputs=(1, 2), dtypes=FLOAT32, inplace={0: 0}, pure=False)

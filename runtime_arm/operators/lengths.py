@@ -185,6 +185,20 @@ def unpack_rnn_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> 
     return [x.swapaxes(0, 1)[np.arange(len(x)) < lengths[:, None]]]
 
 
+@operator("VariableLengthSequencePadding", inputs=2, dtypes=("float32",), inplace={0: 0})
+def variable_length_sequence_padding(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
+    """X (longest, sequences, D) with 0 behind the first lengths[s] steps of each sequence."""
+    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
+    require(op, fits, "X must be (longest, sequences, D), with an int32 length for each sequence", x, lengths)
+    return [x]
+
+
+@variable_length_sequence_padding.reference
+def variable_length_sequence_padding_reference(op: OperatorDef, x: Array, lengths: Array) -> List[Any]:
+    goes_on = np.arange(len(x))[:, None] < lengths
+    return [np.where(goes_on[:, :, None], x, x.dtype.type(0))]
+
+
 @operator("ReversePackedSegs", inputs=2)
 def reverse_packed_segs(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """X (longest, segments, D) with the first lengths[s] rows of each segment in reverse order, the rest as it is."""

@@ -50,6 +50,8 @@ def _resized(x: TensorSpec, axes: Sequence[Resampled]) -> List[TensorSpec]:
 
 
 def _nearest_axes(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] = None) -> List[Resampled]:
+    if op.type == "UpsampleNearest":
+        return _scaled_nearest(x.shape, 2, [np.float32(op.get_int("scale", 2))] * 2)
     if op.type == "ResizeNearest3D":
         return _scaled_nearest(x.shape, 2, _caffe2_scales(op, ("temporal_scale", "height_scale", "width_scale")))
     first = 1 if channels_last(op) else 2
@@ -66,6 +68,15 @@ def resize_nearest(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] 
     return _resized(x, _nearest_axes(op, x, scales))
 
 
+@operator("UpsampleNearest")
+def upsample_nearest(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """X (N, C, H, W) with every pixel ``scale`` (2) times in both directions. Source: Detectron."""
+    require(op, x.ndim == 4, "X must have 4 dimensions", x)
+    if op.get_int("scale", 2) < 1:
+        raise ArgumentError(op, f"scale must be positive, got {op.get_int('scale', 2)}")
+    return _resized(x, _nearest_axes(op, x))
+
+
 @operator("ResizeNearest3D")
 def resize_nearest_3d(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """ResizeNearest of X (N, C, T, H, W). temporal_scale is 1 or 2, height_scale and width_scale 2. Source: Caffe2."""
@@ -80,6 +91,7 @@ def resize_nearest_3d(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @resize_nearest.reference
 @resize_nearest_3d.reference
+@upsample_nearest.reference
 def resize_nearest_reference(op: OperatorDef, x: Array, scales: Optional[Array] = None) -> List[Any]:
     axes = _nearest_axes(op, TensorSpec.known(x), None if scales is None else TensorSpec.known(scales))
     return [resample_exactly(x, axes)]
@@ -101,6 +113,7 @@ def _bound(axes: Callable[..., Sequence[Resampled]]) -> Tuple[Callable[[Call], R
 _nearest_numpy, _nearest_scratch = _bound(_nearest_axes)
 resize_nearest.kernel("NUMPY", scratch=_nearest_scratch)(_nearest_numpy)
 resize_nearest_3d.kernel("NUMPY", scratch=_nearest_scratch)(_nearest_numpy)
+upsample_nearest.kernel("NUMPY", scratch=_nearest_scratch)(_nearest_numpy)
 
 
 def _bilinear_axes(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] = None) -> List[Resampled]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, List
 
 import numpy as np
@@ -39,6 +40,29 @@ _declare_distance("DotProduct", lambda x, y: (x * y).sum(1), "Z = the sum of X Y
 _declare_distance("CosineSimilarity", _cosine, "Z = X Y / (|X| |Y|), a row; norms count as 1e-6 at least.")
 _declare_distance("L1Distance", lambda x, y: np.abs(x - y).sum(1), "Z = the sum of |X - Y|, a row.")
 _declare_distance("SquaredL2Distance", lambda x, y: ((x - y) ** 2).sum(1) / 2, "Z = half the sum of (X - Y)^2, a row.")
+
+
+@operator("DotProductWithPadding", inputs=2, dtypes=FLOAT32)
+def dot_product_with_padding(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
+    """DotProduct of rows of different lengths: ``pad_value`` (0) fills up the shorter ones.
+
+    With ``replicate`` they are repeated instead, as often as they fit whole.
+    """
+    require_same_dtype(op, x, y)
+    require(op, x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0], "inputs must have as many rows and dimensions", x, y)
+    shorter = min(prod(x.shape[1:]), prod(y.shape[1:]))
+    require(op, shorter > 0 or not op.get_bool("replicate"), "an empty row cannot be repeated", x, y)
+    return [TensorSpec(x.shape[:1], x.dtype)]
+
+
+@dot_product_with_padding.reference
+def dot_product_with_padding_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
+    short, long = sorted((rows.reshape(len(rows), prod(rows.shape[1:])) for rows in (x, y)), key=lambda a: a.shape[1])
+    if op.get_bool("replicate"):
+        short = np.tile(short, long.shape[1] // short.shape[1])
+        long = long[:, : short.shape[1]]
+    missing = np.full((len(x), long.shape[1] - short.shape[1]), op.get_float("pad_value", 0.0), short.dtype)
+    return [exactly(lambda a, b: (a * b).sum(1), np.concatenate([short, missing], axis=1), long)]
 
 
 @operator("RowMul", inputs=2, dtypes=FLOAT32)

@@ -65,6 +65,26 @@ def scatter_assign_numpy(call: Call) -> Run:
     return run
 
 
+@operator("Scatter", inputs=3)
+def scatter(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> List[TensorSpec]:
+    """ScatterElements along ``axis`` (1): of equal indices the last one counts, negative ones are refused."""
+    require_indices(op, indices)
+    axis = axis_of(op, op.get_int("axis", 1), data.ndim)
+    fits = fits_but(data.shape, indices.shape, axis) and indices.shape == updates.shape
+    require(op, fits and data.dtype == updates.dtype,
+            f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
+            data, indices, updates)
+    return [data]
+
+
+@scatter.reference
+def scatter_reference(op: OperatorDef, data: Array, indices: Array, updates: Array) -> List[Any]:
+    y, axis = data.copy(), axis_of(op, op.get_int("axis", 1), data.ndim)
+    check_range(op, indices, data.shape[axis], wraps=False)
+    y[element_index(op, data.shape, indices, axis)] = updates
+    return [y]
+
+
 @operator("ScatterElements", domain="onnx", inputs=3)
 def scatter_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> List[TensorSpec]:
     """Y = data, but Y[indices[i, j, ...], j, ...] = updates[i, j, ...] for ``axis`` 0, and alike for others.

@@ -153,6 +153,29 @@ def remove_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
     return [np.concatenate(kept) if kept else x.copy(), np.array(counts, np.int32) - np.int32(head + tail)]
 
 
+@operator("GatherPadding", inputs=(1, 2), outputs=(1, 2))
+def gather_padding(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """The sum of the rows that RemovePadding drops in front of every segment, and of those behind it.
+
+    With one output it is the sum of both. X: float32 or float64.
+    """
+    require(op, x.dtype.kind == "f", "the data must be floats", x)
+    _padded_lengths(op, x, lengths, 0)
+    return [x.with_shape(x.shape[1:])] * 2
+
+
+@gather_padding.reference
+def gather_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array] = None) -> List[Any]:
+    counts = [x.shape[0]] if lengths is None else [int(n) for n in lengths]
+    _check_lengths(op, counts, x.shape[0])
+    head, tail = _widths(op)
+    require(op, min(counts, default=head + tail) >= head + tail, f"lengths {counts} must be {head + tail} or more")
+    places = np.concatenate([np.arange(0), *(np.arange(count) for count in counts)])
+    left = np.repeat(np.array(counts, np.int64), counts) - places
+    sums = [x[rows].sum(axis=0, dtype=np.float64) for rows in (places < head, left <= tail)]
+    return [total.astype(x.dtype) for total in (sums if len(op.output) == 2 else [sums[0] + sums[1]])]
+
+
 @operator("LengthsTile", inputs=2)
 def lengths_tile(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """Row i of X lengths[i] times in a row."""

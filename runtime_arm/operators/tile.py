@@ -25,7 +25,7 @@ def tile(op: OperatorDef, x: TensorSpec, tiles: Optional[TensorSpec] = None,
 
 def _tiles(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> List[int]:
     """How often X is repeated along each dimension."""
-    if op.domain:
+    if op.domain or op.type == "NumpyTile":
         repeats = integers_of(op, extra[0], "repeats")
         require(op, len(repeats) == x.ndim and min(repeats, default=0) >= 0,
                 f"repeats {repeats} must be one a dimension, none negative", x)
@@ -40,6 +40,13 @@ def _tiles(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]
 def _number(op: OperatorDef, spec: TensorSpec, what: str) -> int:
     require(op, spec.shape == (1,), f"input {what!r} must be a vector of one integer", spec)
     return integers_of(op, spec, what)[0]
+
+
+@operator("NumpyTile", inputs=2)
+def numpy_tile(op: OperatorDef, x: TensorSpec, repeats: TensorSpec) -> List[TensorSpec]:
+    """X repeated along each dimension as often as the second input, int32, says."""
+    require(op, repeats.dtype == np.int32, "repeats must be int32", repeats)
+    return [x.with_shape([n * times for n, times in zip(x.shape, _tiles(op, x, [repeats]))])]
 
 
 @operator("Tile", domain="onnx", inputs=2)
@@ -66,6 +73,7 @@ def _add_tile_kernels(schema: Operator) -> None:
 
 
 _add_tile_kernels(tile)
+_add_tile_kernels(numpy_tile)
 _add_tile_kernels(onnx_tile)
 
 

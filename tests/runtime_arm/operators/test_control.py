@@ -251,3 +251,16 @@ def test_a_blob_that_no_surrounding_net_has_is_refused() -> None:
     branch = op("If", "b", "Y", then_net=net("", "", op("Add", "X nowhere", "Y")))
     with pytest.raises(NetError, match="nowhere"):
         Executor(net("X b", "Y", branch), {}).run({"X": numbers(1), "b": np.array(True)}, ["Y"])
+
+
+class TestONNXWhile:
+    @pytest.mark.parametrize(("flags", "expected"), [
+        ({"has_trip_count": 1}, [1, 2, 3, 4]), ({"has_cond": 1}, [1, 2, 3]),
+        ({"has_trip_count": 1, "has_cond": 1}, [1, 2, 3])])
+    def test_counts_and_conditions_count_where_they_are_said_to(self, flags: Any, expected: List[float]) -> None:
+        ops = (op("Add", "x step", "y"), op("LT", "y limit", "again"), op("Alias", "y", "s"))
+        loop = op("ONNXWhile", "n go x", "last all", body=net("i go x", "again y s", *ops), **flags)
+        feeds = {"n": np.array(4, np.int64), "go": np.array(True), "x": numbers(0)}
+        last, everything = run("last all", feeds, loop, step=numbers(1), limit=numbers(3))
+        assert everything.reshape(-1).tolist() == expected
+        assert last.tolist() == expected[-1:]

@@ -11,7 +11,8 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
-from runtime_arm.netdef import DeviceOption
+from runtime_arm.netdef import DeviceOption, NetDef
+from runtime_arm.workspace import Workspace
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
@@ -71,3 +72,33 @@ def test_nan_check_names_what_it_found() -> None:
 def test_refuses(op: Any, rule: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         run_kernel(op, [random((3,))])
+
+
+def run_in_a_net(op: Any, **blobs: Any) -> Workspace:
+    """The workspace after a net with that operator in front of a copy of X."""
+    workspace = Workspace()
+    for name, value in blobs.items():
+        workspace.feed(name, value)
+    workspace.run_net_once(NetDef(op=(op, caffe2("Copy", "X", "Y"))))
+    return workspace
+
+
+@pytest.mark.parametrize("op", [
+    caffe2("Print", "X", ""), caffe2("EnforceFinite", "X", ""), caffe2("AliasWithName", "X", "Z", name="z"),
+    caffe2("CopyOnDeviceLike", "X L", "Z")], ids=lambda op: str(op.type))
+def test_what_only_looks_lets_pass(op: Any) -> None:
+    workspace = run_in_a_net(op, X=random((2, 3)), L=random((1,)))
+    assert_same(workspace.fetch("Y"), random((2, 3)))
+    if op.output:
+        assert_same(workspace.fetch("Z"), random((2, 3)))
+
+
+@pytest.mark.parametrize(("op", "x", "rule"), [
+    (caffe2("EnforceFinite", "X", ""), np.array([1, np.inf], np.float32), "1 of 2 elements of 'X' are not finite"),
+    (caffe2("Assert", "X", "", error_msg="no boxes"), np.array([True, False]), "no boxes"),
+    (caffe2("Assert", "X", ""), np.array([2, 0], np.int32), "does not hold everywhere"),
+])
+def test_what_does_not_hold_is_refused(op: Any, x: Any, rule: str) -> None:
+    with pytest.raises(OperatorError, match=rule):
+        run_in_a_net(op, X=x)
+    run_in_a_net(op, X=np.ones_like(x))

@@ -159,3 +159,13 @@ def test_refuses(message: str) -> None:
     error, op, inputs = REFUSALS[message]
     with pytest.raises(error, match=message):
         run_kernel(op, inputs, constants=[1, 2, 3])
+
+
+def test_upsample_nearest_repeats_pixels() -> None:
+    x = random((2, 3, 4, 5))
+    op = caffe2("UpsampleNearest", "X", scale=3)
+    expected = np.repeat(np.repeat(x, 3, axis=2), 3, axis=3)
+    np.testing.assert_array_equal(run_kernel(op, [x])[0], expected)
+    assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
+    with pytest.raises(ArgumentError, match="scale must be positive"):
+        run_kernel(op.with_args(scale=0), [x])

@@ -29,7 +29,7 @@ def covered(box: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     angle = np.deg2rad(box[4])
     along = (x - box[0]) * np.cos(angle) - (y - box[1]) * np.sin(angle)
     across = (x - box[0]) * np.sin(angle) + (y - box[1]) * np.cos(angle)
-    return (np.abs(along) <= box[2] / 2) & (np.abs(across) <= box[3] / 2)
+    return np.asarray((np.abs(along) <= box[2] / 2) & (np.abs(across) <= box[3] / 2))
 
 
 def test_common_areas_are_those_counted_on_a_grid() -> None:
@@ -76,7 +76,7 @@ def test_upright_boxes_are_clipped_as_ever(plus: int) -> None:
 
 def overlap(one: np.ndarray, other: np.ndarray) -> float:
     common = float(rotated.common_area(rotated.corners(one[None])[0], rotated.corners(other[None]))[0])
-    return common / (one[2] * one[3] + other[2] * other[3] - common)
+    return float(common / (one[2] * one[3] + other[2] * other[3] - common))
 
 
 def greedy(boxes: np.ndarray, scores: np.ndarray, threshold: float) -> List[int]:
@@ -111,7 +111,7 @@ def test_proposals_of_rotated_anchors(angle: float) -> None:
     for row in range(3):
         for column in range(4):
             for shape in range(2):
-                moved = anchors[shape] + np.float32([10 * column, 10 * row, 0, 0, 0])
+                moved = anchors[shape] + np.array([10 * column, 10 * row, 0, 0, 0], np.float32)
                 d = inputs[1][0, 5 * shape : 5 * shape + 5, row, column]
                 everything.append((inputs[0][0, shape, row, column], moved, d))
     everything.sort(key=lambda one: -one[0])
@@ -119,6 +119,6 @@ def test_proposals_of_rotated_anchors(angle: float) -> None:
     transform = caffe2("BBoxTransform", "r d i", "Y", rotated=1)
     boxes, = run_kernel(transform, [boxes, d, IMAGE])
     kept = [k for k in range(24) if min(boxes[k, 2:4]) >= 4 and boxes[k, 0] < 80 and boxes[k, 1] < 60]
-    chosen = [kept[k] for k in greedy(boxes[kept], np.float32([one[0] for one in everything])[kept], 0.4)][:5]
+    chosen = [kept[k] for k in greedy(boxes[kept], np.array([one[0] for one in everything])[kept], 0.4)][:5]
     assert_same(rois, np.column_stack([np.zeros(len(chosen)), boxes[chosen]]).astype(np.float32))
     assert_same(probabilities, np.array([everything[k][0] for k in chosen], np.float32))

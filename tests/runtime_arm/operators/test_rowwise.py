@@ -62,3 +62,19 @@ def test_rows_are_scaled() -> None:
 def test_refuses(op: Any, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.full(shape, -1, np.float32) for shape in shapes])
+
+
+@pytest.mark.parametrize("arguments", [{}, {"pad_value": 0.5}, {"replicate": 1}])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rows_of_different_lengths(arguments: Any, swapped: bool) -> None:
+    x, y = random((3, 7)), random((3, 2), 1)
+    expected = []
+    for long, short in zip(x.astype(np.float64), y.astype(np.float64)):
+        if arguments.get("replicate"):
+            expected.append(sum(long[k] * short[k % 2] for k in range(6)))
+        else:
+            rest = arguments.get("pad_value", 0) * long[2:].sum()
+            expected.append(long[0] * short[0] + long[1] * short[1] + rest)
+    op = caffe2("DotProductWithPadding", "A B", **arguments)
+    result, = run_kernel(op, [y, x] if swapped else [x, y])
+    assert_close(result, np.array(expected, np.float32), terms=7, magnitude=10)

@@ -72,3 +72,19 @@ def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
     data, indices, updates = inputs
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros(data, np.float32), np.array(indices), np.zeros(updates, np.float32)])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_scatter_writes_along_an_axis(axis: int) -> None:
+    draw = np.random.default_rng(abs(axis))
+    data, updates = draw.standard_normal((3, 4, 5)), draw.standard_normal((2, 2, 2))
+    indices = draw.integers(0, 3, (2, 2, 2)).astype(np.int32)
+    expected = data.copy()
+    for place in np.ndindex(2, 2, 2):
+        target = list(place)
+        target[axis] = indices[place]
+        expected[tuple(target)] = updates[place]
+    op = OperatorDef.of("Scatter", ["d", "i", "u"], ["Y"], axis=axis)
+    assert_same(run_kernel(op, [data, indices, updates])[0], expected)
+    with pytest.raises(OperatorError, match="index -1"):
+        run_kernel(op, [data, indices - 1 - indices, updates])

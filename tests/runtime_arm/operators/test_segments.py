@@ -110,3 +110,26 @@ def test_refuses(op: OperatorDef, inputs: List[Any], rule: str) -> None:
     constants = (0,) if "Segment" in op.type else (1,)
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, inputs, constants=constants)
+
+
+def test_paddings_are_summed() -> None:
+    x = np.arange(18, dtype=np.float32).reshape(9, 2)
+    lengths = np.array([3, 0, 6], np.int32)[[0, 2]]
+    op = OperatorDef.of("GatherPadding", ["X", "l"], ["a", "b"], padding_width=1, end_padding_width=2)
+    front, back = run_kernel(op, [x, lengths])
+    assert_same(front, x[0] + x[3])
+    assert_same(back, x[1] + x[2] + x[7] + x[8])
+    one = OperatorDef.of("GatherPadding", ["X"], ["a"], padding_width=2)
+    assert_same(run_kernel(one, [x])[0], x[0] + x[1] + x[7] + x[8])
+    with pytest.raises(OperatorError, match="must be 3 or more"):
+        run_kernel(op, [x, np.array([7, 2], np.int32)])
+
+
+def test_what_lies_behind_a_sequence_becomes_zero() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 3, 2)).astype(np.float32)
+    op = OperatorDef.of("VariableLengthSequencePadding", ["X", "l"], ["Y"])
+    y, = run_kernel(op, [x, np.array([4, 0, 2], np.int32)])
+    expected = x.copy()
+    expected[:, 1] = 0
+    expected[2:, 2] = 0
+    assert_same(y, expected)

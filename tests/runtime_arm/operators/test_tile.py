@@ -76,3 +76,12 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(type: str) -> Non
     op = OperatorDef.of(type, ["X", "s"], ["Y"], domain="onnx")
     with pytest.raises(ResourceError, match="bytes"):
         run_kernel(op, [np.zeros((1, 1), np.float32), np.array([2**40, 2**40])], constants=(1,))
+
+
+def test_numpy_tile_repeats_along_every_dimension() -> None:
+    x, repeats = np.arange(6).reshape(2, 3), np.array([2, 3], np.int32)
+    op = OperatorDef.of("NumpyTile", ["X", "r"], ["Y"])
+    assert_same(run_kernel(op, [x, repeats], constants=(1,))[0], np.concatenate([np.concatenate([x] * 3, 1)] * 2))
+    assert assert_engines_match_reference(op, [x, repeats], constants=(1,)) == ["NUMPY"]
+    with pytest.raises(OperatorError, match="one a dimension"):
+        run_kernel(op, [x, repeats[:1]], constants=(1,))
