@@ -3,9 +3,10 @@
   armnet export squeezenet.onnx -o squeezenet
   armnet export deploy.prototxt net.caffemodel -o squeezenet
   armnet export init_net.pb predict_net.pb -o normalised
+  armnet export squeezenet --to onnx -o squeezenet.onnx
 
 The pair is a folder with init_net.pb (weights), predict_net.pb (the computation) and model.json (inputs, outputs,
-preprocessing).
+preprocessing). The way back, --to onnx, takes a pair, optimised or not, or any of the other models.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from runtime_arm.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="+", metavar="MODEL",
-                        help="an .onnx file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write")
+                        help="an .onnx file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
+                             "with --to onnx also a pair")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write, or with --to a file")
+    parser.add_argument("--to", choices=["pair", "onnx"], default="pair", help="what to write (default: %(default)s)")
+    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
+                        help="--to onnx: shapes of inputs of which the pair says none")
     parser.add_argument(
         "--caffe2-compatible",
         action="store_true",
@@ -39,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.to == "onnx":
+        return _to_onnx(args)
+    if args.shape:
+        raise UsageError("--shape is for --to onnx; a pair leaves open what its source leaves open")
     from armnet.console import note, print_json, progress
     from exporter import export
     from runtime_arm.display import shape_text, size
@@ -67,6 +76,32 @@ def run(args: argparse.Namespace) -> int:
         for info in infos:
             print(f"{what:<7} {info.name}  {info.dtype or '?'} {shape_text(info.shape)}")
     note(f"{args.output}: {facts['operators']} operators, {size(facts['weights_nbytes'])} of weights")
+    return 0
+
+
+def _to_onnx(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from armnet.commands.inspect import parse_shapes
+    from armnet.console import note, print_json, progress
+    from exporter import export
+    from exporter.to_onnx import save_onnx
+    from runtime_arm.display import size
+    from runtime_arm.pair import Pair
+
+    if args.caffe2_compatible or args.preprocessing or args.labels:
+        raise UsageError("--caffe2-compatible, --preprocessing and --labels are for pairs, not for --to onnx")
+    with progress("export") as report:
+        is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
+        pair = (Pair.load(args.model[0]) if is_pair
+                else export(*args.model, progress=report, keep_losses=args.keep_losses))
+        files = save_onnx(pair, args.output, shapes=parse_shapes(args.shape))
+    facts = {"model": args.output, "files": [str(file) for file in files],
+             "nbytes": sum(file.stat().st_size for file in files)}
+    if args.json:
+        print_json("export", facts)
+    else:
+        note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
     return 0
 
 

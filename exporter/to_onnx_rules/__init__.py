@@ -1,0 +1,48 @@
+"""How the operators of ``runtime_arm`` are said in ONNX: one function each, by family.
+
+    @rule("Swish")
+    def swish(call: Call) -> Results:
+        return call.node("Mul", call.x, call.node("Sigmoid", call.x))
+
+A rule makes nodes of ONNX's operators and returns the names of what stands for the operator's outputs: one name, or one
+an output, None for an output that nothing reads. It raises ExportError where ONNX cannot say the same. Operators of the
+domains "onnx" and "com.microsoft" stand for themselves and need no rule.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Callable, Dict, Optional
+
+from exporter.to_onnx_call import Call, Results
+from runtime_arm.netdef import OperatorDef
+
+__all__ = ["Call", "Results", "Rule", "find_rule", "rule"]
+
+Rule = Callable[[Call], Results]
+
+FAMILIES = ("activation", "arithmetic", "control", "convolution", "detection", "fused", "indexing", "layout", "linear",
+            "native", "normalization", "pooling", "reduction", "resize")
+_RULES: Dict[str, Rule] = {}
+
+
+def rule(*types: str) -> Callable[[Rule], Rule]:
+    """Decorator: the meaning in ONNX of these operators, named with their domain as in ``OperatorDef.full_type``."""
+
+    def register(function: Rule) -> Rule:
+        for type in types:
+            if type in _RULES:
+                raise RuntimeError(f"two rules for {type}")
+            _RULES[type] = function
+        return function
+
+    return register
+
+
+def find_rule(op: OperatorDef) -> Optional[Rule]:
+    """The rule of an operator, or None."""
+    if not _RULES:
+        for family in FAMILIES:
+            import_module(f"exporter.to_onnx_rules.{family}")
+    native = op.domain in ("onnx", "com.microsoft")
+    return _RULES.get(op.full_type.replace("caffe2.", "", 1)) or (_RULES["onnx.*"] if native else None)

@@ -1,0 +1,36 @@
+"""armnet's fused operators, taken apart again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.to_onnx_call import Operand
+from exporter.to_onnx_rules import Call, Results, rule
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.elementwise_kernels import FORMULAS
+from runtime_arm.operators.fused import PRELU, activation_of
+from runtime_arm.registry import lookup
+
+_FIRST = {"FusedConv": ("Conv", 3), "FusedBatchNorm": ("SpatialBN", 5)}  # type and number of inputs
+
+
+@rule("armnet.FusedConv", "armnet.FusedBatchNorm")
+def fused(call: Call) -> Results:
+    """The operator that comes first, the addition, the activation."""
+    op, activation = call.op, activation_of(call.op)
+    type, count = _FIRST[op.type]
+    args = tuple(arg for arg in op.arg if arg.name != "activation")
+    parts = [operand for operand in call.operands[:count] if operand.name]
+    y = call.say(replace(op, type=type, domain="", input=op.input[: len(parts)], arg=args), parts)
+    if call.has(count):
+        y = call.say(OperatorDef.of("Add", ["first", "addend"], op.output), [y, call.operands[count]])
+    return (y if activation is None else _activated(call, activation, y)).name
+
+
+def _activated(call: Call, activation: OperatorDef, y: Operand) -> Operand:
+    """Only the activation's own arguments are its own."""
+    slopes = call.operands[-1:] if activation.type == PRELU else []
+    lookup(activation)
+    wanted = {"order"} if slopes else set(FORMULAS[activation.domain, activation.type].defaults)
+    own = replace(activation, arg=tuple(arg for arg in activation.arg if arg.name in wanted))
+    return call.say(own, [y, *slopes])
