@@ -68,10 +68,10 @@ class Segment:
     """The second stage: the traced steps with their memory, ready to run again and again.
 
     ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end, ``outputs``
-    what the net itself declares as such. ``packed``
-    keeps derived weights. ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where
-    ``workers`` share the step, ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits
-    for the others (see ``workers.py``).
+    what the net itself declares as such. ``packed`` keeps derived weights. ``layout`` says where everything lies.
+    ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where ``workers`` share the step,
+    ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits for the others (see
+    ``workers.py``).
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Segment:
         self.survivors = self._survivors(ops, fetched)
         self._lay_out(self._survivors(ops, outputs))
         set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
-        layout = plan_memory(self.steps, self.feeds)
+        layout = self.layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
