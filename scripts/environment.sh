@@ -20,7 +20,7 @@ find_python() {
 
 # environment NAME PYTHON REQUIREMENT...: makes .venv/NAME unless it is there already for these requirements
 environment() {
-    local name=$1 python=$2 folder=".venv/$1" stamp wanted
+    local python=$2 folder=".venv/$1" stamp wanted
     shift 2
     stamp="$folder/requirements.sha256"
     wanted=$({ "$python" --version; printf '%s\n' "$@"; cat pyproject.toml; } | sha256sum)

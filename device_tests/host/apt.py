@@ -53,6 +53,14 @@ def download_packages(packages: Sequence[str], architecture: str, folder: Path) 
     shutil.rmtree(apt.folder)
 
 
+def require_packages(packages: Sequence[str], architecture: str, folder: Path) -> None:
+    """EmulationUnavailable unless the package sources have the packages and all that they depend on."""
+    require_tools()
+    apt = _PrivateApt(folder / "apt", architecture, "deb")
+    apt.get("--yes", "--simulate", "install", *packages, earlier_error=apt.update())
+    shutil.rmtree(apt.folder)
+
+
 def download_alone(packages: Sequence[str], architecture: str, folder: Path) -> None:
     """Puts the ``.deb`` files of the packages into ``folder``, without what they depend on."""
     require_tools()
