@@ -11,6 +11,8 @@ multiply and round:
                 RoundingDivideByPOT.
     tflite_ref  the same for any m: where exponent > 0 the sum is first shifted left by it (saturated here; undefined
                 in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
+    tflite_once the sum times mantissa, divided by 2**(31 - exponent), rounded half up. The same with single rounding:
+                LiteRT's fully connected layers.
 
 All are exact: integers where the rule is stated in integers, single float32 operations where it is stated in floats.
 ``requantizer`` chooses float64 for the fixed-point rules where its 53 bits hold every number that occurs, which takes
@@ -92,6 +94,14 @@ def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array
     np.right_shift(result, right, out=result)
 
 
+def _scale_fixed_point_once(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
+    result, right = work[0], 31 - multiplier.exponent
+    np.copyto(result, sums, casting="unsafe")
+    np.multiply(result, multiplier.mantissa, out=result)
+    np.add(result, np.int64(1) << (right - 1), out=result)
+    np.right_shift(result, right, out=result)
+
+
 class RoundingRule(NamedTuple):
     """One rule: ``scale(sums, prepare(multiplier), work)`` leaves round(sums * multiplier) in ``work[0]``.
 
@@ -109,6 +119,7 @@ RULES: Dict[str, RoundingRule] = {rule.name: rule for rule in (
     RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
     RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
     RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
+    RoundingRule("tflite_once", ("int64", "int64"), fixed_point, _scale_fixed_point_once),
 )}
 
 
@@ -139,27 +150,29 @@ class Requantizer:
 class FixedPointRequantizer:
     """A Requantizer by a fixed-point rule, in float64: every product and sum in it is exact.
 
-    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of the rule are one rounding half
-    up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that. Made
-    by ``FixedPointRequantizer.fitting``.
+    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of tflite_ref are one rounding
+    half up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that.
+    Made by ``FixedPointRequantizer.fitting``.
     """
 
     work_dtypes = ("float64", "float64")
 
-    def __init__(self, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
+    def __init__(self, twice: bool, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
         lift = -min(low, 0)  # to numbers that are not negative: there a cast to an integer rounds down
         self._scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
         self._limit = limit
-        nudge = np.where(fixed.exponent < 0, np.ldexp(0.5, fixed.exponent), 0.0)
+        nudge = np.where(twice & (fixed.exponent < 0), np.ldexp(0.5, fixed.exponent), 0.0)
         self._nudge = nudge if low < zero_point and bool(nudge.any()) else None
         self._offset = 0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0)
         self._low, self._high = np.float64(low + lift), np.float64(high + lift)
         self._lift = lift
 
     @classmethod
-    def fitting(cls, multiplier: Any, zero_point: int, low: int, high: int,
+    def fitting(cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int,
                 reach: int) -> Optional[FixedPointRequantizer]:
-        """For sums of at most the magnitude ``reach``; None where 53 bits may not do."""
+        """For sums of at most the magnitude ``reach``; None where 53 bits may not do, or for rules in float32."""
+        if rule not in ("tflite_ref", "tflite_once"):
+            return None
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
             return None
@@ -169,7 +182,7 @@ class FixedPointRequantizer:
         largest = np.minimum(limit, reach) * scale + abs(zero_point) + abs(min(low, 0)) + 2
         if bool(np.any(np.ldexp(largest, 31 - fixed.exponent) >= 2.0**53)):
             return None
-        return cls(fixed, zero_point, low, high, limit if bool(np.any(limit < reach)) else None)
+        return cls(rule == "tflite_ref", fixed, zero_point, low, high, limit if bool(np.any(limit < reach)) else None)
 
     def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
         """Requantise one block into ``out``; allocates nothing of its size."""
@@ -196,7 +209,7 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16}
 def requantizer(rule: str, multiplier: Any, zero_point: int, low: int, high: int,
                 reach: int) -> Union[Requantizer, FixedPointRequantizer]:
     """The fastest that is exact, for sums of at most the magnitude ``reach``."""
-    fast = FixedPointRequantizer.fitting(multiplier, zero_point, low, high, reach) if rule == "tflite_ref" else None
+    fast = FixedPointRequantizer.fitting(rule, multiplier, zero_point, low, high, reach)
     return fast or Requantizer(rule, multiplier, zero_point, low, high)
 
 

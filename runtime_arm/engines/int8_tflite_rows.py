@@ -17,7 +17,6 @@ from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.geometry import Window
 from runtime_arm.operators.quantization import all_known
 from runtime_arm.operators.tflite_conv import Products, products_of
-from runtime_arm.operators.tflite_quantisation import RULE
 from runtime_arm.registry import Specs
 from runtime_arm.requantize import FixedPointRequantizer, Requantizer, requantizer
 from runtime_arm.tensor import Shape
@@ -67,7 +66,7 @@ def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
 def requantizer_of(products: Products, repeat: int, reach: int) -> Union[Requantizer, FixedPointRequantizer]:
     """From sums (..., repeat * M) to integers; ``reach`` bounds the magnitude of the sums."""
     multiplier = products.multiplier if products.multiplier.size == 1 else np.tile(products.multiplier, repeat)
-    return requantizer(RULE, multiplier, products.y.zero_point, *products.limits, reach)
+    return requantizer(products.rule, multiplier, products.y.zero_point, *products.limits, reach)
 
 
 class Block(NamedTuple):

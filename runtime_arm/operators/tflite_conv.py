@@ -2,8 +2,8 @@
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. For uint8 the product of the
-scales is rounded to float32, for int8 it is a double. Source: LiteRT's kernel_util.cc, reference/conv.h,
+``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. The product of the scales is a
+double, but for uint8 and for fully connected layers of one scale it is rounded to float32. Source: LiteRT's kernel_util.cc, reference/conv.h,
 reference/integer_ops/conv.h and fully_connected.h.
 """
 
@@ -20,6 +20,7 @@ from runtime_arm.operators.quantization import check_scale
 from runtime_arm.operators.reshape import product
 from runtime_arm.operators.tflite_quantisation import (
     EIGHT_BITS,
+    RULE,
     Affine,
     Range,
     activation_range,
@@ -39,6 +40,7 @@ class Products(NamedTuple):
     multiplier: Array
     y: Affine
     limits: Range
+    rule: str
 
 
 def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
@@ -52,11 +54,12 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
     if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype == np.int8):
         raise ArgumentError(op, f"W_zero_point must be of the type {np.dtype(dtype).name}, 0 for int8, "
                                 f"got {w_zero_point}")
-    if dtype == np.uint8:
+    if dtype == np.uint8 or (op.type == "QuantizedFullyConnected" and len(scales) == 1):
         multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
     else:
         multiplier = np.float64(x.scale) * scales.astype(np.float64) / np.float64(y.scale)
-    return Products(x, w_zero_point, multiplier, y, activation_range(op, dtype, y))
+    rule = "tflite_once" if op.type == "QuantizedFullyConnected" else RULE
+    return Products(x, w_zero_point, multiplier, y, activation_range(op, dtype, y), rule)
 
 
 def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec], filters: int) -> None:
@@ -86,7 +89,7 @@ def quantized_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Ar
 
 
 def _finished(products: Products, sums: Array, dtype: Any) -> Array:
-    return requantised(sums, products.multiplier, products.y.zero_point, products.limits, dtype)
+    return requantised(sums, products.multiplier, products.y.zero_point, products.limits, dtype, products.rule)
 
 
 @quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS)

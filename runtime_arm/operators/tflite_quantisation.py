@@ -86,11 +86,11 @@ def _quantised_real(real: float, y: Affine) -> int:
     return y.zero_point + int(away_from_zero(np.float32(real) / y.scale))
 
 
-def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dtype: Any) -> Array:
+def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dtype: Any, rule: str = RULE) -> Array:
     """saturate(round(sums * multiplier) + zero_point) as a fresh array; ``sums`` are integers."""
     result = np.empty(sums.shape, dtype)
     work = np.empty(sums.shape, np.int64), np.empty(sums.shape, np.int64)
-    Requantizer(RULE, multiplier, zero_point, *limits)(sums, result, work)
+    Requantizer(rule, multiplier, zero_point, *limits)(sums, result, work)
     return result
 
 
