@@ -19,6 +19,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.weights import fill
 from runtime_arm.workspace import SMALL
+from tests.exporter.test_from_caffe import REAL
 from tests.exporter.test_real_models import FLOAT_NETWORKS, QUANTISED, RELATIVE_ERROR, samples
 from tests.support import caffe2_goldens, caffe_goldens
 from tests.support.caffe2_nets import golden_nets, pair_of
@@ -134,6 +135,33 @@ def test_a_network_from_onnx_and_back(shared: Path, name: str, optimised: bool) 
     model = to_onnx(pair)
     for feeds, expected in samples(pair, reference):
         _compare(run_model(model, feeds), expected)
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("optimised", [False, True], ids=["plain", "optimised"])
+def test_a_network_of_caffe(shared: Path, name: str, optimised: bool) -> None:
+    files = [f"{path}.{suffix}" for path, suffix in zip(REAL[name], ("prototxt", "caffemodel"))]
+    plain = export(*(shared / "models/caffe" / file for file in files))
+    reference = dict(np.load(shared / f"models/references/caffe_{name}.npz"))
+    results = run_model(to_onnx(optimize(plain) if optimised else plain), {plain.inputs[0].name: reference["input"]})
+    for info, result in zip(plain.outputs, results):
+        wanted = reference.get(info.name, reference.get("output"))
+        assert wanted is not None
+        _compare([result.reshape(wanted.shape)], [wanted])
+
+
+@pytest.mark.parametrize(("name", "files"), [
+    ("squeezenet_v1.1_reconstructed", ("squeeze_init_net.pb", "squeezeNetPredict.pb")),
+    ("superres_from_onnx", ("init_net.pb", "predict_net.pb")),
+])
+@pytest.mark.parametrize("optimised", [False, True], ids=["plain", "optimised"])
+def test_a_network_of_caffe2(shared: Path, name: str, files: Sequence[str], optimised: bool) -> None:
+    plain = export(*(shared / "models/caffe2" / name / file for file in files))
+    reference = dict(np.load(shared / f"models/references/caffe2_{name}.npz"))
+    shapes = {plain.inputs[0].name: reference["input"].shape}
+    pair = optimize(plain, shapes=shapes) if optimised else plain
+    result = run_model(to_onnx(pair, shapes=shapes), {plain.inputs[0].name: reference["input"]})[0]
+    _compare([result.reshape(reference["output"].shape)], [reference["output"]])
 
 
 def _compare(results: Sequence[Any], expected: Sequence[Any]) -> None:
