@@ -12,6 +12,7 @@ from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
+SLIM = 16  # times as many pixels as filters: workers share the pixels, for fewer filters would multiply slowly
 DTYPES = ("float32", "float64")  # what BLAS multiplies
 
 # Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
@@ -65,9 +66,9 @@ def pointwise(call: Call) -> Run:
         product = multiply(x.swapaxes(0, 1), w.swapaxes(1, 2), y.swapaxes(0, 1))
         return in_turn([product, *finish(call, y.reshape(-1, group * width), True)])
     filters, columns = slice(0, group * width), slice(0, pixels)
-    if group > 1 or pixels > width:
+    if group > 1 or pixels > SLIM * width:
         columns = call.share(pixels)
-    else:  # the weights are larger than the image
+    else:
         filters = call.share(width)
         w = w[:, filters]
     x, y = x.reshape(batch, group, depth, pixels)[..., columns], y.reshape(batch, group * width, pixels)
