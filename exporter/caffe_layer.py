@@ -79,6 +79,10 @@ class Layer:
             raise ExportError(f"needs {count} trained blobs, and there are none: is its caffemodel missing?")
         self.require(len(self._blobs) == count, f"needs {count} blobs, the caffemodel has {len(self._blobs)}")
 
+    def blob_count(self) -> int:
+        """How many trained blobs there are."""
+        return len(self._blobs or ())
+
     def trained(self, index: int, shape: Optional[Sequence[Optional[int]]] = None) -> Array:
         """The content of a blob, float32, in this shape; a None in it stands for what the blob has there.
 

@@ -103,6 +103,20 @@ def _require_fitting(layer: Layer, axis: int) -> None:
                                                                f"the first, {dims}, from axis {axis} on")
 
 
+@rule("Axpy")
+def axpy(layer: Layer) -> None:
+    """a X + Y with a factor for each channel, (N, C) or (N, C, 1, 1), of the fork with squeeze and excitation."""
+    layer.counts(3)
+    factor, x, y = layer.bottoms
+    layer.require(layer.rank() in (2, 4), f"the first bottom must be (N, C) or (N, C, 1, 1), it is {layer.dims()}")
+    scaled = layer.fresh("scaled")
+    if layer.rank() == 2:
+        _broadcast(layer, "Mul", x, factor, scaled, 0)
+    else:
+        layer.add("Mul", [x, factor], [scaled])
+    layer.add("Add", [scaled, y])
+
+
 @rule("Reduction")
 def reduction(layer: Layer) -> None:
     layer.counts()

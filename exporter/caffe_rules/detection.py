@@ -1,4 +1,4 @@
-"""Detection layers of the SSD fork."""
+"""Detection layers of the forks: SSD's, and the pools of regions of Fast R-CNN and R-FCN."""
 
 from __future__ import annotations
 
@@ -40,3 +40,20 @@ def detection_output(layer: Layer) -> None:
         eta=nms.eta,
         keep_top_k=param.keep_top_k,
     )
+
+
+@rule("ROIPooling")
+def roi_pooling(layer: Layer) -> None:
+    layer.counts(2)
+    param = layer.param("roi_pooling_param")
+    layer.require(min(param.pooled_h, param.pooled_w) > 0, "pooled_h and pooled_w must be positive")
+    layer.add("RoIPool", pooled_h=param.pooled_h, pooled_w=param.pooled_w, spatial_scale=param.spatial_scale, is_test=1)
+
+
+@rule("PSROIPooling")
+def position_sensitive_roi_pooling(layer: Layer) -> None:
+    layer.counts(2)
+    param = layer.param("psroi_pooling_param")
+    layer.require(min(param.output_dim, param.group_size) > 0, "output_dim and group_size must be positive")
+    layer.caffe("PSROIPooling", output_dim=param.output_dim, group_size=param.group_size,
+                spatial_scale=param.spatial_scale)

@@ -67,3 +67,23 @@ def normalize(layer: Layer) -> None:
     layer.require(count in (None, len(scale)), f"blob 0 has {len(scale)} scales, {count} are needed")
     layer.caffe("Normalize", [*layer.bottoms, layer.constant("scale", scale)], eps=param.eps,
                 across_spatial=int(param.across_spatial))
+
+
+@rule("BN")
+def segmentation_batch_norm(layer: Layer) -> None:
+    """Of the forks of SegNet and PSPNet: scale, shift and trained statistics, or a scale and shift that hold all."""
+    layer.counts()
+    dims = layer.dims()
+    channels = dims[1] if dims and len(dims) > 1 else None
+    if layer.blob_count() == 2:
+        scale, shift = (layer.weight(stem, index, [1, channels, 1, 1]) for index, stem in enumerate(("scale", "shift")))
+        product = layer.fresh("product")
+        layer.add("Mul", [layer.bottoms[0], scale], [product])
+        layer.add("Add", [product, shift])
+        return
+    layer.require_blobs(4)
+    constants = [layer.constant(stem, layer.trained(index).reshape(-1))
+                 for index, stem in enumerate(("scale", "shift", "mean", "var"))]
+    layer.require(all(layer.trained(index).size in (channels or layer.trained(0).size,) for index in range(4)),
+                  f"blobs 0 to 3 must have a number for each channel, {channels}")
+    layer.add("SpatialBN", [*layer.bottoms, *constants], is_test=1, epsilon=layer.param("bn_param").eps)

@@ -90,9 +90,15 @@ def interp(layer: Layer) -> None:
 
 @rule("Upsample")
 def upsample(layer: Layer) -> None:
-    """Each pixel several times, as in YOLO's forks."""
-    layer.require(len(layer.bottoms) == 1, "upsampling by the mask of a pool is not supported")
-    layer.counts()
+    """Each pixel several times, as in YOLO's forks, or where the mask of a pool has its place, as in SegNet's."""
     param = layer.param("upsample_param")
-    scales = [float(getattr(param, name) or param.scale) for name in ("scale_h", "scale_w")]
-    layer.add("ResizeNearest", height_scale=scales[0], width_scale=scales[1])
+    scales = [getattr(param, name) or param.scale for name in ("scale_h", "scale_w")]
+    layer.require(min(scales) > 0, f"scales must be positive, got {scales}")
+    if len(layer.bottoms) == 1:
+        layer.counts()
+        layer.add("ResizeNearest", height_scale=float(scales[0]), width_scale=float(scales[1]))
+        return
+    layer.counts(2)
+    sizes = {name: getattr(param, name) or None for name in ("upsample_h", "upsample_w")}
+    layer.caffe("Upsample", scale_h=scales[0], scale_w=scales[1], pad_out_h=int(param.pad_out_h),
+                pad_out_w=int(param.pad_out_w), **sizes)

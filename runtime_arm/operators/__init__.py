@@ -232,6 +232,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.caffe_norm": "BatchNorm MVN Normalize",
         "operators.caffe_pool": "Interp MaskOfMaxPool SPP",
         "operators.caffe_recurrent": "LSTM RNN",
+        "operators.caffe_roi": "PSROIPooling Upsample",
     },
     "com.microsoft": {
         "engines.int8_microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
@@ -245,6 +246,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.tflite_arithmetic": "Atan2 FloorDiv RightShift",
         "operators.tflite_detection": "DetectionPostProcess NonMaxSuppression",
         "operators.tflite_norm": "LocalResponseNormalization",
+        "engines.hybrid_tflite": "HybridConv HybridDepthwiseConv HybridFullyConnected",
+        "operators.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.tflite_indexing": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.int8_tflite_depthwise": "QuantizedConv",
         "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",

@@ -78,3 +78,34 @@ def test_softmax_loss_leaves_ignored_labels_out() -> None:
 def test_mistakes_are_refused(op: OperatorDef, shapes: Any) -> None:
     with pytest.raises(ArmnetError, match=op.type):
         run(op, *[np.zeros(shape, np.float32) for shape in shapes])
+
+
+def mean_of_cell(x: Any, roi: Any, scale: float, output: int, group: int, h: int, w: int) -> float:
+    """One output of PSROIPooling, pixel by pixel."""
+    n, left, top, right, bottom = roi.tolist()
+    edges = [np.round(left) * scale, np.round(top) * scale, (np.round(right) + 1) * scale,
+             (np.round(bottom) + 1) * scale]
+    steps = [max(edges[2 + axis] - edges[axis], 0.1) / group for axis in range(2)]
+    columns, rows = ([pixel for pixel in range(x.shape[3 - axis]) if np.floor(edges[axis] + cell * steps[axis]) <= pixel
+                      < np.ceil(edges[axis] + (cell + 1) * steps[axis])] for axis, cell in ((0, w), (1, h)))
+    values = [x[int(n), (output * group + h) * group + w, row, column] for row in rows for column in columns]
+    return float(np.mean(values)) if values else 0.0
+
+
+def test_every_cell_pools_a_channel_of_its_own() -> None:
+    x = random((2, 3 * 4, 9, 7))
+    rois = np.array([[0, 1, 2, 11, 14], [1, 0, 0, 3, 3], [1, 20, 20, 30, 30], [0, 4, 4, 2, 2]], np.float32)
+    y = run(caffe("PSROIPooling", 2, output_dim=3, group_size=2, spatial_scale=0.5), x, rois)
+    expected = [[[[mean_of_cell(x, roi, 0.5, c, 2, h, w) for w in range(2)] for h in range(2)] for c in range(3)]
+                for roi in rois]
+    np.testing.assert_allclose(y, np.array(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_pixels_return_to_where_a_mask_has_them() -> None:
+    x = np.array([[[[5, 7]], [[6, 8]]]], np.float32)
+    mask = np.array([[[[1, 3]], [[0, 6]]]], np.float32)
+    y = run(caffe("Upsample", 2), x, mask)
+    np.testing.assert_array_equal(y, [[[[0, 5, 0, 7], [0, 0, 0, 0]], [[6, 0, 0, 0], [0, 0, 8, 0]]]])
+    assert run(caffe("Upsample", 2, scale_w=3, pad_out_h=1, upsample_w=7), x, mask).shape == (1, 2, 1, 7)
+    with pytest.raises(ArmnetError, match="beyond the 1 x 4"):
+        run(caffe("Upsample", 2, scale_h=1), x, mask)
