@@ -67,9 +67,7 @@ def same_pads(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int
 
 
 def weights(node: Node, index: int, axes: Sequence[int], stem: str = "weights") -> str:
-    """The blob of constant float weights with their dimensions permuted."""
-    if node.dtype(index).kind != "f":
-        raise ExportError(f"{node.tensor(index).type} weights are not supported here")
+    """The blob of weights with their dimensions permuted."""
     if node.value(index) is None:
         turned = node.between(stem)
         node.add("Transpose", [node.input(index)], [turned], axes=list(axes))
@@ -78,6 +76,25 @@ def weights(node: Node, index: int, axes: Sequence[int], stem: str = "weights") 
     if value.ndim != len(axes):
         raise ExportError(f"{stem} {node.tensor(index).name!r} must have {len(axes)} dimensions, not {value.ndim}")
     return node.constant(f"{node.tensor(index).name}_nchw", np.ascontiguousarray(value.transpose(axes)))
+
+
+def is_hybrid(node: Node, index: int) -> bool:
+    """Whether the weights are 8-bit integers while the blobs are floats."""
+    if node.dtype(index).kind == "f":
+        return False
+    if node.dtype(index) != np.int8:
+        raise ExportError(f"weights of type {node.tensor(index).type} do not go with floats")
+    return True
+
+
+def weight_scales(node: Node, index: int) -> List[float]:
+    """The scales of 8-bit weights for floats: one, or one a filter; they have no zero points."""
+    quantization = node.quantization(index)
+    if quantization is None:
+        raise ExportError(f"the weights {node.tensor(index).name!r} have no scale")
+    if quantization.zero_point.any():
+        raise ExportError(f"the weights {node.tensor(index).name!r} must have the zero point 0")
+    return [float(scale) for scale in quantization.scale]
 
 
 def bias(node: Node, index: int) -> List[str]:
@@ -120,6 +137,9 @@ def conv_3d(node: Node) -> None:
 
 
 def _convolve(node: Node, axes: Sequence[int], kernel: Sequence[int], group: int) -> None:
+    hybrid = is_hybrid(node, 1)
+    type = "Conv" if not hybrid else "HybridDepthwiseConv" if node.type == "DEPTHWISE_CONV_2D" else "HybridConv"
+    more: Dict[str, Any] = {"W_scales": weight_scales(node, 1), "domain": "tflite"} if hybrid else {}
     inputs = [node.input(0, channels_first=True), weights(node, 1, axes), *bias(node, 2)]
     with node.activated(channels_first=True) as output:
-        node.add("Conv", inputs, [output], **window(node, 0, kernel), group=group if group != 1 else None)
+        node.add(type, inputs, [output], **window(node, 0, kernel), group=group if group != 1 else None, **more)

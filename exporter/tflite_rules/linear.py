@@ -6,6 +6,7 @@ import numpy as np
 
 from exporter.tflite_node import Node
 from exporter.tflite_rules import rule
+from exporter.tflite_rules.convolution import bias, is_hybrid, weight_scales
 from runtime_arm.errors import ExportError
 
 
@@ -20,9 +21,18 @@ def fully_connected(node: Node) -> None:
     x = node.input(0)
     if dims is None or dims[-1] != length or (len(dims) != 2 and not keeps):
         x, rank = _as_rows(node, length), 2
-    bias = node.input(2) if node.has(2) else node.constant("bias", np.zeros(rows, np.float32))
+    if is_hybrid(node, 1):
+        return _hybrid(node, x)
+    offset = node.input(2) if node.has(2) else node.constant("bias", np.zeros(rows, np.float32))
     with node.activated() as output:
-        node.add("FC", [x, node.input(1), bias], [output], axis=None if rank == 2 else (rank or 2) - 1)
+        node.add("FC", [x, node.input(1), offset], [output], axis=None if rank == 2 else (rank or 2) - 1)
+
+
+def _hybrid(node: Node, x: str) -> None:
+    asymmetric = int(node.option("asymmetric_quantize_inputs", False))
+    with node.activated() as output:
+        node.add("HybridFullyConnected", [x, node.input(1), *bias(node, 2)], [output], domain="tflite",
+                 W_scales=weight_scales(node, 1), asymmetric=asymmetric)
 
 
 def _as_rows(node: Node, length: int) -> str:
