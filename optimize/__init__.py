@@ -10,7 +10,7 @@ from optimize.engines import AUTO, MEASURE, pick_engines
 from optimize.measure_engines import Progress
 from optimize.program import Program
 from optimize.report import Report
-from optimize.rewrite import run_passes
+from optimize.subnets import run_passes_everywhere
 from optimize.weights import with_unpacked_fills
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
@@ -45,7 +45,7 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     report.warnings += _warnings(known, program)
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL)
               if not (keep_order and one is pipeline.REORDERING)]
-    result = run_passes(program, passes, report, stop_after).pair(known)
+    result = run_passes_everywhere(program, passes, report, stop_after).pair(known)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     if stop_after is None or len(report.steps) < stop_after:

@@ -55,7 +55,8 @@ def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
     """The options of every operator that runs for inputs of these specs, up to the first whose output shape depends on
     data."""
     with Predictor(pair, threads=1) as predictor:
-        return [_of_step(step) for step in predictor.plan({name: spec.shape for name, spec in specs.items()}).steps]
+        steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
+        return [_of_step(step) for step in steps if step.index >= 0]  # others convert between layouts
 
 
 def _of_step(step: Step) -> Options:
@@ -65,8 +66,16 @@ def _of_step(step: Step) -> Options:
         options, reasons = _of_kernel(step, kernel)
         found += options
         refused.update(reasons)
-    running = [option for option in found if option.wish.engine == step.engine]
-    return Options(step.index, step.op, found, refused, min(running, key=lambda one: one.predicted, default=None))
+    return Options(step.index, step.op, found, refused, _running(step, found))
+
+
+def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
+    """The option that the step runs by: of a kernel that does not say which variant, the one that rounds most."""
+    known = step.kernel.variants if step.tiled and step.kernel is not None else ()
+    options = [one for one in found if one.wish.engine == step.engine and (not known or one.wish.variant in known)]
+    if not step.tiled:
+        return min(options, key=lambda one: one.predicted, default=None)
+    return max(options, key=lambda one: one.error, default=None)
 
 
 def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]]:

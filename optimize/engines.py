@@ -104,7 +104,7 @@ class _Picker:
         before, after = seconds_of([pair.replace(tuning=None), pair_of(limits)], self._specs, threads)
         engines = {place: str(option.wish) for place, option in picks(limits).items()} if after < before else {}
         self._report.notes.append(f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, "
-                                  f"{after * 1e3:.2f} ms by what was measured{'' if engines else ', which is not used'}")
+                                  f"{after * 1e3:.2f} ms by what was measured{'' if engines else '; not used'}")
         seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
         shapes = {name: spec.shape for name, spec in self._specs.items()}
         tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())

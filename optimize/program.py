@@ -42,12 +42,14 @@ class Program:
 
     Blobs keep their meaning: as long as a name exists it stands for the same values, so that what is known of it stays
     true. The few blobs that must be written more than once (state that is fed from outside and overwritten, blobs that
-    sub-nets share) are ``rewritten_blobs``; no rule touches operators that read or write them.
+    sub-nets share) are ``rewritten_blobs``; no rule touches operators that read or write them. ``outside`` are the
+    names that a net around this one knows.
     """
 
-    def __init__(self, net: NetDef, weights: Weights, known: Sequence[Specs]):
+    def __init__(self, net: NetDef, weights: Weights, known: Sequence[Specs], outside: AbstractSet[str] = frozenset()):
         self.net = net
         self.weights = weights
+        self.outside = outside
         self._known = known
 
     @staticmethod
@@ -91,7 +93,7 @@ class Program:
 
     @cached_property
     def _names(self) -> AbstractSet[str]:
-        return names_in(self.net) | names_in(self.weights.init_net)
+        return names_in(self.net) | names_in(self.weights.init_net) | self.outside
 
     def writer(self, name: str) -> Optional[int]:
         """The place of the operator that writes the blob; None for what comes from outside."""
@@ -115,6 +117,8 @@ class Program:
         """Why the blob must keep its name."""
         if name in self.net.external_output:
             return f"{name!r} is an output of the net"
+        if name in self.outside:
+            return f"the net around this one knows {name!r}"
         if name in self.rewritten_blobs:
             return f"{name!r} is written more than once"
         if name in self._held:
@@ -160,9 +164,14 @@ class Program:
         """The content of a blob that is a weight, else None."""
         return self.weights.value(name)
 
+    @property
+    def known_specs(self) -> Sequence[Specs]:
+        """Every blob's spec, None where it is not known, for each choice of the sizes that the inputs leave open."""
+        return self._inferred[0]
+
     def specs(self, name: str) -> List[Optional[TensorSpec]]:
         """The blob's spec for each choice of the sizes that the inputs leave open."""
-        return [specs.get(name) for specs in self._inferred[0]]
+        return [specs.get(name) for specs in self.known_specs]
 
     def dims(self, name: str) -> Optional[Tuple[Optional[int], ...]]:
         """The blob's shape, None in place of sizes that follow from open ones; None if their number is not known."""
@@ -196,7 +205,14 @@ class Program:
         inputs = [name for name in self.net.external_input if name not in rewrite.weights]
         added = [name for name, value in rewrite.weights.items() if value is not None]
         net = self.net.replace(op=tuple(ops), external_input=(*inputs, *added))
-        return Program(net, weights, self._carried(net, rewrite.rename))
+        return Program(net, weights, self._carried(net, rewrite.rename), self.outside)
+
+    def with_operator(self, place: int, op: OperatorDef, weights: Weights) -> Program:
+        """The program with another operator at a place, which may read further weights."""
+        ops = (*self.net.op[:place], op, *self.net.op[place + 1 :])
+        added = [name for name in weights.names if name not in self.weights and name in op.reads()]
+        net = self.net.replace(op=ops, external_input=(*self.net.external_input, *added))
+        return Program(net, weights, self._carried(net, {}), self.outside)
 
     def _carried(self, net: NetDef, rename: Mapping[str, str]) -> List[Specs]:
         """What is known of the blobs of ``net``, this program's after a rewrite."""

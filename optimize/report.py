@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.text import format_operator
@@ -73,7 +74,8 @@ class Report:
     notes: List[str] = field(default_factory=list)
     engines: List[EngineChoice] = field(default_factory=list)
     error: Optional[float] = None
-    _refused: Dict[str, List[Refused]] = field(default_factory=dict)
+    _refused: Dict[Tuple[str, str], List[Refused]] = field(default_factory=dict)
+    _scope: str = ""
 
     @property
     def refused(self) -> List[Refused]:
@@ -83,17 +85,28 @@ class Report:
     def fired(self, name: str, before: Sequence[OperatorDef], after: Sequence[OperatorDef],
               notes: Sequence[str]) -> None:
         """A pass made one step."""
+        notes = [*notes, *([f"inside {self._scope}"] if self._scope else [])]
         self.steps.append(Step(len(self.steps) + 1, name, texts(before), texts(after), notes))
+
+    @contextmanager
+    def inside(self, scope: str) -> Iterator[None]:
+        """In the block, what happens happens in a net inside the net."""
+        outer, self._scope = self._scope, f"{self._scope} {scope}".strip()
+        try:
+            yield
+        finally:
+            self._scope = outer
 
     def begin(self, name: str) -> None:
         """A pass looks at the whole net again: what it refused before is forgotten."""
-        self._refused[name] = []
+        self._refused[self._scope, name] = []
 
     def refuse(self, name: str, operators: Sequence[OperatorDef], reason: str) -> None:
         """A pass refused a rewrite; said once, however many of its rules come to it."""
         one = Refused(name, [op.signature() for op in operators], reason)
-        if one not in self._refused[name]:
-            self._refused[name].append(one)
+        known = self._refused[self._scope, name]
+        if one not in known:
+            known.append(one)
 
     def steps_by_pass(self) -> Dict[str, int]:
         """How often each pass fired."""

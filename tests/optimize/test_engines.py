@@ -41,7 +41,7 @@ def engines_of(pair: Pair) -> List[str]:
 
 def running(pair: Pair, threads: int = 1) -> List[str]:
     with Predictor(pair, threads=threads) as predictor:
-        return [step.engine for step in predictor.plan().steps]
+        return [step.engine for step in predictor.plan().steps if step.index >= 0]
 
 
 def error_of(pair: Pair) -> float:
@@ -87,12 +87,10 @@ def test_within_the_budget_the_choice_is_the_runtimes() -> None:
 
 
 def test_a_tight_budget_rules_tiles_out_until_the_measured_error_fits() -> None:
-    pair = convolutions()
-    loose, direct = error_of(pair), error_of(pick_engines(pair, "WINOGRAD:f2x2_3x3"))
-    assert direct < loose
-    report = Report()
-    result = pick_engines(pair, accuracy=(direct + loose) / 2, report=report)
-    assert error_of(result) <= (direct + loose) / 2
+    pair, report = convolutions(), Report()
+    accuracy = error_of(pair) / 2
+    result = pick_engines(pair, accuracy=accuracy, report=report)
+    assert error_of(result) <= accuracy
     assert any("!WINOGRAD" in engine for engine in engines_of(result))
     assert report.steps_by_pass() == {"pick_engines": sum(1 for engine in engines_of(result) if engine)}
     assert not report.warnings
