@@ -8,7 +8,7 @@ from typing import Iterator, List, Optional, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.engines.steps import Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
@@ -25,7 +25,7 @@ def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
     else:
         assert source is not None
         pairs = list(_to_plain(x, source, y))
-    return in_turn([*steps, *(copy(to, of) for to, of in call.mine(pairs))])
+    return tiled.in_turn([*steps, *(copy(to, of) for to, of in call.mine(pairs))])
 
 
 def _everything_outside(layout: Tiles, memory: Array) -> Iterator[Array]:

@@ -23,7 +23,7 @@ from runtime_arm.engines.pointwise import DTYPES
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
-from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
 LINES_NBYTES = 1 << 18  # the lines of a block, beside X and Y in a second-level cache; never less than those of a strip
@@ -104,15 +104,21 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     return None
 
 
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    """Fitted to 3x3 kernels on images from 14 to 112 columns: short rows and strides cost copies."""
+    window = Strips(op, inputs).window
+    return Work(0, (90 + 1800 / window.output[1]) * (1.8 if max(window.stride) > 1 else 1) * outputs[0].size)
+
+
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     strips = Strips(op, inputs)
     sizes = [int(np.prod(strips.lines(block))) for block in strips.blocks()]
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
 
 
-@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
-@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
-@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, shares=True)
+@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
 def depthwise(call: Call) -> Run:
     strips = Strips(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))

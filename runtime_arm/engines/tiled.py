@@ -10,10 +10,11 @@ import numpy as np
 from runtime_arm.blocks import BLOCK
 from runtime_arm.engines.epilogue import Tail
 from runtime_arm.engines.steps import Step, copy
-from runtime_arm.kernel import Call
+from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 
+SMALLEST_BUFFER = 16  # elements, that NumPy allows
 ZERO = np.zeros((), np.float32)
 
 
@@ -33,6 +34,25 @@ def finish(call: Call, layout: Tiles, strip: Strip, bias: bool = True) -> List[S
     if tail:
         steps += tail.planes(y)
     return [*steps, *(copy(view, ZERO) for view in layout.outside(call.outputs[0], strip))]
+
+
+def in_turn(steps: Sequence[Step]) -> Run:
+    """One function that runs all steps.
+
+    A ufunc over rows that do not follow each other copies them into buffers of ``np.getbufsize()`` elements before
+    NumPy 2.3, unless a buffer is no longer than a row; it never needs one here.
+    """
+    fixed = tuple(steps)
+
+    def run() -> None:
+        former = np.setbufsize(SMALLEST_BUFFER)
+        try:
+            for step in fixed:
+                step()
+        finally:
+            np.setbufsize(former)
+
+    return run
 
 
 def body(memory: Array, layout: Tiles, strip: Strip) -> Array:

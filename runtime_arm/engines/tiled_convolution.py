@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
-from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.engines.steps import Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -54,7 +54,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     for strip in tiled.strips_of(call, y, most_positions(convolution, call.outputs[0].itemsize)):
         steps += make(call, convolution, x, y, strip, panels)
         steps += tiled.finish(call, y, strip)
-    return in_turn(steps)
+    return tiled.in_turn(steps)
 
 
 def _pointwise(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels) -> List[Step]:

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, in_turn
+from runtime_arm.engines.steps import Step
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
-RUN = 2048  # elements of a run, about: X, Y and W of a run with 9 taps stay in a first-level cache of 64 KB
+RUN = 4096  # elements of a run, about: with fewer, calls of the inner loop cost more than its work
 BLOCK = 1 << 16  # elements of a strip
 
 
@@ -42,7 +42,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     for strip in tiled.strips_of(call, y, max(1, BLOCK // y.channels)):
         steps += _sums(call, convolution, x, y, strip, weights)
         steps += tiled.finish(call, y, strip)
-    return in_turn(steps)
+    return tiled.in_turn(steps)
 
 
 def _sums(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, weights: Array) -> Iterator[Step]:

@@ -10,7 +10,7 @@ import numpy as np
 from runtime_arm.blocks import BLOCK
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import Tail
-from runtime_arm.engines.steps import Step, copy, in_turn
+from runtime_arm.engines.steps import Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
@@ -20,7 +20,7 @@ def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
     """Run the plain kernel over everything, then clear what is of no image: f(0) need not be 0."""
     y = call.outputs[0]
     clears = [copy(view, tiled.ZERO) for strip in layout.strips(layout.body) for view in layout.outside(y, strip)]
-    return in_turn([kernel_run, *clears, *(copy(view, tiled.ZERO) for view in layout.borders(y))])
+    return tiled.in_turn([kernel_run, *clears, *(copy(view, tiled.ZERO) for view in layout.borders(y))])
 
 
 def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
@@ -30,7 +30,7 @@ def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
     for memory, layout in zip(call.inputs, inputs):
         steps.append(copy(call.outputs[0][..., begin : begin + layout.channels], memory))
         begin += layout.channels
-    return in_turn(list(call.mine(steps)))
+    return tiled.in_turn(list(call.mine(steps)))
 
 
 def bind_mean(call: Call, layout: Tiles) -> Run:
@@ -41,7 +41,7 @@ def bind_mean(call: Call, layout: Tiles) -> Run:
     sums = np.empty((layout.tile**2, layout.batch, 1, layout.channels), x.dtype)
     flat = planes.reshape(layout.tile**2, layout.batch, layout.rows * layout.pitch, layout.channels)
     total = y.reshape(layout.batch, 1, layout.channels)
-    return in_turn([partial(np.matmul, weights, flat, out=sums), partial(np.add.reduce, sums, 0, None, total)])
+    return tiled.in_turn([partial(np.matmul, weights, flat, out=sums), partial(np.add.reduce, sums, 0, None, total)])
 
 
 def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:
@@ -57,4 +57,4 @@ def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:
         steps.append(partial(np.add, flat, rows[1], out=flat))
         steps += Tail(call, 5, y, -1).planes(y)
         steps += [copy(view, tiled.ZERO) for view in layout.outside(call.outputs[0], strip)]
-    return in_turn(steps)
+    return tiled.in_turn(steps)

@@ -12,7 +12,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, cut, in_turn
+from runtime_arm.engines.steps import Step, copy, cut
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -48,7 +48,7 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
                 steps.append(partial(np.multiply, target, factors, out=target))
         strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
         steps += [copy(view, tiled.ZERO) for view in y.outside(result, strip)]
-    return in_turn(steps)
+    return tiled.in_turn(steps)
 
 
 def _from_the_middle(window: Window) -> List[Tuple[int, int]]:

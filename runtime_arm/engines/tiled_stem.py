@@ -17,7 +17,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, in_turn, margins, multiply
+from runtime_arm.engines.steps import Step, copy, margins, multiply
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -77,7 +77,7 @@ def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         steps += _products(call, stem, block, strip, weights)
         steps += tiled.finish(call, y, strip, bias=False)
-    return in_turn(steps)
+    return tiled.in_turn(steps)
 
 
 def _with_bias(call: Call, convolution: Convolution) -> Array:

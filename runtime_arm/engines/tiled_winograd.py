@@ -21,7 +21,7 @@ import numpy as np
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
-from runtime_arm.engines.steps import Step, in_turn
+from runtime_arm.engines.steps import Step
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
     input_steps,
@@ -56,7 +56,7 @@ def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     for strip in tiled.strips_of(call, y, most_tiles(x, y, call.outputs[0].itemsize)):
         steps += _filter(call, x, y, strip, filters)
         steps += tiled.finish(call, y, strip, bias=False)
-    return in_turn(steps)
+    return tiled.in_turn(steps)
 
 
 def _by_channel(tile: int, w: Array) -> Array:

@@ -36,7 +36,7 @@ Layout = Optional[Tiles]
 FLOAT32 = np.dtype(np.float32)
 TILES = (1, 2, 4)
 RUN = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies
-MULTIPLY_ADD = 9  # of einsum
+MULTIPLY_ADD = 11  # of einsum, and what follows it
 SCATTERED = 60  # an element that is copied alone
 FEW_CHANNELS = 8  # up to which a convolution reads (N, C, H, W) by rows of pixels
 
@@ -121,7 +121,7 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
             yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
                                partial(tiled_winograd.bind, x=of, y=to),
-                               partial(tiled_winograd.scratch, of, to, FLOAT32))
+                               partial(tiled_winograd.scratch, of, to, FLOAT32), (f"f{tile}x{tile}_3x3",))
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not _may_run(op, engine):
         return
@@ -149,20 +149,21 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
     assert x is not None
     of, to = Tiles.of(x, convolution.window.stride[0], max(1, reach)), Tiles.of(y, 1, 1)
     if (of.pitch, of.rows) == (to.pitch, to.rows):
-        taps = convolution.window.kernel[0] * convolution.window.kernel[1]
+        taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
                            partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
                            partial(tiled_depthwise.scratch, convolution, of, to, FLOAT32))
 
 
 def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Specs, y: TensorSpec, work: Work,
-                 bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]]) -> Option:
+                 bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]],
+                 variants: Tuple[str, ...] = ()) -> Option:
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
 
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
 
-    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True), work)
+    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants), work)
 
 
 def _reach(convolution: Convolution) -> int:
