@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 
 import armnet
-import optimize
 from armnet.console import note, print_json
 from armnet.device_count import count_action
 from device_tests.host.suite_run import (
@@ -142,7 +141,7 @@ def bench_action(args: argparse.Namespace) -> int:
 
 def _ask(target: Target, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
     """What the deployed bundle, or the runtime for the deployed pair, prints as JSON on the target."""
-    threads = ["--threads", str(args.threads)] if args.threads else []
+    threads = [] if args.threads is None else ["--threads", str(args.threads)]
     program = [NETWORK] if Path(args.pair).is_file() else ["-m", "runtime_arm", NETWORK]
     answer: Dict[str, Any] = json.loads(target.output([*program, *words, *threads], args.timeout))
     return answer
@@ -154,13 +153,13 @@ def doctor_action(args: argparse.Namespace) -> int:
 
     pair = [] if args.pair is None else [NETWORK]
     files = {**runtime_files(), **(pair_files(Path(args.pair), NETWORK) if pair else {})}
-    for package in (armnet, optimize):
-        files.update(files_below(Path(str(package.__file__)).parent, package.__name__, SUFFIXES))
+    files.update(files_below(Path(armnet.__file__).parent, armnet.__name__, SUFFIXES))
     with target_of(args.target, args.python) as target:
         target.deploy(files)
         facts = json.loads(target.output(["-m", "armnet", "doctor", *pair, "--json"], args.timeout))
     if args.json:
-        print_json("device doctor", {**facts, "target": args.target})
+        own = {key: value for key, value in facts.items() if key not in ("schema", "command")}
+        print_json("device doctor", {"target": args.target, **own})
     else:
         print(as_text(facts))
     return 0

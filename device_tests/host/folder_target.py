@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from device_tests.host.emulation import emulated, environment, run_group
 from device_tests.host.targets import Completed, Files, Target
@@ -60,15 +60,24 @@ class FolderTarget(Target):
         return self._folder
 
 
+def _temporary(folder: Path) -> Dict[str, str]:
+    """Temporary files go into the target's folder, so that they go when it does."""
+    return {"TMPDIR": str(folder)}
+
+
 def local() -> FolderTarget:
     """This machine and this Python."""
     return FolderTarget(
         "local",
-        lambda arguments, timeout, folder: run_group([sys.executable, *arguments], timeout, environment(), folder),
+        lambda arguments, timeout, folder: run_group(
+            [sys.executable, *arguments], timeout, environment(_temporary(folder)), folder
+        ),
     )
 
 
 def emulated_target(name: str, architecture: str, cpu: Optional[str] = None) -> FolderTarget:
     """An emulated machine, prepared if it was not; EmulationUnavailable if it cannot be."""
     machine = emulated(architecture, cpu)
-    return FolderTarget(name, lambda arguments, timeout, folder: machine.run(arguments, timeout, cwd=folder))
+    return FolderTarget(
+        name, lambda arguments, timeout, folder: machine.run(arguments, timeout, _temporary(folder), folder)
+    )

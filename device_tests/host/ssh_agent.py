@@ -2,8 +2,9 @@
 
 Sent as text and executed by whatever Python 3 is there, so it uses the standard library alone and syntax of Python 3.5.
 A message is a line of JSON, with ``put`` and ``fetch`` followed by bytes. However it ends (the input ends, no message
-comes for a minute, a signal), it kills what it started and removes the folder. A folder that an agent could not remove,
-because the device lost power, is removed by the next one: its lock is free.
+comes for a minute, a signal), it kills what it started and removes the folder, which also has the temporary files of
+what it started. A folder that an agent could not remove, because the device lost power, is removed by the next one: its
+lock is free.
 """
 
 import fcntl
@@ -131,7 +132,8 @@ class Agent:
         """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host."""
         try:
             self.child = subprocess.Popen([sys.executable, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+                                          env=dict(os.environ, TMPDIR=self.folder), stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, start_new_session=True)
             outputs = [text.decode("utf-8", "replace") for text in self.child.communicate()]
             reply({"returncode": self.child.returncode, "stdout": outputs[0], "stderr": outputs[1]})
         except OSError as error:

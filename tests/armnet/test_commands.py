@@ -7,64 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable
 
 import numpy as np
 import pytest
 
-from armnet.__main__ import main
 from armnet.commands import COMMANDS
-
-DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
-PREPROCESSING = '{"channels": "GRAY", "resize": [8, 8], "scale": 0.00392156862745098}'
-
-Armnet = Callable[..., "tuple[int, str, str]"]
-
-
-@pytest.fixture
-def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
-    """Runs a command; exit status, stdout, stderr."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            status = main([str(word) for word in words])
-        except SystemExit as leaving:
-            status = int(leaving.code or 0)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("onnx", reason="exporting needs onnx")
-    pair = tmp_path_factory.mktemp("pairs") / "digits"
-    status = main(
-        [
-            "export",
-            str(DEMO / "digits.onnx"),
-            "-o",
-            str(pair),
-            "--labels",
-            str(DEMO / "labels.txt"),
-            "--preprocessing",
-            PREPROCESSING,
-        ]
-    )
-    assert status == 0
-    return pair
-
-
-def refused(outcome: tuple[int, str, str], *fragments: str) -> None:
-    """One line on stderr, status 2, nothing on stdout."""
-    status, out, err = outcome
-    assert status == 2, outcome
-    assert out == ""
-    assert len(err.strip().splitlines()) == 1, err
-    for fragment in fragments:
-        assert fragment in err
+from tests.support.commands import DEMO, Armnet, refused
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,36 @@
+"""Fixtures of the commands' tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from armnet.__main__ import main
+from tests.support.commands import DEMO, PREPROCESSING, Armnet, Outcome
+
+
+@pytest.fixture
+def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
+    """Runs a command."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as leaving:
+            status = int(leaving.code or 0)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's network as a pair."""
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    pair = tmp_path_factory.mktemp("pairs") / "digits"
+    meta = ["--labels", str(DEMO / "labels.txt"), "--preprocessing", PREPROCESSING]
+    assert main(["export", str(DEMO / "digits.onnx"), "-o", str(pair), *meta]) == 0
+    return pair
