@@ -10,7 +10,7 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines.int8 import slices_of
+from runtime_arm.engines.int8 import Arithmetic, slices_of
 from runtime_arm.engines.int8_matmul import Factors, IntegerProduct
 from runtime_arm.engines.int8_tflite_rows import (
     Block,
@@ -24,11 +24,14 @@ from runtime_arm.engines.int8_tflite_rows import (
 )
 from runtime_arm.engines.steps import Step, copy, in_turn, multiply
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.quantization import all_known
 from runtime_arm.operators.reshape import product
 from runtime_arm.operators.tflite_conv import products_of, quantized_conv, quantized_fully_connected
 from runtime_arm.registry import Call, Run, Specs
 from runtime_arm.tensor import TensorSpec
+
+Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and its weights
 
 # QuantizedConv
 
@@ -37,37 +40,36 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     return refusal(op, inputs)
 
 
-class _Columns:
-    """How a layer is cut into blocks, and what their columns are."""
+class Columns:
+    """How a convolution is cut into blocks, and what their columns are."""
 
-    def __init__(self, layer: Layer):
-        window, convolution = layer.window, layer.convolution
-        self.layer = layer
-        self.rows = Rows(window, convolution.channels, 1, 1)
-        self.height = convolution.group * convolution.terms  # elements of a column
-        self.direct = set(window.kernel) == set(window.stride) == {1} and convolution.group == 1  # rows are the columns
-        row = math.prod(self.rows.shape(1)) + (0 if self.direct else window.output[1] * self.height)
+    def __init__(self, convolution: Convolution, arithmetic: Arithmetic):
+        window = convolution.window
+        self._convolution, self._arithmetic = convolution, arithmetic
+        self._rows = Rows(window, convolution.channels, 1, 1)
+        self._height = convolution.group * convolution.terms  # elements of a column
+        self._direct = set(window.kernel) == set(window.stride) == {1} and convolution.group == 1  # rows are columns
+        row = math.prod(self._rows.shape(1)) + (0 if self._direct else window.output[1] * self._height)
         self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4)
 
     def scratch(self) -> List[TensorSpec]:
-        """Rows, columns, sums, two buffers to requantise in, and wide sums."""
-        most = max(block.rows for block in self.blocks)
-        pixels = most * self.layer.window.output[1]
-        sums = pixels * self.layer.convolution.filters
-        sizes = [math.prod(self.rows.shape(most)), 0 if self.direct else pixels * self.height, sums]
+        """Rows, columns, sums, two buffers of float64, and wide sums."""
+        most = max((block.rows for block in self.blocks), default=0)
+        pixels = most * self._convolution.window.output[1]
+        sums = pixels * self._convolution.filters
+        sizes = [math.prod(self._rows.shape(most)), 0 if self._direct else pixels * self._height, sums]
         specs = [TensorSpec((size,), np.float32) for size in sizes]
-        return [*specs, *[TensorSpec((sums,), np.float64)] * (3 if self.layer.arithmetic.wide else 2)]
+        return [*specs, *[TensorSpec((sums,), np.float64)] * (3 if self._arithmetic.wide else 2)]
 
-    def fill(self, call: Call, block: Block) -> Tuple[List[Step], Array]:
-        """The steps that make a block's columns, and the columns: (group, pixels, terms)."""
-        convolution, window, centre = self.layer.convolution, self.layer.window, self.layer.arithmetic.centre
-        shape = self.rows.shape(block.rows)
+    def fill(self, call: Call, block: Block, image: Array, padding: int) -> Tuple[List[Step], Array]:
+        """The steps that make a block's columns, less the centre, and the columns: (group, pixels, terms)."""
+        convolution, window, centre = self._convolution, self._convolution.window, self._arithmetic.centre
+        shape = self._rows.shape(block.rows)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
-        padding = self.layer.products.x.zero_point
-        steps = list(self.rows.fill(call.inputs[0][block.image], buffer, block.first, padding))
+        steps = list(self._rows.fill(image, buffer, block.first, padding))
         if centre:
             steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
-        if self.direct:
+        if self._direct:
             return steps, buffer.reshape(1, -1, convolution.channels)
         group, depth = convolution.group, convolution.channels // convolution.group
         _, row, column, item = buffer.strides
@@ -78,45 +80,49 @@ class _Columns:
         columns = call.scratch[1][: met.size].reshape(met.shape)
         return [*steps, copy(columns, met)], columns.reshape(group, -1, convolution.terms)
 
+    def multiply(self, call: Call, block: Block, factors: Array, slices: Slices) -> Tuple[List[Step], List[Array]]:
+        """The steps that compute a block's sums; the sums and the two buffers, (pixels, M) each."""
+        pixels, filters = block.rows * self._convolution.window.output[1], self._convolution.filters
+        work, *parts = [buffer[: pixels * filters].reshape(pixels, filters) for buffer in call.scratch[2:]]
+        products = work.reshape(pixels, self._convolution.group, -1).swapaxes(0, 1)
+        steps: List[Step] = []
+        for part, weights in slices:
+            steps.append(multiply(factors[..., part], weights, products))
+            if self._arithmetic.wide:
+                total = parts[2]
+                steps.append(partial(np.copyto, total, work) if part.start == 0 else partial(np.add, total, work, total))
+        return steps, [parts[2] if self._arithmetic.wide else work, *parts[:2]]
 
-@quantized_conv.kernel("INT8", supports=_supports,
-                       scratch=lambda op, inputs, outputs: _Columns(layer_of(op, inputs)).scratch())
+
+def columns_first(weights: Array, group: int, slice_terms: int) -> Slices:
+    """Slices of weights as the right factor of columns: (group, terms, M / group)."""
+    return [(part, np.ascontiguousarray(factor.swapaxes(1, 2)))
+            for part, factor in slices_of(weights, group, slice_terms)]
+
+
+def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    layer = layer_of(op, inputs)
+    return Columns(layer.convolution, layer.arithmetic).scratch()
+
+
+@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns)
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
-    columns, convolution, terms = _Columns(layer), layer.convolution, layer.arithmetic.slice_terms
-    group, filters = convolution.group, convolution.filters
-    run = run_of(layer.window.output[1], filters)
-    slices = call.packed("slices", lambda: [(part, np.ascontiguousarray(weights.swapaxes(1, 2))) for part, weights in
-                                            slices_of(layer.weights, group, terms)])
+    columns, convolution = Columns(layer.convolution, layer.arithmetic), layer.convolution
+    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic.slice_terms))
+    run = run_of(layer.window.output[1], convolution.filters)
+    shape = (-1, run * convolution.filters)
     offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)
     requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
     for block in columns.blocks:
-        filling, factors = columns.fill(call, block)
-        pixels = block.rows * layer.window.output[1]
-        parts = [buffer[: pixels * filters].reshape(pixels, filters) for buffer in call.scratch[2:]]
-        steps += [*filling, *_products(factors, slices, parts, group)]
-        sums, *work = [part.reshape(-1, run * filters) for part in (parts[-1] if layer.arithmetic.wide else parts[0],
-                                                                    *parts[1:3])]
-        out = call.outputs[0][block.image, block.first : block.last].reshape(-1, run * filters)
-        work = [buffer.view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
-        steps += [partial(np.add, sums, offset, sums), partial(requantize, sums, out, work)]
+        filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)
+        multiplying, (sums, *work) = columns.multiply(call, block, factors, slices)
+        buffers = [buffer.reshape(shape).view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
+        out = call.outputs[0][block.image, block.first : block.last].reshape(shape)
+        sums = sums.reshape(shape)
+        steps += [*filling, *multiplying, partial(np.add, sums, offset, sums), partial(requantize, sums, out, buffers)]
     return in_turn(steps)
-
-
-def _products(factors: Array, slices: Sequence[Tuple[slice, Array]], parts: Sequence[Array], group: int) -> List[Step]:
-    """The steps that compute the sums, in float32 slice by slice; where there are several, added in the last part."""
-    products = parts[0].reshape(len(parts[0]), group, -1).swapaxes(0, 1)
-    steps: List[Step] = []
-    for part, weights in slices:
-        steps.append(multiply(factors[..., part], weights, products))
-        if len(parts) > 3:
-            steps.append(partial(np.copyto if part.start == 0 else _add, parts[-1], parts[0]))
-    return steps
-
-
-def _add(total: Array, part: Array) -> None:
-    np.add(total, part, out=total)
 
 
 # QuantizedFullyConnected

@@ -2,9 +2,9 @@
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. The product of the scales is a
-double, but for uint8 and for fully connected layers of one scale it is rounded to float32. Source: LiteRT's kernel_util.cc, reference/conv.h,
-reference/integer_ops/conv.h and fully_connected.h.
+``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. The product of the scales is
+a double, but for uint8 and for fully connected layers of one scale it is rounded to float32. Source: LiteRT's
+kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and fully_connected.h.
 """
 
 from __future__ import annotations
