@@ -1,8 +1,10 @@
-"""List a pair's operators with engines, shapes, parameters, multiply-adds and bytes.
+"""List a pair's operators with engines, shapes, parameters, multiply-adds and bytes, and its memory over time.
 
-Dimensions that the pair leaves open are taken as 1, or as --shape says:
-
+  armnet inspect PAIR
+  armnet inspect PAIR --html report.html          one page with pictures, to be opened anywhere
   armnet inspect PAIR --shape data=1,3,320,320
+
+Dimensions that the pair leaves open are taken as 1, or as --shape says.
 """
 
 from __future__ import annotations
@@ -19,33 +21,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--net", action="store_true", help="print the net in text form, one line an operator, and nothing else"
     )
+    parser.add_argument("--html", metavar="FILE", help="write a page: graph, operators, engines, the arena over time")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import print_json
+    from armnet.commands.export import weights_nbytes
+    from armnet.console import note, print_json
+    from armnet.timeline import as_json, timeline
     from runtime_arm.predictor import load
 
     with load(args.pair, threads=1) as predictor:
+        pair = predictor.pair
         if args.net:
-            print(predictor.pair.predict_net.to_text())
+            print(pair.predict_net.to_text())
             return 0
         segment = predictor.plan(parse_shapes(args.shape))
-        rows = operator_rows(predictor.pair.predict_net, segment)
-        facts = {
-            "inputs": [f"{i.name} {i.shape_text()}" for i in predictor.inputs],
-            "outputs": [f"{i.name} {i.shape_text()}" for i in predictor.outputs],
-            "operators": rows,
-            "multiply_adds": sum(row["multiply_adds"] for row in rows),
-            "parameters": sum(row["parameters"] for row in rows),
-            "arena_nbytes": segment.arena_nbytes,
-            "liveness_peak_nbytes": segment.liveness_peak_nbytes,
-        }
+        rows, memory = operator_rows(pair.predict_net, segment), timeline(segment)
+    facts = {
+        "inputs": [f"{i.name} {i.shape_text()}" for i in pair.inputs],
+        "outputs": [f"{i.name} {i.shape_text()}" for i in pair.outputs],
+        "operators": rows,
+        "multiply_adds": sum(row["multiply_adds"] for row in rows),
+        "parameters": sum(row["parameters"] for row in rows),
+        "weights_nbytes": weights_nbytes(pair),
+        "arena_nbytes": segment.arena_nbytes,
+        "liveness_peak_nbytes": segment.liveness_peak_nbytes,
+        "memory": as_json(memory),
+    }
+    if args.html:
+        _write_page(args.html, args.pair, pair, facts, memory)
+        note(f"{args.html}: written")
     if args.json:
         print_json("inspect", facts)
-    else:
-        _print_text(facts)
+    elif not args.html:
+        _print_text(facts, memory)
     return 0
+
+
+def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory: Any) -> None:
+    from pathlib import Path
+
+    from armnet.page import render
+    from runtime_arm.files import write_file
+
+    page = render(Path(source).resolve().name, pair, facts, memory)
+    write_file(path, [page.encode("utf-8", "replace")])
 
 
 def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
@@ -61,7 +82,8 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
-    """One row an operator that runs; behind a border (a shape that depends on data) shapes are not known."""
+    """One row a step, ``index`` None for those that the plan inserts; behind a border (a shape that depends on data)
+    shapes are not known."""
     from runtime_arm.cost import cost_of
 
     rows = []
@@ -69,11 +91,13 @@ def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
         cost = cost_of(step.op, step.in_specs, step.out_specs)
         rows.append(
             {
-                "index": step.index,
+                "index": step.index if step.index >= 0 else None,
                 "type": step.op.full_type,
-                "engine": "view" if step.schema.view else step.engine,
+                "engine": "view" if step.schema.view or step in segment.layout.elided else step.engine,
                 "inputs": list(step.op.input),
+                "reads": list(step.op.reads()),
                 "output": step.op.output[0],
+                "outputs": list(step.op.output),
                 "shape": list(step.out_specs[0].shape),
                 "dtype": step.out_specs[0].dtype.name,
                 **cost._asdict(),
@@ -93,7 +117,9 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
         "type": op.full_type,
         "engine": "?",
         "inputs": list(op.input),
+        "reads": list(op.reads()),
         "output": op.output[0] if op.output else "",
+        "outputs": list(op.output),
         "shape": shape,
         "dtype": "?",
         "multiply_adds": 0,
@@ -103,34 +129,43 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
     }
 
 
-def _print_text(facts: Dict[str, Any]) -> None:
+def _print_text(facts: Dict[str, Any], memory: Any) -> None:
     from runtime_arm.display import count, shape_text, size, table
 
     print(f"inputs   {', '.join(facts['inputs'])}")
-    print(f"outputs  {', '.join(facts['outputs'])}")
-    print()
+    print(f"outputs  {', '.join(facts['outputs'])}\n")
+    columns = ["#", "operator", "engine", "output", "shape", "parameters", "multiply-adds", "bytes", "live", ""]
+    bars = _bars(memory.live)
+    live = [*map(size, memory.live), *[""] * (len(facts["operators"]) - len(bars))]
+    rows = [
+        [
+            "" if row["index"] is None else row["index"],
+            row["type"],
+            row["engine"],
+            row["output"],
+            shape_text(row["shape"]),
+            count(row["parameters"]),
+            count(row["multiply_adds"]),
+            size(row["nbytes"]),
+            live[place],
+            bars[place] if place < len(bars) else "",
+        ]
+        for place, row in enumerate(facts["operators"])
+    ]
+    print(table(columns, rows, right=["#", "parameters", "multiply-adds", "bytes", "live"]))
+    inserted = sum(row["index"] is None for row in facts["operators"])
+    changes = f" and {inserted} changes of layout" if inserted else ""
     print(
-        table(
-            ["#", "operator", "engine", "output", "shape", "parameters", "multiply-adds", "bytes"],
-            [
-                [
-                    row["index"],
-                    row["type"],
-                    row["engine"],
-                    row["output"],
-                    shape_text(row["shape"]),
-                    count(row["parameters"]),
-                    count(row["multiply_adds"]),
-                    size(row["nbytes"]),
-                ]
-                for row in facts["operators"]
-            ],
-            right=["#", "parameters", "multiply-adds", "bytes"],
-        )
+        f"\n{len(rows) - inserted} operators{changes}, {count(facts['parameters']).strip()} parameters, "
+        f"{count(facts['multiply_adds']).strip()} multiply-adds, {size(facts['weights_nbytes'])} of weights"
     )
-    print()
     print(
-        f"{len(facts['operators'])} operators, {count(facts['parameters'])} parameters, "
-        f"{count(facts['multiply_adds'])} multiply-adds, arena {size(facts['arena_nbytes'])} "
-        f"(at least {size(facts['liveness_peak_nbytes'])} in this order)"
+        f"arena {size(memory.arena_nbytes)}, at most {size(memory.largest_scratch())} of it scratch: "
+        f"{memory.verdict()}; live: the bytes of it in use"
     )
+
+
+def _bars(live: Sequence[int], width: int = 24) -> List[str]:
+    """Bytes in use at each step as bars, the longest ``width`` wide."""
+    most = max([*live, 1])
+    return ["#" * -(-nbytes * width // most) for nbytes in live]

@@ -1,0 +1,53 @@
+"""Pieces of the report page. Every text that comes from a file passes through ``text``."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Iterable, Sequence
+
+LONGEST = 120  # characters of a name that are shown
+
+_FAMILIES = (
+    ("conv", ("Conv",)),
+    ("pool", ("Pool",)),
+    ("norm", ("Norm", "BN", "LRN")),
+    ("matmul", ("FC", "MatMul", "Gemm", "LSTM", "GRU", "RNN")),
+    ("activation", ("Relu", "Sigmoid", "Tanh", "Swish", "Softmax", "Clip", "Elu", "Gelu", "Erf", "Activation")),
+    ("movement", ("Concat", "Split", "Slice", "Reshape", "Flatten", "Transpose", "Squeeze", "Pad", "Tile", "Gather",
+                  "Resize", "Upsample", "Copy", "Identity", "Expand", "ExpandDims", "Layout")),
+    ("elementwise", ("Add", "Sub", "Mul", "Div", "Sum", "Max", "Min", "Pow", "Sqrt", "Exp", "Scale")),
+)
+FAMILIES = {"conv": "convolution", "matmul": "matrix product", "pool": "pooling", "norm": "normalisation",
+            "activation": "activation", "elementwise": "elementwise", "movement": "moves elements", "other": "other"}
+
+
+def text(content: Any) -> str:
+    """Safe to stand between tags and in quoted attributes: escaped, shortened, nothing that does not print."""
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in str(content)[: LONGEST + 1])
+    return escape(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}\u2026")
+
+
+def family(operator: str) -> str:
+    """Which kind of operator a type is, for its colour."""
+    for name, stems in _FAMILIES:
+        if any(stem in operator for stem in stems):
+            return name
+    return "other"
+
+
+def key(colours: Iterable[Sequence[str]]) -> str:
+    """A legend: (colour, meaning) each."""
+    marks = "".join(f'<span><i style="background:{colour}"></i>{text(meaning)}</span>' for colour, meaning in colours)
+    return f'<div class="key">{marks}</div>'
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), style: str = "") -> str:
+    """Rows of cells that are HTML already; columns named in ``right`` are flush right."""
+    kinds = [' class="right"' if column in right else "" for column in columns]
+    head = "".join(f"<th{kind}>{text(column)}</th>" for column, kind in zip(columns, kinds))
+    body = "".join(f"<tr>{''.join(f'<td{kind}>{cell}</td>' for cell, kind in zip(row, kinds))}</tr>" for row in rows)
+    return f'<table class="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def bar(share: float, colour: str = "var(--accent)", width: int = 120) -> str:
+    return f'<span class="bar" style="width:{max(1.0, share * width):.1f}px;background:{colour}"></span>'

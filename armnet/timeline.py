@@ -1,0 +1,84 @@
+"""The arena of a compiled segment over time: what lies where, from which step to which."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+from optimize.least_memory import least_nbytes
+from runtime_arm.plan import Segment
+from runtime_arm.trace import Step, Value
+
+
+class Block(NamedTuple):
+    """Bytes ``offset`` to ``offset + nbytes`` of the arena, in use from step ``first`` to ``last``.
+
+    kind: "input", "blob" or "scratch". names: the blobs that lie there, one after the other or as parts and whole; for
+    scratch the operator.
+    """
+
+    kind: str
+    names: Tuple[str, ...]
+    first: int
+    last: int
+    offset: int
+    nbytes: int
+
+
+class Timeline(NamedTuple):
+    """live: bytes in use at each step. least_nbytes: what no arena can be smaller than with this order and sharing.
+
+    any_order_nbytes: what the blobs need in whatever order the steps run.
+    """
+
+    blocks: Sequence[Block]
+    live: Sequence[int]
+    arena_nbytes: int
+    least_nbytes: int
+    any_order_nbytes: int
+
+    def largest_scratch(self) -> int:
+        """Bytes of the step that asks for most."""
+        taken: Dict[int, int] = {}
+        for block in self.blocks:
+            if block.kind == "scratch":
+                taken[block.first] = taken.get(block.first, 0) + block.nbytes
+        return max(taken.values(), default=0)
+
+    def verdict(self) -> str:
+        """How good the arena is, in words."""
+        if self.arena_nbytes <= self.any_order_nbytes:
+            return "no order and no placement needs less"
+        if self.arena_nbytes <= self.least_nbytes:
+            return "the smallest for this order"
+        return f"{self.arena_nbytes / self.least_nbytes - 1:.1%} above the least that this order needs"
+
+
+def timeline(segment: Segment) -> Timeline:
+    """The timeline of a segment; steps are numbered as in ``segment.steps``."""
+    layout, end = segment.layout, max(len(segment.steps) - 1, 0)
+    tenants: Dict[Value, List[Value]] = {root: [root] for root in layout.offsets}
+    for value, (root, _) in layout.within.items():
+        tenants.setdefault(root, []).append(value)
+    blocks = []
+    for root, offset in layout.offsets.items():
+        values = sorted(tenants[root], key=lambda value: value.first)
+        first, last = min(value.first for value in values), max(value.last for value in values)
+        names = tuple(dict.fromkeys(value.name for value in values if value.name))
+        kind = "input" if root in segment.feeds else "blob"
+        blocks.append(Block(kind, names, max(first, 0), min(last, end), offset, root.storage.nbytes))
+    for at, step in enumerate(segment.steps):
+        for spec, offset in zip(step.scratch, layout.scratch[step]):
+            blocks.append(Block("scratch", (_name(step),), at, at, offset, spec.nbytes))
+    live = [sum(block.nbytes for block in blocks if block.first <= at <= block.last) for at in range(end + 1)]
+    needed = least_nbytes(segment.steps, segment.feeds)
+    return Timeline(blocks, live, layout.nbytes, layout.least_nbytes, needed)
+
+
+def as_json(one: Timeline) -> Dict[str, Any]:
+    """For ``armnet inspect --json``."""
+    return {"live_nbytes": list(one.live), "least_nbytes": one.least_nbytes, "any_order_nbytes": one.any_order_nbytes,
+            "scratch_nbytes": one.largest_scratch(), "blocks": [block._asdict() for block in one.blocks]}
+
+
+def _name(step: Step) -> str:
+    return f"{step.op.full_type} {step.op.output[0]}"
