@@ -152,7 +152,8 @@ class Translator:
             raise ExportError(f"the model imports no opset of the domain {domain or 'ai.onnx'!r}")
         return Node(proto.op_type, domain, scope.opsets[domain], proto.name, tuple(map(scope.blob, proto.input)),
                     tuple(map(scope.define, proto.output)), attributes_of(proto, self._options.weights),
-                    scope.net, partial(self._subnet, scope), partial(self._inline, scope))
+                    scope.net, partial(self._subnet, scope), partial(self._inline, scope),
+                    self._options.caffe2_compatible)
 
     def _candidates(self, node: Node) -> Iterator[Operators]:
         """Operators that exist and could compute the node's outputs: by its rule, then ONNX's own of its name."""

@@ -36,6 +36,7 @@ class Node:
     net: NetBuilder = field(compare=False)
     make_subnet: MakeSubnet = field(compare=False)
     inline_graph: Inline = field(compare=False)
+    caffe2_compatible: bool = False  # operators must be Caffe2's, also where those differ when blobs are empty or small
 
     def replace(self, **changes: Any) -> Node:
         """A copy with some fields changed."""

@@ -93,7 +93,8 @@ class Step:
         self.inputs = inputs
         self.outputs = outputs
         self.kernel: Optional[Kernel]
-        self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
+        with blamed_on(op, self.in_specs):
+            self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
         self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
         self._share(workers)
@@ -101,7 +102,8 @@ class Step:
     def _share(self, workers: int) -> None:
         self.most_workers = workers
         self.workers = workers if self._pays_sharing() else 1
-        scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
+        with blamed_on(self.op, self.in_specs):
+            scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
         self.scratch: List[TensorSpec] = [*scratch] * self.workers
 
     def run_tiled(self, kernel: Kernel) -> None:
@@ -148,10 +150,11 @@ class Step:
             return [_bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)]
         specs, count = (self.in_specs, self.out_specs), len(buffers) // self.workers
         own = [buffers[worker * count : (worker + 1) * count] for worker in range(self.workers)]
-        return [
-            self.kernel.bind(Call(self.op, inputs, outputs, scratch, *specs, packed, worker, self.workers))
-            for worker, scratch in enumerate(own)
-        ]
+        with blamed_on(self.op, self.in_specs):
+            return [
+                self.kernel.bind(Call(self.op, inputs, outputs, scratch, *specs, packed, worker, self.workers))
+                for worker, scratch in enumerate(own)
+            ]
 
 
 def _bind_reference(

@@ -8,12 +8,13 @@ from exporter.onnx_rules import rule
 
 @rule("TopK")
 def top_k(node: Node) -> Operators:
-    """Caffe2's are the largest, in order."""
-    count = node.constant_scalar(1)
-    if count is None or not node.get_int("largest", 1) or not node.get_int("sorted", 1):
+    """Caffe2's are the largest, in order; where there are fewer than wanted it fills up, and ONNX refuses."""
+    count, axis, dims = node.constant_scalar(1), node.get_int("axis", -1), node.dims(0)
+    length = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
+    enough = count is not None and (node.caffe2_compatible if length is None else count <= length)
+    if not enough or not node.get_int("largest", 1) or not node.get_int("sorted", 1):
         return [node.as_onnx()]
-    axis, rank = node.get_int("axis", -1), node.rank(0)
-    return [node.to("TopK", [node.input(0)], k=int(count), axis=axis + rank if rank is not None and axis < 0 else axis)]
+    return [node.to("TopK", [node.input(0)], k=int(count), axis=axis % len(dims) if dims else axis)]
 
 
 @rule("Where")

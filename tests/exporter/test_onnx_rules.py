@@ -9,6 +9,7 @@ import pytest
 
 from exporter.from_onnx import from_onnx
 from runtime_arm import Predictor
+from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
 from tests.exporter.onnx_models import named, one_node, operators
 
@@ -156,6 +157,9 @@ CASES = [
     case("ReduceMean", [X], "ReduceMean(a) -> y  axes=[2, 3]  keepdims=0", opset=13, axes=[2, -1], keepdims=0),
     case("ReduceSum", [X, ints(1)], "ReduceSum(a) -> y  axes=[1]  keepdims=1", constants=(1,)),
     case("ReduceMax", [X], "ReduceMax(a) -> y  keepdims=1"),
+    case("ReduceMin", [X], "ReduceMin(a) -> y  axes=[1]  keepdims=1", opset=13, axes=[1], shapes=[["n", 4, "h", "w"]]),
+    case("ReduceMin", [X], "onnx.ReduceMin(a, y_axes) -> y", opset=13, axes=[2], shapes=[["n", 4, "h", "w"]]),
+    case("ReduceMax", [floats(2, 0, 3)], "onnx.ReduceMax(a) -> y"),
     case("ReduceSum", [ints(1, 2)], "ReduceSum(a) -> y  keepdims=1"),
     case("ReduceProd", [X], "onnx.ReduceProd(a) -> y"),
     case("ArgMax", [X], "ArgMax(a) -> y  axis=1  keepdims=1", axis=1),
@@ -179,6 +183,7 @@ CASES = [
     case("Tile", [X, ints(1, 2, 1, 1)], "Tile(a) -> y  tiles=2  axis=1", constants=(1,)),
     case("Expand", [floats(6), ints(2, 6)], "Expand(a, b) -> y", constants=(1,)),
     case("TopK", [X], "TopK(a) -> y, z  k=2  axis=3", opset=9, k=2, outputs=2),
+    case("TopK", [X, ints(2)], "onnx.TopK(a, b) -> y, z", constants=(1,), outputs=2, shapes=[[1, 4, 6, "w"], None]),
     case("TopK", [X, ints(2)], "onnx.TopK(a, b) -> y, z  largest=0", constants=(1,), largest=0, outputs=2),
     case("Cast", [X], "Cast(a) -> y  to=10", opset=5, to="INT64"),
     case("Reshape", [X], "Reshape(a) -> y, y_old_shape  shape=[4, -1]", opset=4, shape=[4, -1]),
@@ -234,3 +239,22 @@ def test_numbers(case: Case) -> None:
         for result, expected in zip(predictor.run(feeds).values(), session.run(None, feeds)):
             assert result.dtype == expected.dtype
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shapes", [None, [[1, 4, 6, "w"], None]])
+def test_more_than_there_are_is_no_top_k(shapes: Any) -> None:
+    proto = one_node("TopK", [X, ints(7)], constants=(1,), outputs=2, shapes=shapes)
+    with pytest.raises(ArmnetError, match="K must be from 0 to 6, got 7"):
+        Predictor(from_onnx(proto)).run([X])
+
+
+@pytest.mark.parametrize(("type", "of_nothing"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_extremes_of_nothing_are_infinite(type: str, of_nothing: float) -> None:
+    pair = from_onnx(one_node(type, [floats(2, 3)], opset=13, axes=[0], shapes=[["n", 3]]))
+    assert Predictor(pair).run([np.zeros((0, 3), np.float32)])["y"].tolist() == [[of_nothing] * 3]
+
+
+def test_caffe2_compatible_nets_keep_caffe2s_operators() -> None:
+    for type, inputs, shapes in (("ReduceMax", [X], [[1, 4, 6, "w"]]), ("TopK", [X, ints(2)], [[1, 4, 6, "w"], None])):
+        proto = one_node(type, inputs, constants=(1,) if len(inputs) > 1 else (), outputs=len(inputs), shapes=shapes)
+        assert [op.domain for op in from_onnx(proto, caffe2_compatible=True).predict_net.op] == [""]

@@ -36,6 +36,32 @@ def liar_reference(op, x):
     return [x]
 
 
+@operator("TestClumsy", domain="test")
+def clumsy(op, x):
+    """Its kernel fails where the argument ``at`` says."""
+    return [x]
+
+
+@clumsy.reference
+def clumsy_reference(op, x):
+    return [x]
+
+
+def stumble(at: str):
+    def function(op, *unused):
+        if op.get_str("at") == at:
+            raise ValueError("cannot reshape")
+        return () if at == "scratch" else None
+
+    return function
+
+
+@clumsy.kernel("NUMPY", supports=stumble("supports"), scratch=stumble("scratch"))
+def clumsy_numpy(call):
+    stumble("bind")(call.op)
+    return lambda: None
+
+
 def net(*lines: str, inputs: str = "x", outputs: str = "y") -> NetDef:
     return NetDef.from_text("\n".join([f'net "test": {inputs} -> {outputs}', *lines]))
 
@@ -169,6 +195,12 @@ def test_an_absurd_size_is_refused_before_it_is_allocated():
 def test_a_kernel_that_breaks_its_promise_is_found_out():
     with pytest.raises(OperatorError, match="inferred"):
         Executor(net("test.TestLiar(x) -> y"), {}).run({"x": x(2)}, ["y"])
+
+
+@pytest.mark.parametrize("at", ["supports", "scratch", "bind"])
+def test_what_a_kernel_raises_while_planning_names_operator_and_blobs(at: str):
+    with pytest.raises(OperatorError, match=r"TestClumsy\(x\) -> y: ValueError: cannot reshape; inputs float32\[2\]"):
+        Executor(net(f'test.TestClumsy(x) -> y  at="{at}"'), {}).run({"x": x(2)}, ["y"])
 
 
 def test_a_feed_of_another_dtype_makes_another_plan():
