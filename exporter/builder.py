@@ -41,6 +41,7 @@ class NetBuilder:
         if outer is None:
             self._names: Set[str] = set(outputs)
             self._constants: Dict[str, Array] = {}
+            self._kept: Dict[str, str] = {}
             self._made_of: Dict[str, int] = {}  # bytes of constants in the pair that a blob of known content stands on
 
     def nested(self) -> NetBuilder:
@@ -97,6 +98,19 @@ class NetBuilder:
         self._root._made_of[name] = array.nbytes
         self._specs[name] = TensorSpec.known(array)
         return name
+
+    def state(self, name: str, initial: Any) -> str:
+        """Make the blob a state: it starts as this and keeps what ``keep`` says from run to run. Returns the name."""
+        array = np.asarray(initial)
+        self._root._constants[name] = array
+        self._root._specs[name] = TensorSpec(array.shape, array.dtype)
+        return name
+
+    def keep(self, state: str, blob: str) -> None:
+        """Let a state hold that blob's content after the run. ExportError inside a sub-net, which may not run."""
+        if self._outer is not None:
+            raise ExportError("a state cannot be written inside a branch or a loop")
+        self._kept[state] = blob
 
     def forget(self, name: str) -> None:
         """Nothing is known of this blob."""
@@ -193,6 +207,16 @@ class NetBuilder:
                 wanted.update(op.reads())
         return NetDef(name, tuple(reversed(kept)), external_input=tuple(inputs), external_output=tuple(outputs))
 
+    def _with_states(self, net: NetDef) -> NetDef:
+        """The net that also writes the states which it reads, after everything else."""
+        read = set(self.net(net.name, (), [*net.external_output, *self._kept.values()]).captures())
+        kept = {state: blob for state, blob in self._kept.items() if state in read}
+        if not kept:
+            return net
+        whole = self.net(net.name, net.external_input, [*net.external_output, *kept.values()])
+        copies = tuple(OperatorDef.of("Copy", [self.resolve(blob)], [state]) for state, blob in kept.items())
+        return whole.replace(op=(*whole.op, *copies), external_output=net.external_output)
+
     def pair(self, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], meta: Mapping[str, Any],
              unpacked: bool = False) -> Pair:
         """The pair: real inputs come first, then the constants that the net reads.
@@ -200,6 +224,7 @@ class NetBuilder:
         unpacked: weights as Caffe2 itself writes them.
         """
         net = self.net(name, [info.name for info in inputs], [info.name for info in outputs])
+        net = self._with_states(net)
         weights = [blob for blob in net.captures() if blob in self._constants]
         fills = tuple(fill(blob, self._constants[blob], unpacked) for blob in weights)
         init_net = NetDef(f"{name}_init" if name else "init", fills, external_output=tuple(weights))

@@ -19,9 +19,9 @@ from runtime_arm.errors import ExportError
 
 Rule = Callable[[Node], None]
 
-FAMILIES = ("activation", "arithmetic", "convolution", "custom", "fills", "indexing", "layout", "linear",
+FAMILIES = ("activation", "arithmetic", "control", "convolution", "custom", "fills", "indexing", "layout", "linear",
             "normalization", "parts", "pooling", "quantisation", "quantised_elementwise", "quantised_layers",
-            "quantised_layout", "reduction", "resize", "softmax", "space", "transposed")
+            "quantised_layout", "recurrent", "reduction", "resize", "softmax", "space", "transposed")
 _RULES: Dict[str, Rule] = {}
 _QUANTISED_RULES: Dict[str, Rule] = {}
 _ANY_TYPE: Set[str] = set()

@@ -245,6 +245,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "tflite": {
         "operators.tflite_arithmetic": "Atan2 FloorDiv RightShift",
         "operators.tflite_detection": "DetectionPostProcess NonMaxSuppression",
+        "operators.tflite_recurrent": "LSTM RNN SVDF",
         "operators.tflite_norm": "LocalResponseNormalization",
         "engines.hybrid_tflite": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
