@@ -10,11 +10,14 @@ from optimize.engines import AUTO, MEASURE, pick_engines
 from optimize.measure_engines import Progress
 from optimize.program import Program
 from optimize.report import Report
+from optimize.sample_inputs import drawn
+from optimize.shapes import sample_specs
 from optimize.subnets import run_passes_everywhere
 from optimize.weights import with_unpacked_fills
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.paranoid import run_paranoid
 
 __all__ = ["Report", "optimize", "pick_engines"]
 
@@ -22,15 +25,16 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, caffe2_compatible: bool = False,
-             keep_order: bool = False, stop_after: Optional[int] = None, shapes: Optional[Shapes] = None,
-             threads: Optional[int] = None, report: Optional[Report] = None,
+             keep_order: bool = False, paranoid: bool = False, stop_after: Optional[int] = None,
+             shapes: Optional[Shapes] = None, threads: Optional[int] = None, report: Optional[Report] = None,
              progress: Progress = lambda text, done, total: None) -> Pair:
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
     engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. keep_order: do not move operators to save memory. stop_after: make only so many steps, to find the one
-    that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs to know them.
-    report: is told what happened and what did not.
+    Caffe2 lacks. keep_order: do not move operators to save memory. paranoid: try the result in poisoned memory (see
+    ``runtime_arm.paranoid``). stop_after: make only so many steps, to find the one that spoils a result. shapes:
+    examples of input shapes that the pair leaves open, for what needs to know them. report: is told what happened and
+    what did not.
     UsageError for options that contradict each other or the pair.
     """
     report = Report() if report is None else report
@@ -51,6 +55,8 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     if stop_after is None or len(report.steps) < stop_after:
         result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, report=report,
                               progress=progress)
+    if paranoid:
+        report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)
 
 

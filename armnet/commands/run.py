@@ -12,7 +12,8 @@ bundle (.pyz).
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Dict, List
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from runtime_arm.errors import UsageError
 
@@ -38,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="OUT=IN",
         help="feed output OUT of one run to input IN of the next (recurrent nets)",
+    )
+    parser.add_argument(
+        "--paranoid",
+        action="store_true",
+        help="poison memory that is free with NaN, and compare with a run without a memory plan; slow",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     add_preprocessing_arguments(parser)
@@ -72,7 +78,10 @@ def run(args: argparse.Namespace) -> int:
     from runtime_arm.inputs import read_runs
     from runtime_arm.pictures import read_labels
 
+    if args.paranoid and (args.keep or args.threads not in (None, 1)):
+        raise UsageError("--paranoid runs on one core and keeps nothing: no --threads, no --keep")
     with load(args.pair, threads=args.threads) as predictor:
+        run_one = _paranoid(predictor) if args.paranoid else partial(predictor.run, keep=args.keep)
         meta = predictor.pair.meta
         labels = read_labels(args.labels) if args.labels else meta.get("labels")
         carried = _carried(args.state, predictor)
@@ -81,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         summaries: List[Dict[str, Any]] = []
         state: Dict[str, Any] = {}
         for name, feeds in runs:
-            outputs = predictor.run({**feeds, **state}, keep=args.keep)
+            outputs = run_one({**feeds, **state})
             state = {target: outputs[source] for source, target in carried.items()}
             results.append(outputs)
             summaries.append(summarise(name, outputs, labels, args.top if args.top is not None else 5 if labels else 0))
@@ -94,6 +103,19 @@ def run(args: argparse.Namespace) -> int:
     elif not args.output or args.top or labels:
         print("\n".join(map(text, summaries)))
     return 0
+
+
+def _paranoid(predictor: Predictor) -> Callable[[Dict[str, Any]], Dict[str, Any]]:
+    """What runs the pair in poisoned memory, and says so."""
+    from armnet.console import note
+    from runtime_arm.paranoid import run_paranoid
+
+    def run_one(feeds: Dict[str, Any]) -> Dict[str, Any]:
+        result = run_paranoid(predictor.pair, feeds)
+        note(str(result))
+        return result.outputs
+
+    return run_one
 
 
 def _carried(words: List[str], predictor: Predictor) -> Dict[str, str]:

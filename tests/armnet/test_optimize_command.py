@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
@@ -103,3 +103,50 @@ def test_warnings_go_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str])
     status, _, err = optimized(folder, capsys)
     assert status == 0
     assert err.startswith("warning: the shape of input 'x' is not known")
+
+
+def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = optimized(folder, capsys, "--paranoid")
+    assert status == 0
+    assert "of free memory poisoned in front of 2 steps; the outputs are those of the run without a plan" in out
+    np.save(folder / "x.npy", np.ones((1, 2, 3, 3), np.float32))
+    run = ["run", str(folder / "cheap"), "--input", str(folder / "x.npy")]
+    assert main([*run, "--paranoid"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("paranoid: ")
+    assert main(run) == 0
+    assert capsys.readouterr().out == captured.out
+    for contradiction in (["--threads", "2"], ["--keep", "x"]):
+        assert main([*run, "--paranoid", *contradiction]) == 2
+        assert "--paranoid runs on one core and keeps nothing" in capsys.readouterr().err
+
+
+def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = optimized(folder, capsys, "--engines", "measure", "--threads", "1", "--json")
+    facts = json.loads(out)
+    assert status == 0
+    tuning = json.loads((folder / "cheap/tuning.json").read_text())
+    assert [one["threads"] for one in tuning["measurements"]] == [1]
+    assert {"cpu", "numpy", "blas"} <= tuning["machine"].keys()
+    conv = facts["engines"][0]
+    assert conv["operator"].startswith("ConvRelu(x")
+    assert all(option["seconds"]["1"] > 0 for option in conv["options"].values())
+    assert "WINOGRAD" in conv["refused"] or any(name.startswith("WINOGRAD") for name in conv["refused"])
+    with Predictor(Pair.load(folder / "cheap"), threads=1) as predictor:
+        assert predictor.notes == []
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["--engines", "IM2COL", "--accuracy", "1e-3"], "an accuracy chooses engines, a list forces them"),
+    (["--engines", "measure", "--stop-after", "1"], "stop_after and measured engines contradict each other"),
+    (["--engines", "auto,IM2COL"], "'auto' stands alone"),
+    (["--threads", "2"], "a number of threads is for engines that are measured"),
+    (["--engines", "WARP"], "no operator has an engine 'WARP'"),
+])
+def test_what_contradicts_itself_is_refused_and_nothing_written(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: List[str], complaint: str
+) -> None:
+    status, out, err = optimized(folder, capsys, *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert complaint in err
+    assert not (folder / "cheap").exists()

@@ -1,0 +1,93 @@
+"""A paranoid run agrees with a sound plan, and betrays one that is not, and kernels that rely on what lay there."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from runtime_arm import plan
+from runtime_arm.errors import UsageError
+from runtime_arm.kernel import Call, Kernel, Run
+from runtime_arm.memory import Layout, plan_memory
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.paranoid import run_paranoid
+from runtime_arm.registry import lookup
+from runtime_arm.tensor import TensorSpec
+from runtime_arm.trace import Step, Value
+from runtime_arm.verify import BrokenPlan
+from runtime_arm.weights import fill
+from tests.support.random_nets import RandomNet, random_nets
+
+CHAIN = 'net "": x -> y\n Exp(x) -> a\n Transpose(a) -> b\n Exp(b) -> c\n Transpose(c) -> d\n Add(d, a) -> y'
+X = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) / 6}
+
+
+def pair_of(text: str) -> Pair:
+    return Pair(NetDef(), NetDef.from_text(text), (TensorInfo("x", (2, 3), "float32"),)).check()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(random_nets())
+def test_sound_plans_stand(drawn: RandomNet) -> None:
+    fills = NetDef("init", tuple(fill(name, value) for name, value in drawn.weights.items()))
+    pair = Pair(fills, drawn.net, (TensorInfo("x", drawn.shape, "float32"),)).check()
+    result = run_paranoid(pair, drawn.feed())
+    assert list(result.outputs) == list(drawn.net.external_output)
+    assert all(np.isfinite(output).all() for output in result.outputs.values())
+
+
+def test_it_poisons_what_is_free_and_says_how_much() -> None:
+    result = run_paranoid(pair_of(CHAIN), X)
+    np.testing.assert_allclose(result.outputs["y"], np.exp(np.exp(X["x"]).T).T + np.exp(X["x"]), rtol=1e-6)
+    assert result.steps == 5
+    assert result.nbytes > 0
+    assert "in front of 5 steps; the outputs are those of the run without a plan" in str(result)
+
+
+def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_early(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
+        layout = plan_memory(steps, feeds)
+        for a in (value for step in steps for value in step.outputs if value.name == "a" and value.last < len(steps)):
+            a.last -= 1
+        return layout
+
+    monkeypatch.setattr(plan, "plan_memory", too_early)
+    with pytest.raises(BrokenPlan, match="output 'y' is another one in poisoned memory"):
+        run_paranoid(pair_of(CHAIN), X)
+
+
+def test_a_kernel_that_relies_on_what_lies_in_its_scratch_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = pair_of('net "": x -> y\n Relu(x) -> y')
+
+    def bind(call: Call) -> Run:
+        def run() -> None:
+            np.maximum(call.inputs[0], 0, out=call.outputs[0])
+            np.add(call.outputs[0], call.scratch[0], out=call.outputs[0])
+            call.scratch[0].fill(0)
+
+        return run
+
+    def scratch(op: Any, inputs: Any, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+        return outputs
+
+    kernels = lookup(pair.predict_net.op[0]).kernels
+    monkeypatch.setitem(kernels, "NUMPY", Kernel("NUMPY", bind, scratch=scratch))
+    with pytest.raises(BrokenPlan, match="output 'y'"):
+        run_paranoid(pair, X)
+
+
+def test_state_is_carried_and_other_segments_are_poisoned_too() -> None:
+    state = Pair.from_nets(NetDef("init", (fill("s", np.ones((2, 3), np.float32)),)),
+                           NetDef.from_text('net "": x, s -> y\n Add(x, s) -> a\n Exp(a) -> y\n Copy(a) -> s'))
+    np.testing.assert_allclose(run_paranoid(state, X).outputs["y"], np.exp(2 * X["x"] + 1), rtol=1e-6)
+    border = pair_of('net "": x -> y\n Exp(x) -> a\n onnx.NonZero(a) -> b\n Cast(b) -> c  to=1\n Exp(c) -> y')
+    assert run_paranoid(border, X).outputs["y"].shape == (2, 6)
+
+
+def test_what_is_drawn_at_random_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: what differs from run to run cannot be compared"):
+        run_paranoid(pair_of('net "": x -> y\n UniformFill() -> y  shape=[2, 3]'), X)
