@@ -38,6 +38,8 @@ class Blobs:
         self.net = net
         self._names = names or {}
         self._forms: Dict[Tuple[int, bool], str] = {}
+        self._states: Dict[int, str] = {}
+        self.resources: Dict[int, str] = {}  # by tensor the variable that a handle stands for
 
     def bind(self, tensor: Tensor, blob: str, channels_first: bool = False) -> None:
         """Let a tensor's form stand for a blob."""
@@ -58,6 +60,14 @@ class Blobs:
         if tensor.dims:
             self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
         return name
+
+    def rewrite(self, tensor: Tensor, blob: str) -> None:
+        """Let a variable hold a blob's content from now on, and in the next run."""
+        state = self._states.get(tensor.index)
+        if state is None:
+            raise ExportError(f"tensor {tensor.name!r} must be a variable")
+        self.net.keep(state, blob)
+        self._forms[tensor.index, False] = blob
 
     def read(self, tensor: Tensor, channels_first: bool = False) -> str:
         """The blob of a tensor in a layout, made from the other one if there is none."""
@@ -110,6 +120,11 @@ class Blobs:
         return tensor.content is not None or (0 in tensor.dims and not tensor.is_variable)
 
     def _load(self, tensor: Tensor) -> None:
+        if tensor.is_variable and tensor.dtype is not None and None not in tensor.dims:
+            sizes = [n for n in tensor.dims if n is not None]
+            state = self.net.state(self._name(tensor, False), np.zeros(sizes, tensor.dtype))
+            self._forms[tensor.index, False] = self._states[tensor.index] = state
+            return
         if not self._is_stored(tensor):
             raise ExportError(f"tensor {tensor.name!r} is read before it is written")
         self._forms[tensor.index, False] = self.net.constant(self._name(tensor, False), content_of(tensor))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence
 
-import numpy as np
-
-from exporter.builder import Dims, NetBuilder
+from exporter.builder import NetBuilder
 from exporter.tflite_blobs import Blobs
 from exporter.tflite_file import Graph, Operation, TfliteFile
-from exporter.tflite_node import Node
+from exporter.tflite_node import Node, Variables
 from exporter.tflite_rules import find_rule
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
@@ -32,9 +30,10 @@ class Options:
 class Translator:
     """Translates graphs into the nets of builders; what nodes know as ``Subnets``."""
 
-    def __init__(self, options: Options, depth: int = 0):
+    def __init__(self, options: Options, depth: int = 0, variables: Optional[Variables] = None):
         self._options = options
         self._depth = depth
+        self.variables = variables or Variables()
 
     def walk(self, blobs: Blobs) -> None:
         """Translate the operators of a graph whose inputs are bound."""
@@ -64,15 +63,11 @@ class Translator:
             blobs.bind(blobs.graph.tensors[index], blob)
         return self._inside(blobs)
 
-    def nested(self, graph: int, specs: Sequence[Tuple[Optional[np.dtype[Any]], Optional[Dims]]],
-               net: NetBuilder) -> NetDef:
-        """A graph as a net of its own, of inputs of which this is known."""
-        blobs = Blobs(self._graph(graph, len(specs)), net.nested())
-        names = []
-        for index, spec in zip(blobs.graph.inputs, specs):
-            names.append(blobs.write(blobs.graph.tensors[index]))
-            blobs.net.input(names[-1], *spec)
-        return blobs.net.net(blobs.graph.name, names, self._inside(blobs))
+    def branch(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> NetDef:
+        """A graph as a net of its own that reads these blobs of the net around it."""
+        inner = net.nested()
+        outputs = self.inline(graph, inputs, inner)
+        return inner.net(self._options.file.graphs[graph].name, (), outputs)
 
     def _graph(self, index: int, inputs: int) -> Graph:
         graphs = self._options.file.graphs
@@ -85,5 +80,5 @@ class Translator:
         return graphs[index]
 
     def _inside(self, blobs: Blobs) -> List[str]:
-        Translator(self._options, self._depth + 1).walk(blobs)
+        Translator(self._options, self._depth + 1, self.variables).walk(blobs)
         return [blobs.read(blobs.graph.tensors[index]) for index in blobs.graph.outputs]

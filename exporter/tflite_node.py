@@ -29,16 +29,26 @@ def domain_for(type: str, dtype: np.dtype[Any]) -> str:
     return "" if schema is not None and (not schema.dtypes or dtype.name in schema.dtypes) else "onnx"
 
 
+class Variables:
+    """The model's resource variables by name: the blob that holds each now, and its state if it is initialised."""
+
+    def __init__(self) -> None:
+        self.current: Dict[str, str] = {}
+        self.states: Dict[str, str] = {}
+        self.once = False  # whether what is translated runs once, before everything else
+
+
 class Subnets(Protocol):
     """How a node gets at the other graphs of the model; see ``tflite_graph``."""
+
+    variables: Variables
 
     def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
         """Translate a graph of these inputs in place; the blobs of its outputs."""
         ...
 
-    def nested(self, graph: int, specs: Sequence[Tuple[Optional[np.dtype[Any]], Optional[Dims]]],
-               net: NetBuilder) -> NetDef:
-        """A graph as a net of its own, of inputs of which this is known."""
+    def branch(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> NetDef:
+        """A graph as a net of its own that reads these blobs of the net around it."""
         ...
 
 
@@ -136,6 +146,21 @@ class Node:
     def alias(self, index: int, blob: str, channels_first: bool = False) -> None:
         """Let an output stand for a blob."""
         self._blobs.bind(self.result(index), blob, channels_first)
+
+    def update(self, index: int, blob: str) -> None:
+        """Let an input that is a variable hold a blob's content from now on, and in the next run."""
+        self._blobs.rewrite(self.tensor(index), blob)
+
+    def refer(self, variable: str) -> None:
+        """Let the first output be a handle of that variable."""
+        self._blobs.resources[self.result().index] = variable
+
+    def referred(self, index: int) -> str:
+        """The variable that an input is a handle of."""
+        tensor = self.tensor(index)
+        if tensor.index not in self._blobs.resources:
+            raise ExportError(f"tensor {tensor.name!r} is no handle of a variable in this graph")
+        return self._blobs.resources[tensor.index]
 
     def value(self, index: int) -> Optional[Array]:
         """The content of an input, in the source's order, if it is given and constant."""
