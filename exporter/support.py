@@ -8,6 +8,7 @@ from typing import Dict, List, Mapping, NamedTuple
 
 import onnx
 
+from exporter import from_tflite, tflite_file, tflite_graph
 from exporter.caffe_net import INPUT_LAYERS, inference_layers
 from exporter.caffe_rules import find_rule as find_layer_rule
 from exporter.caffe_upgrade import upgraded
@@ -31,11 +32,14 @@ class Support(NamedTuple):
 def support(source: Source, *, caffe2_compatible: bool = False) -> List[Support]:
     """One entry an operator type of an ONNX model, those that cannot be translated first, then by name.
 
-    Of a Caffe prototxt the layer types; whether their parameters can be translated is not looked at.
-    ExportError, FormatError or ResourceError, naming the file, if it is no model at all.
+    Of a .tflite file the same. Of a Caffe prototxt the layer types; whether their parameters can be translated is not
+    looked at. caffe2_compatible: see ``export``; for ONNX alone. ExportError, FormatError or ResourceError, naming the
+    file, if it is no model at all.
     """
     if not isinstance(source, (bytes, onnx.ModelProto)) and os.fspath(source).endswith(".prototxt"):
         return _caffe_support(source)
+    if not isinstance(source, (bytes, onnx.ModelProto)) and os.fspath(source).endswith(".tflite"):
+        return _tflite_support(source)
     file = open_onnx(source)
     problems: Dict[str, str] = {}
 
@@ -53,6 +57,16 @@ def _caffe_support(prototxt: AnyPath) -> List[Support]:
     layers = inference_layers(upgraded(read_prototxt(prototxt)))
     counts = Counter(str(layer.type) for layer in layers if layer.type not in INPUT_LAYERS)
     return _rows(counts, {type: NO_SUCH_LAYER for type in counts if find_layer_rule(type) is None})
+
+
+def _tflite_support(path: AnyPath) -> List[Support]:
+    file = tflite_file.open_tflite(path)
+    problems: Dict[str, str] = {}
+    options = tflite_graph.Options(file, lambda operation, problem: problems.setdefault(operation.title, problem))
+    counts = Counter(operation.title for graph in file.graphs for operation in graph.operations)
+    with from_tflite.naming(file):
+        from_tflite.translated(options, file.graphs[0])
+    return _rows(counts, problems)
 
 
 def _rows(counts: Mapping[str, int], problems: Mapping[str, str]) -> List[Support]:

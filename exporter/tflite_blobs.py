@@ -106,14 +106,6 @@ class Blobs:
         return [(self.graph.tensors[index], self.net.resolve(blob), first)
                 for (index, first), blob in self._forms.items()]
 
-    def forget(self, tensor: Tensor) -> None:
-        """Nothing is known of the tensor."""
-        if not self.is_written(tensor):
-            self._forms[tensor.index, False] = self._name(tensor, False)
-        for first in (False, True):
-            if (tensor.index, first) in self._forms:
-                self.net.forget(self._forms[tensor.index, first])
-
     @staticmethod
     def _is_stored(tensor: Tensor) -> bool:
         """Whether the file holds the content; of empty tensors there is nothing to hold."""

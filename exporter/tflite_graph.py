@@ -53,8 +53,9 @@ class Translator:
             where = f" of graph {blobs.graph.index}" if self._depth else ""
             raise ExportError(f"{operation.title} (operator {operation.index}{where}) -> {outputs}: {problem}")
         self._options.on_problem(operation, problem)
-        for index in operation.outputs:
-            blobs.forget(blobs.graph.tensors[index])
+        for tensor in (blobs.graph.tensors[index] for index in operation.outputs):
+            if not blobs.is_written(tensor):
+                blobs.write(tensor)
 
     def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
         """Translate a graph of these inputs in place; the blobs of its outputs."""

@@ -1,6 +1,7 @@
 """Translate a trained network into a pair of protobufs.
 
   armnet export squeezenet.onnx -o squeezenet
+  armnet export mobilenet.tflite -o mobilenet
   armnet export deploy.prototxt net.caffemodel -o squeezenet
   armnet export init_net.pb predict_net.pb -o normalised
   armnet export squeezenet --to onnx -o squeezenet.onnx
@@ -20,7 +21,7 @@ from runtime_arm.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="+", metavar="MODEL",
-                        help="an .onnx file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
+                        help="an .onnx or .tflite file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
                              "with --to onnx also a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write, or with --to a file")
     parser.add_argument("--to", choices=["pair", "onnx"], default="pair", help="what to write (default: %(default)s)")
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--keep-losses", action="store_true",
                         help="Caffe: keep the losses and accuracies that need the labels of data layers")
+    parser.add_argument("--signature", metavar="KEY",
+                        help="TFLite: the signature to translate (default: the first graph)")
     parser.add_argument(
         "--preprocessing",
         metavar="JSON",
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     options: Dict[str, Any] = {
         "preprocessing": _preprocessing(args.preprocessing),
         "keep_losses": args.keep_losses,
+        "signature": args.signature,
         "caffe2_compatible": args.caffe2_compatible,
         "labels": read_labels(args.labels) if args.labels else None,
     }
@@ -94,7 +98,8 @@ def _to_onnx(args: argparse.Namespace) -> int:
     with progress("export") as report:
         is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
         pair = (Pair.load(args.model[0]) if is_pair
-                else export(*args.model, progress=report, keep_losses=args.keep_losses))
+                else export(*args.model, progress=report, keep_losses=args.keep_losses,
+                                 signature=args.signature))
         files = save_onnx(pair, args.output, shapes=parse_shapes(args.shape))
     facts = {"model": args.output, "files": [str(file) for file in files],
              "nbytes": sum(file.stat().st_size for file in files)}

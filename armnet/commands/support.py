@@ -9,7 +9,7 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="an .onnx or .prototxt file")
+    parser.add_argument("model", metavar="MODEL", help="an .onnx, .tflite or .prototxt file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -157,12 +157,12 @@ _Row = Tuple[int, int, Any, Optional[int]]  # box, class, score, place in the ou
 
 
 def _decoded(op: OperatorDef, boxes: Array, anchors: Array) -> Array:
-    """Corners (y1, x1, y2, x2) of boxes relative to anchors (y, x, h, w), in the order of TFLite's float operations."""
-    scales = [np.float32(op.get_float(f"{name}_scale")) for name in "yxhw"]
-    centers = [boxes[:, i] / scales[i] * anchors[:, 2 + i] + anchors[:, i] for i in (0, 1)]
-    halves = [np.float32(0.5) * np.exp((boxes[:, i] / scales[i]).astype(np.float64)).astype(np.float32) * anchors[:, i]
-              for i in (2, 3)]
-    return np.stack([centers[0] - halves[0], centers[1] - halves[1], centers[0] + halves[0], centers[1] + halves[1]], 1)
+    """Corners (y1, x1, y2, x2) of boxes relative to anchors (y, x, h, w): centers and halves of sides are rounded."""
+    offsets = boxes[:, :4].astype(np.float64) / [np.float32(op.get_float(f"{name}_scale")) for name in "yxhw"]
+    origins, sides = anchors[:, :2].astype(np.float64), anchors[:, 2:].astype(np.float64)
+    centers = (offsets[:, :2] * sides + origins).astype(np.float32)
+    halves = (0.5 * np.exp(offsets[:, 2:]) * sides).astype(np.float32)
+    return np.concatenate([centers - halves, centers + halves], axis=1)
 
 
 def _best_first(values: Array) -> Array:
