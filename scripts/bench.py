@@ -18,6 +18,7 @@ from device_tests.host import processes
 from device_tests.host.networks import build
 from optimize import optimize
 from runtime_arm.display import size, table
+from scripts import bench_memory
 from scripts.demo import interleaved
 
 NETWORKS = ("vgg16_conv", "resnet18", "resnet50", "squeezenet1_1", "mobilenet_v2", "densenet121", "googlenet")
@@ -126,6 +127,9 @@ def main(words: Sequence[str]) -> None:
                 right=["threads", "seconds", "peak memory"],
             )
         )
+        figures["memory"] = bench_memory.peak_memory(folder, min(args.rounds, 3))
+        print("\nwhole processes that run a network once, random weights, 224x224, batch 1")
+        bench_memory.print_text(figures["memory"])
         for network in args.networks:
             figures["inference"] += [inference(network, folder, threads, args.rounds) for threads in args.threads]
         print("\ninference, 224x224, batch 1, float32, medians of interleaved runs, onnxruntime without spinning")
