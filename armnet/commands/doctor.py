@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 SECONDS = 2.0  # that measuring a network takes
 HOT = 80.0  # degrees Celsius; a Raspberry Pi slows down from here
@@ -86,35 +86,37 @@ def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dic
     weights = sum(file.stat().st_size for file in ([Path(path)] if os.path.isfile(path) else Path(path).glob("*.pb")))
     if available is not None and weights > available:
         return {"weights_nbytes": weights, "needs_nbytes": weights, "fits": False, "ms": None, "how": "not measured"}
-    with load(path, threads=threads) as predictor:
-        feeds = {info.name: info.example() for info in predictor.inputs}
+    with load(path, threads=1) as predictor:
         arena = predictor.plan().arena_nbytes
-        needs = _resident_nbytes() + weights + arena
-        fits = available is None or arena + weights < available
-        ms, how = _estimate(predictor, feeds) if fits else (None, "not measured")
-        return {
+        facts = {
             "weights_nbytes": weights,
             "arena_nbytes": arena,
-            "needs_nbytes": needs,
-            "fits": fits,
-            "threads": predictor.threads,
-            "ms": ms,
-            "how": how,
+            "needs_nbytes": _resident_nbytes() + weights + arena,
+            "fits": available is None or arena + weights < available,
+            "threads": 1,
+            "ms": None,
+            "how": "not measured",
         }
+        if not facts["fits"]:
+            return facts
+        facts["ms"], facts["how"], is_whole = _first_inference(predictor)
+    if is_whole:
+        with load(path, threads=threads) as predictor:
+            facts["threads"] = predictor.threads
+            facts["ms"], facts["how"] = _median_inference(predictor)
+    return facts
 
 
 class _Enough(Exception):
     """The time for measuring is over."""
 
 
-def _estimate(predictor: Any, feeds: Dict[str, Any]) -> Any:
-    """Milliseconds of an inference and how they were found, after about SECONDS."""
-    from statistics import median
-
+def _first_inference(predictor: Any) -> Tuple[float, str, bool]:
+    """Milliseconds of an inference, how they were found, and whether it came to its end within SECONDS."""
     from runtime_arm.cost import cost_of
     from runtime_arm.profiling import around_steps
 
-    end = time.perf_counter() + SECONDS
+    segment = predictor.plan()
     done: List[float] = []
 
     def weight(step: Any) -> float:
@@ -123,27 +125,40 @@ def _estimate(predictor: Any, feeds: Dict[str, Any]) -> Any:
 
     def stopping(step: Any, run: Any) -> Any:
         def run_or_stop() -> None:
-            if time.perf_counter() > end and not times:
+            if done and time.perf_counter() > start + SECONDS:
                 raise _Enough
             run()
             done.append(weight(step))
 
         return run_or_stop
 
-    times: List[float] = []
-    segment = predictor.plan()
     with around_steps(predictor, stopping):
+        start = time.perf_counter()
         try:
-            while time.perf_counter() < end:
-                done.clear()
-                start = time.perf_counter()
-                predictor.run(feeds)
-                times.append(time.perf_counter() - start)
+            predictor.run(_examples(predictor))
         except _Enough:
-            total = sum(map(weight, segment.steps))
-            elapsed = time.perf_counter() - start
-            return elapsed * total / sum(done) * 1e3, f"from {len(done)} of {len(segment.steps)} operators"
-    return median(times[1:] or times) * 1e3, f"median of {len(times)} inferences"
+            seconds = (time.perf_counter() - start) * sum(map(weight, segment.steps)) / sum(done)
+            return seconds * 1e3, f"from {len(done)} of {len(segment.steps)} operators", False
+    return (time.perf_counter() - start) * 1e3, "one inference", True
+
+
+def _median_inference(predictor: Any) -> Tuple[float, str]:
+    """Milliseconds of an inference, and how they were found, after about SECONDS; the first one plans and warms up."""
+    from statistics import median
+
+    feeds = _examples(predictor)
+    predictor.run(feeds)
+    times: List[float] = []
+    end = time.perf_counter() + SECONDS
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        predictor.run(feeds)
+        times.append(time.perf_counter() - start)
+    return median(times) * 1e3, f"median of {len(times)} inferences"
+
+
+def _examples(predictor: Any) -> Dict[str, Any]:
+    return {info.name: info.example() for info in predictor.inputs}
 
 
 def _resident_nbytes() -> int:
@@ -200,7 +215,7 @@ def as_text(facts: Dict[str, Any]) -> str:
         rows.append(("network", f"{fits}: about {size(network['needs_nbytes'])} with Python and NumPy"))
         if network["ms"] is not None:
             rows.append(
-                ("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} threads)")
+                ("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} cores)")
             )
     lines = [f"{name:<10}{value}" for name, value in rows if value]
     return "\n".join([*lines, *(f"WARNING   {warning}" for warning in facts["warnings"])])
