@@ -11,6 +11,8 @@ from exporter.caffe_blob import Blob
 from runtime_arm.errors import ExportError, FormatError
 from runtime_arm.netdef import Argument, Array, OperatorDef
 
+TRAIN = 0  # of the phases in caffe.proto
+
 
 class Layer:
     """What a rule is given. ``bottoms`` and ``tops`` are names of blobs; ``blobs`` None where nothing was trained."""
@@ -30,6 +32,11 @@ class Layer:
     def param(self, name: str) -> Any:
         """A message of parameters, ``layer.param("relu_param")``; the defaults where it is absent."""
         return getattr(self._proto, name)
+
+    @property
+    def training(self) -> bool:
+        """Whether the net runs in the phase TRAIN."""
+        return bool(self._proto.phase == TRAIN)
 
     def has(self, name: str) -> bool:
         """Whether the message of parameters is given."""

@@ -1,4 +1,4 @@
-"""The part of a Caffe net that inference runs: layers of phase TEST, without the losses that only training needs."""
+"""The part of a Caffe net that inference runs: layers of its phase, without the losses that only training needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any, List, Sequence, Set
 
 from runtime_arm.errors import ExportError
 
-TEST = 1
 DATA_LAYERS = ("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData", "VideoData")
 INPUT_LAYERS = ("Input", *DATA_LAYERS)
 LOSSES = ("Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
@@ -15,12 +14,14 @@ SINKS = ("Silence", "HDF5Output")  # layers without a result
 
 
 def inference_layers(net: Any, keep_losses: bool = False) -> List[Any]:
-    """The layers of an upgraded NetParameter that run, in order.
+    """The layers of an upgraded NetParameter that run in the phase of its ``state`` (TEST), in order.
 
     Losses and accuracies that read a label of a data layer go, unless ``keep_losses``, and with them the layers that
     prepare nothing but labels.
     """
     layers = [layer for layer in net.layer if _is_included(layer, net.state) and layer.type not in SINKS]
+    for layer in layers:
+        layer.phase = net.state.phase  # whatever a file that was written while training says of the layer
     if keep_losses:
         return layers
     labels = {top for layer in layers if layer.type in DATA_LAYERS for top in layer.top[1:]}
@@ -53,10 +54,10 @@ def _is_included(layer: Any, state: Any) -> bool:
 
 
 def _meets(rule: Any, state: Any) -> bool:
-    """Whether the phase TEST, with the level and stages that the net itself names, meets a NetStateRule."""
+    """Whether the phase, level and stages that the net itself names meet a NetStateRule."""
     stages = set(state.stage)
     return (
-        (not rule.HasField("phase") or rule.phase == TEST)
+        (not rule.HasField("phase") or rule.phase == state.phase)
         and (not rule.HasField("min_level") or state.level >= rule.min_level)
         and (not rule.HasField("max_level") or state.level <= rule.max_level)
         and stages.issuperset(rule.stage)

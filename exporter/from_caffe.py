@@ -25,7 +25,7 @@ Dims = Tuple[Optional[int], ...]
 
 def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_losses: bool = False,
                caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None) -> Pair:
-    """The pair that computes what Caffe does in the phase TEST.
+    """The pair that computes what Caffe does in the phase TEST, or in the one that the net's ``state`` names.
 
     Inputs are free in the batch and in their spatial dimensions, whatever the prototxt declares. keep_losses: keep
     losses and accuracies that need the labels of data layers. Errors name the file, the layer and the blob.

@@ -86,9 +86,11 @@ def exp_or_log(layer: Layer) -> None:
 
 @rule("Dropout")
 def dropout(layer: Layer) -> None:
-    """Nothing, in the phase TEST."""
+    """Nothing, but in the phase TRAIN, where elements become 0 at random."""
     layer.counts()
-    layer.add("Dropout", is_test=1, ratio=layer.param("dropout_param").dropout_ratio)
+    tops = [*layer.tops, layer.fresh("mask")] if layer.training else layer.tops
+    layer.add("Dropout", outputs=tops, is_test=int(not layer.training),
+              ratio=layer.param("dropout_param").dropout_ratio)
 
 
 @rule("Softmax")

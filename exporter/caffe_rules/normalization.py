@@ -10,10 +10,13 @@ from exporter.caffe_rules import rule
 
 @rule("BatchNorm")
 def batch_norm(layer: Layer) -> None:
-    """By trained statistics, kept as sums with the factor that they are divided by; a factor of 0 makes them 0."""
+    """By trained statistics, kept as sums with the factor that they are divided by; a factor of 0 makes them 0.
+
+    By those of the batch if use_global_stats says so, or nothing in the phase TRAIN.
+    """
     layer.counts()
     param = layer.param("batch_norm_param")
-    if param.HasField("use_global_stats") and not param.use_global_stats:
+    if not (param.use_global_stats if param.HasField("use_global_stats") else not layer.training):
         layer.caffe("BatchNorm", eps=param.eps)
         return
     layer.require_blobs(3)

@@ -152,3 +152,21 @@ def test_refusals_name_file_layer_and_blob(tmp_path: Path, text: str, blobs: Any
         pair_of(tmp_path, text, blobs)
     assert str(caught.value).startswith(str(tmp_path / "net.prototxt"))
     assert "\n" not in str(caught.value)
+
+
+def test_a_net_whose_state_is_train_runs_in_that_phase(tmp_path: Path) -> None:
+    layers = ['layer { name: "b" type: "BatchNorm" bottom: "x" top: "b" phase: TEST }',
+              'layer { name: "d" type: "Dropout" bottom: "b" top: "d" dropout_param { dropout_ratio: 0.25 } }',
+              'layer { name: "t" type: "ReLU" bottom: "x" top: "t" include { phase: TRAIN } }',
+              'layer { name: "s" type: "TanH" bottom: "x" top: "s" include { phase: TEST } }']
+    x = RANDOM.standard_normal((4, 3, 8, 8)).astype(np.float32)
+    statistics = {"b": [np.zeros(3), np.ones(3), np.ones(1)]}
+    normalised = (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5)
+    for state, expected in (("", x), ("state { phase: TRAIN }\n", normalised)):
+        with Predictor(pair_of(tmp_path, state + net(*layers), statistics)) as predictor:
+            results = predictor.run([x], keep=["b"])
+        np.testing.assert_allclose(results["b"], expected, rtol=1e-4, atol=1e-4)
+        assert set(results) == {"b", "d", "t" if state else "s"}
+        dropped = results["d"] == 0
+        assert dropped.any() == bool(state)
+        np.testing.assert_allclose(results["d"][~dropped], (results["b"] / (0.75 if state else 1))[~dropped], rtol=1e-5)

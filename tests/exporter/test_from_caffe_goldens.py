@@ -8,8 +8,5 @@ from tests.support.caffe_goldens import Case, golden_cases, run_case
 
 
 @pytest.mark.parametrize("case", golden_cases("ok", "error", "fatal"))
-def test_behaves_as_caffe(case: Case, request: pytest.FixtureRequest) -> None:
-    if case["phase"] == "TRAIN":
-        reason = "recorded in the phase TRAIN, where statistics are the batch's; the phase TEST is exported"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_behaves_as_caffe(case: Case) -> None:
     run_case(case)

@@ -51,7 +51,8 @@ def golden_cases(*statuses: str) -> List[Any]:
 def exported(case: Case, folder: Path) -> Pair:
     """The pair of a case's files, written into the folder; a refused case has no caffemodel."""
     prototxt, caffemodel = folder / "net.prototxt", folder / "net.caffemodel"
-    prototxt.write_text(case["prototxt"])
+    state = "" if case["phase"] == "TEST" else f"state {{ phase: {case['phase']} }}\n"  # what Caffe was told beside
+    prototxt.write_text(state + case["prototxt"])
     if "caffemodel" not in case:
         return export(prototxt)
     caffemodel.write_bytes(case["caffemodel"])
