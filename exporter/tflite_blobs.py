@@ -81,8 +81,8 @@ class Blobs:
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether the content is known."""
-        known = [self.net.value(blob) is not None for (index, _), blob in self._forms.items() if index == tensor.index]
-        return any(known) or (not known and self._is_stored(tensor))
+        blobs = [self._forms[tensor.index, first] for first in (False, True) if (tensor.index, first) in self._forms]
+        return any(self.net.value(blob) is not None for blob in blobs) or (not blobs and self._is_stored(tensor))
 
     def is_channels_first(self, tensor: Tensor) -> bool:
         """Whether there is the form with the channels first alone."""

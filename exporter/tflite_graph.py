@@ -14,7 +14,7 @@ from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
 
 _DEEPEST = 16  # graphs inside each other
-OnProblem = Callable[[Operation, str], None]
+OnProblem = Callable[[Operation, str], object]
 Progress = Callable[[str, int, int], None]
 
 
