@@ -1,28 +1,72 @@
-"""Runs a source model by its native runtime and shows every blob: what ``armnet compare`` believes."""
+"""Runs a source model by its native runtime and shows every blob: what ``armnet compare`` believes.
+
+    .onnx                      onnxruntime, nothing optimised
+    .tflite                    LiteRT (else TensorFlow Lite) with its reference kernels
+    .prototxt .caffemodel      OpenCV 4, whose importer reads Caffe nets
+    init_net.pb predict_net.pb, or a pair
+                               no runtime of Caffe2's is to be had: armnet's reference kernels, in float64
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Dict, Mapping, Union
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Union
 
 import numpy as np
 
 from runtime_arm.errors import ExportError, MissingDependency, UsageError
 from runtime_arm.netdef import Array
 
-Model = Union[str, "os.PathLike[str]"]
+AnyPath = Union[str, "os.PathLike[str]"]
 
 
-def witness_blobs(model: Model, feeds: Mapping[str, Array]) -> Dict[str, Array]:
-    """Every blob of the model that the native runtime shows, by name, in the order in which it computes them."""
-    suffix = Path(model).suffix.lower()
-    if suffix != ".onnx":
-        raise UsageError(f"{os.fspath(model)}: only .onnx models can be run beside a pair")
-    return _onnx_blobs(model, feeds)
+class Seen(NamedTuple):
+    """A blob of the original in the order in which ours lies: ``blob`` is its name in the pair."""
+
+    name: str
+    blob: str
+    value: Array
 
 
-def _onnx_blobs(model: Model, feeds: Mapping[str, Array]) -> Dict[str, Array]:
+class Evidence(NamedTuple):
+    """What a runtime, which is named with its version, computed: every blob that it shows, in its order.
+
+    exact: its integers are to be equal, and not merely within a step.
+    """
+
+    runtime: str
+    seen: List[Seen]
+    exact: bool = False
+
+
+def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array]) -> Evidence:
+    """Runs the model in these files for inputs by the pair's names.
+
+    MissingDependency, saying what to install, where the runtime is missing; ExportError where it refuses the model.
+    """
+    suffixes = sorted(Path(path).suffix.lower() for path in paths)
+    if suffixes == [".onnx"]:
+        return _onnx(paths[0], feeds)
+    if suffixes == [".tflite"]:
+        from exporter.witness_tflite import tflite
+
+        return tflite(paths[0], feeds)
+    if suffixes == [".caffemodel", ".prototxt"]:
+        from exporter.witness_caffe import caffe
+
+        prototxt, caffemodel = sorted(paths, key=lambda path: Path(path).suffix.lower(), reverse=True)
+        return caffe(prototxt, caffemodel, feeds)
+    from exporter.witness_reference import reference
+
+    if (len(paths) == 2 and set(suffixes) <= {".pb", ".pbtxt"}) or (len(paths) == 1 and Path(paths[0]).is_dir()):
+        return reference(paths, feeds)
+    names = " ".join(os.fspath(path) for path in paths)
+    raise UsageError(f"cannot run {names} beside a pair: give one .onnx or .tflite file, .prototxt and .caffemodel, "
+                     "init_net.pb and predict_net.pb, or a pair")
+
+
+def _onnx(model: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     try:
         import onnx
         import onnxruntime
@@ -43,7 +87,13 @@ def _onnx_blobs(model: Model, feeds: Mapping[str, Array]) -> Dict[str, Array]:
         session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         values = session.run([*computed, *declared], dict(feeds))
     except Exception as error:  # onnxruntime's exceptions have no common base
-        raise ExportError(f"{os.fspath(model)}: onnxruntime refuses it: {str(error).splitlines()[0]}") from error
-    found = dict(zip([*computed, *declared], values))
+        raise ExportError(f"{os.fspath(model)}: onnxruntime refuses it: {first_line(error)}") from error
+    found: Dict[str, Array] = dict(zip([*computed, *declared], values))
     order = [name for node in proto.graph.node for name in node.output if name in found]
-    return {name: found[name] for name in order if isinstance(found[name], np.ndarray)}
+    shown = [Seen(name, name, found[name]) for name in order if isinstance(found[name], np.ndarray)]
+    return Evidence(f"onnxruntime {onnxruntime.__version__}", shown)
+
+
+def first_line(error: BaseException) -> str:
+    """What a foreign runtime says, in one line."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:300]

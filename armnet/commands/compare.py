@@ -2,8 +2,14 @@
 
   armnet compare squeezenet.onnx squeezenet
   armnet compare squeezenet.onnx squeezenet --input dog.npy
+  armnet compare mobilenet.tflite mobilenet
+  armnet compare deploy.prototxt net.caffemodel net
+  armnet compare init_net.pb predict_net.pb net
+  armnet compare net net_fast
 
-Without --input the inputs are drawn at random. Exit status 0 if they agree, 1 if they do not.
+Without --input the inputs are drawn at random. Exit status 0 if they agree, 1 if they do not. The original is run by
+onnxruntime, by LiteRT with its reference kernels, or for Caffe by OpenCV 4; of Caffe2 and of pairs armnet's own
+reference kernels are the witness.
 """
 
 from __future__ import annotations
@@ -11,9 +17,13 @@ from __future__ import annotations
 import argparse
 from typing import Any, List
 
+from runtime_arm.errors import UsageError
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the original, an .onnx file")
+    parser.add_argument("model", nargs="+", metavar="MODEL",
+                        help="the original: an .onnx or .tflite file, .prototxt and .caffemodel, init_net.pb and "
+                             "predict_net.pb, or a pair")
     parser.add_argument("pair", metavar="PAIR", help="folder of the pair made from it")
     parser.add_argument(
         "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
@@ -34,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.inspect import parse_shapes
-    from armnet.console import print_json, progress
+    from armnet.console import note, print_json, progress
     from exporter.divergence import divergences
     from exporter.random_inputs import random_inputs
-    from exporter.witness import witness_blobs
+    from exporter.witness import witness
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
 
@@ -48,12 +58,13 @@ def run(args: argparse.Namespace) -> int:
             else random_inputs(predictor.pair, args.seed, parse_shapes(args.shape))
         )
         report("the original", 0, 2)
-        theirs = witness_blobs(args.model, feeds)
+        evidence = witness(args.model, feeds)
         report("the pair", 1, 2)
-        net = predictor.pair.predict_net
-        producers = {name: op.signature() for op in net.op for name in op.output}
-        ours = predictor.run(feeds, keep=[name for name in theirs if name in producers])
-    rows = divergences(theirs, ours, producers, args.tolerance)
+        producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
+        ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
+    rows = divergences(evidence, ours, producers, args.tolerance)
+    if not rows:
+        raise UsageError(f"{args.pair} has none of the original's blobs; is it made from it?")
     first = next((row for row in rows if row.diverges), None)
     worst = sorted(rows, key=lambda row: -row.error)[: args.worst]
     if args.json:
@@ -61,12 +72,14 @@ def run(args: argparse.Namespace) -> int:
             "compare",
             {
                 "agree": first is None,
+                "runtime": evidence.runtime,
                 "blobs": len(rows),
                 "first": first and first._asdict(),
                 "worst": [row._asdict() for row in worst],
             },
         )
     else:
+        note(f"the original is run by {evidence.runtime}")
         _print_text(rows, first, worst)
     return 0 if first is None else 1
 
