@@ -14,7 +14,6 @@ from runtime_arm.engines.int8 import Arithmetic, slices_of
 from runtime_arm.engines.int8_matmul import Factors, IntegerProduct
 from runtime_arm.engines.int8_tflite_rows import (
     Block,
-    Layer,
     Rows,
     layer_of,
     refusal,

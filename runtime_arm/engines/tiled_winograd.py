@@ -2,14 +2,20 @@
 
 F(m x m, 3x3) computes m x m pixels from the (m + 2) x (m + 2) around them (Lavin and Gray, arXiv:1509.09308, algorithm
 1). The layout ``Tiles`` keeps each pixel of a tile in a plane of its own, so a tile's row -1 is row m - 1 of the tile
-above: another plane, ``pitch`` positions away. Every step is one NumPy call over whole strips of tiles:
+above: another plane, ``pitch`` positions away. Every step is one NumPy call over a whole strip of tiles. The transforms
+are products with small matrices, of all numbers that a plane has in the strip:
 
-    rows       Y[a, px]   = sum over r of B^T[a, r] X[row r - 1, px]        m + 2 source planes, one position wider
-    columns    V[a, b]    = sum over s of B^T[b, s] Y[a, column s - 1]
-    multiply   M[a, b]    = V[a, b] @ U[a, b]                               (tiles, C) @ (C, M) a frequency
+    rows       Y[px]      = B^T[:, 1:-1] @ X[:, px]            (m + 2, m) @ (m, positions * C), a position wider
+               Y[px, 0]  += X[m - 1, px] of the tiles above;   Y[px, -1] += X[0, px] of those below
+    columns    V[a]       = B^T[:, 1:-1] @ Y[:, a]             the same for the columns,
+               V[a, 0]   += Y[m - 1, a] of the tiles before;   V[a, -1] += Y[0, a] of those behind
+    multiply   M[a, b]    = V[a, b] @ U[a, b]                  (positions, C) @ (C, M) a frequency
     bias                    is added to M[1, 1] alone: all outputs take frequency (1, 1) once
-    rows       Z[py, b]   = sum over a of A^T[py, a] M[a, b]
-    columns    P[py, px]  = sum over b of A^T[px, b] Z[py, b]               straight into the output's planes
+    rows       Z[:, b]    = A^T @ M[:, b]                      (m, m + 2) @ (m + 2, positions * M)
+    columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes
+
+The first column of B^T is (1, 0, ... 0), the last one (0, ... 0, 1): so the pixels outside of the tile are added to one
+frequency each.
 """
 
 from __future__ import annotations
@@ -21,33 +27,29 @@ import numpy as np
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
-from runtime_arm.engines.steps import Step
-from runtime_arm.engines.winograd_transforms import (
-    TAPS,
-    input_steps,
-    output_steps,
-    temporaries,
-    transform_filters,
-)
+from runtime_arm.engines.steps import Step, multiply
+from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
+BLOCK_NBYTES = 1 << 20  # of V and M together: more leave the second-level cache
+LEAST_TILES = 80  # of a block: all filters stream through the cache for each
 
 
 def most_tiles(x: Tiles, y: Tiles, itemsize: int) -> int:
     """Tiles that are computed at once."""
-    return max(1, BLOCK_NBYTES // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
+    return max(LEAST_TILES, BLOCK_NBYTES // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
 
 
 def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    """Two buffers, which take turns, and the temporaries of the transforms."""
+    """Two buffers, which take turns: Y and M, V and Z."""
     tiles = max((strip.size for strip in x.strips(most_tiles(x, y, dtype.itemsize))), default=0)
-    reach, widest = x.tile + TAPS - 1, max(x.channels, y.channels)
-    line = max(reach * tiles * widest, x.tile * (tiles + 2) * x.channels)
-    return [TensorSpec((size,), dtype) for size in (reach * line, reach * line, *[line] * temporaries(x.tile))]
+    reach = x.tile + TAPS - 1
+    front = reach * max(x.tile * (tiles + 2) * x.channels, reach * tiles * y.channels)
+    back = reach * tiles * max(reach * x.channels, x.tile * y.channels)
+    return [TensorSpec((size,), dtype) for size in (front, back)]
 
 
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
@@ -66,37 +68,49 @@ def _by_channel(tile: int, w: Array) -> Array:
 
 
 def _filter(call: Call, x: Tiles, y: Tiles, strip: Strip, filters: Panels) -> Iterator[Step]:
-    front, back, *work = call.scratch[: 2 + temporaries(x.tile)]
-    tile, reach, count = x.tile, x.tile + TAPS - 1, strip.size
-    channels, width = x.channels, y.channels
-    wide = (count + 2) * channels
-    rows = _first(front, reach, tile, wide)
-    yield from input_steps(tile, _row_sources(call.inputs[0], x, strip), rows, [_first(t, tile, wide) for t in work])
-    spectrum = _first(back, reach, reach, count * channels)
-    columns = [rows[:, phase, (1 + shift) * channels : (1 + shift + count) * channels]
-               for phase, shift in (x.neighbour(1, s - 1) for s in range(reach))]  # fmt: skip
-    temporary = [_first(t, reach, count * channels) for t in work]
-    yield from input_steps(tile, columns, spectrum.swapaxes(0, 1), temporary)
-    products = _first(front, reach * reach, count, width)
-    yield filters.multiply(spectrum.reshape(reach * reach, count, channels), products)
+    front, back = call.scratch[:2]
+    reach, count = x.tile + TAPS - 1, strip.size
+    rows = _first(front, x.tile, reach, count + 2, x.channels)
+    yield from _transform_rows(call.inputs[0], x, strip, rows)
+    spectrum = _first(back, reach, reach, count, x.channels)
+    yield from _transform_columns(rows, spectrum, x)
+    products = _first(front, reach * reach, count, y.channels)
+    yield filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
     if len(call.inputs) > 2 and call.inputs[2] is not None:
         yield partial(np.add, products[reach + 1], call.inputs[2], out=products[reach + 1])
-    half = _first(back, tile, reach, count * width)
-    temporary = [_first(t, reach * count * width) for t in work]
-    yield from output_steps(tile, products.reshape(reach, -1), half.reshape(tile, -1), temporary)
-    target = tiled.body(call.outputs[0], y, strip).reshape(tile, tile, count * width)
-    temporary = [_first(t, tile, count * width) for t in work]
-    yield from output_steps(tile, half.swapaxes(0, 1), target.swapaxes(0, 1), temporary)
+    matrix = transforms(x.tile).output.astype(back.dtype)
+    half = _first(back, x.tile, reach, count * y.channels)
+    yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
+    target = tiled.body(call.outputs[0], y, strip).reshape(x.tile, x.tile, -1)
+    yield multiply(matrix, half, target)
 
 
-def _row_sources(memory: Array, x: Tiles, strip: Strip) -> List[Array]:
-    """The m + 2 rows of pixels that the strip's tiles meet, each (tile, positions * channels), a position wider."""
-    sources = []
-    for row in range(x.tile + TAPS - 1):
-        phase, shift = x.neighbour(0, row - 1)
-        begin = x.guard + strip.begin + shift
-        sources.append(memory[phase, :, begin - 1 : begin + strip.size + 1].reshape(x.tile, -1))
-    return sources
+def _transform_rows(memory: Array, x: Tiles, strip: Strip, rows: Array) -> Iterator[Step]:
+    """rows: (tile, reach, positions, C), of column phase and frequency, with a position more at both ends."""
+    matrix = np.ascontiguousarray(transforms(x.tile).input[:, 1:-1].astype(memory.dtype))
+    yield multiply(matrix, _row(memory, x, strip, 0).swapaxes(0, 1), rows.reshape(*rows.shape[:2], -1))
+    above, below = _row(memory, x, strip, -x.pitch)[-1], _row(memory, x, strip, x.pitch)[0]
+    for frequency, outside in ((0, above), (-1, below)):
+        target = rows[:, frequency].reshape(len(rows), -1)
+        yield partial(np.add, target, outside, out=target)
+
+
+def _row(memory: Array, x: Tiles, strip: Strip, shift: int) -> Array:
+    """The strip ``shift`` positions on, one position wider at both ends: (tile, tile, positions * C)."""
+    begin = x.guard + strip.begin + shift
+    view = memory[:, :, begin - 1 : begin + strip.size + 1]
+    return view.reshape(*view.shape[:2], -1)
+
+
+def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]:
+    """spectrum: (reach, reach, positions, C)."""
+    matrix = np.ascontiguousarray(transforms(x.tile).input[:, 1:-1].astype(rows.dtype))
+    count = spectrum.shape[2]
+    here = rows[:, :, 1 : count + 1].reshape(*rows.shape[:2], -1)
+    yield multiply(matrix, here.swapaxes(0, 1), spectrum.reshape(*spectrum.shape[:2], -1))
+    for frequency, outside in ((0, rows[-1, :, :count]), (-1, rows[0, :, 2:])):
+        target = spectrum[:, frequency]
+        yield partial(np.add, target, outside, out=target)
 
 
 def _first(buffer: Array, *shape: int) -> Array:

@@ -25,7 +25,7 @@ from runtime_arm.engines import (
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.pointwise import PASS, WEIGHT
 from runtime_arm.engines.winograd import VARIANTS
-from runtime_arm.engines.winograd_transforms import TAPS, amplification, passes
+from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_multiplies
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
@@ -187,10 +187,9 @@ def _winograd_tiles(op: OperatorDef) -> List[int]:
 def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:
     reach, channels, filters = tile + TAPS - 1, convolution.channels, convolution.filters
     tiles = to.batch * to.image_tiles((0, 0))[0] * to.pitch
-    before, behind = passes(tile)
-    transforms = before * (tile + reach) * channels + behind * (reach + tile) * filters
     products = reach**2 * channels * filters * (tiles + WEIGHT)
-    return Work(products, PASS * tiles * transforms, amplification(tile))
+    moves = 2 * PASS * tiles * (tile + 1) * channels  # the pixels outside of the tile are added
+    return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
 
 
 def _columns_work(convolution: Convolution, y: TensorSpec, copying: float, to: Layout = None) -> Work:

@@ -4,7 +4,7 @@ The output is cut into tiles of m x m pixels; each needs the (m + 2) x (m + 2) p
 arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
 
     gather     D[py, px, C, tiles]      pixel (m * ty + py - head, m * tx + px - head), zero in the padding
-    transform  V = B^T D B              on the first two axes: every step is one NumPy call over long contiguous runs
+    transform  V = B^T D B              a product with a small matrix for each of the first two axes
     multiply   M[f] = U[f] @ V[f]       for each of the (m + 2)^2 frequencies f, (M, C) @ (C, tiles); U is made once
     transform  Y = A^T M A              m * m pixels a tile
     scatter    into the output, clipped at its edge, then the epilogue
@@ -20,16 +20,14 @@ import numpy as np
 
 from runtime_arm.engine_names import open_variants
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, WEIGHT
+from runtime_arm.engines.pointwise import DTYPES, STRIDED, WEIGHT
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
     amplification,
-    input_steps,
-    output_steps,
-    passes,
-    temporaries,
     transform_filters,
+    transform_multiplies,
+    transforms,
 )
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution_of, onnx_conv
@@ -82,10 +80,10 @@ class Tiling:
                     yield Block(image, row, column)
 
     def buffers(self) -> List[int]:
-        """Elements of the scratch buffers: two for a block, and those for temporaries of the transforms."""
+        """Elements of the scratch buffers: two, which take turns."""
         tiles = max((rows * columns for rows, columns in (block.extent for block in self.blocks())), default=0)
         widest = self.reach * tiles * max(self.convolution.channels, self.convolution.filters)
-        return [self.reach * widest] * 2 + [widest] * temporaries(self.tile)
+        return [self.reach * widest] * 2
 
 
 def tile_work(convolution: Convolution, tile: int) -> Work:
@@ -95,15 +93,17 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
     tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
     products = reach**2 * channels * filters * (tiles + WEIGHT)
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
-    before, behind = passes(tile)
-    transforms = before * 2 * reach * channels + behind * (reach + tile) * filters
-    return Work(products, moves + PASS * tiles * transforms, amplification(tile))
+    return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
 
 
 def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
-    """The cheapest tile that the operator leaves open."""
+    """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be worthwhile."""
     tiles = [VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
-    return min(tiles, key=lambda tile: tile_work(convolution, tile).time)
+    best = min(tiles)
+    for tile in sorted(tiles):
+        if tile_work(convolution, tile).time < WORTHWHILE * tile_work(convolution, best).time:
+            best = tile
+    return best
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
@@ -167,18 +167,16 @@ def winograd(call: Call) -> Run:
 def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int) -> Iterator[Step]:
     """From the pixels under the tiles, in the first buffer, to those of the tiles, in the second."""
     channels, width, tile, reach = tiling.convolution.channels, tiling.convolution.filters, tiling.tile, tiling.reach
-    front, back, *rest = scratch
-    work = rest[: temporaries(tile)]  # behind them come those of the epilogue
+    front, back = scratch[:2]
+    output, _, before = (matrix.astype(front.dtype) for matrix in transforms(tile))
     pixels, spectrum = (_first(buffer, reach, reach, channels * tiles) for buffer in (front, back))
-    yield from input_steps(tile, pixels, spectrum, [_first(t, reach, channels * tiles) for t in work])
-    columns, rows = pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1)
-    yield from input_steps(tile, rows, columns, [_first(t, reach, channels * tiles) for t in work])
+    yield multiply(before, pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1))
+    yield multiply(before, spectrum, pixels)
     products = _first(back, reach, reach, width * tiles)
     yield _products(filters, pixels.reshape(reach**2, channels, tiles), products.reshape(reach**2, width, tiles))
     half, y = _first(front, tile, reach, width * tiles), _first(back, tile, tile, width * tiles)
-    yield from output_steps(tile, products, half, [_first(t, reach, width * tiles) for t in work])
-    halves, columns = half.swapaxes(0, 1), y.swapaxes(0, 1)
-    yield from output_steps(tile, halves, columns, [_first(t, tile, width * tiles) for t in work])
+    yield multiply(output, products.swapaxes(0, 1), half.swapaxes(0, 1))
+    yield multiply(output, half, y)
 
 
 def _first(buffer: Array, *shape: int) -> Array:

@@ -9,22 +9,23 @@ Three taps g over m + 2 pixels d give m outputs as products of polynomials, eval
     G    row of point p: (1, p, p^2) / product of (p - q) over the other points q;   of infinity: 0, 0, 1
     B^T  row of point p: coefficients of the product of (x - q) over the other q;    of infinity: over all points
 
-The points 0, 1, -1, 2, -2, 1/2, -1/2 keep the numbers small, and rows of p and -p share their even and their odd terms.
+and the first rows of B^T and G scaled, so that B^T begins with 1.
+
+The points 0, 1, -1, 2, -2, 1/2, -1/2 keep the numbers small.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache, partial
-from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple, Union
+from functools import lru_cache
+from typing import List, NamedTuple, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.steps import Step
 from runtime_arm.netdef import Array
 
 TAPS = 3
-Arrays = Union[Array, Sequence[Array]]  # along the first axis
+SMALL = 3  # times as long takes a multiply in a product with a matrix of a few rows
 POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # F(m, 3) takes the first m + 1: m is even
 
 
@@ -51,6 +52,8 @@ def transforms(tile: int) -> Transforms:
         inputs.append([*_monic(others), Fraction(0)])
     filters.append([Fraction(i == TAPS - 1) for i in range(TAPS)])
     inputs.append(_monic(points))
+    at_zero = inputs[0][0]  # the only row with a first term; scaled so that the term is 1
+    inputs[0], filters[0] = [x / at_zero for x in inputs[0]], [x * at_zero for x in filters[0]]
     return Transforms(*(np.array(matrix, np.float64) for matrix in (output, filters, inputs)))
 
 
@@ -85,71 +88,9 @@ def transform_filters(tile: int, w: Array) -> Array:
     return np.ascontiguousarray(u.reshape(g.shape[0] ** 2, *w.shape[:2]).astype(w.dtype))
 
 
-@lru_cache(None)
-def passes(tile: int) -> Tuple[int, int]:
-    """How many NumPy calls over whole arrays a transform of the input and one of the output take in one dimension."""
-    nothing = np.empty((tile + TAPS - 1, 0), np.float32)
-    work = [nothing[0]] * temporaries(tile)
-    return len(list(input_steps(tile, nothing, nothing, work))), len(list(output_steps(tile, nothing, nothing, work)))
-
-
-def temporaries(tile: int) -> int:
-    """How many arrays of the size of one source the transforms need beside sources and targets."""
-    return max(3, tile // 2 + 1)
-
-
-def input_steps(tile: int, sources: Arrays, targets: Arrays, work: Sequence[Array]) -> Iterator[Step]:
-    """targets = B^T sources, over their first axis of tile + 2 entries; ``work`` are temporaries like one entry."""
-    rows = transforms(tile).input
-    product = work[2]
-    for row in (0, tile + 1):
-        yield from _sum(rows[row], sources, targets[row], product)
-    for row in range(1, tile + 1, 2):
-        halves = []
-        for factors, target in zip(((rows[row] + rows[row + 1]) / 2, (rows[row] - rows[row + 1]) / 2), work):
-            if np.count_nonzero(factors) == 1 and factors.sum() == 1:
-                target = sources[int(factors.argmax())]
-            else:
-                yield from _sum(factors, sources, target, product)
-            halves.append(target)
-        yield partial(np.add, *halves, out=targets[row])
-        yield partial(np.subtract, *halves, out=targets[row + 1])
-
-
-def output_steps(tile: int, sources: Array, targets: Array, work: Sequence[Array]) -> Iterator[Step]:
-    """targets = A^T sources, over their first axis, from tile + 2 entries to tile; the sources lose their content."""
-    pairs = range(1, tile + 1, 2)
-    sums, product = work[: len(pairs)], work[len(pairs)]
-    for at, total in zip(pairs, sums):
-        yield partial(np.add, sources[at], sources[at + 1], out=total)
-        yield partial(np.subtract, sources[at], sources[at + 1], out=sources[at + 1])
-    differences = [sources[at + 1] for at in pairs]
-    for power, row in enumerate(transforms(tile).output):
-        halves = differences if power % 2 else sums
-        factors = [row[0], *row[1:-1:2], row[-1]]
-        yield from _sum(factors, [sources[0], *halves, sources[-1]], targets[power], product)
-
-
-def _sum(factors: Iterable[float], sources: Iterable[Array], target: Array, product: Array) -> Iterator[Step]:
-    """target = sum of factors * sources; ``product`` is overwritten. Factors of 1 and -1 multiply nothing."""
-    terms = [(float(factor), source) for factor, source in zip(factors, sources) if factor]
-    common = abs(terms[0][0])
-    if len(terms) > 1 and common != 1 and all(abs(factor) == common for factor, _ in terms):
-        yield from _sum([factor / common for factor, _ in terms], [source for _, source in terms], target, product)
-        yield _scale(target, common, target)
-        return
-    terms.sort(key=lambda term: term[0] != 1)
-    (factor, total), *rest = terms
-    if factor != 1 or not rest:
-        yield _scale(total, factor, target)
-        total = target
-    for factor, source in rest:
-        if abs(factor) != 1:
-            yield _scale(source, abs(factor), product)
-            source = product
-        yield partial(np.add if factor > 0 else np.subtract, total, source, out=target)
-        total = target
-
-
-def _scale(source: Array, factor: float, target: Array) -> Step:
-    return partial(np.multiply, source, np.array(factor, source.dtype), out=target)
+def transform_multiplies(tile: int, channels: int, filters: int) -> float:
+    """What the transforms of one tile take, in multiplies of a large matrix product: small ones run at a third."""
+    reach = tile + TAPS - 1
+    before = reach * tile * (tile + reach) * channels
+    behind = tile * reach * (reach + tile) * filters
+    return SMALL * (before + behind)

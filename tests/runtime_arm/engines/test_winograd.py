@@ -15,11 +15,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines import winograd
 from runtime_arm.engines.winograd_transforms import (
     amplification,
-    input_steps,
     multiplies_per_output,
-    output_steps,
-    passes,
-    temporaries,
     transforms,
 )
 from runtime_arm.netdef import OperatorDef
@@ -43,25 +39,15 @@ def test_transforms_are_those_of_the_paper() -> None:
     output, filters, inputs = transforms(2)
     assert output.tolist() == [[1, 1, 1, 0], [0, 1, -1, 1]]
     assert np.abs(filters).tolist() == [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0, 0, 1]]
-    assert transforms(4).input[0].tolist() == [4, 0, -5, 0, 1, 0]
+    assert transforms(4).input[0].tolist() == [1, 0, -1.25, 0, 0.25, 0]
     assert np.abs(inputs).sum(1).tolist() == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("tile", [2, 4, 6])
-def test_steps_multiply_by_the_matrices(tile: int) -> None:
-    draw = np.random.default_rng(tile)
-    work = [np.full(5, np.nan) for _ in range(temporaries(tile))]
-    for matrix, steps in ((transforms(tile).input, input_steps), (transforms(tile).output, output_steps)):
-        sources = draw.standard_normal((tile + 2, 5))
-        targets, expected = np.full((matrix.shape[0], 5), np.nan), matrix @ sources
-        for step in steps(tile, sources, targets, work):
-            step()
-        np.testing.assert_allclose(targets, expected, atol=1e-12)
-
-
-def test_passes_of_the_transforms() -> None:
-    assert passes(2) == (4, 4)
-    assert passes(4) == (19, 13)
+def test_the_pixels_at_both_ends_go_into_one_frequency_each(tile: int) -> None:
+    first, last = transforms(tile).input[:, 0], transforms(tile).input[:, -1]
+    assert first.tolist() == [1] + [0] * (tile + 1)
+    assert last.tolist() == [0] * (tile + 1) + [1]
 
 
 @pytest.mark.parametrize(("tile", "count"), [(2, 4.0), (4, 2.25)])
