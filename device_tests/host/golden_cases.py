@@ -323,7 +323,47 @@ def quantised() -> Iterator[Case]:
     )
 
 
+def tflite(types: str, *operands: Any, **arguments: Any) -> Iterator[Case]:
+    """``case`` in TensorFlow Lite's domain."""
+    return case(types, *operands, domain="tflite", **arguments)
+
+
+def tflite_integers() -> Iterator[Case]:
+    """TensorFlow Lite's integer arithmetic: equal everywhere to the last bit."""
+    x, y = {"X_scale": 0.05, "X_zero_point": 4}, {"Y_scale": 0.1, "Y_zero_point": -3}
+    bytes_ = {"X_scale": 0.05, "X_zero_point": 120, "Y_scale": 0.1, "Y_zero_point": 128}
+    pair = {"A_scale": 0.05, "A_zero_point": 4, "B_scale": 0.07, "B_zero_point": -9}
+    bias, scales = np.arange(-300, 300, 100, dtype=np.int32), [0.01, 0.02, 0.005, 0.03, 0.008, 0.0125]
+    for activation in ("NONE", "RELU6"):
+        yield from tflite("QuantizedConv", "int8 1x7x6x4", "!int8 6x3x3x4", bias, **x, **y, W_scales=scales,
+                          strides=[2, 1], auto_pad="SAME_UPPER", activation=activation)
+        yield from tflite("QuantizedConv", "int8 1x9x8x6", "!int8 6x3x3x1", bias, **x, **y, W_scales=scales,
+                          strides=[2, 2], auto_pad="SAME_UPPER", group=6, activation=activation)
+    yield from tflite("QuantizedConv", "uint8 1x6x6x4", "!uint8 6x1x1x4", bias, **bytes_, W_scales=[0.01],
+                      W_zero_point=50)
+    yield from tflite("QuantizedFullyConnected", "int8 3x8", "!int8 6x8", bias, **x, **y, W_scales=[0.01])
+    yield from tflite("QuantizedAdd QuantizedSub QuantizedMul QuantizedPRelu QuantizedSquaredDifference", "int8 2x5x3",
+                      "int8 1x5x1", **pair, **y)
+    yield from tflite("QuantizedEqual QuantizedNotEqual QuantizedLess QuantizedLessEqual QuantizedGreater "
+                      "QuantizedGreaterEqual", "int8 2x5x3", "int8 1x5x1", **pair)
+    yield from tflite("QuantizedRelu QuantizedHardSwish QuantizedAbs QuantizedNeg QuantizedSqrt QuantizedGelu "
+                      "QuantizedLogistic QuantizedTanh QuantizedElu QuantizedExp QuantizedLog QuantizedRsqrt "
+                      "RescaleOperand", "int8 4x50", **x, **y)
+    yield from tflite("QuantizedLeakyRelu", "int8 4x50", **x, **y, alpha=0.3)
+    yield from tflite("Quantize", SPECIAL, **y, to=dtypes.INT8)
+    yield from tflite("Quantize", FAR, **bytes_, to=UINT8)
+    yield from tflite("Dequantize", "int8 4x5", **x)
+    yield from tflite("Requantize", "int8 4x5", X_scale=0.05, X_zero_point=4, Y_scale=0.03, Y_zero_point=128, to=UINT8)
+    yield from tflite("QuantizedAveragePool", "int8 1x7x6x4", **y, kernel_shape=[3, 3], strides=[2, 2],
+                      auto_pad="SAME_UPPER")
+    yield from tflite("QuantizedMaxPool", "int8 1x7x6x4", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+    yield from tflite("QuantizedMean QuantizedSum", "int8 2x5x4x3", **x, Y_scale=0.3, axes=[1, 2])
+    yield from tflite("QuantizedSoftmax", "int8 3x20", **x)
+    yield from tflite("QuantizedResizeBilinear", "int8 1x4x5x3", np.array([7, 9], np.int32), half_pixel_centers=1)
+    yield from tflite("QuantizedResizeBilinear", "uint8 1x4x5x3", np.array([7, 9], np.int32), align_corners=1)
+
+
 def golden_cases() -> List[Case]:
     """All cases, in the order of this file."""
-    families = (elementwise, convolution, normalisation, layout, detection, quantised)
+    families = (elementwise, convolution, normalisation, layout, detection, quantised, tflite_integers)
     return [found for family in families for found in family()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from exporter.tflite_node import Node
 from exporter.tflite_rules.convolution import SAME, VALID, positive
@@ -39,9 +39,5 @@ def window(node: Node) -> Dict[str, Any]:
     padding = node.option("padding")
     if padding not in (SAME, VALID):
         raise ExportError(f"padding {padding} is neither SAME nor VALID")
-    return {"strides": strides(node), "auto_pad": "SAME_UPPER" if padding == SAME else "VALID"}
-
-
-def strides(node: Node) -> List[int]:
-    """Down and across."""
-    return [positive(node, "stride_h"), positive(node, "stride_w")]
+    strides = [positive(node, "stride_h"), positive(node, "stride_w")]
+    return {"strides": strides, "auto_pad": "SAME_UPPER" if padding == SAME else "VALID"}

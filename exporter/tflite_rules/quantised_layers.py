@@ -9,7 +9,7 @@ import numpy as np
 from exporter.tflite_node import Node
 from exporter.tflite_rules import quantised_rule
 from exporter.tflite_rules.convolution import positive
-from exporter.tflite_rules.quantised import DOMAIN, activation, of_input, of_output, strides, window
+from exporter.tflite_rules.quantised import DOMAIN, activation, of_input, of_output, window
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 
@@ -97,9 +97,7 @@ def max_pool_2d(node: Node) -> None:
     _require_one_scale(node)
     limits = activation(node)
     target = node.output() if limits["activation"] is None else node.between("raw")
-    same = window(node)["auto_pad"] != "VALID"
-    node.add("MaxPool", [node.input(0)], [target], kernels=_kernel(node), strides=strides(node), order="NHWC",
-             legacy_pad=2 if same else None)
+    node.add("QuantizedMaxPool", [node.input(0)], [target], domain=DOMAIN, kernel_shape=_kernel(node), **window(node))
     if limits["activation"] is not None:
         node.add("QuantizedRelu", [target], [node.output()], domain=DOMAIN, **of_input(node, 0), **of_output(node),
                  **limits)

@@ -88,8 +88,8 @@ class Columns:
         for part, weights in slices:
             steps.append(multiply(factors[..., part], weights, products))
             if self._arithmetic.wide:
-                total = parts[2]
-                steps.append(partial(np.copyto, total, work) if part.start == 0 else partial(np.add, total, work, total))
+                wide = parts[2]
+                steps.append(partial(np.copyto, wide, work) if part.start == 0 else partial(np.add, wide, work, wide))
         return steps, [parts[2] if self._arithmetic.wide else work, *parts[:2]]
 
 
@@ -108,7 +108,8 @@ def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     columns, convolution = Columns(layer.convolution, layer.arithmetic), layer.convolution
-    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic.slice_terms))
+    terms = layer.arithmetic.slice_terms
+    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, terms))
     run = run_of(layer.window.output[1], convolution.filters)
     shape = (-1, run * convolution.filters)
     offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)

@@ -1,4 +1,7 @@
-"""INT8: TensorFlow Lite's average pool of integers, by sums of taps in float32 (exact) and a division in float64."""
+"""Pools of TensorFlow Lite's integers. INT8: averages by sums of taps in float32 (exact) and a division in float64.
+
+NUMPY: the largest, by the kernel of all maximum pools.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines import pooling
 from runtime_arm.engines.int8_tflite_depthwise import sum_taps
 from runtime_arm.engines.int8_tflite_rows import Block, Rows, row_blocks, run_of
 from runtime_arm.engines.steps import Step, in_turn
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.geometry import Window
-from runtime_arm.operators.tflite_pool import pool_window, quantized_average_pool
+from runtime_arm.operators.tflite_pool import pool_window, quantized_average_pool, quantized_max_pool
 from runtime_arm.operators.tflite_quantisation import activation_range, affine
 from runtime_arm.registry import Call, Run, Specs
 from runtime_arm.tensor import TensorSpec
@@ -72,3 +76,6 @@ def quantized_average(call: Call) -> Run:
             partial(np.trunc, work, work), partial(np.clip, work, low, high, work),
             partial(np.copyto, out, work, casting="unsafe")]
     return in_turn(steps)
+
+
+quantized_max_pool.kernel("NUMPY", supports=pooling.supports, scratch=pooling.scratch)(pooling.max_pool_numpy)

@@ -252,13 +252,13 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.tflite_indexing": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.int8_tflite_depthwise": "QuantizedConv",
         "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",
-        "engines.int8_tflite_pool": "QuantizedAveragePool",
+        "engines.int8_tflite_pool": "QuantizedAveragePool QuantizedMaxPool",
         "operators.tflite_binary": """
             QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
             QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
         "operators.tflite_conv": "QuantizedConv QuantizedFullyConnected",
         "operators.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
-        "operators.tflite_pool": "QuantizedAveragePool QuantizedMean QuantizedSum",
+        "operators.tflite_pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.tflite_resize": "QuantizedResizeBilinear",
         "operators.tflite_softmax": "QuantizedSoftmax",
         "operators.tflite_unary": """

@@ -40,8 +40,9 @@ class Pool(NamedTuple):
 def pool_of(op: OperatorDef, x: TensorSpec) -> Pool:
     """Reads and checks the arguments of a pool of either domain."""
     require(op, x.ndim >= 3, "X needs a batch, channels and an image", x)
-    if op.domain == "onnx":
-        window, last = onnx_window(op, x.shape[2:]), False
+    if op.domain in ("onnx", "tflite"):
+        last = op.domain == "tflite"
+        window = onnx_window(op, x.shape[1:-1] if last else x.shape[2:])
         pads: Sequence[int] = op.get_ints("pads")
     else:
         last = channels_last(op)

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's quantised averages and sums of pixels: AVERAGE_POOL_2D, MEAN, SUM.
+"""TensorFlow Lite's pools of integers, and quantised means and sums: AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM.
 
 Source: LiteRT, tflite/kernels/internal/reference/integer_ops/pooling.h, reference/pooling.h, reference/reduce.h.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from runtime_arm.engines.steps import Step, in_turn
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.geometry import Window, onnx_window
+from runtime_arm.operators.pool import max_pool_reference
 from runtime_arm.operators.tflite_quantisation import (
     EIGHT_BITS,
     UP_TO_SIXTEEN_BITS,
@@ -54,6 +55,15 @@ def quantized_average_pool_reference(op: OperatorDef, x: Array) -> List[Any]:
     means = np.sign(sums) * ((np.abs(sums) + counts // 2) // counts)
     limits = activation_range(op, x.dtype, affine(op, "Y", x.dtype))
     return [np.moveaxis(np.clip(means, *limits), 1, -1).astype(x.dtype)]
+
+
+@quantised("QuantizedMaxPool", dtypes=UP_TO_SIXTEEN_BITS)
+def quantized_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """MAX_POOL_2D: the largest of the pixels inside the image; X and Y (N, H, W, C) have one scale and zero point."""
+    return [TensorSpec((x.shape[0], *pool_window(op, x).output, x.shape[3]), x.dtype)]
+
+
+quantized_max_pool.reference(max_pool_reference)
 
 
 # MEAN and SUM

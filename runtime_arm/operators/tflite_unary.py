@@ -63,14 +63,17 @@ def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Lis
 
 
 def _of_reals(function: Callable[[Array], Array], rounding: Callable[[Array], Array] = away_from_zero) -> Formula:
-    """rounding(function(real X) / Y_scale) + Y_zero_point; the real numbers are float32."""
+    """rounding(function(real X) / Y_scale) + Y_zero_point.
+
+    The real numbers are float32. The function gets them as float64 and rounds to float32 where TensorFlow Lite does.
+    """
 
     def formula(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
         reals = of_x.scale * (x - of_x.zero_point).astype(np.float32)
         with np.errstate(all="ignore"):
             found = function(reals.astype(np.float64)).astype(np.float32)
             steps = rounding(found * (np.float32(1) / of_y.scale))
-        return np.asarray(np.clip(steps, -(2.0**30), 2.0**30) + of_y.zero_point)
+        return np.asarray(np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point)  # NaN is the least
 
     return formula
 
@@ -129,7 +132,7 @@ def _absolute(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
 
 
 def _logistic(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+    return np.asarray(1 / (np.float32(1) + np.exp(-x).astype(np.float32)))
 
 
 def _gelu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
@@ -142,7 +145,7 @@ def _negated(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
 
 
 def _rsqrt(x: Array) -> Array:
-    return np.asarray(1 / np.sqrt(x))
+    return np.asarray(1 / np.sqrt(x).astype(np.float32))
 
 
 def _elu(x: Array) -> Array:

@@ -7,10 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runtime_arm.requantize import RULES, Requantizer, fixed_point, requantize
+from runtime_arm.requantize import (
+    RULES,
+    FixedPointRequantizer,
+    Requantizer,
+    fixed_point,
+    requantize,
+    requantizer,
+)
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 EDGES = [0, 1, -1, 2, -2, 3, -3, 127, -128, 2**23 + 1, 2**24 + 1, -(2**24) - 1, 2**30, -(2**30), 2**31 - 1, -(2**31)]
@@ -57,6 +64,8 @@ def expected(rule: str, total: int, multiplier: float) -> int:
     if rule == "onnx_even":
         return nearest(Fraction(float(np.float32(total) * np.float32(multiplier))), even=True)
     mantissa, exponent = decompose(multiplier)
+    if rule == "tflite_once":
+        return math.floor(Fraction(total * mantissa, 2 ** (31 - exponent)) + Fraction(1, 2))
     shifted = min(max(total << max(exponent, 0), -(2**31)), 2**31 - 1)
     return divide_by_power(high_multiply(shifted, mantissa), max(-exponent, 0))
 
@@ -143,3 +152,33 @@ def test_fixed_point_is_the_nearest(multiplier: float) -> None:
     fixed = fixed_point(multiplier)
     assert (int(fixed.mantissa), int(fixed.exponent)) == decompose(multiplier)
     assert abs(float(fixed.mantissa) * 2.0 ** (float(fixed.exponent) - 31) - multiplier) <= multiplier * 2.0**-31
+
+
+@given(rule=st.sampled_from(["tflite_ref", "tflite_once"]), multiplier=st.floats(2.0**-15, 3.0),
+       dtype=st.sampled_from(["int8", "uint8", "int16"]), reach=st.integers(1, 2**24), data=st.data())
+def test_fixed_point_in_float64_is_exact_at_every_step(rule: str, multiplier: float, dtype: str, reach: int,
+                                                       data: st.DataObject) -> None:
+    """Around every sum at which the output changes, and at the ends."""
+    limits = np.iinfo(dtype)
+    zero_point = data.draw(st.integers(int(limits.min), int(limits.max)))
+    low = data.draw(st.sampled_from([int(limits.min), zero_point]))
+    fast = FixedPointRequantizer.fitting(rule, multiplier, zero_point, low, int(limits.max), reach)
+    assume(fast is not None)
+    assert fast is not None
+    steps = np.arange(max(low, -300), min(int(limits.max), 300) + 1) - zero_point
+    around = np.rint((steps[:, None] + [-0.5, 0.5]) / multiplier)[..., None] + np.arange(-3, 4)
+    sums = np.concatenate([around.reshape(-1), [reach, -reach, 0, 1, -1]])
+    sums = sums[np.abs(sums) <= reach].astype(np.int64)
+    results = []
+    for requantizer_ in (fast, Requantizer(rule, multiplier, zero_point, low, int(limits.max))):
+        result, work = np.empty(sums.shape, dtype), [np.empty(sums.shape, name) for name in requantizer_.work_dtypes]
+        requantizer_(sums, result, work)
+        results.append(result)
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_float64_is_passed_over_where_53_bits_may_not_do() -> None:
+    assert isinstance(requantizer("tflite_ref", 0.01, 0, -128, 127, 1 << 20), FixedPointRequantizer)
+    assert isinstance(requantizer("tflite_ref", 2.0**-20 * 0.7, 0, -128, 127, 1 << 30), Requantizer)
+    assert isinstance(requantizer("tflite_ref", 3.0, 0, -128, 127, 1 << 30), Requantizer)
+    assert isinstance(requantizer("onnx_even", 0.01, 0, -128, 127, 1 << 20), Requantizer)
