@@ -18,9 +18,9 @@ from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 FEED_STEP = -1  # inputs are written before step 0
 
-# What a step must take to be shared among workers, in multiply-adds of a large matrix product: 50 us at 20 GFLOP/s. A
-# byte that is read or written takes the time of five.
-WORTH_SHARING = 500_000
+# What a step must take to be shared among workers, in multiply-adds of a large matrix product: 30 us of a workstation,
+# several times a meeting of the workers. A byte that is read or written takes the time of five.
+WORTH_SHARING = 1_000_000
 BYTE = 5
 
 

@@ -5,6 +5,7 @@ Modules import what they need inside ``run``, so that ``armnet run`` starts with
 """
 
 COMMANDS = {
+    "bench": "time an inference beside other runtimes",
     "export": "translate a trained network into a pair of protobufs",
     "run": "run a pair on arrays or pictures",
     "compare": "run the original beside the pair and name the first blob that diverges",

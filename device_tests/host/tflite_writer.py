@@ -25,6 +25,7 @@ SAME, VALID = 0, 1  # tflite.Padding
 NONE, RELU, RELU6 = 0, 1, 3  # tflite.ActivationFunctionType
 FLOAT32, INT32 = 0, 2  # tflite.TensorType
 VERSION = 3  # of the format
+CHANGE_LAYOUT = "ChangeLayout"
 
 
 class _Node(NamedTuple):
@@ -77,6 +78,8 @@ def tflite_bytes(pair: Pair) -> bytes:
         segment = predictor.plan()
         inputs = [graph.blob(value.name, value.spec) for value in segment.feeds]
         for step in segment.steps:
+            if step.op.type == CHANGE_LAYOUT:
+                continue  # blobs lie otherwise here
             if step.op.type not in _TRANSLATIONS:
                 raise ExportError(f"{step.op.signature()}: no translation into TFLite")
             _TRANSLATIONS[step.op.type](graph, step)

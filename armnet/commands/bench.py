@@ -1,0 +1,136 @@
+"""Time an inference beside other runtimes, in turns, and say how far the figures can be trusted.
+
+  armnet bench squeezenet
+  armnet bench squeezenet --against onnxruntime,tflite,reference --threads 1,2
+  armnet bench squeezenet_fast --against onnxruntime --model squeezenet.onnx --runs 50 --json
+
+The others run the model that the pair was made from, where it lies beside the pair or is given by --model, else the
+pair as ONNX or TFLite. "reference" is the evaluator of the package onnx. The ratio is armnet's time to theirs: below 1
+armnet is faster. CPU time counts worker processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Dict, List
+
+from runtime_arm.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
+    parser.add_argument("--against", default="", metavar="LIST", help="of onnxruntime, tflite, reference")
+    parser.add_argument("--model", metavar="FILE", help="the .onnx or .tflite file that the others run")
+    parser.add_argument("--threads", default="", metavar="LIST", help="numbers of cores to use, as 1,2 (default: all)")
+    parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
+    parser.add_argument(
+        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
+    )
+    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from armnet.commands.inspect import parse_shapes
+    from armnet.console import note, print_json, progress
+    from armnet.rivals import NOTE, Original
+    from exporter.random_inputs import random_inputs
+    from runtime_arm import load
+    from runtime_arm.inputs import read_single_run
+    from runtime_arm.predictor import available_cores
+
+    if args.runs < 1:
+        raise UsageError(f"--runs must be 1 or more, got {args.runs}")
+    against, counts = _names(args.against), _counts(args.threads, available_cores())
+    rows: List[Dict[str, Any]] = []
+    warnings: List[str] = []
+    for threads in counts:
+        with load(args.pair, threads=threads) as predictor, progress(f"{threads} threads") as report:
+            pair = predictor.pair
+            original = Original(pair, Path(args.pair), args.model)
+            feeds = (
+                read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
+                if args.input
+                else random_inputs(pair, shapes=parse_shapes(args.shape))
+            )
+            measured, heard = measure(predictor, original, feeds, against, args.runs, report)
+        rows += measured
+        warnings += [warning for warning in heard if warning not in warnings]
+    if "onnxruntime" in against:
+        note(NOTE)
+    for warning in warnings:
+        note(f"warning: {warning}")
+    if args.json:
+        print_json("bench", {"runs": args.runs, "results": rows, "warnings": warnings})
+    else:
+        _print_text(rows)
+    return 0
+
+
+def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs: int, report: Any) -> Any:
+    """The rows of one number of threads, armnet's first, and what to warn of."""
+    from armnet.rivals import RIVALS, difference
+    from armnet.timing import take_turns
+    from runtime_arm.version import VERSION
+
+    rivals = [RIVALS[name](original, feeds, predictor.threads) for name in against]
+    ours = f"armnet {VERSION}"
+    candidates = {ours: lambda: predictor.run(feeds), **{rival.name: rival.infer for rival in rivals}}
+    figures, warnings = take_turns(candidates, runs, lambda done, total: report("timing", done, total))
+    answer = list(predictor.run(feeds).values())
+    rows: List[Dict[str, Any]] = [{"runtime": ours, "threads": predictor.threads, **figures[ours].as_dict()}]
+    for rival in rivals:
+        figure = figures[rival.name]
+        rows.append(
+            {
+                "runtime": rival.name,
+                "threads": predictor.threads,
+                **figure.as_dict(),
+                "runs_model": rival.runs,
+                "ratio": figures[ours].seconds / figure.seconds,
+                "difference": difference(answer, rival.infer()),
+            }
+        )
+    return rows, warnings
+
+
+def _names(text: str) -> List[str]:
+    from armnet.rivals import RIVALS
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in RIVALS:
+            raise UsageError(f"--against takes {', '.join(RIVALS)}; got {name!r}")
+    return names
+
+
+def _counts(text: str, cores: int) -> List[int]:
+    words = text.split(",") if text else [str(cores)]
+    if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"--threads takes numbers of cores as 1,2; got {text!r}")
+    return [int(word) for word in words]
+
+
+def _print_text(rows: List[Dict[str, Any]]) -> None:
+    from runtime_arm.display import table
+
+    columns = ["runtime", "threads", "median ms", "quartiles", "CPU ms", "runs", "ratio", "difference"]
+    print(table(columns, [_cells(row) for row in rows], right=[*columns[1:]]))
+
+
+def _cells(row: Dict[str, Any]) -> List[Any]:
+    quartiles = f"{row['low'] * 1e3:.2f}..{row['high'] * 1e3:.2f}"
+    ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
+    apart = row.get("difference")
+    return [
+        row["runtime"],
+        row["threads"],
+        f"{row['seconds'] * 1e3:.2f}",
+        quartiles,
+        f"{row['cpu_seconds'] * 1e3:.2f}",
+        row["runs"],
+        ratio,
+        "" if apart is None else f"{apart:.1e}",
+    ]

@@ -1,0 +1,123 @@
+"""Times things side by side, and tells how far the figures can be trusted."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from runtime_arm.machine import condition
+
+ROOT = Path("/")
+LEAST_RUNS = 3
+MOST_SECONDS = 30.0  # that one candidate may take; slow ones get fewer runs
+
+# What is said aloud. A quarter of the runs may be slower than this before the spread is told, others may use this much
+# of the processor, and runs may become slower by this much on the way.
+WIDE_SPREAD, OTHERS_SHARE, SLOWED = 0.2, 0.05, 1.1
+
+
+class Figure(NamedTuple):
+    """Seconds of one candidate: the median, the quartiles, the fastest; CPU time is the median of all its processes."""
+
+    seconds: float
+    low: float
+    high: float
+    fastest: float
+    cpu_seconds: float
+    runs: int
+
+    @property
+    def spread(self) -> float:
+        """The distance of the quartiles, relative to the median."""
+        return (self.high - self.low) / self.seconds
+
+    def as_dict(self) -> Dict[str, float]:
+        return {**self._asdict(), "spread": self.spread}
+
+
+class _Run(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+
+
+def take_turns(
+    candidates: Mapping[str, Callable[[], object]],
+    runs: int,
+    report: Optional[Callable[[int, int], object]] = None,
+) -> Tuple[Dict[str, Figure], List[str]]:
+    """Runs the candidates in turns, so that noise hits all alike; their figures, and warnings for people.
+
+    The first run of each does not count. ``report`` is called with the rounds that are done and their number.
+    """
+    for candidate in candidates.values():
+        candidate()
+    taken: Dict[str, List[_Run]] = {name: [] for name in candidates}
+    start, busy, own = time.perf_counter(), busy_seconds(), cpu_seconds()
+    for round in range(runs):
+        for name, candidate in candidates.items():
+            if len(taken[name]) < LEAST_RUNS or sum(run.seconds for run in taken[name]) < MOST_SECONDS:
+                taken[name].append(_time(candidate))
+        if report is not None:
+            report(round + 1, runs)
+    wall, others = time.perf_counter() - start, 0.0
+    if busy is not None:
+        others = ((busy_seconds() or 0.0) - busy - (cpu_seconds() - own)) / (wall * (os.cpu_count() or 1))
+    figures = {name: _figure(done) for name, done in taken.items()}
+    return figures, list(_warnings(taken, figures, others))
+
+
+def _time(candidate: Callable[[], object]) -> _Run:
+    cpu, start = cpu_seconds(), time.perf_counter()
+    candidate()
+    return _Run(time.perf_counter() - start, cpu_seconds() - cpu)
+
+
+def _figure(runs: List[_Run]) -> Figure:
+    seconds = sorted(run.seconds for run in runs)
+    low, high = seconds[len(seconds) // 4], seconds[-1 - len(seconds) // 4]
+    return Figure(median(seconds), low, high, seconds[0], median(run.cpu_seconds for run in runs), len(runs))
+
+
+def _warnings(taken: Mapping[str, List[_Run]], figures: Mapping[str, Figure], others: float) -> Any:
+    if others > OTHERS_SHARE:
+        yield f"other processes took {others:.0%} of the processor: the machine is noisy"
+    wide = [name for name, figure in figures.items() if figure.spread > WIDE_SPREAD]
+    if wide:
+        widest = max(figures[name].spread for name in wide)
+        yield f"half of the runs of {', '.join(wide)} spread over up to {widest:.0%} of their median"
+    for name, runs in taken.items():
+        third = len(runs) // 3
+        if third >= LEAST_RUNS:
+            first, last = (median(run.seconds for run in part) for part in (runs[:third], runs[-third:]))
+            if last > SLOWED * first:
+                yield f"{name} became slower while it was measured, by {last / first - 1:.0%}: is the processor hot?"
+    for reason in condition()["slowed"]:
+        yield f"the processor is slowed: {reason}"
+
+
+def cpu_seconds(root: Path = ROOT) -> float:
+    """CPU time of this process, of all its threads and of its children that live; as far as the system tells."""
+    total = time.process_time()
+    for listed in root.glob(f"proc/{os.getpid()}/task/*/children"):
+        for child in _text(listed).split():
+            total += int((_text(root / f"proc/{child}/schedstat").split() or ["0"])[0]) * 1e-9
+    return total
+
+
+def busy_seconds(root: Path = ROOT) -> Optional[float]:
+    """Time that all processors together have worked since the system's start; None if it does not tell."""
+    words = _text(root / "proc/stat").split("\n")[0].split()
+    if len(words) < 8:
+        return None
+    user, nice, system, _, _, interrupts, soft, *_ = map(int, words[1:])
+    return (user + nice + system + interrupts + soft) / float(os.sysconf("SC_CLK_TCK"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,134 @@
+"""Timing beside other runtimes: what is timed, and what is said of the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import List
+
+import numpy as np
+import pytest
+
+from armnet import rivals, timing
+from armnet.rivals import Original, difference
+from armnet.timing import cpu_seconds, take_turns
+from runtime_arm import Pair
+from tests.support.commands import DEMO, Armnet, refused
+
+
+@pytest.fixture
+def beside_its_source(digits: Path, tmp_path: Path) -> Path:
+    """The digits pair in a folder with the model that it was made from."""
+    shutil.copytree(digits, tmp_path / "digits")
+    shutil.copy(DEMO / "digits.onnx", tmp_path)
+    return tmp_path / "digits"
+
+
+def test_rivals_are_timed_on_the_source_and_agree(armnet: Armnet, beside_its_source: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
+    words = ("--against", "onnxruntime,reference", "--threads", "1,2", "--runs", 3, "--json")
+    status, out, err = armnet("bench", beside_its_source, *words)
+    assert status == 0
+    facts = json.loads(out)
+    assert (facts["command"], facts["runs"]) == ("bench", 3)
+    rows = facts["results"]
+    assert [row["threads"] for row in rows] == [1, 1, 1, 2, 2, 2]
+    assert [row["runtime"].split()[0] for row in rows] == ["armnet", "onnxruntime", "onnx"] * 2
+    for row in rows:
+        assert row["runs"] == 3
+        assert 0 < row["fastest"] <= row["low"] <= row["seconds"] <= row["high"]
+        if "ratio" in row:
+            assert row["runs_model"] == "digits.onnx"
+            assert row["difference"] < 1e-5
+    assert rows[1]["ratio"] == rows[0]["seconds"] / rows[1]["seconds"]
+    assert "do not spin" in err
+
+
+def test_without_its_source_the_pair_itself_is_run_by_the_others(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
+    pytest.importorskip("ai_edge_litert", reason="timing LiteRT needs it")
+    shutil.copytree(digits, tmp_path / "pair")
+    (tmp_path / "digits.onnx").write_bytes(b"another model of that name")
+    words = ("--against", "onnxruntime,tflite", "--threads", "1", "--runs", 1, "--json")
+    status, out, _ = armnet("bench", tmp_path / "pair", *words)
+    assert status == 0
+    rows = json.loads(out)["results"]
+    assert [row.get("runs_model") for row in rows] == [None, "the pair as ONNX", "the pair as TFLite"]
+    assert max(row["difference"] for row in rows[1:]) < 1e-5
+
+
+def test_the_table_is_for_people(armnet: Armnet, digits: Path) -> None:
+    status, out, _ = armnet("bench", digits, "--runs", 2)
+    assert status == 0
+    assert "median ms" in out.splitlines()[0]
+    assert out.splitlines()[2].startswith("armnet ")
+
+
+def test_what_cannot_be_timed_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    words = armnet("bench", digits, "--against", "caffe2")
+    refused(words, "--against takes onnxruntime, tflite, reference; got 'caffe2'")
+    refused(armnet("bench", digits, "--threads", "0"), "--threads takes numbers of cores")
+    refused(armnet("bench", digits, "--runs", "0"), "--runs must be 1 or more")
+    refused(armnet("bench", digits, "--model", tmp_path / "nothing.onnx"), "no such file")
+
+
+def test_a_source_is_known_by_its_hash(beside_its_source: Path) -> None:
+    pair = Pair.load(beside_its_source)
+    assert Original(pair, beside_its_source).onnx()[0] == "digits.onnx"
+    (beside_its_source.parent / "digits.onnx").write_bytes(b"")
+    assert Original(pair, beside_its_source).onnx()[0] == "the pair as ONNX"
+
+
+def test_turns_are_taken_and_slow_candidates_get_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: List[str] = []
+    figures, _ = take_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 4)
+    assert order == ["a", "b"] * 5
+    assert figures["a"].runs == 4
+    monkeypatch.setattr(timing, "MOST_SECONDS", 0.0)
+    figures, _ = take_turns({"a": lambda: None}, 50)
+    assert figures["a"].runs == timing.LEAST_RUNS
+
+
+def test_noise_and_throttling_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "busy_seconds", lambda: time.perf_counter() * (os.cpu_count() or 1))
+    monkeypatch.setattr(timing, "condition", lambda: {"slowed": ["under-voltage"]})
+    _, warnings = take_turns({"a": lambda: time.sleep(0.01)}, 3)
+    assert any("other processes took" in warning for warning in warnings)
+    assert any("under-voltage" in warning for warning in warnings)
+
+
+def test_what_becomes_slower_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "busy_seconds", lambda: None)
+    seconds = iter([0.0, *[0.01] * 4, *[0.02] * 8])
+    _, warnings = take_turns({"a": lambda: time.sleep(next(seconds))}, 12)
+    assert any("a became slower" in warning for warning in warnings)
+    assert any("spread over" in warning for warning in warnings)
+
+
+def test_cpu_time_counts_children_that_live() -> None:
+    before, own = cpu_seconds(), time.process_time()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        while time.process_time() < 0.2:
+            pass
+        os.write(writing, b"x")
+        time.sleep(60)
+    os.read(reading, 1)
+    grown = cpu_seconds() - before - (time.process_time() - own)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    os.close(reading)
+    os.close(writing)
+    assert grown > 0.1
+
+
+def test_outputs_are_compared_whatever_their_layout() -> None:
+    ours = np.arange(24.0).reshape(1, 2, 3, 4)
+    assert difference([ours], [np.moveaxis(ours, 1, -1)]) == 0
+    assert difference([ours], [ours + 23]) == pytest.approx(0.5)
+    assert difference([ours], [ours[..., 0]]) is None
+    assert rivals.RIVALS.keys() == {"onnxruntime", "tflite", "reference"}
