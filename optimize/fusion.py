@@ -19,8 +19,10 @@ ACTIVATIONS = {
     "Softsign", "Swish", "onnx.Celu", "onnx.Elu", "onnx.Gelu", "onnx.HardSigmoid", "onnx.HardSwish", "onnx.LeakyRelu",
     "onnx.Mish", "onnx.Relu", "onnx.Selu", "onnx.Sigmoid", "onnx.Softplus", "onnx.Softsign", "onnx.Swish",
 }
-PLAIN = {*CONVOLUTIONS, "SpatialBN"}
-FUSED = {"armnet.FusedBatchNorm", "armnet.FusedConv"}
+_FUSED_TYPES = {"ConvTranspose": "FusedConvTranspose", "FC": "FusedFC", "FCTransposed": "FusedFCTransposed",
+                "SpatialBN": "FusedBatchNorm", **dict.fromkeys(CONVOLUTIONS, "FusedConv")}
+PLAIN = set(_FUSED_TYPES)
+FUSED = {f"armnet.{type}" for type in _FUSED_TYPES.values()}
 
 
 def addend_index(op: OperatorDef) -> int:
@@ -40,11 +42,17 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
     if op.has("activation"):
         raise Refusal("it has an activation already")
     y, prelu = activation.output[0], activation.full_type == PRELU
-    if prelu and channels_last(op) != channels_last(activation):
+    if prelu and not _agree_on_channels(op, activation):
         raise Refusal("the channels lie in different dimensions")
     fused = _fused(op, addend_index(op) + 1, activation.input[1], y) if prelu else _fused(op, 0, op.input[0], y)
     args = [] if prelu else [arg for arg in activation.arg if arg.name in _arguments(activation)]
     return replace(fused, arg=(*fused.arg, Argument.of("activation", activation.full_type), *args))
+
+
+def _agree_on_channels(op: OperatorDef, activation: OperatorDef) -> bool:
+    if "FC" in op.type:  # its channels come last, those of PRelu in the dimension 1
+        return op.get_int("axis", 1) == 1
+    return channels_last(op) == channels_last(activation)
 
 
 def _require_inference(op: OperatorDef) -> None:
@@ -62,8 +70,7 @@ def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
     """The operator under its fused type, with one input set; what is left out in front of that is the empty name."""
     inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
     inputs[at] = name
-    type = "FusedBatchNorm" if op.type in ("FusedBatchNorm", "SpatialBN") else "FusedConv"
-    return replace(op, type=type, domain="armnet", input=tuple(inputs), output=(y,))
+    return replace(op, type=_FUSED_TYPES.get(op.type, op.type), domain="armnet", input=tuple(inputs), output=(y,))
 
 
 def other_input(op: OperatorDef, name: str) -> Optional[str]:

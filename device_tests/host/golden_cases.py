@@ -168,6 +168,9 @@ def convolution() -> Iterator[Case]:
     yield from case("FusedConv", "1x4x8x8", "!6x4x3x3", "!6", "1x6x8x8", domain="armnet", kernel=3, pad=1)
     yield from case("FusedBatchNorm", "1x4x8x8", "!4", "!4", "!4", "!pos 4", "1x4x8x8", domain="armnet", is_test=1)
     yield from case("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", kernel=3, stride=2, pad=1, adj=1)
+    yield from case("FusedConvTranspose", "1x4x5x5", "!4x3x2x2", "!3", "1x3x10x10", domain="armnet", kernel=2, stride=2)
+    yield from case("FusedFC", "3x8", "!5x8", "!5", "3x5", domain="armnet", activation="Relu")
+    yield from case("FusedFCTransposed", "3x8", "!8x5", "!5", "3x5", domain="armnet")
     yield from onnx("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", strides=[2, 2], pads=[1, 1, 1, 1])
     for pool in ("MaxPool", "AveragePool"):
         yield from case(f"{pool} {pool}2D", "1x3x9x8", kernel=3, stride=2, pad=1)

@@ -11,10 +11,16 @@ from runtime_arm.operators.elementwise_kernels import FORMULAS
 from runtime_arm.operators.fused import PRELU, activation_of
 from runtime_arm.registry import lookup
 
-_FIRST = {"FusedConv": ("Conv", 3), "FusedBatchNorm": ("SpatialBN", 5)}  # type and number of inputs
+_FIRST = {  # type and number of inputs
+    "FusedBatchNorm": ("SpatialBN", 5),
+    "FusedConv": ("Conv", 3),
+    "FusedConvTranspose": ("ConvTranspose", 3),
+    "FusedFC": ("FC", 3),
+    "FusedFCTransposed": ("FCTransposed", 3),
+}
 
 
-@rule("armnet.FusedConv", "armnet.FusedBatchNorm")
+@rule(*(f"armnet.{type}" for type in _FIRST))
 def fused(call: Call) -> Results:
     """The operator that comes first, the addition, the activation."""
     op, activation = call.op, activation_of(call.op)

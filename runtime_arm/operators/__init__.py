@@ -219,7 +219,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     },
     "armnet": {
         "engines.fused": "FusedBatchNorm FusedConv",
+        "engines.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused": "FusedBatchNorm FusedConv",
+        "operators.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.layout_change": "ChangeLayout",
     },
     "caffe": {

@@ -47,8 +47,8 @@ def can_be_fused(full_type: str) -> bool:
     return full_type == PRELU or formula_of(domain, type) is not None
 
 
-def _tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
-                slope: Optional[TensorSpec]) -> List[TensorSpec]:
+def tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
+               slope: Optional[TensorSpec]) -> List[TensorSpec]:
     """The output's spec, for the result ``y`` of the operator that comes first."""
     if addend is not None:
         require_same_dtype(op, y, addend)
@@ -63,7 +63,7 @@ def _tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
     return [y]
 
 
-def _tail_values(op: OperatorDef, y: Array, addend: Optional[Array], slope: Optional[Array]) -> Sequence[Any]:
+def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], slope: Optional[Array]) -> Sequence[Any]:
     """The outputs for the result ``y`` of the operator that comes first."""
     if addend is not None:
         y = (y.astype(np.float64) + addend).astype(y.dtype)
@@ -77,13 +77,13 @@ def _tail_values(op: OperatorDef, y: Array, addend: Optional[Array], slope: Opti
 def fused_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None,
                addend: Optional[TensorSpec] = None, slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y = activation(Conv(X, W, b) + addend), which broadcasts; the slope is PRelu's. Arguments as for Conv."""
-    return _tail_specs(op, conv.shape(op, x, w, b)[0], addend, slope)
+    return tail_specs(op, conv.shape(op, x, w, b)[0], addend, slope)
 
 
 @fused_conv.reference
 def fused_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None, addend: Optional[Array] = None,
                          slope: Optional[Array] = None) -> Sequence[Any]:
-    return _tail_values(op, conv_reference(op, x, w, b)[0], addend, slope)
+    return tail_values(op, conv_reference(op, x, w, b)[0], addend, slope)
 
 
 @operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0})
@@ -96,10 +96,10 @@ def fused_batch_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: Te
     """
     if not op.get_int("is_test"):
         raise ArgumentError(op, "is_test must be 1")
-    return _tail_specs(op, spatial_bn.shape(op, x, scale, bias, mean, variance)[0], addend, slope)
+    return tail_specs(op, spatial_bn.shape(op, x, scale, bias, mean, variance)[0], addend, slope)
 
 
 @fused_batch_norm.reference
 def fused_batch_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
                                addend: Optional[Array] = None, slope: Optional[Array] = None) -> Sequence[Any]:
-    return _tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)
+    return tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)

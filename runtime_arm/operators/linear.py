@@ -36,11 +36,16 @@ def _flat(op: OperatorDef, x: TensorSpec, axis_name: str) -> Tuple[int, int]:
     return math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
 
 
-def _fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+def takes_transposed(op: OperatorDef) -> bool:
+    """Whether the weights of a fully connected layer, plain or fused, are (K, N) instead of (N, K)."""
+    return op.type.endswith("FCTransposed")
+
+
+def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     _require_one_float_type(op, x, w, b)
     _, terms = _flat(op, x, "axis")
     rows, columns = _flat(op, w, "axis_w")
-    width, depth = (columns, rows) if op.type == "FCTransposed" else (rows, columns)
+    width, depth = (columns, rows) if takes_transposed(op) else (rows, columns)
     require(op, terms == depth, f"a row of X has {terms} elements, the weights take {depth}", x, w)
     require(op, b.shape == (width,), f"the bias needs {width} elements", w, b)
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)
@@ -53,26 +58,26 @@ def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[Ten
 
     Y has the dimensions of X before ``axis``, then N. Source: caffe2/operators/fully_connected_op.h.
     """
-    return _fc_shape(op, x, w, b)
+    return fc_shape(op, x, w, b)
 
 
 @operator("FCTransposed", inputs=3)
 def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = X W + b: as FC, but W is (K, N)."""
-    return _fc_shape(op, x, w, b)
+    return fc_shape(op, x, w, b)
 
 
 def _fc_operands(op: OperatorDef, x: Array, w: Array) -> Tuple[Array, Array]:
     """The two matrices that are multiplied."""
     x = x.reshape(_flat(op, TensorSpec.known(x), "axis"))
     w = w.reshape(_flat(op, TensorSpec.known(w), "axis_w"))
-    return x, w if op.type == "FCTransposed" else w.T
+    return x, w if takes_transposed(op) else w.T
 
 
 @fc.reference
 @fc_transposed.reference
 def fc_reference(op: OperatorDef, x: Array, w: Array, b: Array) -> Sequence[Any]:
-    shape = _fc_shape(op, TensorSpec.known(x), TensorSpec.known(w), TensorSpec.known(b))[0].shape
+    shape = fc_shape(op, TensorSpec.known(x), TensorSpec.known(w), TensorSpec.known(b))[0].shape
     a, matrix = _fc_operands(op, x.astype(np.float64), w.astype(np.float64))
     return [(np.matmul(a, matrix) + b).astype(x.dtype).reshape(shape)]
 
@@ -84,12 +89,19 @@ def matrix_part(call: Call, shape: Sequence[int]) -> Tuple[slice, slice]:
     return rows, columns
 
 
+def fc_part(call: Call) -> Tuple[Array, slice]:
+    """This worker's part of Y as a matrix, and which of its columns that has."""
+    y = call.outputs[0].reshape(-1, call.outputs[0].shape[-1])
+    rows, columns = matrix_part(call, y.shape)
+    return y[rows, columns], columns
+
+
 @fc.kernel("NUMPY", supports=blas_multiplies, shares=True)
 @fc_transposed.kernel("NUMPY", supports=blas_multiplies, shares=True)
 def fc_numpy(call: Call) -> Run:
     x, w = _fc_operands(call.op, call.inputs[0], call.inputs[1])
     rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))
-    y = call.outputs[0].reshape(x.shape[0], w.shape[1])[rows, columns]
+    y, _ = fc_part(call)
     x, w, b = x[rows], w[:, columns], call.inputs[2].reshape(-1)[columns]
 
     def run() -> None:

@@ -150,12 +150,16 @@ def padding(d: Drawing) -> None:
 
 
 def flat_layer(d: Drawing) -> None:
-    """A fully connected layer of a blob that is flattened, brought back to four dimensions."""
+    """A fully connected layer of a blob that is flattened, perhaps activated, brought back to four dimensions."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     m, flat, matrix = 3, f"flat{len(d.ops)}", f"matrix{len(d.ops)}"
     d.ops.append(OperatorDef.of("Flatten", [x], [flat]))
     d.ops.append(OperatorDef.of("FC", [flat, d.weight(m, c * h * w), d.weight(m)], [matrix]))
+    if d.draw(st.booleans()):
+        type, arguments = d.draw(st.sampled_from(ACTIVATIONS))
+        d.ops.append(OperatorDef.of(type, [matrix], [f"{matrix}_activated"], **arguments))
+        matrix = f"{matrix}_activated"
     d.emit("Reshape", [matrix], (n, m, 1, 1), extra_outputs=1, shape=[n, m, 1, 1])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from optimize.fusion import ACTIVATIONS
 from optimize.passes.fuse_activation import PASS
 from runtime_arm.operators import load_domain
 from runtime_arm.operators.fused import can_be_fused
-from tests.optimize.kinds import activated_layer
+from tests.optimize.kinds import activated_layer, flat_layer
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers
 
 WEIGHTS = {"w": np.ones((2, 2, 1, 1), np.float32), "b": np.ones(2, np.float32), "s": np.full(2, 0.25, np.float32)}
@@ -54,7 +56,23 @@ def test_prelus_slope_is_an_input(layer: str, fused: str) -> None:
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
+@pytest.mark.parametrize(("layer", "w", "fused"), [
+    ("FC(x, w, b) -> a", (2, 50), "FusedFC(x, w, b"),
+    ("FCTransposed(x, w, b) -> a", (50, 2), "FusedFCTransposed(x, w, b"),
+    ("ConvTranspose(x, w, b) -> a  kernel=2  stride=2", (2, 2, 2, 2), "FusedConvTranspose(x, w, b"),
+])
+@pytest.mark.parametrize("activation", ["Relu(a) -> y", "onnx.HardSwish(a) -> y", "PRelu(a, s) -> y"])
+def test_fully_connected_and_transposed_layers_do_it_too(layer: str, w: Any, fused: str, activation: str) -> None:
+    weights = {**WEIGHTS, "w": np.random.default_rng(1).standard_normal(w).astype(np.float32)}
+    outcome = applied(PASS, f"{HEAD} -> y\n {layer}\n {activation}", weights, SHAPES)
+    assert len(outcome.text) == 1
+    assert outcome.text[0].startswith(f"armnet.{fused}")
+    feed = {"x": np.random.default_rng(0).standard_normal(SHAPES["x"]).astype(np.float32)}
+    assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
+
+
 @pytest.mark.parametrize(("net", "reason"), [
+    ("-> y\n FC(x, w, b) -> a  axis=2\n PRelu(a, s) -> y", "the channels lie in different dimensions"),
     ("-> y, z\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
     ("-> a, y\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y", "'a' is an output of the net"),
     ('-> y\n armnet.FusedConv(x, w) -> a  kernel=1  activation="Relu"\n Clip(a) -> y', "it has an activation already"),
@@ -74,4 +92,4 @@ def test_a_normalisation_in_training_stays() -> None:
 
 
 def test_random_nets_compute_the_same() -> None:
-    assert_keeps_numbers([PASS], [activated_layer], tolerance=1e-6, examples=100)
+    assert_keeps_numbers([PASS], [activated_layer, flat_layer], tolerance=1e-6, examples=100)

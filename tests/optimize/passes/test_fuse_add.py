@@ -26,6 +26,12 @@ def test_into_a_normalisation() -> None:
     assert outcome.text == ["Relu(x) -> r", "armnet.FusedBatchNorm(x, b, b, b, b, r) -> y  is_test=1"]
 
 
+def test_into_a_fully_connected_layer() -> None:
+    outcome = applied(PASS, 'net "": x, w, b -> y\n FC(x, w, b) -> a\n Add(x, a) -> y',
+                      {"w": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)}, {"x": ("batch", 2)})
+    assert outcome.text == ["armnet.FusedFC(x, w, b, x) -> y"]
+
+
 def test_of_two_the_one_that_comes_last() -> None:
     net = "-> y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)

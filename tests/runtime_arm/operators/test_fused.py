@@ -87,6 +87,39 @@ def test_batch_normalisation_in_blocks(arguments: Dict[str, Any], added: bool, o
         assert_engines_match_reference(op, operands, magnitude=20.0, constants=constants)
 
 
+@pytest.mark.parametrize("arguments", ACTIVATIONS, ids=name_of)
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize(("type", "x", "w", "y", "rest"), [
+    ("FC", (3, 2, 40), (70, 80), (3, 70), {}),
+    ("FCTransposed", (3, 2, 40), (80, 70), (3, 70), {}),
+    ("ConvTranspose", (2, 6, 20, 31), (6, 4, 3, 3), (2, 8, 41, 63), {"kernel": 3, "stride": 2, "group": 2}),
+])
+def test_other_layers_do_what_their_parts_do(type: str, x: Any, w: Any, y: Any, rest: Any, arguments: Dict[str, Any],
+                                             added: bool) -> None:
+    operands: List[Any] = [normal(*x), normal(*w), normal(y[1]), normal(*y) if added else None]
+    if arguments.get("activation") == "PRelu":
+        operands.append(normal(y[1]))
+    names = [name if value is not None else "" for name, value in zip("xwbrs", operands)]
+    op = OperatorDef.of(f"Fused{type}", names, ["y"], domain="armnet", **rest, **arguments)
+    engines = assert_engines_match_reference(op, operands, terms=80, magnitude=60.0)
+    assert engines == (["COL2IM"] if type == "ConvTranspose" else ["NUMPY"])
+    plain, = run_kernel(OperatorDef.of(type, names[:3], ["y"], **rest), operands[:3])
+    result = plain if operands[3] is None else (plain.astype(np.float64) + operands[3]).astype(np.float32)
+    activation = activation_of(op)
+    if activation is not None:
+        result, = run_kernel(activation, [result, *operands[4:]])
+    np.testing.assert_array_equal(run_kernel(op, operands)[0], result)
+
+
+def test_sums_that_broadcast_are_left_to_the_reference() -> None:
+    for type, w in (("FusedFC", (4, 5)), ("FusedConvTranspose", (5, 4, 1, 1))):
+        x, rest = (normal(3, 5), {}) if type == "FusedFC" else (normal(3, 5, 1, 1), {"kernel": 1})
+        op = OperatorDef.of(type, ["x", "w", "b", "r"], ["y"], domain="armnet", **rest)
+        operands = [x, normal(*w), normal(4), normal(1)]
+        assert supporting_engines(op, operands) == []
+        assert run_kernel(op, operands)[0].shape == (3, 4, *x.shape[2:])
+
+
 def test_running_allocates_no_blob() -> None:
     x, w, r = normal(1, 16, 96, 96), normal(16, 16, 3, 3), normal(1, 16, 96, 96)
     op, operands = fused_conv(x, w, addend=r, kernel=3, pad=1, activation="Swish")
