@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime_arm.pair import Pair, TensorInfo
 
 NO_SUCH_LAYER = "armnet has no such layer type; `armnet support` lists every layer that a net lacks"
 Dims = Tuple[Optional[int], ...]
+OnProblem = Callable[[Any, str], None]
 
 
 def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_losses: bool = False,
@@ -62,9 +63,12 @@ def read_weights(caffemodel: AnyPath) -> Dict[str, Sequence[Any]]:
     return blobs
 
 
-def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[Any]],
-               outputs: Sequence[str]) -> Tuple[NetBuilder, List[TensorInfo]]:
-    """A builder that holds what the layers compute, and the net's inputs. ExportError names the layer at fault."""
+def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[Any]], outputs: Sequence[str],
+               on_problem: Optional[OnProblem] = None) -> Tuple[NetBuilder, List[TensorInfo]]:
+    """A builder that holds what the layers compute, and the net's inputs.
+
+    on_problem: told of each layer that cannot be translated; without it the first raises an ExportError that names it.
+    """
     builder = NetBuilder(outputs=outputs)
     builder.reserve([name for layer in layers for name in layer.top])
     read = {name for layer in layers for name in layer.bottom}
@@ -79,7 +83,10 @@ def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[Any]],
                 _translate(blobs_of.enter(proto, blobs.get(proto.name)))
                 blobs_of.leave(proto)
         except ArmnetError as error:
-            raise ExportError(f"layer {proto.name!r} ({proto.type}): {error}") from error
+            if on_problem is None:
+                raise ExportError(f"layer {proto.name!r} ({proto.type}): {error}") from error
+            on_problem(proto, str(error))
+            blobs_of.skip(proto)
     return builder, inputs
 
 
@@ -150,6 +157,12 @@ class _Blobs:
             final = self._writes[name] == 0 and name not in self._inputs
             self._made[name] = name if final else self._builder.fresh(f"{name}_{proto.name}")
         return Layer(proto, bottoms, [self._made[name] for name in proto.top], blobs, self._builder)
+
+    def skip(self, proto: Any) -> None:
+        """Nothing is known of the layer's tops."""
+        for name in proto.top:
+            self._current[name] = name
+            self._builder.forget(name)
 
     def leave(self, proto: Any) -> None:
         """The layer's tops are made. One that overwrites an input of the net gets its name by a copy."""

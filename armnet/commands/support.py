@@ -1,5 +1,10 @@
 """Say, before conversion, which operators of a network are missing.
 
+  armnet support model.onnx
+  armnet support model.tflite
+  armnet support deploy.prototxt net.caffemodel
+  armnet support predict_net.pb
+
 Exit status 0 if every operator can be translated, 1 if some cannot.
 """
 
@@ -9,7 +14,9 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="an .onnx, .tflite or .prototxt file")
+    parser.add_argument("model", nargs="+", metavar="MODEL",
+                        help="an .onnx or .tflite file, .prototxt and perhaps .caffemodel, or predict_net.pb (.pbtxt) "
+                             "and perhaps init_net.pb")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -18,11 +25,11 @@ def run(args: argparse.Namespace) -> int:
     from exporter.support import support
     from runtime_arm.display import table
 
-    rows = support(args.model)
+    rows = support(*args.model)
     missing = [row for row in rows if row.problem]
     if args.json:
         print_json(
-            "support", {"model": args.model, "supported": not missing, "operators": [row._asdict() for row in rows]}
+            "support", {"model": " ".join(args.model), "supported": not missing, "operators": [row._asdict() for row in rows]}
         )
     else:
         print(
