@@ -29,7 +29,12 @@ def run(args: argparse.Namespace) -> int:
     missing = [row for row in rows if row.problem]
     if args.json:
         print_json(
-            "support", {"model": " ".join(args.model), "supported": not missing, "operators": [row._asdict() for row in rows]}
+            "support",
+            {
+                "model": " ".join(args.model),
+                "supported": not missing,
+                "operators": [row._asdict() for row in rows],
+            },
         )
     else:
         print(
