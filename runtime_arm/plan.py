@@ -24,20 +24,21 @@ CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")  # without one of the
 
 
 class PackedWeights:
-    """What kernels derive from constant inputs, for each operator; forgotten when the constants are others.
+    """What kernels derive from constant inputs, for each operator and engine; forgotten when the constants are others.
 
     Weights stay the same from plan to plan, but what is computed from the shape of an input may differ.
     """
 
     def __init__(self) -> None:
-        self._kept: Dict[int, Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
+        self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
 
     def of(self, step: Step) -> Dict[str, Any]:
         """Where the kernel of this step keeps them."""
         constants = [None if spec is None else spec.value for spec in step.in_specs]
-        kept = self._kept.get(step.index)
+        key = (step.index, step.engine, step.tiled)
+        kept = self._kept.get(key)
         if kept is None or not all(map(_same, kept[0], constants)):
-            kept = self._kept[step.index] = constants, {}
+            kept = self._kept[key] = constants, {}
         return kept[1]
 
 

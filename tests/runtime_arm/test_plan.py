@@ -129,6 +129,18 @@ def test_the_net_is_planned_anew_for_other_shapes_and_plans_are_forgotten():
     assert len(executor._entries) == PLANS_KEPT
 
 
+def test_engines_are_chosen_anew_for_other_shapes_and_keep_their_weights_apart():
+    """Small and large pictures, whose convolutions may run by other kernels, take turns."""
+    rng = np.random.default_rng(0)
+    weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) for name in ("v", "w")}
+    lines = ["Conv(x, v) -> a  kernel=3  pad=1", "Relu(a) -> b", "Conv(b, w) -> y  kernel=3  pad=1"]
+    executor = Executor(net(*lines, inputs="x, v, w"), weights)
+    for shape in [(1, 64, 56, 56), (2, 64, 4, 4), (1, 64, 7, 9), (1, 64, 28, 28)] * 2:
+        feed = {"x": rng.standard_normal(shape).astype(np.float32)}
+        alone = Executor(executor.net, weights).run(feed, ["y"])["y"]
+        assert executor.run(feed, ["y"])["y"].tobytes() == alone.tobytes()
+
+
 def test_what_is_known_is_computed_while_planning():
     executor = Executor(net("Shape(x) -> s", "Relu(w) -> v", "Add(x, v) -> y"), {"w": x(3)})
     fetched = executor.run({"x": x(2, 3)}, ["y", "s"])
