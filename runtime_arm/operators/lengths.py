@@ -147,11 +147,15 @@ def lengths_top_k(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[T
 
 @lengths_top_k.reference
 def lengths_top_k_reference(op: OperatorDef, x: Array, lengths: Array) -> List[Any]:
-    k, starts = op.get_int("k"), np.cumsum([0, *_counts(op, TensorSpec.known(lengths), len(x))])
+    _counts(op, TensorSpec.known(lengths), len(x))
+    k, segments = op.get_int("k"), np.repeat(np.arange(lengths.size), lengths)
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    order = np.lexsort((-x, segments))
+    ranks = np.arange(len(x)) - starts
+    kept = ranks < k
     values, places = np.zeros((lengths.size, k), x.dtype), np.full((lengths.size, k), -1, np.int32)
-    for row, (start, stop) in enumerate(zip(starts, starts[1:])):
-        order = np.argsort(-x[start:stop], kind="stable")[:k]
-        values[row, : order.size], places[row, : order.size] = x[start:stop][order], order
+    values[segments[kept], ranks[kept]] = x[order][kept]
+    places[segments[kept], ranks[kept]] = (order - starts)[kept]
     return [values, places]
 
 
@@ -210,7 +214,6 @@ def reverse_packed_segs(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> 
 @reverse_packed_segs.reference
 def reverse_packed_segs_reference(op: OperatorDef, x: Array, lengths: Array) -> List[Any]:
     require(op, all(0 <= n <= len(x) for n in lengths), f"lengths {lengths.tolist()} must be within 0 to {len(x)}")
-    y = x.copy()
-    for segment, count in enumerate(lengths):
-        y[:count, segment] = x[:count, segment][::-1]
-    return [y]
+    steps = np.arange(len(x))[:, None]
+    source = np.where(steps < lengths, lengths - 1 - steps, steps)
+    return [np.take_along_axis(x, source[:, :, None], axis=0)]

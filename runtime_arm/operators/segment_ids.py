@@ -6,30 +6,16 @@ segment ids, one for each row that takes part. Source: caffe2/operators/segment_
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.indices import absolute, require_indices
+from runtime_arm.operators.segment_kernels import reduce_segments, weighted
 from runtime_arm.registry import integers_of, operator, require
 from runtime_arm.tensor import TensorSpec
-
-
-def _log_mean_exp(rows: Array) -> Array:
-    largest = rows.max(0)
-    return np.asarray(np.log(np.exp(rows - largest).mean(0)) + largest)
-
-
-def _log_sum_exp(rows: Array) -> Array:
-    return np.asarray(_log_mean_exp(rows) + np.log(len(rows)))
-
-
-# Of float64 rows, at least one.
-_REDUCTIONS: Dict[str, Callable[[Array], Any]] = {
-    "Sum": lambda rows: rows.sum(0), "Mean": lambda rows: rows.mean(0), "Max": lambda rows: rows.max(0),
-    "LogSumExp": _log_sum_exp, "LogMeanExp": _log_mean_exp, "WeightedSum": lambda rows: rows.sum(0)}
 
 
 def _sorted_count(op: OperatorDef, ids: Sequence[int]) -> int:
@@ -47,10 +33,10 @@ def _unsorted_count(op: OperatorDef, ids: Sequence[int]) -> int:
     return count
 
 
-def _declare(type: str, reduce: Callable[[Array], Any], count: Callable[[OperatorDef, Sequence[int]], int]) -> None:
-    sparse, weighted = type.startswith("Sparse"), "Weighted" in type
+def _declare(type: str, reduction: str, count: Callable[[OperatorDef, Sequence[int]], int]) -> None:
+    sparse, has_weights = type.startswith("Sparse"), "Weighted" in type
 
-    @operator(type, inputs=2 + sparse + weighted, dtypes=("float32",))
+    @operator(type, inputs=2 + sparse + has_weights, dtypes=("float32",))
     def schema(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
         """Row s of Y reduces the rows of X whose segment id is s; of no rows it is 0.
 
@@ -65,30 +51,27 @@ def _declare(type: str, reduce: Callable[[Array], Any], count: Callable[[Operato
             require(op, picks[-1].ndim == 1, "the indices must be a vector", picks[-1])
             rows = picks[-1].shape[0]
         require(op, ids.shape[0] == rows, f"there must be {rows} ids, one for each row", ids)
-        fits = not weighted or (picks[0].shape == (rows,) and picks[0].dtype == np.float32)
+        fits = not has_weights or (picks[0].shape == (rows,) and picks[0].dtype == np.float32)
         require(op, fits, f"there must be {rows} weights, float32, one for each row", *picks)
         return [x.with_shape((count(op, integers_of(op, ids, "segment ids")), *x.shape[1:]))]
 
     @schema.reference
     def reference(op: OperatorDef, x: Array, *others: Array) -> List[Any]:
         *picks, ids = others
-        rows = x.astype(np.float64)
-        if sparse:
-            rows = rows[absolute(op, picks[-1], len(x), wraps=False)]
-        if weighted:
-            rows = rows * picks[0].reshape((-1,) + (1,) * (x.ndim - 1))
-        y = np.zeros((count(op, [int(n) for n in ids]), *x.shape[1:]), x.dtype)
-        for segment in np.unique(ids):
-            y[segment] = reduce(rows[ids == segment])
-        return [y]
+        order = np.argsort(ids, kind="stable")
+        rows = x[absolute(op, picks[-1], len(x), wraps=False)[order] if sparse else order]
+        if has_weights:
+            rows = weighted(rows, picks[0][order])
+        counts = np.bincount(ids, minlength=count(op, ids.tolist()))
+        return [reduce_segments(reduction, rows, counts).astype(x.dtype)]
 
 
 for _name in ("Sum", "Mean", "WeightedSum"):
     for _prefix in ("", "Sparse"):
-        _declare(f"{_prefix}SortedSegment{_name}", _REDUCTIONS[_name], _sorted_count)
-        _declare(f"{_prefix}UnsortedSegment{_name}", _REDUCTIONS[_name], _unsorted_count)
+        _declare(f"{_prefix}SortedSegment{_name}", _name, _sorted_count)
+        _declare(f"{_prefix}UnsortedSegment{_name}", _name, _unsorted_count)
 for _name in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"):
-    _declare(f"SortedSegmentRange{_name}", _REDUCTIONS[_name], _sorted_count)
+    _declare(f"SortedSegmentRange{_name}", _name, _sorted_count)
 
 
 @operator("ReduceFrontWeightedSum", inputs=2, dtypes=("float32",))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.indices import absolute, require_indices
+from runtime_arm.operators.segment_kernels import reduce_segments, weighted
 from runtime_arm.registry import Operator, operator, require
 from runtime_arm.tensor import TensorSpec
 
@@ -79,7 +80,7 @@ def lengths_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec, le
 
 @lengths_weighted_sum.reference
 def lengths_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, lengths: Array) -> List[Any]:
-    return [_reduce(op, _weighted(x.astype(np.float64), weights), lengths)]
+    return [_reduced_rows(op, weighted(x, weights), lengths)]
 
 
 @operator("SparseLengthsPositionalWeightedSum", inputs=4)
@@ -93,50 +94,39 @@ def sparse_lengths_positional_weighted_sum(op: OperatorDef, x: TensorSpec, weigh
 @sparse_lengths_positional_weighted_sum.reference
 def sparse_lengths_positional_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, indices: Array,
                                                      lengths: Array) -> List[Any]:
-    longest = max([int(n) for n in lengths], default=0)
+    _require_total(op, lengths, indices.size)
+    longest = int(lengths.max(initial=0))
     require(op, longest <= weights.size, f"a segment has {longest} rows, there are {weights.size} weights")
-    places = np.concatenate([np.arange(0), *(np.arange(max(int(n), 0)) for n in lengths)])
-    require(op, places.size == indices.size, f"lengths {lengths.tolist()} must add up to {indices.size}")
-    rows = x.astype(np.float64)[absolute(op, indices, x.shape[0], wraps=False)]
-    return [_reduce(op, _weighted(rows, weights[places]), lengths)]
+    places = np.arange(indices.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows = x[absolute(op, indices, x.shape[0], wraps=False)]
+    return [_reduced_rows(op, weighted(rows, weights[places]), lengths)]
 
 
-def _weighted(rows: Array, weights: Array) -> Array:
-    return np.asarray(rows * weights.reshape((-1,) + (1,) * (rows.ndim - 1)))
+def _require_total(op: OperatorDef, lengths: Array, total: int) -> None:
+    fits = int(lengths.min(initial=0)) >= 0 and int(lengths.sum(dtype=np.int64)) == total
+    require(op, fits, f"lengths {lengths.tolist()} must add up to {total}")
 
 
-def _segments(op: OperatorDef, rows: Array, lengths: Array) -> List[Array]:
-    counts = [int(n) for n in lengths]
-    require(op, min(counts, default=0) >= 0 and sum(counts) == len(rows),
-            f"lengths {counts} must add up to {len(rows)}")
-    stops = np.cumsum([0, *counts])
-    return [rows[start:stop] for start, stop in zip(stops, stops[1:])]
-
-
-def _reduce(op: OperatorDef, rows: Array, lengths: Array) -> Array:
+def _reduced_rows(op: OperatorDef, rows: Array, lengths: Array) -> Array:
     """The sum, mean or maximum of each segment of rows, by the operator's type."""
-    y = np.zeros((lengths.size, *rows.shape[1:]), np.float32)
-    for i, segment in enumerate(_segments(op, rows.astype(np.float64), lengths)):
-        if len(segment):
-            y[i] = segment.max(axis=0) if "Max" in op.type else segment.sum(axis=0)
-            y[i] /= len(segment) if "Mean" in op.type else 1
-    return y
+    _require_total(op, lengths, len(rows))
+    name = next((name for name in ("Max", "Mean") if name in op.type), "Sum")
+    return reduce_segments(name, rows, lengths).astype(np.float32)
 
 
 def _add_reference(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *others: Array) -> List[Any]:
         *picks, lengths = others
-        return [_reduce(op, _rows(op, x, picks), lengths)]
+        return [_reduced_rows(op, _rows(op, x, picks), lengths)]
 
 
 def _rows(op: OperatorDef, x: Array, picks: Sequence[Array]) -> Array:
     """The rows to reduce: all, those of the indices, or those of the indices times weights."""
-    weights: Optional[Array] = picks[0] if len(picks) == 2 else None
     if not picks:
         return x
-    rows = x.astype(np.float64)[absolute(op, picks[-1], x.shape[0], wraps=False)]
-    return rows if weights is None else _weighted(rows, weights)
+    rows = x[absolute(op, picks[-1], x.shape[0], wraps=False)]
+    return weighted(rows, picks[0]) if len(picks) == 2 else rows
 
 
 for _schema in (lengths_sum, lengths_mean, lengths_max):

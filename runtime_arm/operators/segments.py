@@ -46,19 +46,18 @@ def _longest(op: OperatorDef, lengths: TensorSpec) -> int:
 
 @pack_segments.reference
 def pack_segments_reference(op: OperatorDef, lengths: Array, x: Array) -> List[Any]:
-    counts = [int(n) for n in lengths]
-    _check_lengths(op, counts, x.shape[0])
+    _check_lengths(op, lengths.tolist(), x.shape[0])
     longest = _longest(op, TensorSpec.known(lengths))
     fill = -np.inf if op.get_bool("pad_minf") and x.dtype.kind == "f" else 0
-    packed = np.full((len(counts), longest, *x.shape[1:]), fill, x.dtype)
-    present = np.zeros((len(counts), longest), np.bool_)
-    start = 0
-    for row, count in enumerate(counts):
-        kept = min(count, longest)
-        packed[row, :kept] = x[start : start + kept]
-        present[row, :kept] = True
-        start += count
+    packed = np.full((lengths.size, longest, *x.shape[1:]), fill, x.dtype)
+    present = np.arange(longest) < lengths[:, None]
+    packed[present] = x[_places(lengths) < longest]
     return [packed, present]
+
+
+def _places(lengths: Array) -> Array:
+    """The place of each row in its segment."""
+    return np.asarray(np.arange(lengths.sum(dtype=np.int64)) - np.repeat(np.cumsum(lengths) - lengths, lengths))
 
 
 @operator("UnpackSegments", inputs=2)
@@ -123,14 +122,15 @@ def add_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array] = 
     _check_lengths(op, counts, x.shape[0])
     zero = np.zeros(x.shape[1:], x.dtype)
     first = zero if start is None else start
-    heads, tails = ([row] * width for row, width in zip((first, first if end is None else end), _widths(op)))
-    rows: List[Array] = []
-    at = 0
-    for count in counts:
-        rows += [*heads, *x[at : at + count], *tails]
-        at += count
-    padded = np.array(rows, x.dtype).reshape((len(rows), *x.shape[1:]))
-    return [padded, np.array(counts, np.int32) + np.int32(sum(_widths(op)))]
+    head, tail = _widths(op)
+    padded_counts = np.array(counts, np.int32) + np.int32(head + tail)
+    places = _places(padded_counts)
+    behind = np.repeat(padded_counts, padded_counts) - tail <= places
+    padded = np.empty((places.size, *x.shape[1:]), x.dtype)
+    padded[places < head] = first
+    padded[behind] = first if end is None else end
+    padded[(places >= head) & ~behind] = x
+    return [padded, padded_counts]
 
 
 @operator("RemovePadding", inputs=(1, 2), outputs=(1, 2))
@@ -145,12 +145,10 @@ def remove_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
     _check_lengths(op, counts, x.shape[0])
     head, tail = _widths(op)
     require(op, min(counts, default=head + tail) >= head + tail, f"lengths {counts} must be {head + tail} or more")
-    kept: List[Array] = []
-    at = 0
-    for count in counts:
-        kept.append(x[at + head : at + count - tail])
-        at += count
-    return [np.concatenate(kept) if kept else x.copy(), np.array(counts, np.int32) - np.int32(head + tail)]
+    whole = np.array(counts, np.int32)
+    places = _places(whole)
+    kept = (places >= head) & (places < np.repeat(whole, whole) - tail)
+    return [x[kept], whole - np.int32(head + tail)]
 
 
 @operator("GatherPadding", inputs=(1, 2), outputs=(1, 2))
@@ -170,7 +168,7 @@ def gather_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
     _check_lengths(op, counts, x.shape[0])
     head, tail = _widths(op)
     require(op, min(counts, default=head + tail) >= head + tail, f"lengths {counts} must be {head + tail} or more")
-    places = np.concatenate([np.arange(0), *(np.arange(count) for count in counts)])
+    places = _places(np.array(counts, np.int64))
     left = np.repeat(np.array(counts, np.int64), counts) - places
     sums = [x[rows].sum(axis=0, dtype=np.float64) for rows in (places < head, left <= tail)]
     return [total.astype(x.dtype) for total in (sums if len(op.output) == 2 else [sums[0] + sums[1]])]

@@ -104,10 +104,12 @@ def find(op: OperatorDef, index: TensorSpec, needles: TensorSpec) -> List[Tensor
 
 @find.reference
 def find_reference(op: OperatorDef, index: Array, needles: Array) -> List[Any]:
-    place = {value: i for i, value in enumerate(index.reshape(-1).tolist())}
-    missing = op.get_int("missing_value", -1)
-    found = [place.get(needle, missing) for needle in needles.reshape(-1).tolist()]
-    return [np.array(found, needles.dtype).reshape(needles.shape)]
+    order = np.argsort(index.reshape(-1), kind="stable")
+    values = index.reshape(-1)[order]
+    last = np.searchsorted(values, needles, side="right") - 1
+    found = (last >= 0) & (values[last] == needles) if values.size else np.zeros(needles.shape, np.bool_)
+    places = order[last] if values.size else last
+    return [np.where(found, places, op.get_int("missing_value", -1)).astype(needles.dtype)]
 
 
 @operator("FindDuplicateElements")

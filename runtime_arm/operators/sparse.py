@@ -66,17 +66,19 @@ def sparse_to_dense_mask(op: OperatorDef, indices: TensorSpec, values: TensorSpe
 @sparse_to_dense_mask.reference
 def sparse_to_dense_mask_reference(op: OperatorDef, indices: Array, values: Array, default: Array,
                                    lengths: Optional[Array] = None) -> List[Any]:
-    counts = [len(indices)] if lengths is None else [int(n) for n in lengths]
-    require(op, min(counts, default=0) >= 0 and sum(counts) == len(indices),
-            f"lengths {counts} must add up to {len(indices)}")
-    places = {index: place for place, index in enumerate(op.get_ints("mask"))}
-    y = np.empty((len(counts), len(places), *values.shape[1:]), values.dtype)
+    counts = np.array([len(indices)]) if lengths is None else lengths
+    require(op, int(counts.min(initial=0)) >= 0 and int(counts.sum(dtype=np.int64)) == len(indices),
+            f"lengths {counts.tolist()} must add up to {len(indices)}")
+    mask = np.array(op.get_ints("mask"), np.int64)
+    order = np.argsort(mask)
+    place = order[np.minimum(np.searchsorted(mask[order], indices), mask.size - 1)]
+    found = mask[place] == indices
+    segments, columns = np.repeat(np.arange(counts.size), counts)[found], place[found]
+    y = np.empty((counts.size, mask.size, *values.shape[1:]), values.dtype)
     y[...] = default.reshape(values.shape[1:])
+    y[segments, columns] = values[found]
     present = np.zeros(y.shape[:2], np.bool_)
-    for segment, index, value in zip(np.repeat(np.arange(len(counts)), counts), indices, values):
-        if int(index) in places:
-            y[segment, places[int(index)]] = value
-            present[segment, places[int(index)]] = True
+    present[segments, columns] = True
     return [y, present] if lengths is not None else [y[0], present[0]]
 
 
