@@ -12,7 +12,7 @@ from exporter.witness import AnyPath, Evidence, Seen, first_line
 from runtime_arm.errors import ExportError, MissingDependency
 from runtime_arm.netdef import Array
 
-_INSTALL = "pip install 'opencv-python-headless<5'"
+_INSTALL = "pip install 'armnet[caffe]'"
 
 
 def caffe(prototxt: AnyPath, caffemodel: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
