@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimize.passes import (
+    compose_affine,
     compose_hard_swish,
     compose_swish,
     compose_transposes,
@@ -34,6 +35,7 @@ PORTABLE = (
     fold_padding.PASS,
     flatten_fc.PASS,
     fold_batch_norm.PASS,
+    compose_affine.PASS,
     fuse_relu.PASS,
 )
 FUSING = (

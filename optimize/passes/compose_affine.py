@@ -1,0 +1,60 @@
+"""Scales and shifts by channel that follow each other become one batch normalisation, where no layer takes them up.
+
+    s2 (s1 x + t1) + t2 = (s1 s2) x + (s2 t1 + t2)
+
+It normalises with mean 0 and variance 1, so that what follows can be fused with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimize.affine import AFFINE, Channels, affine_of, data_input
+from optimize.patterns import follows
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.statistics import channels_last
+
+_SUFFIX = "_composed"
+
+
+def _compose(program: Program, match: Match) -> Rewrite:
+    first, second = program.operators(match)
+    x = data_input(program, first)
+    if x is None:
+        raise Refusal("it is not scaled or shifted by weights")
+    channels = _channels(program, x, first, second)
+    inner = affine_of(program, first, x, channels)
+    outer = affine_of(program, second, first.output[0], channels)
+    with np.errstate(over="ignore"):
+        scale = (inner.scale * outer.scale).astype(np.float32)
+        shift = (inner.shift * outer.scale + outer.shift).astype(np.float32)
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        raise Refusal("a product is not finite")
+    stem = second.output[0].split(_SUFFIX)[0] + _SUFFIX
+    values = {"scale": scale, "shift": shift, "mean": np.zeros_like(scale), "variance": np.ones_like(scale)}
+    weights = {program.fresh(f"{stem}_{what}"): value for what, value in values.items()}
+    order = {} if channels.axis == 1 else {"order": "NHWC"}
+    return Rewrite((OperatorDef.of("SpatialBN", [x, *weights], second.output, name=second.name, is_test=1, epsilon=0.0,
+                                   **order),), weights=weights)
+
+
+def _channels(program: Program, x: str, *ops: OperatorDef) -> Channels:
+    """The channels of the blob: where a normalisation says they are, else in the dimension 1."""
+    dims = program.dims(x)
+    last = any(channels_last(op) for op in ops)
+    if dims is None or len(dims) < 2 or dims[-1 if last else 1] is None:
+        raise Refusal(f"the channels of {x!r} are not known")
+    if any(spec is None or spec.dtype != np.float32 for spec in program.specs(x)):
+        raise Refusal(f"{x!r} is not float32")
+    axis = len(dims) - 1 if last else 1
+    number = dims[axis]
+    assert number is not None
+    return Channels(number, axis, len(dims))
+
+
+PASS = Pass("compose_affine", (
+    Rule(follows(AFFINE, AFFINE, lambda program, first, second: data_input(program, second) == first.output[0]
+                 and data_input(program, first) is not None), _compose),
+))
