@@ -332,7 +332,7 @@ def tflite(types: str, *operands: Any, **arguments: Any) -> Iterator[Case]:
 
 
 def tflite_integers() -> Iterator[Case]:
-    """TensorFlow Lite's integer arithmetic: equal everywhere to the last bit."""
+    """TensorFlow Lite's integer arithmetic: what has no floats is equal everywhere to the last bit."""
     x, y = {"X_scale": 0.05, "X_zero_point": 4}, {"Y_scale": 0.1, "Y_zero_point": -3}
     bytes_ = {"X_scale": 0.05, "X_zero_point": 120, "Y_scale": 0.1, "Y_zero_point": 128}
     pair = {"A_scale": 0.05, "A_zero_point": 4, "B_scale": 0.07, "B_zero_point": -9}
@@ -364,6 +364,13 @@ def tflite_integers() -> Iterator[Case]:
     yield from tflite("QuantizedSoftmax", "int8 3x20", **x)
     yield from tflite("QuantizedResizeBilinear", "int8 1x4x5x3", np.array([7, 9], np.int32), half_pixel_centers=1)
     yield from tflite("QuantizedResizeBilinear", "uint8 1x4x5x3", np.array([7, 9], np.int32), align_corners=1)
+    yield from tflite("FloorDiv RightShift", "int32 3x4", np.array([1, 2, 3, 4], np.int32))
+    yield from tflite("Atan2", "3x4", "pos 4")
+    for w_scales in ([0.01], scales):
+        yield from tflite("HybridConv", "1x4x6x6", "!int8 6x4x3x3", "!6", kernel=3, pad=1, W_scales=w_scales)
+        yield from tflite("HybridDepthwiseConv", "1x6x6x6", "!int8 6x1x3x3", "!6", kernel=3, pad=1, group=6,
+                          W_scales=w_scales)
+        yield from tflite("HybridFullyConnected", "3x8", "!int8 6x8", "!6", W_scales=w_scales)
 
 
 def golden_cases() -> List[Case]:
