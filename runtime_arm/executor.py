@@ -97,6 +97,10 @@ class Executor:
         """The first segments of the plans that are kept, the latest last."""
         return list(self._entries.values())
 
+    def worker_processes(self) -> List[int]:
+        """The numbers of the processes that work for it now, without this one."""
+        return [] if self._crew is None else self._crew.processes()
+
     def close(self) -> None:
         """End the workers; they start anew if there is another run."""
         if self._crew is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runtime_arm.registry import Run
     from runtime_arm.worker_programs import Programs
 
-_FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not survive it
+FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not survive it
 
 
 class Crew:
@@ -60,6 +60,10 @@ class Crew:
         for member in self._members:
             _tell(member, self._numbers[segment], segment.running[0].op)
 
+    def processes(self) -> List[int]:
+        """The numbers of the workers that are processes."""
+        return [member.pid for member in self._members if isinstance(member, WorkerProcess)]
+
     def close(self) -> None:
         """End the workers, wherever they are; closing twice does nothing. In a process that the user forked, forget
         them."""
@@ -67,7 +71,7 @@ class Crew:
 
 
 def _start(worker: int, programs: Programs) -> Member:
-    return WorkerProcess(worker, programs) if _FORKS else WorkerThread(worker, programs)
+    return WorkerProcess(worker, programs) if FORKS else WorkerThread(worker, programs)
 
 
 def _shares(segment: Segment, worker: int) -> List[Run]:
@@ -135,4 +139,4 @@ def _forget_crews() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_crews)
 
-__all__ = ["Crew"]
+__all__ = ["FORKS", "Crew"]

@@ -21,7 +21,6 @@ from runtime_arm.executor import Executor
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry import Call, Run, operator
 from runtime_arm.tensor import TensorSpec
-from runtime_arm.worker_process import WorkerProcess
 
 ROWS = 1 << 12  # of 1 << 7 numbers: more than pays sharing
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -94,11 +93,6 @@ def run(executor: Executor, x: Optional[Array] = None) -> Array:
     return executor.run({"x": numbers() if x is None else x}, ["y"])["y"]
 
 
-def children(executor: Executor) -> List[int]:
-    assert executor._crew is not None
-    return [member.pid for member in executor._crew._members if isinstance(member, WorkerProcess)]
-
-
 def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -146,12 +140,12 @@ def test_every_worker_is_a_process_and_does_its_part(three: Any) -> None:
     first, again = run(executor), run(executor)
     assert len(np.unique(first)) == 3
     assert np.array_equal(first, again)
-    assert len(children(executor)) == 2
-    assert os.getpid() not in children(executor)
+    assert len(executor.worker_processes()) == 2
+    assert os.getpid() not in executor.worker_processes()
 
 
 def test_where_the_system_cannot_fork_workers_are_threads(three: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_FORKS", False)
+    monkeypatch.setattr(workers, "FORKS", False)
     before = threading.active_count()
     executor = three("TestThread", "TestThread")
     assert len(np.unique(run(executor))) == 3
@@ -167,7 +161,7 @@ def test_where_the_system_cannot_fork_workers_are_threads(three: Any, monkeypatc
 
 @pytest.mark.parametrize("forks", [pytest.param(True, marks=FORKS), False])
 def test_steps_wait_for_what_they_read(three: Any, monkeypatch: pytest.MonkeyPatch, forks: bool) -> None:
-    monkeypatch.setattr(workers, "_FORKS", forks)
+    monkeypatch.setattr(workers, "FORKS", forks)
     for types in (["TestDouble"] * 4, ["TestDouble", "Exp", "Log", "TestDouble"], ["Relu", "TestDouble", "Relu"]):
         alone = Executor(net(*types), {})
         executor = three(*types)
@@ -196,7 +190,7 @@ def test_workers_know_shapes_that_come_later(three: Any) -> None:
     executor = three("TestDouble")
     for rows in (ROWS, 2 * ROWS, ROWS, 4, 3 * ROWS):
         assert np.array_equal(run(executor, numbers(rows)), numbers(rows) * 2)
-    assert len(children(executor)) == 2
+    assert len(executor.worker_processes()) == 2
 
 
 @FORKS
@@ -213,7 +207,7 @@ def test_workers_serve_the_segments_behind_a_border() -> None:
 def test_closing_ends_the_workers(three: Any) -> None:
     executor = three("TestDouble")
     run(executor)
-    pids = children(executor)
+    pids = executor.worker_processes()
     executor.close()
     executor.close()
     assert not any(map(is_running, pids))
@@ -225,7 +219,7 @@ def test_workers_end_when_their_executor_is_forgotten() -> None:
     executor: Optional[Executor] = Executor(net("TestDouble"), {}, workers=2)
     assert executor is not None
     run(executor)
-    pids = children(executor)
+    pids = executor.worker_processes()
     del executor
     gc.collect()
     assert not any(map(is_running, pids))
@@ -244,7 +238,7 @@ def test_a_worker_that_is_killed_is_an_error_and_the_next_run_has_new_ones(three
     executor = three("TestDouble", "TestDouble")
     run(executor)
     for victim in (0, 1):
-        os.kill(children(executor)[victim], signal.SIGKILL)
+        os.kill(executor.worker_processes()[victim], signal.SIGKILL)
         with pytest.raises(ArmnetError, match=r"TestDouble\(x\) -> b0: worker process \d+ was killed by signal 9"):
             run(executor)
         assert np.array_equal(run(executor), numbers() * 4)
@@ -255,9 +249,9 @@ def test_a_worker_that_is_killed_at_work_is_an_error(three: Any) -> None:
     executor = three("TestLinger")
 
     def kill() -> None:
-        wait_until(lambda: executor._crew is not None and len(executor._crew._members) == 2)
+        wait_until(lambda: len(executor.worker_processes()) == 2)
         time.sleep(0.1)
-        os.kill(children(executor)[0], signal.SIGKILL)
+        os.kill(executor.worker_processes()[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -274,7 +268,7 @@ def test_an_interrupted_run_leaves_no_worker_behind_and_the_next_works(three: An
     assert executor._crew is None
     other = three("TestDouble")
     run(other)
-    for pid in children(other):
+    for pid in other.worker_processes():
         os.kill(pid, signal.SIGINT)
     assert np.array_equal(run(other), numbers() * 2), "Ctrl-C is for the caller alone"
 
@@ -296,7 +290,7 @@ def test_several_executors_have_workers_of_their_own_also_in_threads(three: Any)
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len({pid for executor in executors for pid in children(executor)}) == 6
+    assert len({pid for executor in executors for pid in executor.worker_processes()}) == 6
     assert np.array_equal(run(executors[0]), numbers() * 4), "the thread that started them has ended"
 
 
@@ -315,10 +309,10 @@ def test_a_process_that_the_user_forks_has_workers_and_memory_of_its_own(three: 
 SCRIPT = """
 import os, sys, time
 import numpy as np
-from tests.runtime_arm.test_workers import Executor, children, net, run
+from tests.runtime_arm.test_workers import Executor, net, run
 executor = Executor(net("TestDouble"), {}, workers=2)
 run(executor)
-print(*children(executor), flush=True)
+print(*executor.worker_processes(), flush=True)
 """
 
 
