@@ -89,7 +89,7 @@ def _run_kernel(
                 array[...] = value
         if workers > 1:
             computed = [result for result, spec in zip(results, outputs) if spec.value is None]
-            _check_shares(shares, computed, f"{op.signature()} by {engine}")
+            check_shares(shares, computed, f"{op.signature()} by {engine}")
         _run_all(shares)
         first = [result.copy() for result in results]
         for block in scratch:
@@ -110,7 +110,7 @@ def _run_all(shares: Sequence[Run]) -> None:
         share()
 
 
-def _check_shares(shares: Sequence[Run], results: Sequence[Array], what: str) -> None:
+def check_shares(shares: Sequence[Run], results: Sequence[Array], what: str) -> None:
     """Every byte of the results is written by one worker, the others leave it as it was."""
     writers = [np.zeros(result.nbytes, np.int64) for result in results]
     for share in shares:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
 
-from device_tests.suite.kernels import amplification_of, assert_engines_match_reference
+from device_tests.suite.kernels import amplification_of, assert_engines_match_reference, run_kernel
+from device_tests.suite.tiled_kernels import described, run_option, tiled_options
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import OperatorDef
 
 CONVOLUTIONS: Dict[str, Dict[str, Any]] = {
@@ -25,21 +27,41 @@ def random(shape: Any, seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name: str) -> None:
+def convolution(name: str) -> Tuple[OperatorDef, List[Any], int]:
+    """The operator, its operands, and how many terms it sums."""
     arguments = dict(CONVOLUTIONS[name])
     x, w = random(arguments.pop("shape"), 1), random(arguments.pop("filters"), 2)
     op = OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=w.shape[-1], **arguments)
-    terms = int(np.prod(w.shape[1:])) + 1
+    return op, [x, w, random(w.shape[:1], 3)], int(np.prod(w.shape[1:])) + 1
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str) -> None:
+    op, operands, terms = convolution(name)
     engines = assert_engines_match_reference(
         op,
-        [x, w, random(w.shape[:1], 3)],
+        operands,
         terms=terms,
         constants=(1, 2),
         magnitude=4.0 * terms**0.5,
         amplification=amplification_of("WINOGRAD"),
     )
     assert "IM2COL" in engines
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution_between_tiles(name: str) -> None:
+    op, operands, terms = convolution(name)
+    expected = run_kernel(op, operands)[0]
+    for option in tiled_options(op, operands, (1, 2)):
+        assert_close(
+            run_option(op, operands, option, (1, 2)),
+            expected,
+            terms=terms,
+            magnitude=4.0 * terms**0.5,
+            amplification=option.work.error,
+            what=described(option),
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 64])

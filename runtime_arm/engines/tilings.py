@@ -67,7 +67,7 @@ def tiling(*types: str, domains: Sequence[str] = ("", "onnx", "armnet")) -> Call
 def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> List[Option]:
     """Every option but the plain one. None for what is not float32 of four dimensions."""
     options = _TILINGS.get(("" if op.domain == "caffe2" else op.domain, op.type))
-    if options is None or not all(_is_image(spec) for spec in [inputs[0], *outputs]):
+    if options is None or not all(_is_image(spec) for spec in [inputs[0], outputs[0]]):
         return []
     return list(options(op, inputs, outputs, plain))
 
@@ -133,10 +133,10 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
                                partial(tiled_stem.scratch, convolution, to, FLOAT32))
         return
     for tile in TILES:
-        for border in (0, 1) if tile == 1 else (1,):
+        for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
             to = Tiles.of(y, tile, border)
-            of = Tiles.of(x, tile * stride[0], max(reach, border))
-            if (of.pitch, of.rows) != (to.pitch, to.rows):
+            of = _in_step(x, to, stride[0], reach)
+            if of is None:
                 continue
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
             yield _convolution(engine, op, of, to, inputs, y, _columns_work(convolution, y, copying, to),
@@ -147,8 +147,9 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
     x = inputs[0]
     assert x is not None
-    of, to = Tiles.of(x, convolution.window.stride[0], max(1, reach)), Tiles.of(y, 1, 1)
-    if (of.pitch, of.rows) == (to.pitch, to.rows):
+    to = Tiles.of(y, 1, 1)
+    of = _in_step(x, to, convolution.window.stride[0], reach)
+    if of is not None:
         taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
                            partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
@@ -164,6 +165,15 @@ def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Sp
         return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
 
     return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants), work)
+
+
+def _in_step(x: TensorSpec, to: Tiles, stride: int, reach: int) -> Layout:
+    """The layout of an input whose tiles lie as those of the output do, with a border of at least ``reach``."""
+    for border in range(max(reach, to.border), max(reach, to.border) + stride * to.tile + 1):
+        of = Tiles.of(x, stride * to.tile, border)
+        if (of.pitch, of.rows) == (to.pitch, to.rows):
+            return of
+    return None
 
 
 def _reach(convolution: Convolution) -> int:
@@ -248,12 +258,12 @@ def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain
     y = outputs[0]
     specs = [spec for spec in inputs if spec is not None and _is_image(spec)]
     same = all(spec.shape[:1] + spec.shape[2:] == y.shape[:1] + y.shape[2:] for spec in specs)
-    if not same or len(specs) < len(inputs) or sum(spec.shape[1] for spec in specs) != y.shape[1] or len(outputs) > 1:
+    if not same or len(specs) < len(inputs) or sum(spec.shape[1] for spec in specs) != y.shape[1]:
         return
     for to in _any_layout(y):
         layouts = tuple(to._replace(channels=spec.shape[1]) for spec in specs)
         kernel = Kernel("COPY", partial(tiled_elementwise.bind_concat, inputs=layouts, output=to), shares=True)
-        yield Option(layouts, (to,), kernel, Work(0, PASS * y.size))
+        yield Option(layouts, (to, *[None] * (len(outputs) - 1)), kernel, Work(0, PASS * y.size))
 
 
 @tiling("Add", "Sum", "Mul", "Sub", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid",

@@ -39,7 +39,7 @@ VARIANTS = {"f2x2_3x3": 2, "f4x4_3x3": 4}
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
-WORTHWHILE = 0.9  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
+WORTHWHILE = 0.95  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
 ZERO = np.zeros((), np.float32)
 
 

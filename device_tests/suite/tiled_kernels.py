@@ -1,0 +1,90 @@
+"""Runs one operator by one of its options between blobs in tiles, in buffers that betray.
+
+Outputs start as NaN, scratch as 0xA5, inputs get their content once the kernel is bound; what is of no image must be
+zero in the end, and of several workers each must write what the others do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from device_tests.suite.kernels import check_shares, specs_of
+from runtime_arm.engines.tilings import Layout, Option, options_of
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry import Call, lookup
+from runtime_arm.tensor import TensorSpec
+
+
+def tiled_options(op: OperatorDef, inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[Option]:
+    """The options of the operator with these operands."""
+    schema, specs = lookup(op), specs_of(inputs, constants)
+    outputs = schema.infer(op, specs)
+    kernel, _ = schema.choose(op, specs, outputs)
+    return options_of(op, specs, outputs, kernel)
+
+
+def run_option(
+    op: OperatorDef, inputs: Sequence[Any], option: Option, constants: Sequence[int] = (), workers: int = 1
+) -> Array:
+    """Output 0 of the operator, as (N, C, H, W)."""
+    specs = specs_of(inputs, constants)
+    outputs = lookup(op).infer(op, specs)
+    arrays = [value if spec is None or spec.value is not None else np.full(storage(spec, layout).shape, np.nan, "f4")
+              for value, spec, layout in zip(inputs, specs, option.inputs)]  # fmt: skip
+    result = np.full(storage(outputs[0], option.outputs[0]).shape, np.nan, np.float32)
+    wanted = option.kernel.scratch(op, specs, outputs)
+    workers = workers if option.kernel.shares else 1
+    own = [[np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
+           for _ in range(workers)]  # fmt: skip
+    packed: Dict[str, Any] = {}
+    shares = [option.kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
+              for worker, scratch in enumerate(own)]  # fmt: skip
+    for array, value, layout in zip(arrays, inputs, option.inputs):
+        if array is not value:
+            array[...] = value if layout is None else into_tiles(value, layout)
+    if workers > 1:
+        check_shares(shares, [result], f"{op.signature()} by {option}")
+    for share in reversed(shares):
+        share()
+    layout = option.outputs[0]
+    return result if layout is None else out_of_tiles(result, layout)
+
+
+def storage(spec: TensorSpec, layout: Layout) -> TensorSpec:
+    return spec if layout is None else layout.storage(spec.dtype)
+
+
+def into_tiles(image: Array, layout: Tiles) -> Array:
+    """An image (N, C, H, W) as it lies in tiles, pixel by pixel as the layout is defined."""
+    memory = np.zeros(layout.storage(image.dtype).shape, image.dtype)
+    for n, y, x in np.ndindex(layout.batch, layout.height, layout.width):
+        memory[_place(layout, n, y, x)] = image[n, :, y, x]
+    return memory
+
+
+def out_of_tiles(memory: Array, layout: Tiles) -> Array:
+    """The image (N, C, H, W) of some tiles. AssertionError unless all else is zero."""
+    image = np.empty((layout.batch, layout.channels, layout.height, layout.width), memory.dtype)
+    rest = memory.copy()
+    for n, y, x in np.ndindex(layout.batch, layout.height, layout.width):
+        place = _place(layout, n, y, x)
+        image[n, :, y, x], rest[place] = memory[place], 0
+    assert not rest.any(), f"{layout}: what is of no image is not zero"
+    return image
+
+
+def _place(layout: Tiles, n: int, y: int, x: int) -> Any:
+    (row, py), (column, px) = divmod(y, layout.tile), divmod(x, layout.tile)
+    return py, px, layout.guard + (n * layout.rows + row) * layout.pitch + column
+
+
+def described(option: Option) -> str:
+    """``WINOGRAD Tiles 4+1 -> 4+1`` for messages."""
+    return f"{option.kernel.engine} {', '.join(map(_short, option.inputs))} -> {_short(option.outputs[0])}"
+
+
+def _short(layout: Optional[Tiles]) -> str:
+    return "plain" if layout is None else f"{layout.tile}+{layout.border}"

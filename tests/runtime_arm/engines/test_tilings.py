@@ -1,0 +1,174 @@
+"""Every option of every operator between blobs in tiles, against the reference, with one worker and with several."""
+
+from __future__ import annotations
+
+from typing import Any, List, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import run_kernel, specs_of
+from device_tests.suite.tiled_kernels import described, into_tiles, out_of_tiles, run_option, tiled_options
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.engines import tiled_convolution, tiled_depthwise, tiled_pool, tiled_stem, tiled_winograd
+from runtime_arm.engines.tilings import Option, conversion
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import Call
+
+Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def assert_options_agree(problem: Problem, workers: int = 1, least: int = 1) -> List[Option]:
+    op, inputs, constants = problem
+    options = tiled_options(op, inputs, constants)
+    assert len(options) >= least, f"{op.signature()} has {len(options)} options"
+    expected = run_kernel(op, inputs)[0]
+    x, w = inputs[0], inputs[1] if len(inputs) > 1 else None
+    terms, magnitude = 64, 8 * float(np.abs(x).max())
+    if constants and w.ndim == 4:
+        terms = w[0].size + 1
+        magnitude = terms * float(np.sqrt((w**2).mean() * (x**2).mean())) + 3
+    for option in options:
+        actual = run_option(op, inputs, option, constants, workers)
+        assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
+                     what=f"{op.signature()} by {described(option)}")  # fmt: skip
+    return options
+
+
+@st.composite
+def convolutions(draw: Any) -> Problem:
+    kernel = draw(st.sampled_from([1, 1, 2, 3, 3, 5]))
+    stride = draw(st.integers(1, 2))
+    pads = draw(st.sampled_from([[0] * 4, [1] * 4, [0, 0, 1, 1], [kernel // 2] * 4]))
+    sizes = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 13])
+    image = [max(draw(sizes), kernel) for _ in range(2)]
+    depthwise = draw(st.booleans())
+    channels = draw(st.sampled_from([2, 3, 16])) if depthwise else draw(st.sampled_from([1, 3, 9, 64]))
+    filters = channels if depthwise else draw(st.sampled_from([1, 5, 64]))
+    x = normal(draw(st.integers(1, 2)), channels, *image)
+    w = normal(filters, 1 if depthwise else channels, kernel, kernel)
+    inputs = [x, w, *([normal(filters)] if draw(st.booleans()) else [])]
+    type = draw(st.sampled_from(["Conv", "ConvRelu"]))
+    op = OperatorDef.of(type, ["X", "W", "b"][: len(inputs)], ["Y"], kernel=kernel, stride=stride,
+                        pads=pads, group=channels if depthwise else 1)
+    return op, inputs, (1, 2)
+
+
+@given(convolutions(), st.sampled_from([1, 2, 3]))
+@settings(max_examples=150, deadline=None)
+def test_convolutions(problem: Problem, workers: int) -> None:
+    assert_options_agree(problem, workers, least=0)
+
+
+@pytest.mark.parametrize("image", [(24, 31), (9, 67)])
+@pytest.mark.parametrize(("channels", "filters", "kernel", "stride", "group"), [
+    (5, 7, 3, 1, 1), (9, 64, 3, 2, 1), (3, 8, 7, 2, 1), (16, 16, 1, 1, 1), (8, 8, 3, 1, 8), (8, 8, 3, 2, 8),
+    (12, 4, 5, 1, 1),
+])  # fmt: skip
+def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride: int, group: int,
+                                image: Tuple[int, int], monkeypatch: Any) -> None:
+    for module in (tiled_convolution, tiled_stem, tiled_winograd):
+        monkeypatch.setattr(module, "BLOCK_NBYTES", 20_000)
+    monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
+    monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
+    monkeypatch.setattr(tiled_depthwise, "RUN", 40)
+    inputs = [normal(2, channels, *image), normal(filters, channels // group, kernel, kernel), normal(filters)]
+    op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
+    for workers in (1, 2):
+        assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", ""])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (1, 1), (3, 2)])
+def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
+    inputs = [normal(1, 20, 14, 13), normal(24, 20, kernel, kernel), normal(24)]
+    bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
+    inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
+    slope = [normal(24)] if activation == "PRelu" else []
+    arguments = {"activation": activation} if activation else {}
+    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
+                        stride=stride, pad=kernel // 2, **arguments)
+    assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers=2, least=3)
+
+
+@pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (2, 1, 0)])
+@pytest.mark.parametrize("image", [(8, 8), (13, 7)])
+def test_pools(type: str, kernel: int, stride: int, pad: int, image: Tuple[int, int], monkeypatch: Any) -> None:
+    monkeypatch.setattr(tiled_pool, "BLOCK_NBYTES", 1000)
+    op = OperatorDef.of(type, ["X"], ["Y"], kernel=kernel, stride=stride, pad=pad)
+    for workers in (1, 2):
+        assert_options_agree((op, [normal(2, 5, *image)], ()), workers)
+
+
+def test_global_average_pools() -> None:
+    op = OperatorDef.of("AveragePool", ["X"], ["Y"], global_pooling=1)
+    assert_options_agree((op, [normal(3, 7, 5, 6)], ()), least=4)
+
+
+@pytest.mark.parametrize("type", ["Relu", "Sigmoid", "Tanh", "Elu", "Clip"])
+def test_elementwise(type: str) -> None:
+    assert_options_agree((OperatorDef.of(type, ["X"], ["Y"]), [normal(2, 3, 7, 5)], ()), workers=2, least=4)
+
+
+@pytest.mark.parametrize("type", ["Add", "Mul", "Sum", "Sub", "Max"])
+def test_elementwise_of_two(type: str) -> None:
+    inputs = [normal(2, 3, 7, 5), normal(2, 3, 7, 5)[::-1].copy()]
+    assert_options_agree((OperatorDef.of(type, ["A", "B"], ["Y"]), inputs, ()), workers=2, least=4)
+
+
+def test_broadcast_operands_have_no_options() -> None:
+    op = OperatorDef.of("Mul", ["A", "B"], ["Y"], broadcast=1, axis=1)
+    assert tiled_options(op, [normal(2, 3, 7, 5), normal(3)]) == []
+
+
+def test_concat() -> None:
+    op = OperatorDef.of("Concat", ["A", "B", "C"], ["Y", "sizes"], axis=1)
+    assert_options_agree((op, [normal(2, c, 7, 5) for c in (3, 1, 4)], ()), workers=2, least=4)
+
+
+def test_concat_along_rows_has_no_options() -> None:
+    op = OperatorDef.of("Concat", ["A", "B"], ["Y", "sizes"], axis=2)
+    assert tiled_options(op, [normal(2, 3, 7, 5), normal(2, 3, 2, 5)]) == []
+
+
+def test_batch_norm() -> None:
+    inputs = [normal(2, 6, 7, 5), normal(6), normal(6), normal(6), np.abs(normal(6)) + np.float32(0.5)]
+    op = OperatorDef.of("SpatialBN", ["X", "s", "b", "m", "v"], ["Y"], is_test=1)
+    assert_options_agree((op, inputs, (1, 2, 3, 4)), workers=2, least=4)
+    fused = OperatorDef.of("FusedBatchNorm", ["X", "s", "b", "m", "v", "A"], ["Y"], domain="armnet", is_test=1,
+                           activation="Relu")
+    assert_options_agree((fused, [*inputs, normal(2, 6, 7, 5)], (1, 2, 3, 4)), workers=2, least=4)
+
+
+def test_what_is_asked_for_is_all_there_is() -> None:
+    inputs = [normal(1, 16, 14, 14), normal(16, 16, 3, 3), normal(16)]
+    for engine, expected in (("WINOGRAD", {"WINOGRAD"}), ("IM2COL", {"IM2COL"}), ("!WINOGRAD", {"IM2COL"})):
+        op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], engine=engine, kernel=3, pad=1)
+        assert {option.kernel.engine for option in tiled_options(op, inputs, (1, 2))} == expected
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_conversions(data: Any) -> None:
+    shape = tuple(data.draw(st.sampled_from([1, 2, 3, 6, 9, 13])) for _ in range(4))
+    layouts = st.sampled_from([None, (1, 0), (1, 1), (1, 2), (2, 1), (4, 1), (4, 0)])
+    x = normal(*shape)
+    of, to = (None if choice is None else Tiles(*shape, *choice) for choice in (data.draw(layouts), data.draw(layouts)))
+    assume(of != to)
+    spec = specs_of([x])[0]
+    assert spec is not None
+    given_ = x if of is None else into_tiles(x, of)
+    result = np.full(shape if to is None else to.storage(x.dtype).shape, np.nan, np.float32)
+    kernel, _ = conversion(spec, of, to)
+    op = OperatorDef.of("ChangeLayout", ["X"], ["Y"], domain="armnet")
+    for worker in (1, 0):
+        kernel.bind(Call(op, [given_], [result], (), [spec], [spec], {}, worker, 2))()
+    np.testing.assert_array_equal(result if to is None else out_of_tiles(result, to), x)

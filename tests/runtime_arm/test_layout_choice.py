@@ -1,0 +1,110 @@
+"""Layouts of blobs: chosen to agree, kept from whoever fetches, and bit-equal however the memory is shared."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm import Predictor
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.plan import Segment
+from runtime_arm.registry import REFERENCE
+
+
+def chain(*ops: OperatorDef, output: str) -> NetDef:
+    produced = {name for op in ops for name in op.output}
+    given = dict.fromkeys(name for op in ops for name in op.input if name not in produced)
+    return NetDef(name="chain", op=ops, external_input=tuple(given), external_output=(output,))
+
+
+def conv(x: str, y: str, kernel: int = 3, **arguments: Any) -> OperatorDef:
+    return OperatorDef.of("Conv", [x, f"{y}_w"], [y], kernel=kernel, pad=kernel // 2, **arguments)
+
+
+def weights(net: NetDef, channels: int) -> Dict[str, Any]:
+    draw = np.random.default_rng(0)
+    sizes = {op.input[1]: op.get_int("kernel") for op in net.op if op.type == "Conv"}
+    return {name: draw.standard_normal((channels, channels, size, size)).astype(np.float32) / channels
+            for name, size in sizes.items()}  # fmt: skip
+
+
+def predictor(net: NetDef, channels: int) -> Predictor:
+    fills = tuple(OperatorDef.of("GivenTensorFill", [], [name], shape=list(w.shape), values=w.reshape(-1))
+                  for name, w in weights(net, channels).items())  # fmt: skip
+    init = NetDef(name="init", op=fills, external_output=tuple(fill.output[0] for fill in fills))
+    return Predictor(init, net, threads=1)
+
+
+def planned(net: NetDef, channels: int = 64, size: int = 28) -> Segment:
+    p = predictor(net, channels)
+    p.run({"x": np.zeros((1, channels, size, size), np.float32)})
+    return p.executor.plans()[-1]
+
+
+def changes(segment: Segment) -> List[str]:
+    return [step.op.input[0] for step in segment.steps if step.op.type == "ChangeLayout"]
+
+
+def test_convolutions_hand_each_other_tiles() -> None:
+    net = chain(conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c"), output="c")
+    segment = planned(net)
+    assert changes(segment) == ["x", "c"]
+    assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"] * 3
+
+
+def test_a_residual_block_stays_in_tiles() -> None:
+    net = chain(conv("x", "a"), conv("a", "b"), conv("b", "c"), OperatorDef.of("Add", ["a", "c"], ["s"]),
+                conv("s", "d"), output="d")  # fmt: skip
+    assert changes(planned(net)) == ["x", "d"]
+
+
+def test_what_is_converted_is_converted_once() -> None:
+    net = chain(conv("x", "a"), conv("a", "b"), OperatorDef.of("Softmax", ["a"], ["p"], axis=1),
+                OperatorDef.of("Softmax", ["a"], ["q"], axis=1), OperatorDef.of("Sum", ["p", "q"], ["s"]),
+                OperatorDef.of("Flatten", ["b"], ["f"]), OperatorDef.of("Flatten", ["s"], ["g"]),
+                OperatorDef.of("Sum", ["f", "g"], ["y"]), output="y")  # fmt: skip
+    assert sorted(changes(planned(net))) == ["a", "b", "x"]
+
+
+def test_what_is_fetched_changes_no_result() -> None:
+    net = chain(conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c", stride=2),
+                output="c")  # fmt: skip
+    x = np.random.default_rng(1).standard_normal((2, 48, 21, 18)).astype(np.float32)
+    with predictor(net, 48) as p:
+        alone, kept = p.run({"x": x}), p.run({"x": x}, keep=["a", "r", "b"])
+    np.testing.assert_array_equal(alone["c"], kept["c"])
+    assert kept["a"].shape == (2, 48, 21, 18)
+    np.testing.assert_array_equal(np.maximum(kept["a"], 0), kept["r"])
+
+
+def test_tiles_and_the_reference_agree() -> None:
+    ops = (conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b", 1), conv("b", "c", stride=2),
+           OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2), conv("p", "y"))  # fmt: skip
+    plain = tuple(OperatorDef(type=op.type, input=op.input, output=op.output, arg=op.arg, engine=REFERENCE)
+                  for op in ops)  # fmt: skip
+    x = np.random.default_rng(1).standard_normal((1, 64, 37, 41)).astype(np.float32)
+    with predictor(chain(*ops, output="y"), 64) as fast, predictor(chain(*plain, output="y"), 64) as slow:
+        assert_close(fast.run({"x": x})["y"], slow.run({"x": x})["y"], terms=9 * 64 * 4, amplification=256)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 4])
+@pytest.mark.parametrize("border", [0, 1, 2])
+@pytest.mark.parametrize("size", [1, 7, 8, 9])
+def test_neighbours_lie_a_fixed_distance_away(tile: int, border: int, size: int) -> None:
+    layout = Tiles(2, 1, size, size + 1, tile, border)
+    memory = np.zeros(layout.storage(np.dtype(np.float32)).shape, np.float32)
+    image = np.arange(1, 2 * size * (size + 1) + 1, dtype=np.float32).reshape(2, size, size + 1)
+    for phase in np.ndindex(tile, tile):
+        layout.pixels(memory, phase)[..., 0] = image[:, phase[0] :: tile, phase[1] :: tile]
+    padded = np.pad(image, ((0, 0), (border, border), (border, border)))
+    for dy, dx in ((0, 0), (-border, 0), (0, border), (border, -border)):
+        for y, x in np.ndindex(size, size + 1):
+            (row, ty), (column, tx) = (divmod(n, tile)[::-1] for n in (y, x))
+            py, down = layout.neighbour(0, row + dy)
+            px, right = layout.neighbour(1, column + dx)
+            position = layout.guard + ty * layout.pitch + tx + down + right
+            assert memory[py, px, position, 0] == padded[0, y + dy + border, x + dx + border]
