@@ -22,7 +22,8 @@ from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
 from runtime_arm.workers import Crew
 
-PLANS_KEPT = 8  # input shapes (and shapes behind each border) whose plans are remembered
+PLANS_KEPT = 8  # input shapes whose plans are remembered
+SEGMENTS_KEPT = 32  # behind all borders of a net, or as many as one run needs
 
 
 class Executor:
@@ -44,6 +45,7 @@ class Executor:
         self.constants = dict(constants)
         _look_up_operators(net)
         self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
+        self._behind: OrderedDict[Segment, Tuple[Segment, Hashable]] = OrderedDict()  # the segment before, and the key
         self._packed = PackedWeights()
         self._workers = workers
         self._crew: Optional[Crew] = None
@@ -119,11 +121,28 @@ class Executor:
         if self._workers > 1 and self._process != os.getpid():
             self._process = os.getpid()
             self._entries.clear()
+            self._behind.clear()
             self.close()
 
     def _make_room(self) -> None:
         while len(self._entries) >= PLANS_KEPT:
-            self._entries.popitem(last=False)
+            self._forget(self._entries.popitem(last=False)[1])
+
+    def _make_room_behind(self, segment: Segment) -> None:
+        """Forget what was used longest ago and is not on the way to this segment."""
+        way = {segment}
+        while segment in self._behind:
+            segment = self._behind[segment][0]
+            way.add(segment)
+        for oldest in [one for one in self._behind if one not in way]:
+            if len(self._behind) >= SEGMENTS_KEPT and oldest in self._behind:
+                before, key = self._behind[oldest]
+                self._forget(before.successors.pop(key))
+
+    def _forget(self, segment: Segment) -> None:
+        """Let go of what was compiled behind a segment, and of itself."""
+        for one in walk_segments(segment):
+            self._behind.pop(one, None)
 
     def _walk(self, feeds: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
         segment = self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
@@ -160,13 +179,15 @@ class Executor:
         specs = {name: spec_of(value) for name, value in outputs.items() if name}
         key = tuple(specs.items())
         if key not in segment.successors:
-            if len(segment.successors) >= PLANS_KEPT:
-                segment.successors.clear()
+            self._make_room_behind(segment)
             assert segment.border_at is not None
             env = {name: _inherited(value) for name, value in segment.env.items()}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
             segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
-        return segment.successors[key]
+        successor = segment.successors[key]
+        self._behind[successor] = segment, key
+        self._behind.move_to_end(successor)
+        return successor
 
     def _fetch(self, segment: Segment, name: str) -> Value:
         if name not in segment.env:

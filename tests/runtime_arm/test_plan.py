@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime_arm.errors import FeedError, NetError, OperatorError, ResourceError, UnknownOperator
-from runtime_arm.executor import PLANS_KEPT, Executor, walk_segments
+from runtime_arm.executor import PLANS_KEPT, SEGMENTS_KEPT, Executor, walk_segments
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry import DataDependent, operator
 from runtime_arm.tensor import TensorSpec
@@ -167,6 +167,34 @@ def test_behind_a_data_dependent_shape_the_plan_goes_on_with_what_was_found():
         np.testing.assert_array_equal(fetched["z"], np.maximum(feed, 0))
     (root,) = executor._entries.values()
     assert 3 < len(list(walk_segments(root))) < 15, "segments are shared by runs that see the same shapes"
+
+
+def test_plans_behind_many_borders_are_bounded_all_together():
+    """Each border meets several shapes: their combinations are more than anybody could keep."""
+    lines = ["Relu(x) -> a0"]
+    for i in range(6):
+        lines += [f"Add(x, t{i}) -> s{i}", f"test.TestPositive(s{i}) -> p{i}", f"Add(p{i}, p{i}) -> d{i}"]
+    names = [f"t{i}" for i in range(6)]
+    executor = Executor(net(*lines, inputs=", ".join(["x", *names]), outputs=", ".join(f"d{i}" for i in range(6))), {})
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        feed = {name: rng.standard_normal(6).astype(np.float32) for name in ["x", *names]}
+        fetched = executor.run(feed, [f"d{i}" for i in range(6)])
+        for i, name in enumerate(names):
+            total = feed["x"] + feed[name]
+            np.testing.assert_array_equal(fetched[f"d{i}"], 2 * total[total > 0])
+    kept = [segment for root in executor.plans() for segment in walk_segments(root)]
+    assert SEGMENTS_KEPT // 2 <= len(kept) <= SEGMENTS_KEPT + 1
+
+
+def test_more_borders_than_plans_that_are_kept_run_all_the_same():
+    count = SEGMENTS_KEPT + 8
+    lines = ["Relu(x) -> a0", *(f"test.TestPositive(a{i}) -> a{i + 1}" for i in range(count))]
+    executor = Executor(net(*lines, outputs=f"a{count}"), {})
+    for size in (5, 6, 5):
+        feed = x(size)
+        np.testing.assert_array_equal(executor.run({"x": feed}, [f"a{count}"])[f"a{count}"], feed[feed > 0])
+    assert len([one for root in executor.plans() for one in walk_segments(root)]) <= count + 2
 
 
 def test_a_second_run_allocates_nothing_but_the_outputs():
