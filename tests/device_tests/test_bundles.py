@@ -67,7 +67,6 @@ def test_squeezenet_gives_its_reference_answers(target: Target, bundle: Path, re
     best: List[int] = np.argsort(-wanted)[:5].tolist()
     assert [answer["number"] for answer in run["top"]] == best
     assert [answer["score"] for answer in run["top"]] == pytest.approx(wanted[best].tolist(), rel=1e-3)
-    assert "self-test passed" in target.output(["-I", "squeezenet.pyz", "--self-test"])
 
 
 def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, tmp_path: Path) -> None:

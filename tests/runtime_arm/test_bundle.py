@@ -124,6 +124,14 @@ def test_a_compressed_part_is_refused(bundle: Path, tmp_path: Path) -> None:
         open_bundle(squeezed)
 
 
+def test_a_python_too_old_is_told_so(bundle: Path) -> None:
+    program = "import runpy, sys; sys.version_info = (3, 8, 2); runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program, str(bundle)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("this program needs Python 3.9 or newer")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_user_mistake_is_one_line_and_status_2(bundle: Path) -> None:
     for words in (("nowhere.npy",), ("--bench", "0"), (), ("a.npy", "b.npy", "c.npy")):
         done = app(bundle, *words)
