@@ -154,16 +154,16 @@ class Blob:
         """Take the content of a BlobProto, old form or new, single or double; with ``reshape`` its shape too."""
         if reshape:
             dims = _legacy_dims(proto) if _is_legacy(proto) else tuple(proto.shape.dim)
-            _require_count("data", dims, len(proto.double_data) or len(proto.data))
+            require_count("data", dims, len(proto.double_data) or len(proto.data))
             self.reshape(dims)
         elif not self.shape_equals(proto):
             raise FormatError(f"the blob has the shape {self._shape}, the BlobProto another")
         data = proto.double_data or proto.data
-        _require_count("data", self._shape, len(data))
+        require_count("data", self._shape, len(data))
         self.data[...] = np.fromiter(data, self._dtype, len(data)).reshape(self._shape)
         diff = proto.double_diff or proto.diff
         if len(diff):
-            _require_count("diff", self._shape, len(diff))
+            require_count("diff", self._shape, len(diff))
             self.diff[...] = np.fromiter(diff, self._dtype, len(diff)).reshape(self._shape)
 
     def to_proto(self, write_diff: bool = False, legacy: bool = False) -> Any:
@@ -189,7 +189,7 @@ def _legacy_dims(proto: Any) -> Tuple[int, ...]:
     return tuple(int(getattr(proto, name)) for name in _LEGACY)
 
 
-def _require_count(what: str, dims: Sequence[int], found: int) -> None:
-    """Before memory is taken: a shape is believed only if the values are there."""
+def require_count(what: str, dims: Sequence[int], found: int) -> None:
+    """FormatError unless so many values fit the shape: it is believed only if they are there."""
     if any(n < 0 for n in dims) or len(dims) > MAX_AXES or math.prod(dims) != found:
         raise FormatError(f"the blob's shape {tuple(dims)} does not fit its {found} values of {what}")

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from exporter.builder import Dims, NetBuilder
-from exporter.caffe_blob import Blob
+from exporter.caffe_weights import TrainedBlob
 from runtime_arm.errors import ExportError, FormatError
 from runtime_arm.netdef import Argument, Array, OperatorDef
 
@@ -17,7 +17,7 @@ TRAIN = 0  # of the phases in caffe.proto
 class Layer:
     """What a rule is given. ``bottoms`` and ``tops`` are names of blobs; ``blobs`` None where nothing was trained."""
 
-    def __init__(self, proto: Any, bottoms: Sequence[str], tops: Sequence[str], blobs: Optional[Sequence[Any]],
+    def __init__(self, proto: Any, bottoms: Sequence[str], tops: Sequence[str], blobs: Optional[Sequence[TrainedBlob]],
                  net: NetBuilder):
         self.type: str = proto.type
         self.name: str = proto.name
@@ -96,18 +96,17 @@ class Layer:
         ``require_blobs`` comes first. FormatError if shape and values do not fit each other or the layer.
         """
         assert self._blobs is not None
-        proto, blob = self._blobs[index], Blob()
         try:
-            blob.from_proto(proto)
+            found = self._blobs[index].array()
         except FormatError as error:
             raise FormatError(f"blob {index}: {error}") from error
         if shape is None:
-            return blob.data
-        dims = self._fitted(blob.shape, shape)
+            return found
+        dims = self._fitted(found.shape, shape)
         if dims is None:
             want = ["any" if n is None else n for n in shape]
-            raise FormatError(f"blob {index} has the shape {list(blob.shape)}, {want} is needed")
-        return blob.data.reshape(dims)
+            raise FormatError(f"blob {index} has the shape {list(found.shape)}, {want} is needed")
+        return found.reshape(dims)
 
     @staticmethod
     def _fitted(found: Tuple[int, ...], wanted: Sequence[Optional[int]]) -> Optional[Tuple[int, ...]]:
@@ -121,7 +120,9 @@ class Layer:
     def constant(self, stem: str, value: Any) -> str:
         """A new constant blob, float32 unless it holds integers; its name."""
         array = np.asarray(value)
-        return self.net.constant(self.fresh(stem), array.astype(np.float32) if array.dtype.kind == "f" else array)
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32, copy=False)
+        return self.net.constant(self.fresh(stem), array)
 
     def weight(self, stem: str, index: int, shape: Optional[Sequence[Optional[int]]] = None) -> str:
         """A trained blob as a constant of the net; its name."""

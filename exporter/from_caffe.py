@@ -14,7 +14,8 @@ from exporter.caffe_layer import Layer
 from exporter.caffe_net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of
 from exporter.caffe_rules import find_rule
 from exporter.caffe_upgrade import upgraded
-from exporter.prototxt import AnyPath, read_caffemodel, read_prototxt
+from exporter.caffe_weights import TrainedBlob, read_weights
+from exporter.prototxt import AnyPath, read_prototxt
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import map_file
 from runtime_arm.pair import Pair, TensorInfo
@@ -51,19 +52,7 @@ def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_
         raise ExportError(f"{os.fspath(prototxt)}: {error}") from error
 
 
-def read_weights(caffemodel: AnyPath) -> Dict[str, Sequence[Any]]:
-    """The BlobProtos of a caffemodel by layer name, whatever its dialect."""
-    file = read_caffemodel(caffemodel)
-    blobs: Dict[str, Sequence[Any]] = {}
-    for layer in [*file.layers, *file.layer]:
-        if hasattr(layer, "layer") and layer.HasField("layer"):
-            layer = layer.layer
-        if layer.blobs or layer.name not in blobs:
-            blobs[layer.name] = layer.blobs
-    return blobs
-
-
-def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[Any]], outputs: Sequence[str],
+def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]], outputs: Sequence[str],
                on_problem: Optional[OnProblem] = None) -> Tuple[NetBuilder, List[TensorInfo]]:
     """A builder that holds what the layers compute, and the net's inputs.
 
@@ -140,7 +129,7 @@ class _Blobs:
         self._builder.input(name, np.dtype(np.float32), dims)
         return TensorInfo(name, None if dims is None else _freed(dims), "float32")
 
-    def enter(self, proto: Any, blobs: Optional[Sequence[Any]]) -> Layer:
+    def enter(self, proto: Any, blobs: Optional[Sequence[TrainedBlob]]) -> Layer:
         """The layer with the blobs that it reads and writes."""
         missing = [name for name in proto.bottom if name not in self._current]
         if missing:

@@ -1,4 +1,4 @@
-"""Reads Caffe's files: prototxt (protobuf's text format) and caffemodel (binary), whatever dialect they are in."""
+"""Reads Caffe's prototxt, protobuf's text format, whatever dialect it is in."""
 
 from __future__ import annotations
 
@@ -29,18 +29,6 @@ def read_prototxt(path: AnyPath) -> Any:
     except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"{os.fspath(path)}: is no prototxt: {_first_line(error)}") from error
     return net
-
-
-def read_caffemodel(path: AnyPath) -> Any:
-    """The WeightFile in a binary file. FormatError, naming the file, for what is none."""
-    weights = message_class("WeightFile")()
-    from google.protobuf.message import DecodeError
-
-    try:
-        weights.ParseFromString(bytes(map_file(path)))
-    except (DecodeError, RecursionError) as error:
-        raise FormatError(f"{os.fspath(path)}: is no caffemodel: {_first_line(error)}") from error
-    return weights
 
 
 def _first_line(error: Exception) -> str:

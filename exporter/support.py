@@ -79,6 +79,7 @@ def _caffe_support(files: Mapping[str, AnyPath]) -> List[Support]:
     from exporter.caffe_net import INPUT_LAYERS, inference_layers, outputs_of
     from exporter.caffe_rules import find_rule
     from exporter.caffe_upgrade import upgraded
+    from exporter.caffe_weights import read_weights
     from exporter.prototxt import read_prototxt
 
     layers = inference_layers(upgraded(read_prototxt(files[".prototxt"])))
@@ -86,7 +87,7 @@ def _caffe_support(files: Mapping[str, AnyPath]) -> List[Support]:
     problems = {type: from_caffe.NO_SUCH_LAYER for type in counts if find_rule(type) is None}
     if ".caffemodel" in files:
         note = _first_of(problems)
-        from_caffe.translated(layers, from_caffe.read_weights(files[".caffemodel"]), outputs_of(layers),
+        from_caffe.translated(layers, read_weights(files[".caffemodel"]), outputs_of(layers),
                               lambda layer, problem: note(str(layer.type), problem))
     return _rows(counts, problems)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from typing import Sequence
 
 import numpy as np
 import pytest
 
+from exporter.caffe_weights import read_weights
 from exporter.prototxt import message_class
 from runtime_arm.errors import ArmnetError, FormatError
 from tests.exporter.caffe_models import caffemodel, net, pair_of
@@ -70,3 +73,60 @@ def test_absurd_dimensions_are_not_believed(tmp_path: Path) -> None:
                           "dim: 99999999 } } }")
     with pytest.raises(ArmnetError, match="layer 'x'"):
         pair_of(tmp_path, net(INNER, dims=[1, -4]), MODEL)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field with a length, of a number below 16 or of 100."""
+    tag = bytes([number << 3 | 2]) if number < 16 else bytes([0xA2, 0x06])
+    assert len(content) < 128
+    return tag + bytes([len(content)]) + content
+
+
+VALUES = np.arange(4, dtype="<f4")
+DIMS = field(7, field(1, b"\x02\x02"))
+
+
+@pytest.mark.parametrize("blob", [
+    DIMS + field(5, VALUES.tobytes()),
+    DIMS + field(5, VALUES[:1].tobytes()) + field(5, VALUES[1:].tobytes()),
+    DIMS + b"".join(b"\x2d" + value.tobytes() for value in VALUES),
+    DIMS + field(8, VALUES.astype("<f8").tobytes()),
+    DIMS + b"".join(b"\x41" + value.tobytes() for value in VALUES.astype("<f8")),
+    field(7, b"\x08\x02\x08\x02") + field(5, VALUES.tobytes()) + field(6, VALUES.tobytes()),
+], ids=["packed", "in two parts", "not packed", "double", "double, not packed", "dimensions not packed, gradients"])
+def test_numbers_are_read_in_every_form(tmp_path: Path, blob: bytes) -> None:
+    (tmp_path / "net.caffemodel").write_bytes(field(100, field(1, b"f") + field(7, blob)))
+    (found,) = read_weights(tmp_path / "net.caffemodel")["f"]
+    np.testing.assert_array_equal(found.array(), VALUES.reshape(2, 2))
+
+
+@pytest.mark.parametrize(("blobs", "problem"), [
+    ([np.zeros((5, 4))], "needs 2 blobs, the caffemodel has 1"),
+    ([np.zeros((5, 4)), np.zeros(5), np.zeros(1)], "needs 2 blobs, the caffemodel has 3"),
+    ([np.zeros((4, 4)), np.zeros(5)], r"blob 0 has the shape \[4, 4\]"),
+    ([np.zeros((5, 4)), np.zeros(4)], r"blob 1 has the shape \[4\]"),
+    ([np.zeros((5, 3)), np.zeros(5)], r"layer 'f'.*5.*3|blob 0 has the shape \[5, 3\]"),
+], ids=["too few", "too many", "outputs", "bias", "inputs"])
+def test_blobs_that_do_not_fit_are_named(tmp_path: Path, blobs: Sequence[np.ndarray], problem: str) -> None:
+    with pytest.raises(ArmnetError, match=problem) as caught:
+        pair_of(tmp_path, TEXT, caffemodel({"f": blobs}))
+    assert "layer 'f' (InnerProduct)" in str(caught.value)
+    assert "net.prototxt" in str(caught.value)
+
+
+def test_a_flood_of_layers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.caffe_weights.MOST_MESSAGES", 100)
+    (tmp_path / "net.caffemodel").write_bytes(field(100, b"") * 101)
+    with pytest.raises(FormatError, match=r"net\.caffemodel: .*more than 100"):
+        read_weights(tmp_path / "net.caffemodel")
+
+
+def test_importing_takes_less_memory_than_the_file(tmp_path: Path) -> None:
+    model = caffemodel({"f": [np.ones((500, 1000)), np.ones(500)]})
+    text = net(INNER.replace("num_output: 5", "num_output: 500"), dims=[1, 1000])
+    pair_of(tmp_path, text, model)
+    tracemalloc.start()
+    pair_of(tmp_path, text, (tmp_path / "net.caffemodel").read_bytes())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.5 * len(model)  # of which the test itself holds the file once
