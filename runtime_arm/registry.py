@@ -25,7 +25,7 @@ and goes on once the content is there. A spec returned with a ``value`` is a con
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -44,6 +44,16 @@ Parts = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[Tuple[slic
 
 class DataDependent(Exception):
     """Raised while planning: the output's shape depends on the content of a blob that is not known yet."""
+
+
+class Branch(NamedTuple):
+    """A sub-net that can run in place of its operator, and which of its blobs each output of the operator is."""
+
+    net: NetDef
+    outputs: Mapping[str, str]
+
+
+BranchFunction = Callable[[OperatorDef, Specs], Optional[Branch]]
 
 
 class Operator:
@@ -77,6 +87,7 @@ class Operator:
         self.splits = splits
         self.shape = shape
         self.kernels: Dict[str, Kernel] = {}
+        self.branch: Optional[BranchFunction] = None
         self._reference: Optional[Reference] = None
         self.__doc__ = shape.__doc__
 
@@ -84,6 +95,12 @@ class Operator:
         """Decorator: the slow and obvious kernel, ``(op, *arrays) -> arrays``; integers exact, floats accumulated in
         float64."""
         self._reference = function
+        return function
+
+    def branches(self, function: BranchFunction) -> BranchFunction:
+        """Decorator: what stands for an operator that runs sub-nets, where that follows from what is known of its
+        inputs; else None."""
+        self.branch = function
         return function
 
     def kernel(

@@ -12,7 +12,7 @@ from runtime_arm.cost import cost_of
 from runtime_arm.errors import NetError, OperatorError
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Parts, Run
+from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Parts, Run, lookup
 from runtime_arm.shape_inference import blamed_on, infer_operator
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
@@ -191,17 +191,43 @@ class Trace:
         self._workers = workers
         self.border_at: Optional[int] = None
         for index in range(start, len(ops)):
-            op = ops[index]
-            values = [self._read(op, name) for name in op.input]
-            try:
-                schema, specs = infer_operator(op, [None if value is None else value.spec for value in values])
-            except DataDependent:
+            if not self._follow(index, ops[index]):
                 self.border_at = index
                 return
-            if any(spec.dtype == object for spec in specs if spec.value is None):
-                self.border_at = index
-                return
-            self._write(index, op, schema, values, specs)
+
+    def _follow(self, index: int, op: OperatorDef) -> bool:
+        """Add the operator's step; False if it is a border."""
+        values = [self._read(op, name) for name in op.input]
+        specs = [None if value is None else value.spec for value in values]
+        if self._follow_branch(index, op, specs):
+            return True
+        try:
+            schema, results = infer_operator(op, specs)
+        except DataDependent:
+            return False
+        if any(spec.dtype == object for spec in results if spec.value is None):
+            return False
+        self._write(index, op, schema, values, results)
+        return True
+
+    def _follow_branch(self, index: int, op: OperatorDef, specs: Sequence[Optional[TensorSpec]]) -> bool:
+        """Add the steps of the sub-net that runs in place of the operator; False if that is not known, or has a
+        border."""
+        schema = lookup(op)
+        with blamed_on(op, specs):
+            schema.check_counts(op)
+            branch = schema.branch(op, specs) if schema.branch is not None else None
+        if branch is None:
+            return False
+        outside, count = self.env, len(self.steps)
+        self.env = dict(outside)
+        complete = all(self._follow(index, inner) for inner in branch.net.op)
+        inside, self.env = self.env, outside
+        if not complete:
+            del self.steps[count:]
+            return False
+        self.env.update((name, inside[inner]) for name, inner in branch.outputs.items() if name)
+        return True
 
     def _read(self, op: OperatorDef, name: str) -> Optional[Value]:
         if not name:

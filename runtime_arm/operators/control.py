@@ -11,7 +11,7 @@ import numpy as np
 
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry import DataDependent, axis_of, operator, require
+from runtime_arm.registry import Branch, DataDependent, axis_of, operator, require
 from runtime_arm.tensor import TensorSpec
 
 ENDLESS = np.iinfo(np.int64).max
@@ -53,19 +53,31 @@ def if_(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     return _unknown(op)
 
 
-@if_.reference
-def if_reference(op: OperatorDef, nets: SubNets, condition: Array, *unused: Any) -> List[Any]:
+@if_.branches
+def if_branch(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Branch]:
+    """The branch to run, where the condition is known; an empty net where there is none."""
+    condition = inputs[0]
+    return None if condition is None or condition.value is None else _chosen(op, condition.value)
+
+
+def _chosen(op: OperatorDef, condition: Any) -> Branch:
     holds = _holds(op, condition)
     if not holds and not op.has("else_net"):
-        return []
+        return Branch(NetDef(), {})
     net = op.get_net("then_net" if holds else "else_net")
     names = [name for name in op.output if name in _writes(net)]
     if names:
-        written = dict(zip(names, nets.run(net, {}, names)))
-        return [written.get(name) for name in op.output]
+        return Branch(net, dict(zip(names, names)))
     if len(net.external_output) != len(op.output):
         raise ShapeError(op, f"net {net.name!r} has {len(net.external_output)} outputs, the operator {len(op.output)}")
-    return nets.run(net, {}, net.external_output)
+    return Branch(net, dict(zip(op.output, net.external_output)))
+
+
+@if_.reference
+def if_reference(op: OperatorDef, nets: SubNets, condition: Array, *unused: Any) -> List[Any]:
+    net, outputs = _chosen(op, condition)
+    found = dict(zip(outputs, nets.run(net, {}, list(outputs.values())))) if outputs else {}
+    return [found.get(name) for name in op.output]
 
 
 @operator("While", inputs=(1, None), outputs=(0, None), control=True)

@@ -9,7 +9,7 @@ import pytest
 
 from runtime_arm.errors import FeedError, NetError, OperatorError, ResourceError, UnknownOperator
 from runtime_arm.executor import PLANS_KEPT, SEGMENTS_KEPT, Executor, walk_segments
-from runtime_arm.netdef import NetDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry import DataDependent, operator
 from runtime_arm.tensor import TensorSpec
 
@@ -167,6 +167,56 @@ def test_behind_a_data_dependent_shape_the_plan_goes_on_with_what_was_found():
         np.testing.assert_array_equal(fetched["z"], np.maximum(feed, 0))
     (root,) = executor._entries.values()
     assert 3 < len(list(walk_segments(root))) < 15, "segments are shared by runs that see the same shapes"
+
+
+CHOICE = [
+    "onnx.Shape(x) -> s",
+    "Slice(s) -> n  starts=[0]  ends=[1]",
+    "EQ(n, two) -> c",
+    "If(c) -> y  then_net={",
+    "  Relu(x) -> a",
+    "  Conv(a, w) -> y  kernel=1",
+    "} else_net={",
+    "  Sigmoid(x) -> y",
+    "}",
+    "Add(y, y) -> z",
+]
+
+
+def test_a_branch_whose_condition_follows_from_shapes_is_planned_in_place_of_its_operator():
+    constants = {"two": np.array([2], np.int64), "w": np.ones((3, 3, 1, 1), np.float32)}
+    executor = Executor(net(*CHOICE, inputs="x, two, w", outputs="z"), constants)
+    for size, types in ((2, ["Relu", "Conv", "Add"]), (1, ["Sigmoid", "Add"]), (2, ["Relu", "Conv", "Add"])):
+        feed = {"x": x(size, 3, 4, 4)}
+        expected = np.repeat(np.maximum(feed["x"], 0).sum(1, keepdims=True), 3, 1)
+        expected = expected if size == 2 else 1 / (1 + np.exp(-feed["x"]))
+        np.testing.assert_allclose(executor.run(feed, ["z"])["z"], 2 * expected, rtol=1e-5)
+        segment = executor.plans()[-1]
+        assert segment.border is None
+        assert [step.op.type for step in segment.steps if step.index >= 0] == types
+
+
+@pytest.mark.parametrize("inner", ["test.TestPositive(x) -> y", "Relu(x) -> a\n test.TestPositive(a) -> y"])
+def test_a_branch_with_a_border_of_its_own_is_one(inner):
+    lines = [f"If(c) -> y  then_net={{\n {inner}\n}}", "Add(y, y) -> z"]
+    executor = Executor(net(*lines, inputs="x, c", outputs="z"), {"c": np.array([True])})
+    for _ in range(2):
+        np.testing.assert_array_equal(executor.run({"x": x(5)}, ["z"])["z"], 2 * x(5)[x(5) > 0])
+    assert executor.plans()[0].border_at == 0
+    assert not executor.plans()[0].steps
+
+
+@pytest.mark.parametrize(("condition", "expected"), [(True, [7.0, 3.0]), (False, [15.0, 3.0])])
+def test_a_branch_may_hand_out_what_it_did_not_compute(condition, expected):
+    """Its outputs by position: an input of the net around it, a constant, a product of constants."""
+    then_net = NetDef(external_output=("x", "k"))
+    else_net = NetDef.from_text('net "": k, five -> p, k\n Mul(k, five) -> p')
+    choice = OperatorDef.of("If", ["c"], ["y", "z"], then_net=then_net, else_net=else_net)
+    constants = {"c": np.array(condition), "k": np.array([3.0], np.float32), "five": np.array([5.0], np.float32)}
+    executor = Executor(NetDef("", (choice,), ("x", *constants), ("y", "z")), constants)
+    for _ in range(2):
+        fetched = executor.run({"x": np.array([7.0], np.float32)}, ["y", "z", "x"])
+        assert [fetched["y"][0], fetched["z"][0], fetched["x"][0]] == [*expected, 7.0]
 
 
 def test_plans_behind_many_borders_are_bounded_all_together():
