@@ -70,36 +70,6 @@ def test_caffe2_compatible(name: str) -> None:
     assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
 
 
-REAL = [
-    "fastestdet/FastestDet", "mnist_8/mnist", "ppocr_mobile_v1.1_det/ch_mobile_v1.1_det",
-    "shufflenet_v2_12_int8/shufflenet-v2-12-int8", "silero_vad/silero_vad_16k_op15",
-    "squeezenet_v1.1/squeezenet_v1.1", "super_resolution_10/model", "ultraface/version-RFB-320_simplified",
-    "yunet/yunet_n_320_320",
-]
-
-
-def recorded_inputs(shared: Path, name: str, pair: Pair) -> Dict[str, np.ndarray]:
-    """The inputs of which the network's outputs were recorded; one sample where it takes one."""
-    reference = shared / f"models/references/onnx_{name.replace('/', '__')}.npz"
-    if not reference.is_file():
-        reference = shared / f"models/references/onnx_{name.split('/')[0]}.npz"
-    arrays = np.load(reference)
-    feeds = {}
-    for info in pair.inputs:
-        array = arrays[f"in_{info.name}" if f"in_{info.name}" in arrays else "input"]
-        feeds[info.name] = array[:1] if info.shape and info.shape[0] == 1 else array
-    return feeds
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_real_networks_compute_the_same(shared: Path, name: str) -> None:
-    pair = export(shared / f"models/onnx/{name}.onnx")
-    result = optimize(pair)
-    assert len(result.predict_net.op) <= len(pair.predict_net.op)
-    assert_same_numbers(pair, result, recorded_inputs(shared, name, pair), FOLDING)
-    assert optimize(result) == result
-
-
 def test_any_picture_size_goes_through_a_network_that_leaves_it_open(shared: Path) -> None:
     """Where sizes do not divide evenly, sums broadcast or are refused after optimising as they were before."""
     pair = export(shared / "models/onnx/ppocr_mobile_v1.1_det/ch_mobile_v1.1_det.onnx")
