@@ -44,6 +44,7 @@ def concat(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
 
 def join_axis(op: OperatorDef, ndim: int) -> int:
     """The dimension along which Concat joins and Split splits blobs of ``ndim`` dimensions."""
+    require(op, ndim > 0, "blobs must have a dimension")
     if not op.has("axis"):
         return axis_of(op, 3 if channels_last(op) else 1, ndim)
     if op.has("order"):

@@ -59,7 +59,7 @@ def segment_one_hot_reference(op: OperatorDef, lengths: Array, indices: Array, s
 @operator("BatchOneHot", inputs=3)
 def batch_one_hot(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, values: TensorSpec) -> List[TensorSpec]:
     """Column j of X becomes lengths[j] columns: 1 where X equals the next of the values, else 0; in X's dtype."""
-    columns = x.size // max(x.shape[0], 1) if x.ndim else 0
+    columns = TensorSpec(x.shape[1:], x.dtype).size
     require(op, x.ndim > 0 and _is_vector(lengths, np.int32) and lengths.shape[0] == columns,
             "there must be a length, int32, for each of X's columns", x, lengths)
     require(op, values.ndim == 1 and values.dtype == x.dtype, "values must be a vector of X's dtype", x, values)
@@ -69,7 +69,7 @@ def batch_one_hot(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, values: T
 @batch_one_hot.reference
 def batch_one_hot_reference(op: OperatorDef, x: Array, lengths: Array, values: Array) -> List[Any]:
     _check_lengths(op, lengths, values)
-    columns = np.repeat(x.reshape(x.shape[0], -1), lengths, axis=1)
+    columns = np.repeat(x.reshape(x.shape[0], lengths.size), lengths, axis=1)
     return [(columns == values).astype(x.dtype)]
 
 

@@ -38,7 +38,7 @@ def scatter_assign(op: OperatorDef, data: TensorSpec, indices: TensorSpec, slice
     require_indices(op, indices)
     require(op, data.ndim > 0 and data.dtype == slices.dtype, "data must have a dimension, and the slices data's dtype",
             data, slices)
-    size = indices.size * (data.size // max(data.shape[0], 1))
+    size = indices.size * TensorSpec(data.shape[1:], data.dtype).size
     require(op, slices.size == size, f"{indices.size} slices must have {size} elements", data, slices)
     return [data]
 

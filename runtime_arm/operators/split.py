@@ -77,6 +77,7 @@ def split_by_lengths(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> Lis
     With ``use_scaling_lengths`` the lengths are relative: they are multiplied by what makes them add up to X's
     dimension.
     """
+    require(op, x.ndim > 0, "X must have a dimension", x)
     axis = _lengths_axis(op, x.ndim)
     given, count = integers_of(op, lengths, "lengths"), len(op.output)
     require(op, len(given) % count == 0, f"the number of lengths {given} must be divisible by that of outputs, {count}",
