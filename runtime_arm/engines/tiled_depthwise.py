@@ -5,13 +5,14 @@ laid out along the row once, and ``einsum`` multiplies and adds up what lies und
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-A stride of 2 reads tiles of 2 x 2: taps that meet the same plane form one sum, and the sums are added.
+A stride of 2 reads tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two sums are added. So
+that their distances in memory are regular, each sum has some taps too many, which weigh nothing.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -47,45 +48,60 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
 
 def _sums(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, weights: Array) -> Iterator[Step]:
     target = tiled.body(call.outputs[0], y, strip)[0, 0]
-    for number, (plane, taps) in enumerate(_by_plane(convolution, x).items()):
+    for number, taps in enumerate(_by_row_plane(convolution, x)):
         out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
-        yield from _sum(call, x, strip, plane, taps, weights, out)
+        yield from _sum(call, x, strip, taps, taps.spread(weights), out)
         if number:
             yield partial(np.add, target, out, out=target)
 
 
-Taps = List[Tuple[int, int, int]]  # kernel row, kernel column, positions away
+class _Taps(NamedTuple):
+    """The taps that meet one row of planes: a grid of kernel rows, column planes and columns of tiles.
+
+    ``place`` has (kernel row, kernel column) for each element of the grid that is a tap; the others weigh nothing.
+    """
+
+    plane: int
+    rows: List[int]
+    shifts: List[int]
+    columns: List[int]
+    place: Dict[Tuple[int, int, int], Tuple[int, int]]
+    tile: int
+
+    def spread(self, weights: Array) -> Array:
+        """The weights (kh, kw, C) over the grid: (rows, planes, columns, C)."""
+        grid = np.zeros((len(self.rows), self.tile, len(self.columns), weights.shape[2]), weights.dtype)
+        for at, tap in self.place.items():
+            grid[at] = weights[tap]
+        return grid
 
 
-def _by_plane(convolution: Convolution, x: Tiles) -> Dict[Tuple[int, int], Taps]:
-    """The taps that meet each plane of X."""
-    window, planes = convolution.window, {}  # type: ignore[var-annotated]
-    for ky, kx in np.ndindex(*window.kernel):
-        row, up = x.neighbour(0, ky * window.dilation[0] - window.head[0])
-        column, left = x.neighbour(1, kx * window.dilation[1] - window.head[1])
-        planes.setdefault((row, column), []).append((ky, kx, up + left))
-    return planes
+def _by_row_plane(convolution: Convolution, x: Tiles) -> List[_Taps]:
+    window = convolution.window
+    down = [x.neighbour(0, k * window.dilation[0] - window.head[0]) for k in range(window.kernel[0])]
+    right = [x.neighbour(1, k * window.dilation[1] - window.head[1]) for k in range(window.kernel[1])]
+    columns = list(range(min(shift for _, shift in right), max(shift for _, shift in right) + 1))
+    groups = []
+    for plane in sorted({plane for plane, _ in down}):
+        rows = [k for k, (of, _) in enumerate(down) if of == plane]
+        place = {(i, right[kx][0], columns.index(right[kx][1])): (ky, kx)
+                 for i, ky in enumerate(rows) for kx in range(window.kernel[1])}  # fmt: skip
+        groups.append(_Taps(plane, rows, [down[ky][1] for ky in rows], columns, place, x.tile))
+    return groups
 
 
-def _sum(call: Call, x: Tiles, strip: Strip, plane: Tuple[int, int], taps: Taps, weights: Array,
-         out: Array) -> Iterator[Step]:
-    """out = sum over the taps of a plane, which form a grid: rows ``a`` apart, columns ``b`` apart."""
-    rows, columns = sorted({ky for ky, _, _ in taps}), sorted({kx for _, kx, _ in taps})
-    away = {(ky, kx): distance for ky, kx, distance in taps}
-    first = away[rows[0], columns[0]]
-    down = away[rows[1], columns[0]] - first if len(rows) > 1 else 0
-    right = away[rows[0], columns[1]] - first if len(columns) > 1 else 0
-    chosen = weights[np.ix_(rows, columns)]
-    source, channels = call.inputs[0][plane], x.channels
-    step, begin = source.strides[0], x.guard + strip.begin + first
+def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: Array) -> Iterator[Step]:
+    source, channels = call.inputs[0][taps.plane], x.channels
+    across, step, item = source.strides
+    begin = x.guard + strip.begin + taps.shifts[0] + taps.columns[0]
+    down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
     for at, runs, pixels in _runs(strip.size, max(1, RUN // channels)):
-        shape = (len(rows), len(columns), runs, pixels * channels)
-        strides = (down * step, right * step, pixels * step, source.itemsize)
-        seen = as_strided(source[begin + at :], shape, strides)
-        key = f"{rows} {columns} {pixels}"
-        along = call.packed(key, lambda: np.ascontiguousarray(np.tile(chosen, pixels)))  # noqa: B023 (called at once)
+        shape = (*weights.shape[:3], runs, pixels * channels)
+        strides = (down * step, across, step, pixels * step, item)
+        seen = as_strided(source[:, begin + at :], shape, strides)
+        along = call.packed(f"{taps.rows} {pixels}", lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
-        yield partial(np.einsum, "abyn,abn->yn", seen, along, out=result)
+        yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
 
 
 def _runs(count: int, most: int) -> Iterator[Tuple[int, int, int]]:

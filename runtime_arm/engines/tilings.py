@@ -135,12 +135,12 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
             to = Tiles.of(y, tile, border)
-            of = _in_step(x, to, stride[0], reach)
-            if of is None:
+            matching = _in_step(x, to, stride[0], reach)
+            if matching is None:
                 continue
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-            yield _convolution(engine, op, of, to, inputs, y, _columns_work(convolution, y, copying, to),
-                               partial(tiled_convolution.bind, convolution=convolution, x=of, y=to),
+            yield _convolution(engine, op, matching, to, inputs, y, _columns_work(convolution, y, copying, to),
+                               partial(tiled_convolution.bind, convolution=convolution, x=matching, y=to),
                                partial(tiled_convolution.scratch, convolution, to, FLOAT32))
 
 
