@@ -176,13 +176,14 @@ class FixedPointRequantizer:
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
             return None
-        span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # whatever is larger saturates
         scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
-        limit = np.ceil(span / scale)
-        largest = np.minimum(limit, reach) * scale + abs(zero_point) + abs(min(low, 0)) + 2
-        if bool(np.any(np.ldexp(largest, 31 - fixed.exponent) >= 2.0**53)):
-            return None
-        return cls(rule == "tflite_ref", fixed, zero_point, low, high, limit if bool(np.any(limit < reach)) else None)
+        span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # whatever is larger saturates
+        for limit in (None, np.ceil(span / scale)):
+            largest = (reach if limit is None else np.minimum(limit, reach)) * scale
+            largest = largest + abs(zero_point) + abs(min(low, 0)) + 2
+            if bool(np.all(np.ldexp(largest, 31 - fixed.exponent) < 2.0**53)):
+                return cls(rule == "tflite_ref", fixed, zero_point, low, high, limit)
+        return None
 
     def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
         """Requantise one block into ``out``; allocates nothing of its size."""

@@ -102,7 +102,8 @@ def quantized_depthwise(call: Call) -> Run:
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
     columns = window.output[1]
     run = run_of(columns, filters)
-    weights = np.tile(layer.weights.T.reshape(*window.kernel, filters).astype(np.float32), run)
+    taps = np.ascontiguousarray(layer.weights.T, np.float32).reshape(*window.kernel, filters)
+    weights = np.tile(taps, run)
     centre, length = layer.arithmetic.centre, run * filters
     offset = np.tile(layer.offset, run).astype(np.float32)
     requantize = requantizer_of(layer.products, run, layer.reach)
