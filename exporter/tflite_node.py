@@ -188,9 +188,12 @@ class Node:
         """The input's shape in the source's order as far as it is known."""
         return self._blobs.dims(self.tensor(index)) if self.has(index) else None
 
-    def known_dims(self, index: int) -> List[int]:
-        """The input's shape where it must be whole."""
+    def known_dims(self, index: int, rank: Optional[int] = None, least: int = 0) -> List[int]:
+        """The input's shape where it must be whole, and of this many dimensions or at least of so many."""
         dims = self.dims(index)
+        if dims is not None and (len(dims) < least or rank not in (None, len(dims))):
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must have {least if rank is None else rank} "
+                              f"dimensions, its shape is {dims}")
         if dims is None or None in dims:
             raise ExportError(f"the shape of input {index} ({self.tensor(index).name!r}) must be known")
         return [n for n in dims if n is not None]
@@ -254,8 +257,13 @@ class Node:
         """Whether the input lies there with its channels first alone."""
         return self.has(index) and self._blobs.is_channels_first(self.tensor(index))
 
-    def elementwise(self) -> Tuple[bool, List[str]]:
-        """The inputs of an operator that broadcasts, all in the layout that needs least work; True: channels first."""
+    def elementwise(self, count: Optional[int] = None) -> Tuple[bool, List[str]]:
+        """The inputs of an operator that broadcasts, all in the layout that needs least work; True: channels first.
+
+        ExportError unless there are ``count`` of them, if that is given.
+        """
+        if count is not None and self.input_count != count:
+            raise ExportError(f"takes {count} inputs, it has {self.input_count}")
         indices = range(self.input_count)
         first = any(self.is_channels_first(i) for i in indices) and all(self._can_be_first(i) for i in indices)
         return first, [self._broadcast_first(i) if first else self.input(i) for i in indices]

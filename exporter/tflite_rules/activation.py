@@ -34,7 +34,7 @@ def rsqrt(node: Node) -> None:
 
 @rule("SQUARE")
 def square(node: Node) -> None:
-    first, (x,) = node.elementwise()
+    first, (x,) = node.elementwise(1)
     node.add("Mul", [x, x], [node.output(0, first)], domain=domain_for("Mul", node.dtype(0)))
 
 
@@ -60,7 +60,7 @@ def gelu(node: Node) -> None:
 @rule("PRELU")
 def prelu(node: Node) -> None:
     """The slopes broadcast; where they are one a channel Caffe2 has it."""
-    first, (x, slopes) = node.elementwise()
+    first, (x, slopes) = node.elementwise(2)
     value = node.net.value(slopes)
     if first and value is not None and (value.size == 1 or value.shape[1:2] == (value.size,)):
         flat = node.constant(f"{node.tensor(1).name}_flat", value.reshape(-1))

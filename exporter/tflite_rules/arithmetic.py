@@ -106,7 +106,7 @@ def bitcast(node: Node) -> None:
 def fake_quant(node: Node) -> None:
     """Rounded to the nearest of 2^num_bits values from ``min`` to ``max``, one of which is zero."""
     low, high, scale = _nudged(node)
-    first, (x,) = node.elementwise()
+    first, (x,) = node.elementwise(1)
     clipped = node.between("clipped")
     node.add("Clip", [x], [clipped], min=low, max=high)
     steps: List[Tuple[str, float]] = [("Sub", low), ("Div", scale), ("Add", 0.5), ("Floor", 0.0), ("Mul", scale)]

@@ -10,6 +10,8 @@ from exporter.tflite_rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
+_LARGEST_MATRIX = 1 << 22  # elements
+
 
 def narrowed(node: Node, blob: str, index: int = 0) -> None:
     """Write int64 to an output of the data type that the file declares."""
@@ -174,10 +176,16 @@ def non_max_suppression(node: Node) -> None:
     node.add("NonMaxSuppression", node.inputs(), outputs, domain="tflite")
 
 
+def _require_small(rows: int, columns: int) -> None:
+    if rows * columns > _LARGEST_MATRIX:
+        raise ExportError(f"diagonals of matrices of {rows} by {columns} elements are too large")
+
+
 @rule("MATRIX_DIAG")
 def matrix_diag(node: Node) -> None:
     """Vectors on the diagonals of matrices of zeros."""
-    length = node.known_dims(0)[-1]
+    length = node.known_dims(0, least=1)[-1]
+    _require_small(length, length)
     wide = node.between("wide")
     node.add("ExpandDims", [node.input(0)], [wide], dims=[node.known_rank(0)])
     names = [node.constant("diagonal", np.eye(length, dtype=bool)), wide,
@@ -188,7 +196,8 @@ def matrix_diag(node: Node) -> None:
 @rule("MATRIX_SET_DIAG")
 def matrix_set_diag(node: Node) -> None:
     """The matrices with other diagonals."""
-    rows, columns = node.known_dims(0)[-2:]
+    rows, columns = node.known_dims(0, least=2)[-2:]
+    _require_small(rows, columns)
     wide, rank = node.between("wide"), node.known_rank(1)
     node.add("ExpandDims", [node.input(1)], [wide], dims=[rank if rows <= columns else rank - 1])
     names = [node.constant("diagonal", np.eye(rows, columns, dtype=bool)), wide, node.input(0)]

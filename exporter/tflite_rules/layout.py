@@ -145,18 +145,25 @@ def mirror_pad(node: Node) -> None:
     pads = node.constant_integers(1)
     if pads is None:
         raise ExportError("symmetric padding must be constant")
-    dims, blob = node.known_dims(0), node.input(0)
-    cut = [(axis, before, after) for axis, (before, after) in enumerate(_pairs(pads)) if before or after]
-    if not cut:
-        return node.alias(0, blob)
-    for index, (axis, before, after) in enumerate(cut):
-        if max(before, after) > dims[axis]:
-            raise ExportError(f"{before} and {after} elements cannot be mirrored at a dimension of {dims[axis]}")
-        order = [*range(before - 1, -1, -1), *range(dims[axis]), *range(dims[axis] - 1, dims[axis] - after - 1, -1)]
-        target = node.output() if index == len(cut) - 1 else node.between("mirrored")
-        indices = node.constant("mirror", np.array(order, np.int64))
-        node.add("Gather", [blob, indices], [target], axis=axis or None, wrap_indices=1 if axis else None)
-        blob = target
+    blob, whole = node.input(0), _pairs(pads)
+    cut = [(axis, before, after) for axis, (before, after) in enumerate(whole) if before or after]
+    if min(pads, default=0) < 0 or len(whole) != node.known_rank(0):
+        raise ExportError(f"paddings must be a pair a dimension, none of them negative, they are {pads}")
+    for axis, before, after in cut:
+        ends = [_backwards(node, blob, axis, before - 1, None)] if before else []
+        ends += [blob] + ([_backwards(node, blob, axis, -1, -after - 1)] if after else [])
+        blob = node.between("mirrored")
+        node.add("Concat", ends, [blob, node.between("lengths")], axis=axis)
+    node.alias(0, blob)
+
+
+def _backwards(node: Node, blob: str, axis: int, start: int, end: Optional[int]) -> str:
+    """The elements along a dimension from ``start`` down to behind ``end``, or to the first."""
+    part = node.between("part")
+    rows = {"starts": start, "ends": np.iinfo(np.int64).min if end is None else end, "axes": axis, "steps": -1}
+    names = [node.constant(stem, np.array([number], np.int64)) for stem, number in rows.items()]
+    node.add("Slice", [blob, *names], [part], domain="onnx")
+    return part
 
 
 def _pairs(pads: List[int]) -> List[List[int]]:

@@ -15,11 +15,11 @@ def fully_connected(node: Node) -> None:
     """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps X's dimensions but the last."""
     if node.option("weights_format") != 0:
         raise ExportError("shuffled weights are not supported")
-    rows, length = node.known_dims(1)
+    rows, length = node.known_dims(1, rank=2)
     rank, dims = node.rank(0), node.dims(0)
     keeps = bool(node.option("keep_num_dims", False))
     x = node.input(0)
-    if dims is None or dims[-1] != length or (len(dims) != 2 and not keeps):
+    if not dims or dims[-1] != length or (len(dims) != 2 and not keeps):
         x, rank = _as_rows(node, length), 2
     if is_hybrid(node, 1):
         return _hybrid(node, x)

@@ -14,7 +14,7 @@ _SMALLEST_NORM = 1e-6
 @rule("L2_NORMALIZATION")
 def l2_normalization(node: Node) -> None:
     """Vectors along the last dimension divided by their length, which counts as at least 1e-6."""
-    first, (x,) = node.elementwise()
+    first, (x,) = node.elementwise(1)
     length, bounded = node.between("length"), node.between("bounded")
     axes = node.constant("axes", np.array([1 if first else -1], np.int64))
     node.add("ReduceL2", [x, axes], [length], domain="onnx", keepdims=1)

@@ -78,7 +78,7 @@ def lstm(node: Node) -> None:
     """A single step: with all inputs, or in the basic form, whose states are inputs and outputs of the graph."""
     if node.option("kernel_type") == 0:
         return _lstm(node, range(node.input_count), node.output())
-    depth = node.known_dims(0)[-1]
+    depth = node.known_dims(0, 2)[-1]
     weights, offsets = node.constant_value(2, "the weights"), node.constant_value(3, "the bias")
     order = (0, 2, 1, 3)  # stored as i, c, f, o
     parts = [np.split(values, 4)[gate] for values in (weights[:, :depth], weights[:, depth:], offsets)

@@ -8,6 +8,8 @@ from exporter.tflite_node import Node
 from exporter.tflite_rules import rule
 from runtime_arm.errors import ExportError
 
+_LARGEST = 1 << 16  # pixels
+
 
 @rule("RESIZE_BILINEAR")
 def resize_bilinear(node: Node) -> None:
@@ -31,8 +33,8 @@ def _coordinates(node: Node) -> str:
 
 def _resize(node: Node, coordinates: str, **arguments: str) -> None:
     size = node.constant_integers(1)
-    if size is not None and (len(size) != 2 or min(size) < 1):
-        raise ExportError(f"the new size must be a height and a width, it is {size}")
+    if size is not None and (len(size) != 2 or min(size) < 1 or max(size) > _LARGEST):
+        raise ExportError(f"the new size must be a height and a width up to {_LARGEST}, it is {size}")
     sizes = node.input(1) if size is None else node.constant("sizes", np.array(size, np.int64))
     node.add("Resize", [node.input(0, channels_first=True), "", "", sizes], [node.output(0, channels_first=True)],
              domain="onnx", axes=[2, 3], coordinate_transformation_mode=coordinates, **arguments)

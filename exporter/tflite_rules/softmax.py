@@ -11,7 +11,7 @@ from exporter.tflite_rules import rule
 @rule("SOFTMAX")
 def softmax(node: Node) -> None:
     """Of ``beta`` times the input."""
-    first, (x,) = node.elementwise()
+    first, (x,) = node.elementwise(1)
     beta = float(node.option("beta", 1.0))
     if beta != 1.0:
         scaled = node.between("scaled")

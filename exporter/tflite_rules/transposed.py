@@ -15,7 +15,7 @@ from runtime_arm.errors import ExportError
 def transpose_conv(node: Node) -> None:
     """Inputs: the output's shape, filters (M, kh, kw, C), pictures, bias."""
     filters = weights(node, 1, [3, 0, 1, 2])
-    kernel, strides = node.known_dims(1)[1:3], [positive(node, "stride_h"), positive(node, "stride_w")]
+    kernel, strides = node.known_dims(1, 4)[1:3], [positive(node, "stride_h"), positive(node, "stride_w")]
     wanted = _wanted(node, 2)
     pads, beyond = _geometry(node, node.known_sizes(2, 2), wanted, kernel, strides)
     inputs = [node.input(2, channels_first=True), filters, *bias(node, 3)]
@@ -27,7 +27,7 @@ def transpose_conv(node: Node) -> None:
 def conv_3d_transpose(node: Node) -> None:
     """Inputs: the output's shape, filters (kd, kh, kw, M, C), pictures, bias."""
     filters = weights(node, 1, [4, 3, 0, 1, 2])
-    kernel, strides = node.known_dims(1)[:3], [positive(node, f"stride_{name}") for name in "dhw"]
+    kernel, strides = node.known_dims(1, 5)[:3], [positive(node, f"stride_{name}") for name in "dhw"]
     if any(node.option(f"dilation_{name}_factor", 1) != 1 for name in "dhw"):
         raise ExportError("dilation is not supported")
     pads, beyond = _geometry(node, node.known_sizes(2, 3), _wanted(node, 3), kernel, strides)
@@ -46,7 +46,7 @@ def convolution_2d_transpose_bias(node: Node) -> None:
     if padding not in modes or min(stride_h, stride_w) < 1:
         raise ExportError(f"padding {padding} and strides {stride_h} and {stride_w} are not possible")
     filters = weights(node, 1, [3, 0, 1, 2])
-    kernel, strides, sizes = node.known_dims(1)[1:3], [stride_h, stride_w], node.known_sizes(0, 2)
+    kernel, strides, sizes = node.known_dims(1, 4)[1:3], [stride_h, stride_w], node.known_sizes(0, 2)
     same = [n * s for n, s in zip(sizes, strides)]
     valid = [(n - 1) * s + k for n, s, k in zip(sizes, strides, kernel)]
     wanted = same if modes[padding] == SAME else [max(pair) for pair in zip(same, valid)]

@@ -124,7 +124,7 @@ def detection_post_process(op: OperatorDef, boxes: TensorSpec, scores: TensorSpe
     boxes: (1, N, 4 or more), offsets (y, x, h, w) from the anchors, (N, 4), in units of 1 / y_scale, x_scale, h_scale,
     w_scale; scores: (1, N, classes), perhaps with a background class in front. With ``use_regular_nms`` boxes are
     suppressed class by class and ``max_detections`` kept; else by their best class, each in its
-    ``max_classes_per_detection`` best ones, and n is the product of the two.
+    ``max_classes_per_detection`` best ones. n is the product of the two.
     """
     limits = _limits(op)
     require(op, boxes.ndim == 3 and boxes.shape[0] == 1 and boxes.shape[2] >= 4 and scores.ndim == 3,
@@ -133,7 +133,7 @@ def detection_post_process(op: OperatorDef, boxes: TensorSpec, scores: TensorSpe
             "boxes, scores and anchors must agree in number", boxes, scores, anchors)
     require(op, 0 <= scores.shape[2] - limits.classes <= 1, f"there must be {limits.classes} classes, or one more",
             scores)
-    count = limits.detections * (1 if limits.regular else limits.classes_per_detection)
+    count = limits.detections * limits.classes_per_detection
     shapes = ((1, count, 4), (1, count), (1, count), (1,))
     return [TensorSpec(shape, np.float32) for shape in shapes]
 
@@ -144,7 +144,7 @@ def detection_post_process_reference(op: OperatorDef, boxes: Array, scores: Arra
     corners = _decoded(op, boxes[0], anchors)
     background = scores.shape[2] - limits.classes
     rows = (_regular if limits.regular else _fast)(limits, corners, scores[0][:, background:])
-    count = limits.detections * (1 if limits.regular else limits.classes_per_detection)
+    count = limits.detections * limits.classes_per_detection
     result = [np.zeros((1, count, 4), np.float32), np.zeros((1, count), np.float32), np.zeros((1, count), np.float32)]
     for place, (box, category, score, slot) in enumerate(rows):
         at = place if slot is None else slot

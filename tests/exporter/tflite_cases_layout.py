@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.exporter.tflite_cases import PICTURE, case, flags, floats, i32, integers, positive, scalar
+from tests.exporter.tflite_cases import CASES, PICTURE, case, flags, floats, i32, integers, positive, scalar
+
+__all__ = ["CASES"]
 
 # Shapes
 case("RESHAPE", [floats(3, 4), i32(2, -1)], "ReshapeOptions", NewShape=[2, -1])
