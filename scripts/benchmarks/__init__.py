@@ -1,0 +1,1 @@
+"""The tables of BENCHMARKS.md: armnet beside onnxruntime. Run it by ``scripts/bench``."""

@@ -1,0 +1,77 @@
+"""Measures armnet beside onnxruntime on this machine; prints tables. Figures, not tests.
+
+  scripts/bench                                                everything that this machine can time
+  scripts/bench --parts networks models --threads 1,2
+  scripts/bench --parts arm --json results.json                instructions on emulated ARM; what results.json
+                                                               has of other parts is kept
+  scripts/bench --parts --json results.json --write BENCHMARKS.md      nothing anew
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict, Mapping, Sequence
+
+from runtime_arm.files import write_file
+from scripts.benchmarks import arm, models, networks, report, scaling, whole_processes
+from scripts.benchmarks.part import Options, Part
+
+PARTS: Mapping[str, Part] = {
+    "networks": networks.PART,
+    "models": models.PART,
+    "size": scaling.SIZE_PART,
+    "batch": scaling.BATCH_PART,
+    "convolution": scaling.MEMORY_PART,
+    "processes": whole_processes.PART,
+    "numpy": networks.NUMPY_PART,
+    "arm": arm.PART,
+}
+DEFAULT = tuple(name for name in PARTS if name != "arm")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(DEFAULT), metavar="PART",
+                        help=f"of {', '.join(PARTS)} (default: all but arm)")
+    parser.add_argument("--networks", nargs="+", default=[], metavar="NAME",
+                        help="known networks for the parts that take some")
+    parser.add_argument("--threads", default="1,2", metavar="LIST", help="numbers of cores (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
+    parser.add_argument("--other-python", default="", metavar="FILE", help="a Python with an older NumPy")
+    parser.add_argument("--json", metavar="FILE", help="keep the results here, and those of other parts that are there")
+    parser.add_argument("--picture", metavar="FILE", help="draw them here, .svg or .png")
+    parser.add_argument("--write", metavar="FILE", help="write them as Markdown, with the picture beside it")
+    return parser
+
+
+def main(words: Sequence[str]) -> None:
+    args = _parser().parse_args(words)
+    options = Options([int(word) for word in args.threads.split(",")], args.runs, args.networks, args.other_python)
+    results = _kept(args.json)
+    for name in args.parts:
+        rows = PARTS[name].measure(options)
+        report.add(results, name, rows)
+        print(report.as_text(PARTS[name], rows), end="\n\n", flush=True)
+        if args.json:
+            write_file(args.json, [json.dumps(results, indent=1).encode() + b"\n"])
+    if args.picture:
+        report.draw(results, Path(args.picture))
+    if args.write:
+        picture = Path(args.write).with_suffix(".svg")
+        report.draw(results, picture)
+        write_file(args.write, [report.as_markdown(results, PARTS, picture.name).encode()])
+
+
+def _kept(path: Any) -> Dict[str, Any]:
+    if path is not None and Path(path).exists():
+        kept: Dict[str, Any] = json.loads(Path(path).read_text())
+        return kept
+    return report.empty_results()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,51 @@
+"""Instructions on emulated ARM beside onnxruntime there; on 32 bits beside tflite-runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import List
+
+from armnet.console import note
+from device_tests.host import budgets
+from device_tests.host.cache import EmulationUnavailable
+from device_tests.host.emulation import emulated
+from device_tests.host.networks import build
+from device_tests.host.operator_counts import RIVALS, count_rival
+from runtime_arm.errors import ArmnetError
+from scripts.benchmarks.part import Options, Part, Row, number, word
+
+NETWORKS = ("vgg16_conv", "resnet18", "resnet50", "squeezenet1_1", "mobilenet_v2")
+MACHINES = (("arm64", RIVALS[".onnx"]), ("armhf", RIVALS[".tflite"]))
+
+
+def measure(options: Options) -> List[Row]:
+    rows: List[Row] = []
+    for architecture, rival in MACHINES:
+        for network in options.networks or NETWORKS:
+            note(f"counting {network} on {architecture}")
+            try:
+                rows.append(_count(architecture, network, rival))
+            except (ArmnetError, EmulationUnavailable) as error:
+                rows.append({"network": network, "machine": architecture, "rival": rival, "refused": str(error)[:160]})
+    return rows
+
+
+def _count(architecture: str, network: str, rival: str) -> Row:
+    machine = emulated(architecture)
+    with tempfile.TemporaryDirectory() as name:
+        model = Path(name, f"{network}.onnx")
+        model.write_bytes(build(network).SerializeToString())
+        ours = budgets.count_network(machine, model, Path(name)).network.instructions
+        theirs = count_rival(machine, budgets.rival_model(model, rival, Path(name))).instructions
+    return {"network": network, "machine": machine.name, "rival": rival, "armnet_instructions": ours,
+            "rival_instructions": theirs, "ratio": ours / theirs}
+
+
+PART = Part(
+    "Instructions on emulated ARM", measure,
+    {"network": word("network"), "machine": word("machine"), "beside": word("rival"),
+     "armnet M": number("armnet_instructions", "{:.1f}", 1e-6), "other M": number("rival_instructions", "{:.1f}", 1e-6),
+     "ratio": number("ratio"), "": word("refused")},
+    names=3, remark="One inference, one thread, in millions of instructions.",
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""One network by armnet and by onnxruntime, in turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence
+
+import numpy as np
+
+import armnet
+from armnet.rivals import Original, difference, onnxruntime
+from armnet.timing import take_turns
+from device_tests.host.networks import build
+from optimize import optimize
+from runtime_arm import Pair
+from runtime_arm.netdef import Array
+from scripts.benchmarks.part import Row
+
+
+def export_known(name: str, folder: Path, **options: Any) -> Pair:
+    """The network of that name with random weights, exported and optimised; its ONNX file lies in the folder."""
+    model = folder / f"{name}.onnx"
+    model.write_bytes(build(name, **options).SerializeToString())
+    return optimize(armnet.export(str(model)))
+
+
+def picture(batch: int = 1, size: int = 224) -> Array:
+    """Something like pictures."""
+    return np.random.default_rng(0).standard_normal((batch, 3, size, size)).astype(np.float32)
+
+
+def compare(pair: Pair, model: Optional[Path], feeds: Mapping[str, Array], threads: int, runs: int) -> Row:
+    """Times of both in seconds, quartiles, CPU times, ratio, and by how much the first outputs differ.
+
+    model: what onnxruntime runs; the pair as ONNX if there is none.
+    """
+    with armnet.Predictor(pair, threads=threads) as predictor:
+        rival = onnxruntime(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
+        ours, theirs = "armnet", "onnxruntime"
+        figures, warnings = take_turns({ours: lambda: predictor.run(feeds), theirs: rival.infer}, runs)
+        apart = difference(list(predictor.run(feeds).values()), rival.infer())
+    row: Row = {"threads": threads, "difference": apart, "warnings": warnings}
+    for name in (ours, theirs):
+        row.update({f"{name}_{key}": value for key, value in figures[name].as_dict().items()})
+    return {**row, "ratio": figures[ours].seconds / figures[theirs].seconds}
+
+
+def mean_ratio(rows: Sequence[Row]) -> float:
+    """Geometric."""
+    return float(np.exp(np.mean(np.log([row["ratio"] for row in rows]))))

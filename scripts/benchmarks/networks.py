@@ -1,0 +1,62 @@
+"""Known networks with random weights beside onnxruntime, on this NumPy and on an older one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import List
+
+import numpy as np
+
+from armnet.console import note
+from scripts.benchmarks.beside import compare, export_known, picture
+from scripts.benchmarks.part import Options, Part, Row, number, word
+
+NETWORKS = ("vgg16_conv", "resnet18", "resnet50", "squeezenet1_1", "mobilenet_v2", "densenet121", "googlenet")
+COLUMNS = {
+    "network": word("network"), "threads": word("threads"), "armnet ms": number("armnet_seconds", "{:.2f}", 1e3),
+    "onnxruntime ms": number("onnxruntime_seconds", "{:.2f}", 1e3), "ratio": number("ratio"),
+    "armnet CPU ms": number("armnet_cpu_seconds", "{:.2f}", 1e3),
+    "onnxruntime CPU ms": number("onnxruntime_cpu_seconds", "{:.2f}", 1e3),
+    "spread": number("armnet_spread", "{:.0%}"), "difference": number("difference", "{:.0e}"),
+}  # fmt: skip
+REMARK = (
+    "Float32, batch 1, 224x224. Medians of runs in turns; ratio: armnet's time to onnxruntime's, which has its default "
+    "optimisation, as many threads, and does not let them spin between runs. Spread: how far armnet's quartiles are "
+    "apart, relative to the median."
+)
+
+
+def measure(options: Options) -> List[Row]:
+    rows: List[Row] = []
+    with tempfile.TemporaryDirectory() as name:
+        for network in options.networks or NETWORKS:
+            note(f"timing {network}")
+            pair = export_known(network, Path(name))
+            feeds = {pair.inputs[0].name: picture()}
+            for threads in options.threads:
+                row = compare(pair, Path(name, f"{network}.onnx"), feeds, threads, options.runs)
+                rows.append({"network": network, "numpy": np.__version__, **row})
+    return rows
+
+
+def measure_on_both(options: Options) -> List[Row]:
+    """The same in another environment, by this program there; with NumPy's version."""
+    if not options.other_python:
+        note("no older NumPy to compare with: give --other-python")
+        return []
+    rows = measure(options)
+    with tempfile.TemporaryDirectory() as name:
+        results = Path(name, "other.json")
+        words = [options.other_python, "-m", "scripts.benchmarks", "--parts", "networks", "--json", str(results)]
+        words += ["--runs", str(options.runs), "--threads", ",".join(map(str, options.threads))]
+        words += ["--networks", *(options.networks or NETWORKS)]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        rows += json.loads(results.read_text())["parts"]["networks"]
+    return sorted(rows, key=lambda row: (row["network"], row["threads"]))
+
+
+PART = Part("Known networks", measure, COLUMNS, remark=REMARK)
+NUMPY_PART = Part("An older NumPy", measure_on_both, {"NumPy": word("numpy"), **COLUMNS}, names=2)

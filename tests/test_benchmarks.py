@@ -1,0 +1,95 @@
+"""The benchmarks' tables, made of figures that need no clock, and the models that they time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+
+import armnet
+from runtime_arm import Pair
+from runtime_arm.netdef import NetDef
+from scripts.benchmarks import beside, models
+from scripts.benchmarks.__main__ import PARTS, main
+
+ROW = {"network": "resnet18", "threads": 1, "numpy": "2.0", "ratio": 0.75, "difference": 1e-6,
+       "warnings": ["other processes took 40% of the processor: the machine is noisy"],
+       **{f"{who}_{key}": value for who in ("armnet", "onnxruntime")
+          for key, value in {"seconds": 0.03, "cpu_seconds": 0.02, "spread": 0.1}.items()}}  # fmt: skip
+MACHINE = {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {"L2": 1048576}, "system": "Linux 6.1", "python": "3.11.2",
+           "numpy": "2.0", "blas": {"config": "OpenBLAS 0.3.27"}, "armnet": "0.1.0"}  # fmt: skip
+
+
+def _results() -> Dict[str, Any]:
+    grown = [{**ROW, "batch": n, "size": 64 * n, "image_seconds": 0.01, "pixel_seconds": 1e-8} for n in (1, 2, 4)]
+    parts = {"networks": [ROW, {**ROW, "threads": 2}], "models": [ROW, {"network": "odd.onnx", "refused": "no Loop"}],
+             "size": grown, "batch": grown}  # fmt: skip
+    about = {"when": "2026-01-02 03:04 UTC", "machine": MACHINE, "versions": {"onnxruntime": "1.20"}}
+    return {"schema": 1, "parts": parts, "measured": dict.fromkeys(parts, about)}
+
+
+def test_results_become_markdown_with_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="the picture needs matplotlib")
+    (tmp_path / "results.json").write_text(json.dumps(_results()))
+    main(["--parts", "--json", str(tmp_path / "results.json"), "--write", str(tmp_path / "BENCHMARKS.md")])
+    text = (tmp_path / "BENCHMARKS.md").read_text()
+    assert "4 x Cortex-A72, 4 cores, L2 1.05 MB; Linux 6.1; Python 3.11.2, NumPy 2.0 (OpenBLAS 0.3.27)" in text
+    assert "onnxruntime 1.20; 2026-01-02" in text
+    assert "| resnet18 | 1 | 30.00 | 30.00 | 0.75 | 20.00 | 20.00 | 10% | 1e-06 |" in text
+    assert "no Loop" in text
+    assert "- resnet18: other processes took 40%" in text
+    assert "![The ratios and how time grows](BENCHMARKS.svg)" in text
+    assert (tmp_path / "BENCHMARKS.svg").read_text().startswith("<?xml")
+    assert capsys.readouterr().out == ""
+
+
+def test_parts_measured_anew_replace_theirs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(_results()))
+    anew = PARTS["networks"]._replace(measure=lambda options: [{**ROW, "ratio": 0.5, "threads": options.threads[0]}])
+    monkeypatch.setitem(PARTS, "networks", anew)  # type: ignore[arg-type]
+    main(["--parts", "networks", "--threads", "3", "--json", str(path)])
+    results = json.loads(path.read_text())
+    assert [row["ratio"] for row in results["parts"]["networks"]] == [0.5]
+    assert results["parts"]["models"] == _results()["parts"]["models"]
+    assert results["measured"]["networks"]["machine"]["armnet"] == armnet.__version__
+    assert "resnet18        3" in capsys.readouterr().out
+
+
+def test_both_runtimes_are_timed_on_one_network(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
+    pair = beside.export_known("squeezenet1_1", tmp_path, image_size=64)
+    row = beside.compare(pair, tmp_path / "squeezenet1_1.onnx", {pair.inputs[0].name: beside.picture(1, 64)}, 2, 1)
+    assert row["ratio"] == row["armnet_seconds"] / row["onnxruntime_seconds"]
+    assert row["difference"] < 1e-3
+    assert row["threads"] == 2
+    assert beside.mean_ratio([{"ratio": 0.5}, {"ratio": 2.0}]) == pytest.approx(1)
+
+
+def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:
+    for name in ("a/net.onnx", "b/net.tflite", "c/net.caffemodel", "c/net_deploy.prototxt", "c/other.prototxt",
+                 "d/init_net.pb", "d/predict_net.pb", "e/lonely.caffemodel"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [tuple(Path(path).name for path in paths) for paths in models.sources(tmp_path)]
+    alone, pairs = [("net.onnx",), ("net.tflite",)], [("net_deploy.prototxt", "net.caffemodel")]
+    assert found == [*alone, *pairs, ("init_net.pb", "predict_net.pb")]
+
+
+def test_networks_of_bytes_are_left_out() -> None:
+    init = NetDef.from_text('net "init": -> \n')
+    for text, expected in (("Relu(x)", True), ("Int8Relu(x)", False), ("onnx.MatMulInteger(x, x)", False)):
+        net = NetDef.from_text(f'net "n": x -> y\n{text} -> y')
+        assert models.is_float(Pair.from_nets(init, net)) is expected
+
+
+def test_open_shapes_follow_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "SHARED", tmp_path)
+    (tmp_path / "MANIFEST.json").write_text(json.dumps({"files": [{"file": "net.onnx", "input": "1x3x32x32 BGR"}]}))
+    init, net = NetDef.from_text('net "init": -> \n'), NetDef.from_text('net "n": x -> y\nRelu(x) -> y')
+    pair = Pair.from_nets(init, net)
+    assert models.shapes_of([str(tmp_path / "net.onnx")], pair) == {"x": [1, 3, 32, 32]}
+    assert models.shapes_of([str(tmp_path / "other.onnx")], pair) == {}
