@@ -345,6 +345,9 @@ def tflite_integers() -> Iterator[Case]:
     yield from tflite("QuantizedConv", "uint8 1x6x6x4", "!uint8 6x1x1x4", bias, **bytes_, W_scales=[0.01],
                       W_zero_point=50)
     yield from tflite("QuantizedFullyConnected", "int8 3x8", "!int8 6x8", bias, **x, **y, W_scales=[0.01])
+    yield from tflite("QuantizedConvTranspose", "int8 1x4x5x4", "!int8 6x3x3x4", np.array([8, 10], np.int32), bias, **x,
+                      **y, W_scales=scales, strides=[2, 2], auto_pad="SAME_UPPER")
+    yield from tflite("QuantizedMatMul", "int8 2x3x8", "int8 2x8x5", **pair, Y_scale=0.2)
     yield from tflite("QuantizedAdd QuantizedSub QuantizedMul QuantizedPRelu QuantizedSquaredDifference", "int8 2x5x3",
                       "int8 1x5x1", **pair, **y)
     yield from tflite("QuantizedEqual QuantizedNotEqual QuantizedLess QuantizedLessEqual QuantizedGreater "

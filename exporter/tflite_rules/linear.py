@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import List
+
 import numpy as np
 
 from exporter.tflite_node import Node
@@ -43,7 +45,12 @@ def _as_rows(node: Node, length: int) -> str:
 
 @rule("BATCH_MATMUL")
 def batch_matmul(node: Node) -> None:
-    """Stacks of matrices, each perhaps transposed."""
+    """Stacks of matrices."""
+    node.add("MatMul", factors(node), [node.output()], domain="onnx")
+
+
+def factors(node: Node) -> List[str]:
+    """The two stacks of matrices, each perhaps transposed."""
     sides = []
     for index, option in ((0, "adj_x"), (1, "adj_y")):
         rank = node.known_rank(index)
@@ -53,4 +60,4 @@ def batch_matmul(node: Node) -> None:
             node.add("Transpose", [side], [turned], axes=[*range(rank - 2), rank - 1, rank - 2])
             side = turned
         sides.append(side)
-    node.add("MatMul", sides, [node.output()], domain="onnx")
+    return sides

@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from exporter.tflite_node import Node
-from exporter.tflite_rules import quantised_rule
+from exporter.tflite_rules import linear, quantised_rule
 from exporter.tflite_rules.convolution import positive
 from exporter.tflite_rules.quantised import DOMAIN, activation, of_input, of_output, window
 from runtime_arm.errors import ExportError
@@ -77,6 +77,23 @@ def fully_connected(node: Node) -> None:
     node.add("QuantizedFullyConnected", [node.input(0), node.input(1), *_bias(node, 2)], [node.output()],
              domain=DOMAIN, keep_num_dims=int(node.option("keep_num_dims", False)), **of_products(node),
              **activation(node))
+
+
+@quantised_rule("TRANSPOSE_CONV")
+def transpose_conv(node: Node) -> None:
+    """Inputs: the output's shape, filters (M, kh, kw, C), pictures, bias."""
+    shape = node.constant_integers(0)
+    if shape is None or len(shape) != 4:
+        raise ExportError(f"the output's size must be known, it is {shape}")
+    size = node.constant("size", np.array(shape[1:3], np.int32))
+    node.add("QuantizedConvTranspose", [node.input(2), node.input(1), size, *_bias(node, 3)], [node.output()],
+             domain=DOMAIN, **window(node), **of_products(node, 2), **activation(node))
+
+
+@quantised_rule("BATCH_MATMUL")
+def batch_matmul(node: Node) -> None:
+    node.add("QuantizedMatMul", linear.factors(node), [node.output()], domain=DOMAIN, **of_input(node, 0, "A"),
+             **of_input(node, 1, "B"), **of_output(node))
 
 
 def _kernel(node: Node) -> List[int]:

@@ -26,8 +26,16 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.quantization import all_known
 from runtime_arm.operators.reshape import product
-from runtime_arm.operators.tflite_conv import products_of, quantized_conv, quantized_fully_connected
+from runtime_arm.operators.tflite_conv import (
+    matrices_of,
+    products_of,
+    quantized_conv,
+    quantized_fully_connected,
+    quantized_matmul,
+)
+from runtime_arm.operators.tflite_quantisation import RULE, limits_of
 from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.requantize import requantizer
 from runtime_arm.tensor import TensorSpec
 
 Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and its weights
@@ -166,3 +174,36 @@ def quantized_matrix(call: Call) -> Run:
     zero_points = [np.asarray(zero, x.dtype) for zero in (products.x.zero_point, products.w_zero_point)]
     factors = Factors(x.reshape(-1, matrix.terms), zero_points[0], w.T, zero_points[1])
     return in_turn(matrix.steps(call, factors, finish))
+
+
+# QuantizedMatMul
+
+
+def _matmul(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> IntegerProduct:
+    a, b = inputs
+    assert a is not None
+    matrices = matrices_of(op, a.dtype)
+    zero_points = [TensorSpec.known(np.asarray(of.zero_point, a.dtype)) for of in (matrices.a, matrices.b)]
+    return IntegerProduct(Factors(a, zero_points[0], b, zero_points[1]), outputs[0])
+
+
+def _matmul_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    product_ = _matmul(op, inputs, outputs)
+    return [*product_.scratch(), *[TensorSpec((product_.step * product_.columns,), np.float64)] * 2]
+
+
+@quantized_matmul.kernel("INT8", scratch=_matmul_scratch)
+def quantized_matrices(call: Call) -> Run:
+    product_, dtype = _matmul(call.op, call.in_specs, call.out_specs), call.inputs[0].dtype
+    matrices = matrices_of(call.op, dtype)
+    reach = product_.terms * 255 * 255
+    requantize = requantizer(RULE, matrices.multiplier, matrices.y.zero_point, *limits_of(dtype), reach)
+
+    def finish(sums: Array, work: Array, y: Array) -> List[Step]:
+        buffers = [buffer[: y.size].reshape(y.shape).view(name)
+                   for buffer, name in zip(call.scratch[-2:], requantize.work_dtypes)]
+        return [partial(requantize, sums, y, buffers)]
+
+    zero_points = [np.asarray(of.zero_point, dtype) for of in (matrices.a, matrices.b)]
+    factors = Factors(call.inputs[0], zero_points[0], call.inputs[1], zero_points[1])
+    return in_turn(product_.steps(call, factors, finish))

@@ -253,12 +253,13 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.tflite_indexing": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.int8_tflite_depthwise": "QuantizedConv",
-        "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected",
+        "engines.int8_tflite": "QuantizedConv QuantizedFullyConnected QuantizedMatMul",
         "engines.int8_tflite_pool": "QuantizedAveragePool QuantizedMaxPool",
         "operators.tflite_binary": """
             QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
             QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
-        "operators.tflite_conv": "QuantizedConv QuantizedFullyConnected",
+        "engines.int8_tflite_transposed": "QuantizedConvTranspose",
+        "operators.tflite_conv": "QuantizedConv QuantizedConvTranspose QuantizedFullyConnected QuantizedMatMul",
         "operators.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
         "operators.tflite_pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.tflite_resize": "QuantizedResizeBilinear",

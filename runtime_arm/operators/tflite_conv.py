@@ -1,4 +1,4 @@
-"""TensorFlow Lite's quantised sums of products: convolutions and fully connected layers.
+"""TensorFlow Lite's quantised sums of products: convolutions, fully connected layers, products of matrices.
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
@@ -16,6 +16,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import convolution_of, convolve
+from runtime_arm.operators.geometry import Window, onnx_window
+from runtime_arm.operators.qlinear import matmul_shape
 from runtime_arm.operators.quantization import check_scale
 from runtime_arm.operators.reshape import product
 from runtime_arm.operators.tflite_quantisation import (
@@ -25,11 +27,12 @@ from runtime_arm.operators.tflite_quantisation import (
     Range,
     activation_range,
     affine,
+    limits_of,
     quantised,
     requantised,
 )
-from runtime_arm.registry import require
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry import integers_of, require
+from runtime_arm.tensor import Shape, TensorSpec
 
 
 class Products(NamedTuple):
@@ -115,3 +118,75 @@ def quantized_fully_connected_reference(op: OperatorDef, x: Array, w: Array, b: 
     sums = rows @ (w.astype(np.int64) - products.w_zero_point).T + (0 if b is None else b)
     y = _finished(products, sums, x.dtype)
     return [y.reshape(*x.shape[:-1], w.shape[0]) if op.get_bool("keep_num_dims") else y]
+
+
+class Transposed(NamedTuple):
+    """A transposed convolution; ``window`` is that of the convolution from Y to X."""
+
+    window: Window
+    filters: int
+    output_shape: Shape
+
+
+def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[TensorSpec]) -> Transposed:
+    """Reads and checks the arguments of a QuantizedConvTranspose."""
+    require(op, x.ndim == w.ndim == 4 and x.shape[3] == w.shape[3], "X and the weights need the same channels", x, w)
+    wanted = integers_of(op, size, "size")
+    require(op, len(wanted) == 2 and min(wanted) > 0, f"size must be two positive numbers, got {wanted}")
+    window = onnx_window(op, wanted, w.shape[1:3])
+    require(op, window.output == x.shape[1:3] and set(window.dilation) == {1},
+            f"a picture of {wanted} pixels would come of {list(window.output)} ones", x)
+    return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
+
+
+@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS)
+def quantized_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec,
+                             b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """TRANSPOSE_CONV: X (N, H, W, C), W (M, kh, kw, C), Y (N, *size, M). strides, auto_pad: of the way from Y to X."""
+    transposed = transposed_of(op, x, w, size)
+    _require_operands(op, x, w, b, transposed.filters)
+    return [TensorSpec(transposed.output_shape, x.dtype)]
+
+
+@quantized_conv_transpose.reference
+def quantized_conv_transpose_reference(op: OperatorDef, x: Array, w: Array, size: Array,
+                                       b: Optional[Array] = None) -> List[Any]:
+    transposed = transposed_of(op, *map(TensorSpec.known, (x, w, size)))
+    products = products_of(op, x.dtype, transposed.filters)
+    pixels, weights = x.astype(np.float64) - products.x.zero_point, w.astype(np.float64) - products.w_zero_point
+    sums = np.zeros((transposed.output_shape[0], transposed.filters, *transposed.window.image))
+    for tap in transposed.window.taps():
+        weight = np.moveaxis(weights, -1, 1)[tap.kernel]
+        sums[tap.image] += np.einsum("nhwc,mc->nmhw", pixels, weight)[tap.out]
+    sums = np.moveaxis(sums, 1, -1)
+    return [_finished(products, sums if b is None else sums + b, x.dtype)]
+
+
+@quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS)
+def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """BATCH_MATMUL: numpy.matmul of A - A_zero_point and B - B_zero_point, requantised by A_scale * B_scale / Y_scale."""
+    require(op, a.dtype == b.dtype and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b)
+    matrices_of(op, a.dtype)
+    return [TensorSpec(matmul_shape(op, a, b), a.dtype)]
+
+
+class Matrices(NamedTuple):
+    """How a product of matrices is requantised; the product of the scales is float32."""
+
+    a: Affine
+    b: Affine
+    multiplier: Any
+    y: Affine
+
+
+def matrices_of(op: OperatorDef, dtype: Any) -> Matrices:
+    """Reads and checks the quantisation of a QuantizedMatMul."""
+    a, b, y = (affine(op, what, dtype) for what in "ABY")
+    return Matrices(a, b, np.float64(a.scale * b.scale) / np.float64(y.scale), y)
+
+
+@quantized_matmul.reference
+def quantized_matmul_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+    matrices = matrices_of(op, a.dtype)
+    sums = np.matmul(a.astype(np.int64) - matrices.a.zero_point, b.astype(np.int64) - matrices.b.zero_point)
+    return [requantised(sums, matrices.multiplier, matrices.y.zero_point, limits_of(a.dtype), a.dtype)]

@@ -83,6 +83,39 @@ def test_fully_connected(dtype: str, rows: int, length: int, filters: int, one_s
 
 
 @few
+@given(DTYPES, st.integers(1, 6), st.integers(1, 6), st.integers(1, 9), st.integers(1, 9), st.integers(1, 4),
+       st.integers(1, 3), st.sampled_from([SAME, VALID]), st.booleans(), SEEDS, st.data())
+def test_transpose_conv(dtype: str, height: int, width: int, channels: int, filters: int, kernel: int, stride: int,
+                        padding: int, one_scale: bool, seed: int, data: Any) -> None:
+    x = whole_range((2, height, width, channels), dtype, seed)
+    w = np.maximum(whole_range((filters, kernel, kernel, channels), dtype, seed + 1), -127 if dtype == "int8" else 0)
+    net, of_y = Single(), data.draw(affine(dtype))
+    sizes = [n * stride if padding == SAME else (n - 1) * stride + kernel for n in (height, width)]
+    net.constant(np.array([2, *sizes, filters], np.int32))
+    of_x = data.draw(affine(dtype))
+    of_w = [0.004] if one_scale or dtype == "uint8" else [0.001 * (1 + i) for i in range(filters)]
+    net.constant(w.astype(dtype), Quantization(of_w, [zero(dtype, data)] * len(of_w)))
+    net.feed(x, of_x)
+    net.assert_equal("TRANSPOSE_CONV", dtype, of_y, "TransposeConvOptions", version=2, Padding=padding, StrideH=stride,
+                     StrideW=stride)
+
+
+@few
+@given(st.integers(1, 3), st.integers(1, 30), st.sampled_from([1, 7, 300]), st.integers(1, 20), st.booleans(),
+       st.booleans(), SEEDS, st.data())
+def test_batch_matmul(batch: int, rows: int, terms: int, columns: int, turned: bool, constant: bool, seed: int,
+                      data: Any) -> None:
+    net, of_a, of_b = Single(), data.draw(affine("int8")), data.draw(affine("int8"))
+    net.feed(whole_range((batch, rows, terms), "int8", seed), of_a)
+    shape = (batch, columns, terms) if turned else (batch, terms, columns)
+    (net.constant if constant else net.feed)(whole_range(shape, "int8", seed + 1), of_b)
+    powers = st.floats(0.5, 10)
+    y_scale = powers.map(lambda power: float(np.float32(of_a.scale[0] * of_b.scale[0] * 2**power)))
+    net.assert_equal("BATCH_MATMUL", "int8", data.draw(affine("int8", y_scale)), "BatchMatMulOptions", version=2,
+                     AdjY=turned)
+
+
+@few
 @given(st.sampled_from(["ADD", "SUB", "MUL"]), DTYPES,
        st.sampled_from([(1, 6, 5, 8), (8,), (1, 6, 1, 8), (1, 1, 1, 1)]), ACTIVATIONS, SEEDS, st.data())
 def test_arithmetic(type: str, dtype: str, shape: Any, activation: int, seed: int, data: Any) -> None:

@@ -68,6 +68,25 @@ def test_multipliers_that_float64_holds_and_does_not(multiplier: float) -> None:
     assert assert_engines_match_reference(conv, inputs, constants=[1]) == ["INT8"]
 
 
+@given(st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 3, 16]), st.sampled_from([1, 8]), st.integers(1, 4),
+       st.integers(1, 3), st.sampled_from([0, 2**30]))
+def test_transposed_convolutions_of_every_shape(height: int, width: int, channels: int, filters: int, kernel: int,
+                                                stride: int, bias: int) -> None:
+    conv = op("QuantizedConvTranspose", 4, **X, **Y, W_scales=[0.004], strides=[stride, stride], auto_pad="SAME_UPPER")
+    inputs = [whole_range(2, height, width, channels), whole_range(filters, kernel, kernel, channels, seed=2),
+              np.array([height * stride, width * stride], np.int32), np.full(filters, bias, np.int32)]
+    assert assert_engines_match_reference(conv, inputs, constants=[1, 2, 3]) == ["INT8"]
+
+
+@pytest.mark.parametrize("shapes", [((3, 8), (8, 5)), ((2, 3, 8), (8, 5)), ((2, 1, 3, 8), (4, 8, 5)),
+                                    ((2, 3, 3000), (2, 3000, 4))])
+@pytest.mark.parametrize("constants", [[], [1]])
+def test_products_of_matrices(shapes: Any, constants: Any) -> None:
+    factors = [whole_range(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    matmul = op("QuantizedMatMul", 2, A_scale=0.05, A_zero_point=4, B_scale=0.07, B_zero_point=-9, Y_scale=0.3)
+    assert assert_engines_match_reference(matmul, factors, constants=constants) == ["INT8"]
+
+
 def test_weights_that_are_computed_go_to_the_reference_kernel() -> None:
     conv = op("QuantizedConv", 2, **X, **Y, W_scales=[0.01])
     assert supporting_engines(conv, [whole_range(1, 4, 4, 3), whole_range(2, 3, 3, 3)]) == []
