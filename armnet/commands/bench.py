@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from armnet.commands.inspect import parse_shapes
     from armnet.console import note, print_json, progress
     from armnet.rivals import NOTE, Original
+    from armnet.shapes import parse_shapes, sizes_assumed
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
@@ -48,14 +48,15 @@ def run(args: argparse.Namespace) -> int:
     warnings: List[str] = []
     for threads in counts:
         with load(args.pair, threads=threads) as predictor, progress(f"{threads} threads") as report:
-            pair = predictor.pair
+            pair, shapes = predictor.pair, parse_shapes(args.shape)
             original = Original(pair, Path(args.pair), args.model)
             feeds = (
                 read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
                 if args.input
-                else random_inputs(pair, shapes=parse_shapes(args.shape))
+                else random_inputs(pair, shapes=shapes)
             )
-            measured, heard = measure(predictor, original, feeds, against, args.runs, report)
+            with sizes_assumed(pair.inputs, feeds if args.input else shapes):
+                measured, heard = measure(predictor, original, feeds, against, args.runs, report)
         rows += measured
         warnings += [warning for warning in heard if warning not in warnings]
     if "onnxruntime" in against:

@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.inspect import parse_shapes
     from armnet.console import note, print_json, progress
+    from armnet.shapes import parse_shapes, sizes_assumed
     from exporter.divergence import divergences
     from exporter.random_inputs import random_inputs
     from exporter.witness import witness
@@ -52,16 +52,18 @@ def run(args: argparse.Namespace) -> int:
     from runtime_arm.inputs import read_single_run
 
     with load(args.pair) as predictor, progress("compare") as report:
+        shapes = parse_shapes(args.shape)
         feeds = (
             read_single_run(args.input, predictor.inputs, predictor.pair.meta.get("preprocessing") or {})
             if args.input
-            else random_inputs(predictor.pair, args.seed, parse_shapes(args.shape))
+            else random_inputs(predictor.pair, args.seed, shapes)
         )
         report("the original", 0, 2)
         evidence = witness(args.model, feeds)
         report("the pair", 1, 2)
         producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-        ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
+        with sizes_assumed(predictor.inputs, feeds if args.input else shapes):
+            ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
     rows = divergences(evidence, ours, producers, args.tolerance)
     if not rows:
         raise UsageError(f"{args.pair} has none of the original's blobs; is it made from it?")

@@ -86,8 +86,8 @@ def run(args: argparse.Namespace) -> int:
 def _to_onnx(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from armnet.commands.inspect import parse_shapes
     from armnet.console import note, print_json, progress
+    from armnet.shapes import parse_shapes
     from exporter import export
     from exporter.to_onnx import save_onnx
     from runtime_arm.display import size

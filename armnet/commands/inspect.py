@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List, Optional, Sequence
 
-from runtime_arm.errors import UsageError
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
@@ -28,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.export import weights_nbytes
     from armnet.console import note, print_json
+    from armnet.shapes import parse_shapes, sizes_assumed
     from armnet.timeline import as_json, timeline
     from runtime_arm.predictor import load
 
@@ -36,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
         if args.net:
             print(pair.predict_net.to_text())
             return 0
-        segment = predictor.plan(parse_shapes(args.shape))
+        shapes = parse_shapes(args.shape)
+        with sizes_assumed(pair.inputs, shapes):
+            segment = predictor.plan(shapes)
         rows, memory = operator_rows(pair.predict_net, segment), timeline(segment)
     facts = {
         "inputs": [f"{i.name} {i.shape_text()}" for i in pair.inputs],
@@ -67,18 +68,6 @@ def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory
 
     page = render(Path(source).resolve().name, pair, facts, memory)
     write_file(path, [page.encode("utf-8", "replace")])
-
-
-def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
-    """``["data=1,3,224,224"]`` by name. UsageError if a word is not of that form."""
-    shapes = {}
-    for word in words:
-        name, _, numbers = word.partition("=")
-        try:
-            shapes[name] = [int(n) for n in numbers.replace("x", ",").split(",")]
-        except ValueError as error:
-            raise UsageError(f"--shape takes NAME=N,N,..., got {word!r}") from error
-    return shapes
 
 
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:

@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.inspect import parse_shapes
     from armnet.console import note, print_json, progress
+    from armnet.shapes import parse_shapes
     from optimize import Report, optimize
     from runtime_arm.pair import Pair
 

@@ -28,21 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.inspect import parse_shapes
     from armnet.console import note, print_json
+    from armnet.shapes import parse_shapes, sizes_assumed
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
     from runtime_arm.profiling import profile
 
     with load(args.pair, threads=args.threads) as predictor:
-        pair = predictor.pair
+        pair, shapes = predictor.pair, parse_shapes(args.shape)
         feeds = (
             read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
             if args.input
-            else random_inputs(pair, shapes=parse_shapes(args.shape))
+            else random_inputs(pair, shapes=shapes)
         )
-        timings = profile(predictor, feeds, max(1, args.rounds))
+        with sizes_assumed(pair.inputs, feeds if args.input else shapes):
+            timings = profile(predictor, feeds, max(1, args.rounds))
     for line in predictor.notes:
         note(line)
     rows = [_row(timing) for timing in timings]

@@ -1,0 +1,46 @@
+"""``--shape NAME=N,N,...``: sizes of inputs that a pair leaves open."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence
+
+from runtime_arm.errors import OperatorError, UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.pair import TensorInfo
+
+
+def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
+    """``["data=1,3,224,224"]`` by name. UsageError if a word is not of that form."""
+    shapes = {}
+    for word in words:
+        name, _, numbers = word.partition("=")
+        try:
+            shapes[name] = [int(n) for n in numbers.replace("x", ",").split(",")]
+        except ValueError as error:
+            raise UsageError(f"--shape takes NAME=N,N,..., got {word!r}") from error
+        if min(shapes[name]) < 0:
+            raise UsageError(f"--shape {word}: sizes must not be negative")
+    return shapes
+
+
+@contextmanager
+def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Iterator[None]:
+    """Where an operator refuses the shapes that follow from sizes that nobody gave, the UsageError asks for --shape.
+
+    ``given`` has what the user gave, by input.
+    """
+    names = [info.name for info in inputs]
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise UsageError(f"no input {unknown!r}; the net takes {', '.join(names) or 'none'}")
+    try:
+        yield
+    except OperatorError as error:
+        assumed = [info for info in inputs if not info.is_static and info.name not in given]
+        if not assumed:
+            raise
+        info = assumed[0]
+        raise UsageError(f"{error}; open sizes of input {info.name!r} {info.shape_text()} were taken as 1, "
+                         f"give them: --shape {info.name}=N,N,...") from error
