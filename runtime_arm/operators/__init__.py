@@ -36,6 +36,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             Perplexity SpatialSoftmaxWithLoss Summarize WeightedSigmoidCrossEntropyWithLogits""",
         "operators.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
         "operators.detection": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
+        "operators.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
         "operators.elementwise": "Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mod Mul NE Or Sub Xor",
         "operators.feature_transforms": """
             BatchBoxCox BatchBucketize BisectPercentile IndexHash NGramFromCategorical Percentile
@@ -50,7 +51,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.histogram": "Histogram IntegralImage",
         "operators.identity": """
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
-            Print""",
+            NegateGradient Print""",
         "operators.im2col": "Col2Im Im2Col",
         "operators.int8": "Int8Dequantize Int8GenQuantParams Int8Quantize",
         "operators.int8_activation": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
@@ -68,7 +69,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.locally_connected": "LC LC1D LC2D LC3D",
         "operators.losses": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
         "operators.lrn": "LRN LpNorm Normalize NormalizeL1",
-        "operators.norm": "AffineChannel BatchMoments InstanceNorm NormalizePlanarYUV SpatialBN",
+        "operators.norm": "AffineChannel BatchMoments ChannelStats InstanceNorm NormalizePlanarYUV SpatialBN",
         "operators.onehot": "BatchBucketOneHot BatchOneHot Bucketize OneHot SegmentOneHot",
         "operators.pad": "PadImage",
         "operators.pool": """
@@ -127,15 +128,15 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.segments": """
             AddPadding GatherPadding LengthsTile LengthsToRanges LengthsToSegmentIds PackSegments RemovePadding
             SegmentIdsToLengths SegmentIdsToRanges UnpackSegments""",
-        "operators.select": "BooleanMask Find FindDuplicateElements Unique",
+        "operators.select": "BooleanMask Find FindDuplicateElements StumpFuncIndex Unique",
         "operators.sequence": "SequenceMask",
         "operators.shape": "HasElements IsEmpty LengthsToShape Range Shape Size",
         "operators.slice": "Slice",
         "operators.softmax": "Softmax",
         "operators.space": "BatchToSpace SpaceToBatch",
         "operators.sparse": """
-            BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask GatherRanges PadEmptySamples
-            ScatterWeightedSum SparseToDense SparseToDenseMask""",
+            BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask CopyRowsToTensor GatherRanges
+            PadEmptySamples ScatterWeightedSum SparseMatrixReshape SparseToDense SparseToDenseMask""",
         "operators.split": "DepthSplit Split SplitByLengths",
         "operators.strings": "StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
         "operators.stylizer": "BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess",

@@ -21,7 +21,7 @@ def copy(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x]
 
 
-copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput")
+copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput", "NegateGradient")
 
 
 @operator("CopyOnDeviceLike", inputs=2, view=True)

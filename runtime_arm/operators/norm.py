@@ -259,6 +259,20 @@ def normalize_planar_yuv_reference(op: OperatorDef, x: Array, mean: Array, devia
     return [((x - along_axis(mean[0].astype(np.float64), 1, 4)) / along_axis(deviation[0], 1, 4)).astype(x.dtype)]
 
 
+@operator("ChannelStats", outputs=2, dtypes=("float32",))
+def channel_stats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """The sums of X and of X squared by channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
+    require(op, x.ndim >= 3, "X must have 3 dimensions or more", x)
+    channels = x.with_shape((x.shape[channel_axis(op, x.ndim)],))
+    return [channels, channels]
+
+
+@channel_stats.reference
+def channel_stats_reference(op: OperatorDef, x: Array) -> List[Any]:
+    exact, axes = x.astype(np.float64), tuple(_others(channel_axis(op, x.ndim), x.ndim))
+    return [exact.sum(axis=axes).astype(x.dtype), np.square(exact).sum(axis=axes).astype(x.dtype)]
+
+
 @operator("BatchMoments", outputs=2)
 def batch_moments(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The means of X and of X squared by channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""

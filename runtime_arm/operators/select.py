@@ -112,6 +112,23 @@ def find_reference(op: OperatorDef, index: Array, needles: Array) -> List[Any]:
     return [np.where(found, places, op.get_int("missing_value", -1)).astype(needles.dtype)]
 
 
+@operator("StumpFuncIndex", outputs=2, dtypes=("float32",))
+def stump_func_index(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """The indices, int64, of the elements of X that are at most ``threshold`` (0), and of those above it."""
+    below = _not_above(op, value_of(op, x, "X"))
+    return [TensorSpec((int(below.sum()),), np.int64), TensorSpec((int((~below).sum()),), np.int64)]
+
+
+def _not_above(op: OperatorDef, x: Array) -> Array:
+    return np.asarray(x.reshape(-1) <= np.float32(op.get_float("threshold", 0.0)))
+
+
+@stump_func_index.reference
+def stump_func_index_reference(op: OperatorDef, x: Array) -> List[Any]:
+    below = _not_above(op, x)
+    return [np.flatnonzero(below).astype(np.int64), np.flatnonzero(~below).astype(np.int64)]
+
+
 @operator("FindDuplicateElements")
 def find_duplicate_elements(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The indices, int64, of the elements of a vector that equal one before them."""

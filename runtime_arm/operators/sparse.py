@@ -197,6 +197,44 @@ def scatter_weighted_sum_reference(op: OperatorDef, x: Array, weight: Array, ind
     return [y.astype(x.dtype)]
 
 
+@operator("CopyRowsToTensor", inputs=3, inplace={0: 0})
+def copy_rows_to_tensor(op: OperatorDef, x: TensorSpec, indices: TensorSpec, row: TensorSpec) -> List[TensorSpec]:
+    """The matrix X with the third input, a vector, in all rows that the indices, int64, name."""
+    fits = x.ndim == 2 and row.shape == x.shape[1:] and row.dtype == x.dtype
+    require(op, fits and indices.ndim == 1 and indices.dtype == np.int64,
+            "X must be a matrix, the indices a vector of int64, the row like one of X", x, indices, row)
+    return [x]
+
+
+@copy_rows_to_tensor.reference
+def copy_rows_to_tensor_reference(op: OperatorDef, x: Array, indices: Array, row: Array) -> List[Any]:
+    y = x.copy()
+    y[absolute(op, indices, len(x), wraps=False)] = row
+    return [y]
+
+
+@operator("SparseMatrixReshape", inputs=2, outputs=2)
+def sparse_matrix_reshape(op: OperatorDef, columns: TensorSpec, rows: TensorSpec) -> List[TensorSpec]:
+    """Columns (int64) and rows (int32) of a sparse matrix of ``old_shape`` once it has ``new_shape``.
+
+    The first dimension of each may be -1: the numbers of columns decide.
+    """
+    fits = columns.ndim == rows.ndim == 1 and columns.shape == rows.shape
+    require(op, fits and columns.dtype == np.int64 and rows.dtype == np.int32,
+            "there must be an int64 column and an int32 row for each element", columns, rows)
+    widths = [op.get_ints(name)[-1:] for name in ("old_shape", "new_shape")]
+    known = all(len(op.get_ints(name)) == 2 for name in ("old_shape", "new_shape")) and min(widths) > (0,)
+    require(op, known, "old_shape and new_shape must be of matrices with columns")
+    return [columns, rows]
+
+
+@sparse_matrix_reshape.reference
+def sparse_matrix_reshape_reference(op: OperatorDef, columns: Array, rows: Array) -> List[Any]:
+    places = rows.astype(np.int64) * op.get_ints("old_shape")[1] + columns
+    new_rows, new_columns = np.divmod(places, op.get_ints("new_shape")[1])
+    return [new_columns, new_rows.astype(np.int32)]
+
+
 def _require_ragged(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec) -> None:
     fits = all(spec.ndim == 1 and spec.dtype.name in ("int32", "int64") for spec in (lengths, indices))
     require(op, fits, "lengths and indices must be vectors of int32 or int64", lengths, indices)

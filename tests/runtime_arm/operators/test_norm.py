@@ -185,3 +185,12 @@ def test_refuses(message: str) -> None:
     error, op, inputs = REFUSALS[message]
     with pytest.raises(error, match=message):
         run_kernel(op, inputs)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_channel_stats_are_sums(order: str) -> None:
+    x = random((2, 3, 4, 5)).astype(np.float32)
+    y = run_kernel(caffe2("ChannelStats", "X", "s q", order=order), [x])
+    axes = (0, 2, 3) if order == "NCHW" else (0, 1, 2)
+    for actual, terms in zip(y, (x, np.square(x))):
+        assert_close(actual, terms.astype(np.float64).sum(axes).astype(np.float32), terms=40, magnitude=40)

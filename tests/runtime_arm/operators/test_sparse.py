@@ -115,3 +115,24 @@ def test_sparse_matrices_become_dense_and_sparse_again() -> None:
 def test_refusals_say_why(type: str, inputs: List[Any], arguments: Any, rule: str) -> None:
     with pytest.raises(ShapeError, match=rule):
         run(type, inputs, 2 if type == "GatherRanges" else 1, **arguments)
+
+
+def test_one_row_is_copied_to_many() -> None:
+    y, = run("CopyRowsToTensor", [ROWS, np.array([2, 0], np.int64), np.array([8, 9], np.float32)])
+    assert y.tolist() == [[8, 9], [3, 4], [8, 9]]
+
+
+def test_a_sparse_matrix_gets_another_width() -> None:
+    dense = np.arange(12).reshape(3, 4)
+    rows, columns = np.nonzero(dense % 5 == 1)
+    new_columns, new_rows = run("SparseMatrixReshape", [columns.astype(np.int64), rows.astype(np.int32)], 2,
+                                old_shape=[-1, 4], new_shape=[2, 6])
+    np.testing.assert_array_equal(dense.reshape(2, 6)[new_rows, new_columns], dense[rows, columns])
+    assert (new_columns.dtype, new_rows.dtype) == (np.int64, np.int32)
+    with pytest.raises(ShapeError, match="matrices with columns"):
+        run("SparseMatrixReshape", [columns.astype(np.int64), rows.astype(np.int32)], 2, old_shape=[-1, 4])
+
+
+def test_elements_are_told_apart_by_a_threshold() -> None:
+    low, high = run("StumpFuncIndex", [np.array([[1, -2], [0.5, 3]], np.float32)], 2, threshold=0.5)
+    assert (low.tolist(), high.tolist(), low.dtype) == ([1, 2], [0, 3], np.int64)
