@@ -6,7 +6,7 @@ must say so.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
@@ -20,6 +20,7 @@ from runtime_arm.registry import Call, Kernel, Operator, Specs, operator, requir
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 Reading = Callable[[OperatorDef, int], OperatorDef]  # an operator and the rank of X
+READINGS: Dict[str, Reading] = {}  # by type: the operator's arguments as those of the one without Int8 in its name
 
 
 def _as_it_stands(op: OperatorDef, ndim: int) -> OperatorDef:
@@ -57,6 +58,8 @@ def _slice(op: OperatorDef, ndim: int) -> OperatorDef:
 
 def _declare(plain: Operator, inputs: Any, outputs: Any, quantised: Optional[int], reading: Reading) -> None:
     """Declares Int8<plain>. quantised: how many inputs are quantised, None: all."""
+
+    READINGS[f"Int8{plain.type}"] = reading
 
     @operator(f"Int8{plain.type}", inputs=inputs, outputs=outputs, view=plain.view)
     def schema(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> List[TensorSpec]:

@@ -17,6 +17,7 @@ from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.tensor import QuantizedTensor
 from runtime_arm.weights import fill
 from runtime_arm.workspace import SMALL
 from tests.exporter.test_from_caffe import REAL
@@ -211,9 +212,31 @@ RANDOM = ("test_training_dropout_default", "test_training_dropout", "test_traini
           "test_bernoulli", "test_bernoulli_double", "test_bernoulli_seed")
 
 
-def test_a_blob_that_carries_its_scale_is_refused() -> None:
-    ops = (OperatorDef.of("Int8Quantize", ["x"], ["q"], Y_scale=1.0, Y_zero_point=0),
-           OperatorDef.of("Int8Dequantize", ["q"], ["y"]))
-    pair = Pair(NetDef(), NetDef("n", ops, ("x",), ("y",)), (TensorInfo("x", (1, 2, 2, 1), "float32"),)).check()
-    with pytest.raises(ArmnetError, match="Int8Quantize"):
+@pytest.mark.parametrize("case", caffe2_goldens.golden_cases(
+    *sorted({case["op"] for case in caffe2_goldens.load_cases("int8") if case["status"] == "ok"}), kind="int8"))
+def test_an_operator_of_quantised_bytes_is_exact(case: Case) -> None:
+    """The recorded net fills its quantised blobs itself; floats that it takes are the inputs of the model."""
+    if case["status"] != "ok":
+        pytest.skip("Caffe2 refused it")
+    feeds = {blob["name"]: caffe2_goldens.blob_value(blob) for blob in case["inputs"]}
+    net = NetDef.from_bytes(case["netdef"], case["id"])
+    outputs = tuple(blob["name"] for blob in case["outputs"])
+    inputs = tuple(TensorInfo(name, value.shape, value.dtype.name) for name, value in feeds.items())
+    pair = Pair(NetDef(), net.replace(external_input=tuple(feeds), external_output=outputs), inputs).check()
+    refused = {"Int8ConvTranspose": NO_MEANING, "Int8RoIAlign": NO_MEANING}
+    model = _model_or_refusal(pair, refused.get(case["op"], "never"))
+    if model is None:
+        return
+    for result, blob in zip(run_model(model, feeds), case["outputs"]):
+        expected = caffe2_goldens.blob_value(blob)
+        if isinstance(expected, QuantizedTensor):
+            np.testing.assert_array_equal(result, expected.values)
+        else:
+            assert_close(result, expected, terms=caffe2_goldens.TERMS)
+
+
+def test_a_quantised_blob_of_unknown_scale_is_refused() -> None:
+    net = NetDef("n", (OperatorDef.of("Int8Relu", ["x"], ["y"], Y_scale=1.0, Y_zero_point=0),), ("x",), ("y",))
+    pair = Pair(NetDef(), net, (TensorInfo("x", (1, 2, 2, 1), "uint8"),)).check()
+    with pytest.raises(ArmnetError, match=r"Int8Relu.*how 'x' is quantised"):
         to_onnx(pair)
