@@ -74,9 +74,12 @@ def other_conditions(budget: Budget, conditions: Dict[str, Any]) -> str:
 def excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
     """What exceeds the budget by more than ``GROWTH``, in lines: the network, then operators, the worst first.
 
-    Operators that the budget does not know are named only where the network exceeds it.
+    Operators that the budget does not know are named only where the network exceeds it. Nothing exceeds the budget of a
+    network that has become cheaper by as much: what its operators may cost is to be counted anew.
     """
     most, total = budget.network["instructions"], counts.network.instructions
+    if total < (1 - GROWTH) * most:
+        return []
     network_grew = total > (1 + GROWTH) * most
     found = []
     for op in counts.operators:

@@ -48,6 +48,10 @@ def test_what_grows_is_named_the_worst_first() -> None:
     ]
 
 
+def test_a_network_that_became_cheaper_passes_whatever_its_operators_cost() -> None:
+    assert excesses(BUDGET, counted(9_700_000, 1_000_000, 8_700_000)) == []
+
+
 def test_an_operator_that_grows_is_named_even_if_others_make_up_for_it() -> None:
     assert len(excesses(BUDGET, counted(10_000_000, 8_500_000, 0))) == 1
 
