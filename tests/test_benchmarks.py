@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any, Dict
 
+import numpy as np
 import pytest
 
 import armnet
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
+from runtime_arm.weights import fill
 from scripts.benchmarks import beside, models
 from scripts.benchmarks.__main__ import PARTS, main
 
@@ -80,16 +82,21 @@ def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:
 
 
 def test_networks_of_bytes_are_left_out() -> None:
-    init = NetDef.from_text('net "init": -> \n')
-    for text, expected in (("Relu(x)", True), ("Int8Relu(x)", False), ("onnx.MatMulInteger(x, x)", False)):
-        net = NetDef.from_text(f'net "n": x -> y\n{text} -> y')
+    net = NetDef.from_text('net "n": x, w -> y\nMatMul(x, w) -> y')
+    for dtype, expected in ((np.float32, True), (np.int8, False), (np.uint8, False), (np.int64, True)):
+        init = NetDef("init", (fill("w", np.ones((2, 2), dtype)),), (), ("w",))
         assert models.is_float(Pair.from_nets(init, net)) is expected
 
 
-def test_open_shapes_follow_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_run_on_what_was_recorded_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "SHARED", tmp_path)
-    (tmp_path / "MANIFEST.json").write_text(json.dumps({"files": [{"file": "net.onnx", "input": "1x3x32x32 BGR"}]}))
-    init, net = NetDef.from_text('net "init": -> \n'), NetDef.from_text('net "n": x -> y\nRelu(x) -> y')
-    pair = Pair.from_nets(init, net)
-    assert models.shapes_of([str(tmp_path / "net.onnx")], pair) == {"x": [1, 3, 32, 32]}
-    assert models.shapes_of([str(tmp_path / "other.onnx")], pair) == {}
+    (tmp_path / "references").mkdir()
+    pictures = np.ones((4, 3, 8, 8), np.float32)
+    np.savez(tmp_path / "references" / "onnx_net.npz", input=np.zeros((1, 1)))
+    np.savez(tmp_path / "references" / "onnx_net__fast.npz", in_x=pictures, out_0=pictures)
+    np.savez(tmp_path / "references" / "caffe_net_det1.npz", input=pictures)
+    net = NetDef.from_text('net "n": x -> y\nRelu(x) -> y')
+    pair = Pair.from_nets(NetDef("init"), net)
+    assert models.inputs_of("onnx/net/fast.onnx", pair)["x"].shape == (4, 3, 8, 8)
+    assert models.inputs_of("caffe/net/det1-320.caffemodel", pair)["x"].shape == (1, 3, 8, 8)
+    assert models.inputs_of("onnx/other/other.onnx", pair).keys() == {"x"}

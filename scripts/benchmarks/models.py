@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Tuple
+
+import numpy as np
 
 import armnet
 from armnet.console import note
@@ -13,13 +14,14 @@ from exporter.random_inputs import random_inputs
 from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.errors import ArmnetError
+from runtime_arm.netdef import Array
 from scripts.benchmarks.beside import compare
 from scripts.benchmarks.networks import COLUMNS
 from scripts.benchmarks.part import Options, Part, Row, word
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models"
 REMARK = (
-    "Every float network of the shared models, on random inputs. onnxruntime runs the ONNX file or, of other formats, "
+    "Every float network of the shared models, on recorded inputs. onnxruntime runs the ONNX file or, otherwise, "
     "the pair as ONNX."
 )
 
@@ -44,21 +46,29 @@ def _common_start(one: str, other: str) -> int:
 
 
 def is_float(pair: Pair) -> bool:
-    """Whether nothing in it computes with 8-bit numbers."""
-    types = {op.type for op in pair.predict_net.op}
-    return not any("Int8" in type or "Linear" in type or "Integer" in type for type in types - {"LinearInterp"})
+    """Whether none of its weights are 8-bit numbers."""
+    carried = [arg.t.dtype for op in pair.init_net.op for arg in op.arg if arg.t is not None]
+    in_bytes = any(dtype.kind in "iu" and dtype.itemsize == 1 for dtype in carried)
+    return not in_bytes and not any(op.type.startswith("Int8") for op in pair.init_net.op)
 
 
-def shapes_of(paths: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
-    """What the manifest says of the only input, where the model leaves it open."""
-    files = json.loads((SHARED / "MANIFEST.json").read_text())["files"]
-    said = [str(entry.get("input", "")) for entry in files if str(SHARED / entry["file"]) in paths]
-    found = next(filter(None, (re.match(r"\d+(x\d+)+", text) for text in said)), None)
-    info = pair.inputs[0]
-    is_open = info.shape is None or not all(isinstance(size, int) for size in info.shape)
-    if found is None or len(pair.inputs) != 1 or not is_open:
-        return {}
-    return {info.name: [int(size) for size in found.group().split("x")]}
+def inputs_of(source: str, pair: Pair) -> Dict[str, Array]:
+    """The recorded inputs of a model, its path among the models given, one picture of several; else random ones."""
+    folders = Path(source).with_suffix("").parts
+    wanted, recorded = _plain("".join(folders)), sorted((SHARED / "references").glob("*.npz"))
+    fitting = [path for path in recorded if wanted.startswith(_plain(path.stem))]
+    if not fitting:
+        return random_inputs(pair)
+    with np.load(max(fitting, key=lambda path: len(path.stem))) as record:
+        given = {key[3:]: record[key] for key in record.files if key.startswith("in_")}
+        if not given:
+            given = {pair.inputs[0].name: record["input"][:1]}
+    names = [info.name for info in pair.inputs]
+    return given if sorted(given) == sorted(names) else random_inputs(pair)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^0-9a-z]", "", text.lower())
 
 
 def measure(options: Options) -> List[Row]:
@@ -73,7 +83,7 @@ def measure(options: Options) -> List[Row]:
             if not is_float(pair):
                 continue
             note(f"timing {name}")
-            feeds = random_inputs(pair, shapes=shapes_of(paths, pair))
+            feeds = inputs_of(name, pair)
             pair = optimize(pair)
             model = Path(paths[0]) if paths[0].endswith(".onnx") else None
             for threads in options.threads:
