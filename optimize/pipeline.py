@@ -18,6 +18,7 @@ from optimize.passes import (
     fuse_add,
     fuse_relu,
     hoist_activation_over_concat,
+    merge_parallel_convolutions,
     remove_no_ops,
     reorder_operators,
 )
@@ -42,8 +43,10 @@ FUSING = (
     fuse_add.PASS,
     fuse_activation.PASS,
 )
+MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS
 FINISHING = (
+    MERGING,
     hoist_activation_over_concat.PASS,
     deduplicate_weights.PASS,
     eliminate_dead_code.PASS,

