@@ -1,0 +1,148 @@
+"""TensorFlow Lite's own operators on floats: fast kernels against reference ones, edges, refusals.
+
+What they compute is held against LiteRT in tests/exporter/test_tflite_*.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.netdef import OperatorDef
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+from tests.support.operands import random
+
+
+def tflite(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> OperatorDef:
+    """An operator of the domain "tflite"; the input ``-`` is left out."""
+    names = ["" if name == "-" else name for name in inputs.split()]
+    return OperatorDef.of(type, names, outputs.split(), domain="tflite", **arguments)
+
+
+def eight_bit(*shape: int) -> Any:
+    return np.random.default_rng(1).integers(-127, 128, shape).astype(np.int8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8"])
+def test_floor_div_rounds_down(dtype: str) -> None:
+    a, b = np.array([[7, 6, 5], [1, 100, 3]], dtype), np.array([2, 3, 7], dtype)
+    assert assert_engines_match_reference(tflite("FloorDiv", "A B"), [a, b]) == ["NUMPY"]
+    np.testing.assert_array_equal(run_kernel(tflite("FloorDiv", "A B"), [a, b])[0], [[3, 2, 0], [0, 33, 0]])
+    if dtype != "uint8":
+        np.testing.assert_array_equal(run_kernel(tflite("FloorDiv", "A B"), [-a, b])[0][0], [-4, -2, -1])
+
+
+@pytest.mark.parametrize("engine", ["NUMPY", "REFERENCE"])
+def test_integers_are_not_divided_by_zero(engine: str) -> None:
+    with pytest.raises(OperatorError, match="an integer is divided by 0"):
+        run_kernel(tflite("FloorDiv", "A B"), [np.array([1, 2]), np.array([1, 0])], engine)
+
+
+def test_right_shift_keeps_the_sign_and_counts_no_further_than_the_bits() -> None:
+    a, places = np.array([-9, 9, -1, 100], np.int8), np.array([1, 1, 100, -5], np.int8)
+    np.testing.assert_array_equal(run_kernel(tflite("RightShift", "A B"), [a, places])[0], [-5, 4, -1, 100])
+
+
+def test_atan2_in_all_quadrants() -> None:
+    y, x = np.array([1, 1, -1, -1, 0], np.float32), np.array([1, -1, -1, 1, -1], np.float32)
+    assert assert_engines_match_reference(tflite("Atan2", "Y X", "A"), [y, x]) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("scales", [[0.01], [0.01, 0.02, 0.03, 0.04, 0.05]])
+@pytest.mark.parametrize(("x", "w", "more"), [
+    ((2, 4, 9, 8), (5, 4, 3, 3), {"kernels": [3, 3], "pads": [1, 1, 1, 1]}),
+    ((1, 4, 9, 8), (5, 4, 1, 1), {"kernels": [1, 1]}),
+    ((1, 4, 9, 8), (5, 4, 3, 2), {"kernels": [3, 2], "strides": [2, 1], "dilations": [1, 2]}),
+    ((1, 512, 6, 6), (5, 512, 3, 3), {"kernels": [3, 3]}),
+])
+def test_hybrid_convolutions_are_exact(x: Sequence[int], w: Sequence[int], more: Any, scales: Any) -> None:
+    op = tflite("HybridConv", "X W b", W_scales=scales, **more)
+    operands = [np.abs(random(x)), eight_bit(*w), random([5], seed=2)]
+    fast, slow = (run_kernel(op, operands, engine, constants=[1, 2])[0] for engine in ("INT8", "REFERENCE"))
+    np.testing.assert_array_equal(fast, slow)
+
+
+def test_hybrid_depthwise_convolutions_are_exact() -> None:
+    op = tflite("HybridDepthwiseConv", "X W", W_scales=[0.01] * 16, kernels=[3, 3], group=8)
+    operands = [random((2, 8, 12, 16)), eight_bit(16, 1, 3, 3)]
+    fast, slow = (run_kernel(op, operands, engine, constants=[1])[0] for engine in ("INT8", "REFERENCE"))
+    np.testing.assert_array_equal(fast, slow)
+
+
+@pytest.mark.parametrize("asymmetric", [0, 1])
+@pytest.mark.parametrize("length", [7, 5000])
+def test_hybrid_rows_are_exact(length: int, asymmetric: int) -> None:
+    op = tflite("HybridFullyConnected", "X W b", W_scales=[0.01], asymmetric=asymmetric)
+    operands = [np.abs(random((3, 2, length))), eight_bit(6, length), random([6], seed=2)]
+    fast, slow = (run_kernel(op, operands, engine, constants=[1, 2])[0] for engine in ("INT8", "REFERENCE"))
+    np.testing.assert_array_equal(fast, slow)
+
+
+@pytest.mark.parametrize("scales", [[0.01, 0.02], [0.0], [-1.0], [float("nan")]])
+def test_hybrid_layers_refuse_impossible_scales(scales: Any) -> None:
+    op = tflite("HybridConv", "X W", W_scales=scales, kernels=[1, 1])
+    with pytest.raises(ArgumentError, match="W_scales must hold|the scale of W must be"):
+        run_kernel(op, [random((1, 4, 2, 2)), eight_bit(5, 4, 1, 1)], constants=[1])
+
+
+def test_hybrid_layers_allocate_nothing_while_they_run() -> None:
+    op = tflite("HybridConv", "X W b", W_scales=[0.01], kernels=[3, 3], pads=[1, 1, 1, 1])
+    operands = [random((1, 16, 96, 96)), eight_bit(16, 16, 3, 3), random([16])]
+    assert allocated_nbytes(op, operands, "INT8", constants=[1, 2]) < NUMPY_NBYTES
+
+
+def test_gather_refuses_indices_outside() -> None:
+    x, indices = random((2, 3, 4)), np.array([[0, 3], [1, 1]], np.int32)
+    np.testing.assert_array_equal(run_kernel(tflite("Gather", "X I", axis=2, batch_dims=1), [x, indices])[0][1],
+                                  x[1][:, [1, 1]])
+    with pytest.raises(ShapeError, match="outside 0 to 3"):
+        run_kernel(tflite("Gather", "X I", axis=1, batch_dims=1), [x, indices])
+
+
+def test_an_update_that_reaches_beyond_the_end_is_moved_inside() -> None:
+    start = np.array([9, -4], np.int64)
+    (y,) = run_kernel(tflite("DynamicUpdateSlice", "X U S"), [np.zeros((3, 3)), np.ones((2, 1)), start])
+    np.testing.assert_array_equal(y, [[0, 0, 0], [1, 0, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize(("reduction", "empty"), [("sum", 0), ("prod", 1), ("max", -128), ("min", 127)])
+def test_a_segment_without_slices_is_what_changes_nothing(reduction: str, empty: int) -> None:
+    op = tflite("UnsortedSegment", "X I N", reduction=reduction)
+    operands = [np.array([5, 7], np.int8), np.array([1, -1], np.int32), np.array(2, np.int32)]
+    np.testing.assert_array_equal(run_kernel(op, operands, constants=[2])[0], [empty, 5])
+
+
+def test_boxes_that_overlap_too_much_are_dropped_and_the_rest_is_zeros() -> None:
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 1, 1], [0, 0, 0, 0]], np.float32)
+    limits = [np.array(4, np.int32), np.array(0.5, np.float32), np.array(0.1, np.float32)]
+    op = tflite("NonMaxSuppression", "B S M O L", "I V N")
+    scores = np.array([0.5, 0.9, 0.9, 0.05], np.float32)
+    indices, values, count = run_kernel(op, [boxes, scores, *limits], constants=[2, 3, 4])
+    np.testing.assert_array_equal(indices, [1, 2, 0, 0])
+    np.testing.assert_array_equal(values, np.array([0.9, 0.9, 0, 0], np.float32))
+    assert count == 2
+
+
+def test_an_lstm_refuses_weights_that_do_not_fit() -> None:
+    names = ["X", *(f"w{i}" for i in range(8)), "-", "-", "-", *(f"b{i}" for i in range(4)), "-", "-", "h", "c"]
+    op = tflite("LSTM", " ".join(names), "Y H C")
+    weights = [random((3, 5))] * 4 + [random((3, 3))] * 4 + [None] * 3 + [random([3])] * 4 + [None] * 2
+    states = [random((2, 3))] * 2
+    assert run_kernel(op, [random((4, 2, 5)), *weights, *states])[0].shape == (4, 2, 3)
+    with pytest.raises(ShapeError, match=r"input 1 must have the shape \(3, 6\)"):
+        run_kernel(op, [random((4, 2, 6)), *weights, *states])
+    with pytest.raises(ShapeError, match="states must be matrices of 7 rows"):
+        run_kernel(op, [random((4, 7, 5)), *weights, *states])
+
+
+def test_an_svdf_layer_remembers_as_many_steps_as_it_has_weights_of_time() -> None:
+    op = tflite("SVDF", "F W S", "Y T", rank=1)
+    state = np.zeros((1, 2 * 3), np.float32)
+    weights = np.array([[1, 10, 100], [0, 0, 1]], np.float32)
+    for features, wanted in (([1, 2], [100, 2]), ([3, 4], [310, 4]), ([5, 6], [531, 6]), ([0, 0], [53, 0])):
+        y, state = run_kernel(op, [np.array([features], np.float32), weights, state])
+        np.testing.assert_array_equal(y, [wanted])
