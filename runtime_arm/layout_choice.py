@@ -140,7 +140,7 @@ class _Choice:
             if (value, layout) not in converted:
                 twin = Value(value.name, value.spec, 0)
                 twin.layout = layout
-                result.append(_conversion_step(value, twin, self._steps[0].most_workers))
+                result.append(_conversion_step(value, twin))
                 converted[value, layout] = twin
             return converted[value, layout]
 
@@ -173,9 +173,9 @@ def _plain_time(step: Step, has_options: bool) -> float:
     return PASS * float(sum(spec.size for spec in [*step.in_specs, *step.out_specs] if spec is not None))
 
 
-def _conversion_step(value: Value, twin: Value, workers: int) -> Step:
+def _conversion_step(value: Value, twin: Value) -> Step:
     kernel, _ = conversion(value.spec, value.layout, twin.layout)
     op = OperatorDef(type="ChangeLayout", domain="armnet", input=(value.name,), output=(value.name,))
-    step = Step(-1, op, layout_change, [value], [twin], workers)
+    step = Step(-1, op, layout_change, [value], [twin])
     step.run_tiled(kernel)
     return step

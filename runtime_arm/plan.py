@@ -16,6 +16,7 @@ from runtime_arm.arena import allocate
 from runtime_arm.memory import Layout, plan_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.shape_inference import blamed_on
+from runtime_arm.sharing import share
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 from runtime_arm.trace import Environment, Step, Trace, Value, set_lifetimes
 from runtime_arm.verify import verify
@@ -86,7 +87,7 @@ class Segment:
         run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
         workers: int = 1,
     ):
-        trace = Trace(ops, start, env, workers)
+        trace = Trace(ops, start, env)
         self.env = trace.env
         self.feeds = trace.feeds
         self.steps = trace.steps
@@ -96,6 +97,7 @@ class Segment:
         self.survivors = self._survivors(ops, fetched)
         self._lay_out(self._survivors(ops, outputs))
         set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
+        share(self.steps, workers)
         layout = self.layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)

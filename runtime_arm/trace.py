@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from runtime_arm.cost import cost_of
 from runtime_arm.errors import NetError, OperatorError
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array, OperatorDef
@@ -17,11 +16,6 @@ from runtime_arm.shape_inference import blamed_on, infer_operator
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 FEED_STEP = -1  # inputs are written before step 0
-
-# What a step must take to be shared among workers, in multiply-adds of a large matrix product: 30 us of a workstation,
-# several times a meeting of the workers. A byte that is read or written takes the time of five.
-WORTH_SHARING = 1_000_000
-BYTE = 5
 
 
 class Value:
@@ -75,7 +69,7 @@ Environment = Dict[str, Value]
 class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
-    ``workers`` share it, one if that does not pay; each has scratch buffers of its own, in turn in ``scratch``.
+    ``workers`` share it, one at first; each has scratch buffers of its own, in turn in ``scratch``.
     """
 
     def __init__(
@@ -85,7 +79,6 @@ class Step:
         schema: Operator,
         inputs: List[Optional[Value]],
         outputs: List[Value],
-        workers: int = 1,
     ):
         self.index = index
         self.op = op
@@ -97,11 +90,11 @@ class Step:
             self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
         self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
-        self._share(workers)
+        self.share(1)
 
-    def _share(self, workers: int) -> None:
-        self.most_workers = workers
-        self.workers = workers if self._pays_sharing() else 1
+    def share(self, workers: int) -> None:
+        """Have so many workers; to be called before the step is bound."""
+        self.workers = workers
         with blamed_on(self.op, self.in_specs):
             scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
         self.scratch: List[TensorSpec] = [*scratch] * self.workers
@@ -109,7 +102,7 @@ class Step:
     def run_tiled(self, kernel: Kernel) -> None:
         """Run by this kernel, which reads and writes the layouts of its values."""
         self.kernel, self.tiled = kernel, True
-        self._share(self.most_workers)
+        self.share(self.workers)
 
     @property
     def joins(self) -> Optional[Parts]:
@@ -132,14 +125,6 @@ class Step:
     @property
     def out_specs(self) -> List[TensorSpec]:
         return [value.spec for value in self.outputs]
-
-    def _pays_sharing(self) -> bool:
-        if self.kernel is None or not self.kernel.shares:
-            return False
-        if any(spec is not None and spec.dtype == object for spec in (*self.in_specs, *self.out_specs)):
-            return False  # objects are not in the arena
-        cost = cost_of(self.op, self.in_specs, self.out_specs)
-        return cost.multiply_adds + BYTE * cost.nbytes >= WORTH_SHARING
 
     def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> List[Run]:
         """The functions that run the step with this scratch memory, one a worker."""
@@ -184,11 +169,10 @@ def _bind_reference(
 class Trace:
     """The first stage: values and steps of a straight run of operators, up to the border or the end."""
 
-    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment, workers: int = 1):
+    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment):
         self.env: Environment = dict(env)
         self.feeds = [value for value in env.values() if not value.foreign]
         self.steps: List[Step] = []
-        self._workers = workers
         self.border_at: Optional[int] = None
         for index in range(start, len(ops)):
             if not self._follow(index, ops[index]):
@@ -248,7 +232,7 @@ class Trace:
             for value in inputs:
                 if value is not None:
                     value.last = at
-            self.steps.append(Step(index, op, schema, inputs, outputs, self._workers))
+            self.steps.append(Step(index, op, schema, inputs, outputs))
         for value in outputs:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)

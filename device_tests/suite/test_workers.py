@@ -18,7 +18,7 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.weights import fill
 from runtime_arm.workers import FORKS
 
-CHANNELS, SIZE = 16, 48
+CHANNELS, SIZE = 16, 64
 NET = """net "shared": data -> prob
 Conv(data, w1, b1) -> conv1  kernel=3  pad=1
 Relu(conv1) -> relu1

@@ -20,9 +20,10 @@ from runtime_arm.errors import ArmnetError, WorkerError
 from runtime_arm.executor import Executor
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry import Call, Run, operator
+from runtime_arm.sharing import BYTE, WORTH_SHARING, WORTH_WORKERS
 from runtime_arm.tensor import TensorSpec
 
-ROWS = 1 << 12  # of 1 << 7 numbers: more than pays sharing
+ROWS = 1 << 13  # of 1 << 7 numbers: more than pays sharing, and workers
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
@@ -183,6 +184,16 @@ def test_small_steps_are_not_shared(three: Any) -> None:
     executor = three("TestDouble", "TestDouble")
     assert np.array_equal(run(executor, numbers(4)), numbers(4) * 2 * 2)
     assert executor._crew is None
+
+
+def test_a_net_that_is_small_as_a_whole_has_no_workers(three: Any) -> None:
+    rows = WORTH_SHARING // BYTE // numbers(1).nbytes
+    few, many = three("TestDouble", "TestDouble"), three(*["TestDouble"] * (WORTH_WORKERS // WORTH_SHARING))
+    for executor in (few, many):
+        run(executor, numbers(rows))
+    assert few._crew is None
+    assert many._crew is not None
+    assert [step.workers for step in many.plans()[0].steps] == [3] * (WORTH_WORKERS // WORTH_SHARING)
 
 
 @FORKS
