@@ -21,6 +21,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Ty
 
 from device_tests.host.cache import progress
 from device_tests.host.targets import Completed, DeviceError, Files, Target, last_line
+from runtime_arm.display import size
 from runtime_arm.errors import UsageError
 
 AGENT = Path(__file__).with_name("ssh_agent.py")
@@ -159,11 +160,21 @@ class _Connection:
 
     def put(self, files: Files) -> None:
         """Copies files into the agent's folder."""
-        contents = {name: path.read_bytes() for name, path in files.items()}
-        self._write(_line({"put": [[name, len(content)] for name, content in contents.items()]}))
-        for content in contents.values():
-            self._write(content)
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        progress(f"{self._name}: copying {size(sum(sizes.values()))}")
+        self._write(_line({"put": list(sizes.items())}))
+        for name, path in files.items():
+            self._write_file(path, sizes[name])
         self._reply(REPLY)
+
+    def _write_file(self, path: Path, nbytes: int) -> None:
+        with path.open("rb") as file:
+            while nbytes:
+                chunk = file.read(min(nbytes, CHUNK))
+                if not chunk:
+                    raise DeviceError(f"{self._name}: {path} became shorter while it was copied")
+                self._write(chunk)
+                nbytes -= len(chunk)
 
     def run(self, arguments: Sequence[str], timeout: float) -> Completed:
         """Runs the agent's Python. What takes longer than ``timeout`` is killed, with the agent."""

@@ -155,7 +155,9 @@ def test_a_killed_command_leaves_nothing_there(
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (2, "armnet: stopped by SIGTERM\n")
+    progress, error = err.splitlines()
+    assert progress.startswith(f"armnet: ssh://{HOST}: copying ")
+    assert (process.returncode, error) == (2, "armnet: stopped by SIGTERM")
     assert server.left_behind() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -248,4 +249,17 @@ def test_what_a_lost_device_left_is_removed_by_the_next_session(server: SshServe
     with SshTarget(NAME), SshTarget(NAME) as other:
         assert len(list(server.devices.iterdir())) == 2
         assert other.output(["-c", "print(1)"]) == "1\n"
+    assert server.left_behind() == []
+
+
+def test_a_file_that_changes_while_it_is_copied(server: SshServer, tmp_path: Path) -> None:
+    class Growing(type(tmp_path)):  # type: ignore[misc]
+        """Says that it is longer than it is."""
+
+        def stat(self, **options: bool) -> os.stat_result:
+            return os.stat_result((*super().stat(**options)[:6], 100, 0, 0, 0))
+
+    (tmp_path / "file").write_bytes(b"x" * 99)
+    with pytest.raises(DeviceError, match="file became shorter while it was copied"), SshTarget(NAME) as target:
+        target.deploy({"file": Growing(tmp_path / "file")})
     assert server.left_behind() == []
