@@ -12,7 +12,7 @@ leading dimensions multiplies all blocks of rows with all panels, straight into 
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Callable
+from typing import Callable, Iterator
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from runtime_arm.netdef import Array
 
 SMALL_PRODUCT = 1_000_000
 PANEL = 64  # columns: four vectors of 512 bits
-LEAST_ROWS = 12  # of a block; with fewer the calls cost more than the packing
+LEAST_ROWS = 96  # of a block; where only fewer make a small product, packing costs less than the many calls
 
 
 class Panels:
@@ -32,7 +32,9 @@ class Panels:
     def __init__(self, matrices: Array):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        self.panel = PANEL if self.width % PANEL == 0 and _multiplies_small() else self.width
+        self._most = SMALL_PRODUCT // max(1, self.depth * PANEL)
+        self._small = _multiplies_small() and self.width % PANEL == 0 and self._most >= LEAST_ROWS
+        self.panel = PANEL if self._small else self.width
         self._panels = np.ascontiguousarray(
             b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))  # fmt: skip
 
@@ -42,19 +44,19 @@ class Panels:
         panels: Panels = call.packed(key, lambda: cls(make()))
         return panels
 
-    def multiply(self, a: Array, out: Array) -> Step:
+    def multiply(self, a: Array, out: Array) -> Iterator[Step]:
         """out = a @ matrices; a: (batch, rows, K), out: (batch, rows, N), their last dimension contiguous."""
         rows = a.shape[1]
-        block = self._block(rows)
-        left = a.reshape(*a.shape[:1], rows // block, 1, block, self.depth)
-        shape = (a.shape[0], rows // block, block, self.width // self.panel, self.panel)
-        return partial(np.matmul, left, self._panels[:, None], out=out.reshape(shape).swapaxes(2, 3))
+        block = rows // -(-rows // self._most) if self._small else rows
+        whole = rows // max(block, 1) * block
+        yield self._multiply(a[:, :whole], out[:, :whole], block)
+        if whole < rows:
+            yield self._multiply(a[:, whole:], out[:, whole:], rows - whole)
 
-    def _block(self, rows: int) -> int:
-        """Rows that are multiplied at once: a divisor, so that products are small; all, if none is."""
-        most = SMALL_PRODUCT // (self.depth * self.panel)
-        fitting = [n for n in range(LEAST_ROWS, min(most, rows) + 1) if rows % n == 0]
-        return max(fitting, default=rows) if _multiplies_small() else rows
+    def _multiply(self, a: Array, out: Array, block: int) -> Step:
+        left = a.reshape(a.shape[0], -1, 1, block, self.depth)
+        target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)
+        return partial(np.matmul, left, self._panels[:, None], out=target.swapaxes(2, 3))
 
 
 @lru_cache(None)

@@ -59,7 +59,8 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
 
 def _pointwise(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels) -> List[Step]:
     pixels, products = tiled.body(call.inputs[0], x, strip), tiled.body(call.outputs[0], y, strip)
-    return [panels.multiply(pixels[plane][None], products[plane][None]) for plane in np.ndindex(y.tile, y.tile)]
+    return [step for plane in np.ndindex(y.tile, y.tile)
+            for step in panels.multiply(pixels[plane][None], products[plane][None])]  # fmt: skip
 
 
 def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip,
@@ -78,7 +79,7 @@ def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: St
                 column, left = x.neighbour(1, px * window.stride[1] + kx * window.dilation[1] - window.head[1])
                 begin = x.guard + strip.begin + up + left
                 yield copy(columns[:, ky, kx], call.inputs[0][row, column, begin : begin + count])
-        yield panels.multiply(columns.reshape(1, count, convolution.terms), products[py, px][None])
+        yield from panels.multiply(columns.reshape(1, count, convolution.terms), products[py, px][None])
 
 
 def _runs(plane: Array, begin: int, count: int, taps: int) -> Array:

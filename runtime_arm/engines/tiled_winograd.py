@@ -75,7 +75,7 @@ def _filter(call: Call, x: Tiles, y: Tiles, strip: Strip, filters: Panels) -> It
     spectrum = _first(back, reach, reach, count, x.channels)
     yield from _transform_columns(rows, spectrum, x)
     products = _first(front, reach * reach, count, y.channels)
-    yield filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
+    yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
     if len(call.inputs) > 2 and call.inputs[2] is not None:
         yield partial(np.add, products[reach + 1], call.inputs[2], out=products[reach + 1])
     matrix = transforms(x.tile).output.astype(back.dtype)

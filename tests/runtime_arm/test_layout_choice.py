@@ -108,3 +108,14 @@ def test_neighbours_lie_a_fixed_distance_away(tile: int, border: int, size: int)
             px, right = layout.neighbour(1, column + dx)
             position = layout.guard + ty * layout.pitch + tx + down + right
             assert memory[py, px, position, 0] == padded[0, y + dy + border, x + dx + border]
+
+
+def test_a_large_image_takes_little_more_than_itself() -> None:
+    """Input and output once each, in tiles; columns, transforms and products pass through blocks of bounded size."""
+    with predictor(chain(conv("x", "y"), output="y"), 64) as p:
+        segment = p.plan({"x": (1, 64, 1024, 1024)})
+    blobs = 2 * 64 * 1024 * 1024 * 4
+    scratch = sum(spec.nbytes for step in segment.steps for spec in step.scratch)
+    assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"]
+    assert scratch < 32 << 20
+    assert segment.arena_nbytes < 1.1 * blobs

@@ -1,0 +1,32 @@
+"""Panels: the same product however it is cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime_arm.engines import gemm
+from runtime_arm.engines.gemm import PANEL, Panels
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 96, 97, 241, 1000])
+@pytest.mark.parametrize(("depth", "width"), [(3, 64), (64, 128), (130, 192), (512, 64), (20, 50)])
+def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "_multiplies_small", lambda: small)
+    draw = np.random.default_rng(rows)
+    a, b = (draw.integers(-8, 9, shape).astype(np.float32) for shape in ((2, rows, depth), (2, depth, width)))
+    out = np.full((2, rows, 2 * width), np.nan, np.float32)[:, :, :width]
+    for step in Panels(b).multiply(a, out):
+        step()
+    np.testing.assert_array_equal(out, a @ b)
+
+
+def test_small_products_stay_small(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "_multiplies_small", lambda: True)
+    a, out = np.ones((1, 1009, 128), np.float32), np.empty((1, 1009, 256), np.float32)
+    for step in Panels(np.ones((128, 256), np.float32)).multiply(a, out):
+        left = step.args[0]  # type: ignore[attr-defined]
+        assert left.shape[-2] * 128 * PANEL <= gemm.SMALL_PRODUCT
