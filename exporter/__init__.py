@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 
 from runtime_arm.errors import MissingDependency, UsageError
 from runtime_arm.pair import Pair
+from runtime_arm.pictures import check_rule
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -31,8 +32,9 @@ def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: 
     keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: which of a TFLite
     model's signatures to translate; its first graph by default. preprocessing, labels: stored in the pair. progress:
     called with a stage, how much of it is done, and how much there is. ExportError, FormatError or ResourceError,
-    naming the file, if it cannot be translated.
+    naming the file, if it cannot be translated; UsageError for preprocessing that prepares nothing.
     """
+    check_rule(preprocessing or {})
     meta = {"preprocessing": preprocessing, "labels": labels and list(labels)}
     meta = {key: value for key, value in meta.items() if value}
     suffixes = [Path(path).suffix.lower() if isinstance(path, (str, os.PathLike)) else ".onnx" for path in paths]

@@ -17,6 +17,13 @@ from runtime_arm.tensor import QuantizedTensor
 Outputs = Mapping[str, Any]
 
 
+def answers_wanted(top: Optional[int], labels: Optional[Sequence[str]]) -> int:
+    """How many answers to print: ``--top``, else 5 where there are labels. UsageError for less than none."""
+    if top is not None and top < 0:
+        raise UsageError(f"--top must be 0 or more, got {top}")
+    return top if top is not None else 5 if labels else 0
+
+
 def plain(value: Any) -> Array:
     """The array of an output; the integers of a quantised one."""
     return value.values if isinstance(value, QuantizedTensor) else np.asarray(value)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Sequence
 import numpy as np
 
 from runtime_arm import blas
-from runtime_arm.answers import plain, summarise, text, write_npz
+from runtime_arm.answers import answers_wanted, plain, summarise, text, write_npz
 from runtime_arm.bundle import open_bundle
 from runtime_arm.display import size
 from runtime_arm.errors import ArmnetError, UsageError
@@ -75,13 +75,13 @@ def _answer(predictor: Predictor, args: argparse.Namespace) -> int:
         raise UsageError("give a picture, an .npy or an .npz; --help tells more")
     meta = predictor.pair.meta
     labels = read_labels(args.labels) if args.labels else meta.get("labels")
+    top = answers_wanted(args.top, labels)
     results = [
         (name, predictor.run(feeds))
         for name, feeds in read_runs(args.input, predictor.inputs, meta.get("preprocessing") or {})
     ]
     if args.output:
         write_npz(args.output, [outputs for _, outputs in results])
-    top = args.top if args.top is not None else 5 if labels else 0
     summaries = [summarise(name, outputs, labels, top) for name, outputs in results]
     return _show(args, {"runs": summaries}, lambda facts: "\n".join(map(text, summaries)))
 

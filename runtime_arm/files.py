@@ -8,12 +8,19 @@ import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Iterable, Iterator, Union
+from typing import Any, Iterable, Iterator, Optional, Union
 
-from runtime_arm.errors import ResourceError
+from runtime_arm.errors import ResourceError, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 Chunk = Union[bytes, memoryview]
+
+
+def checked_path(path: Any, due: str) -> AnyPath:
+    """The path itself; UsageError, saying what is due, if it is none."""
+    if isinstance(path, (str, os.PathLike)):
+        return path
+    raise UsageError(f"{due}; got {path!r}"[:300])
 
 
 @contextmanager
@@ -37,16 +44,19 @@ def map_file(path: AnyPath) -> memoryview:
             return memoryview(file.read())
 
 
-def write_file(path: AnyPath, chunks: Iterable[Chunk]) -> None:
-    """Write a file that appears whole or not at all: written under another name beside it, then renamed."""
-    target = Path(path)
+def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath] = None) -> None:
+    """Write a file that appears whole or not at all: written under another name beside it, then renamed.
+
+    called: what a refusal calls the file, where it is known to the user by another name.
+    """
+    target, called = Path(path), path if called is None else called
     if target.exists() and not target.is_file():  # a device or a pipe: /dev/stdout
-        with one_line_errors(path):
+        with one_line_errors(called):
             _write(target, chunks)
         return
     temporary = target.with_name(_temporary_name(target))
     try:
-        with one_line_errors(path):
+        with one_line_errors(called):
             _write(temporary, chunks)
             os.replace(temporary, target)
     finally:

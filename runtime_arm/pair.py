@@ -107,11 +107,12 @@ class Pair:
             sha256 = {}
             for name, net in zip(FILES, (self.init_net, self.predict_net)):
                 digest = hashlib.sha256()
-                write_file(temporary / name, _hashed(encode_net(net), digest))
+                write_file(temporary / name, _hashed(encode_net(net), digest), Path(folder, name))
                 sha256[name] = digest.hexdigest()
-            write_file(temporary / MODEL, [Model(self.inputs, self.outputs, sha256, self.meta).to_bytes()])
+            model = Model(self.inputs, self.outputs, sha256, self.meta)
+            write_file(temporary / MODEL, [model.to_bytes()], Path(folder, MODEL))
             if self.tuning is not None:
-                write_file(temporary / TUNING, [self.tuning.to_bytes()])
+                write_file(temporary / TUNING, [self.tuning.to_bytes()], Path(folder, TUNING))
 
     def check(self) -> Pair:
         """The pair itself if both nets are programs and fit together, else NetError or PairError."""

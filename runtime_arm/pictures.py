@@ -2,10 +2,13 @@
 
 Preprocessing is data, kept in a pair's model.json:
 
-    resize    [height, width], or one number: the shorter side, keeping the proportions. Bilinear with antialiasing
-    (Pillow's). crop      [height, width] cut from the middle after resizing channels  "RGB", "BGR" or "GRAY" scale
-    what pixel values 0..255 are multiplied by first (default 1) mean, std a number or one a channel, in the order of
-    ``channels``: value = (pixel * scale - mean) / std layout    "NCHW" or "NHWC"
+    resize     [height, width], or one number: the shorter side, keeping the proportions; bilinear with antialiasing,
+               as Pillow's
+    crop       [height, width] cut from the middle after resizing
+    channels   "RGB", "BGR" or "GRAY"
+    scale      what pixel values 0..255 are multiplied by first (default 1)
+    mean, std  a number or one a channel, in the order of ``channels``: value = (pixel * scale - mean) / std
+    layout     "NCHW" or "NHWC"
 
 Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for.
 """
@@ -22,6 +25,8 @@ from runtime_arm.netdef import Array
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
+LAYOUTS = ("NCHW", "NHWC")
+CHANNELS = ("RGB", "BGR", "GRAY")
 MAX_PIXELS = 1 << 28  # a picture that claims more is refused before it is decoded
 
 
@@ -46,11 +51,9 @@ def read_picture(
 ) -> Array:
     """The picture as a batch of one, prepared by ``rule``; ``shape`` is the input's declared shape, as far as it is
     known."""
-    unknown = sorted(set(rule) - set(KEYS))
-    if unknown:
-        raise UsageError(f"preprocessing knows {', '.join(KEYS)}; not {unknown[0]!r}")
-    layout = _choice(rule, "layout", ("NCHW", "NHWC"), "NCHW")
-    channels = _choice(rule, "channels", ("RGB", "BGR", "GRAY"), _default_channels(shape, layout))
+    check_rule(rule)
+    layout = _choice(rule, "layout", LAYOUTS, "NCHW")
+    channels = _choice(rule, "channels", CHANNELS, _default_channels(shape, layout))
     pixels = _decode(path, channels == "GRAY", _target_size(rule, shape, layout), _pair_of(rule.get("crop"), "crop"))
     if channels == "BGR":
         pixels = pixels[:, :, ::-1]
@@ -64,6 +67,27 @@ def read_picture(
         limits = np.iinfo(dtype)
         batch = np.clip(np.rint(batch), limits.min, limits.max)
     return np.ascontiguousarray(batch, dtype=dtype)
+
+
+def check_rule(rule: Mapping[str, Any]) -> None:
+    """UsageError, naming the key, unless this could prepare a picture."""
+    unknown = sorted(set(rule) - set(KEYS))
+    if unknown:
+        raise UsageError(f"preprocessing knows {', '.join(KEYS)}; not {unknown[0]!r}")
+    _choice(rule, "layout", LAYOUTS, "NCHW")
+    depth = 1 if _choice(rule, "channels", CHANNELS, "RGB") == "GRAY" else 3
+    for key in ("resize", "crop"):
+        _pair_of(rule.get(key), key)
+    for key in ("scale", "mean", "std"):
+        values = rule.get(key, 1.0)
+        numbers = values if isinstance(values, (list, tuple)) and key != "scale" else [values]
+        if not all(isinstance(n, (int, float)) and not isinstance(n, bool) and np.isfinite(n) for n in numbers):
+            due = "a number" if key == "scale" else "numbers"
+            raise UsageError(f"preprocessing {key!r} must be {due}, got {values!r}")
+        if len(numbers) not in (1, depth) and "channels" in rule:
+            raise UsageError(f"preprocessing {key!r} must be one number or {depth}, got {values!r}")
+        if key == "std" and 0 in numbers:
+            raise UsageError("preprocessing 'std' must not be 0")
 
 
 def _default_channels(shape: Optional[Sequence[Any]], layout: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
-from pathlib import Path
 from threading import Lock
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
@@ -13,6 +12,7 @@ import numpy as np
 from runtime_arm import blas
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.executor import Executor
+from runtime_arm.files import checked_path
 from runtime_arm.netdef import Array, NetLike
 from runtime_arm.pair import Pair
 from runtime_arm.pair_meta import TensorInfo
@@ -87,6 +87,10 @@ class Predictor:
         and ``keep`` are returned. FeedError if inputs or ``out`` do not fit; OperatorError if an operator refuses
         their shapes.
         """
+        if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
+            raise UsageError(f"keep takes a list of blob names, got {keep!r}")
+        if not isinstance(out, (Mapping, type(None))):
+            raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
         feeds = self._named(inputs)
         fetches = list(dict.fromkeys([*(out if out is not None else self.pair.predict_net.external_output), *keep]))
         with self._turn, blas.threads(self.threads):
@@ -178,8 +182,10 @@ def load(
     *,
     threads: Optional[int] = None,
 ) -> Predictor:
-    """A Predictor for a pair's folder, or for the paths of an init_net.pb and a predict_net.pb."""
-    pair = Pair.load(path) if predict_net is None else Pair.from_files(Path(path), Path(predict_net))
+    """A Predictor for a pair's folder, a bundle, or for the paths of an init_net.pb and a predict_net.pb."""
+    due = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
+    first = checked_path(path, due)
+    pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, due))
     return Predictor(pair, threads=threads)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime_arm.errors import FeedError
 from runtime_arm.executor import Executor
+from runtime_arm.files import checked_path
 from runtime_arm.netdef import NetDef, NetLike
 from runtime_arm.netdef.check import check_net
 from runtime_arm.pair import read_net
@@ -61,12 +62,12 @@ def _is_small_and_whole(value: Any) -> bool:
 
 
 def as_net(net: NetLike) -> NetDef:
-    """A net given as a value, as bytes, or as the path of a .pb file."""
+    """A net given as a value, as bytes, or as the path of a .pb file. UsageError for anything else."""
     if isinstance(net, NetDef):
         return net
     if isinstance(net, (bytes, bytearray, memoryview)):
         return NetDef.from_bytes(net)
-    return read_net(net)
+    return read_net(checked_path(net, "a net is a NetDef, bytes, or the path of a .pb file"))
 
 
 def run_init_net(net: NetDef) -> Dict[str, Any]:

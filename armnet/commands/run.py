@@ -74,7 +74,7 @@ def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from runtime_arm import load
-    from runtime_arm.answers import summarise, text, write_npz
+    from runtime_arm.answers import answers_wanted, summarise, text, write_npz
     from runtime_arm.inputs import read_runs
     from runtime_arm.pictures import read_labels
 
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         run_one = _paranoid(predictor) if args.paranoid else partial(predictor.run, keep=args.keep)
         meta = predictor.pair.meta
         labels = read_labels(args.labels) if args.labels else meta.get("labels")
+        top = answers_wanted(args.top, labels)
         carried = _carried(args.state, predictor)
         runs = read_runs(args.input, predictor.inputs, {**(meta.get("preprocessing") or {}), **preprocessing_of(args)})
         results: List[Dict[str, Any]] = []
@@ -93,14 +94,14 @@ def run(args: argparse.Namespace) -> int:
             outputs = run_one({**feeds, **state})
             state = {target: outputs[source] for source, target in carried.items()}
             results.append(outputs)
-            summaries.append(summarise(name, outputs, labels, args.top if args.top is not None else 5 if labels else 0))
+            summaries.append(summarise(name, outputs, labels, top))
     for line in predictor.notes:
         note(line)
     if args.output:
         write_npz(args.output, results)
     if args.json:
         print_json("run", {"runs": summaries})
-    elif not args.output or args.top or labels:
+    elif not args.output or top:
         print("\n".join(map(text, summaries)))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 
 from armnet.commands import COMMANDS
+from runtime_arm import files
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.weights import fill
 from tests.support.commands import DEMO, Armnet, refused
 
 
@@ -207,3 +212,50 @@ def test_a_damaged_pair_is_refused(armnet: Armnet, digits: Path, tmp_path: Path)
         data[len(data) // 2] ^= 0xFF
         (pair / name).write_bytes(data)
         refused(armnet("inspect", pair), name)
+
+
+def test_sizes_that_nobody_gave_are_asked_for(armnet: Armnet, tmp_path: Path) -> None:
+    net = NetDef.from_text('net "": data, w -> y\n Conv(data, w) -> y  kernel=3')
+    weights = NetDef("init", (fill("w", np.ones((1, 1, 3, 3), np.float32)),))
+    Pair(weights, net, (TensorInfo("data", ("n", 1, "h", "w"), "float32"),)).save(tmp_path / "open")
+    for command in ("inspect", "profile", "bench"):
+        refused(armnet(command, tmp_path / "open"), "Conv(data, w) -> y", "--shape data=N,N,...")
+        refused(armnet(command, tmp_path / "open", "--shape", "date=1,1,8,8"), "no input 'date'; the net takes data")
+        refused(armnet(command, tmp_path / "open", "--shape", "data=1,1,8,-8"), "--shape data=1,1,8,-8")
+        status, _, err = armnet(command, tmp_path / "open", "--shape", "data=1,1,2,2")
+        assert status == 2
+        assert "the kernel reaches over" in err
+        assert "--shape" not in err
+    assert armnet("inspect", tmp_path / "open", "--shape", "data=1,1,8,8")[0] == 0
+
+
+def test_a_count_of_answers_below_zero_is_refused(armnet: Armnet, digits: Path) -> None:
+    picture = next((DEMO / "pictures").glob("*.png"))
+    refused(armnet("run", digits, "--input", picture, "--top", -1), "--top must be 0 or more, got -1")
+
+
+@pytest.mark.parametrize(("rule", "complaint"), [
+    ('{"resize": [8, -8]}', "resize"),
+    ('{"channels": "RBG"}', "channels"),
+    ('{"rezise": 8}', "rezise"),
+    ('{"std": [0.0]}', "std"),
+    ('{"scale": "loud"}', "scale"),
+])
+def test_preprocessing_is_checked_when_it_is_given(armnet: Armnet, tmp_path: Path, rule: str, complaint: str) -> None:
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "digits", "--preprocessing", rule), complaint)
+    assert not (tmp_path / "digits").exists()
+
+
+def test_a_full_disk_is_told_by_the_name_that_the_user_gave(
+    armnet: Armnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+
+    def full(path: Path, chunks: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "_write", full)
+    outcome = armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "digits")
+    refused(outcome, f"{tmp_path / 'digits' / 'init_net.pb'}: No space left on device")
+    assert list(tmp_path.iterdir()) == []
