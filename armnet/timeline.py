@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from optimize.least_memory import least_nbytes
@@ -69,9 +70,17 @@ def timeline(segment: Segment) -> Timeline:
     for at, step in enumerate(segment.steps):
         for spec, offset in zip(step.scratch, layout.scratch[step]):
             blocks.append(Block("scratch", (_name(step),), at, at, offset, spec.nbytes))
-    live = [sum(block.nbytes for block in blocks if block.first <= at <= block.last) for at in range(end + 1)]
     needed = least_nbytes(segment.steps, segment.feeds)
-    return Timeline(blocks, live, layout.nbytes, layout.least_nbytes, needed)
+    return Timeline(blocks, _live(blocks, end + 1), layout.nbytes, layout.least_nbytes, needed)
+
+
+def _live(blocks: Sequence[Block], steps: int) -> List[int]:
+    """Bytes in use at each step."""
+    changes = [0] * (steps + 1)
+    for block in blocks:
+        changes[block.first] += block.nbytes
+        changes[block.last + 1] -= block.nbytes
+    return list(accumulate(changes[:steps]))
 
 
 def as_json(one: Timeline) -> Dict[str, Any]:

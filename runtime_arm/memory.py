@@ -80,6 +80,7 @@ class Sharing:
         self._steps = steps
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.within: Dict[Value, Tuple[Value, int]] = {}
+        self._owners: Set[Value] = set()  # in whose memory others lie, or lay
         self.elided: Set[Step] = set()
         self._scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
         read = (value for step in steps for value in step.inputs if value is not None)
@@ -109,9 +110,11 @@ class Sharing:
     def _put(self, value: Value, whole: Value, offset: int) -> None:
         """Let a value that has its own memory, and all that lie there, lie within ``whole`` from this byte on."""
         root, base = self.within.get(whole, (whole, 0))
-        for tenant, (owner, at) in self.within.items():
-            if owner is value:
-                self.within[tenant] = (root, base + offset + at)
+        if value in self._owners:
+            for tenant, (owner, at) in self.within.items():
+                if owner is value:
+                    self.within[tenant] = (root, base + offset + at)
+        self._owners.add(root)
         self.within[value] = (root, base + offset)
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
 
