@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 from importlib import import_module
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -51,9 +51,20 @@ class _Recorder:
         return record
 
 
+_DECLARED: Dict[str, Dict[str, Field]] = {}
+
+
+def declare(table: str, **fields: Union[int, Tuple[int, str]]) -> None:
+    """Make a table of another schema known: slots of what it points to, slots and dtypes of numbers (0 if absent)."""
+    _DECLARED[table] = {name: Field(*field, 0) if isinstance(field, tuple) else Field(field, None, 0)
+                        for name, field in fields.items()}
+
+
 @cache
 def fields_of(table: str) -> Dict[str, Field]:
-    """The fields of a table of TFLite's schema by the schema's names; none for a table that is not in it."""
+    """The fields of a table by the schema's names; none for a table that is neither TFLite's nor declared."""
+    if table in _DECLARED:
+        return _DECLARED[table]
     try:
         module = import_module(f"tflite.{table}")
     except ModuleNotFoundError as error:

@@ -11,6 +11,7 @@ from exporter.builder import NetBuilder, refuse_foreign
 from exporter.tflite_blobs import Blobs
 from exporter.tflite_file import Graph, Tensor, TfliteFile, open_tflite
 from exporter.tflite_graph import Options, Progress, Translator
+from exporter.tflite_metadata import picture_meta
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import AnyPath
 from runtime_arm.pair import Pair, TensorInfo
@@ -31,7 +32,7 @@ def from_tflite(path: AnyPath, *, signature: Optional[str] = None, caffe2_compat
         origin = {"name": os.path.basename(file.source), "sha256": hashlib.sha256(file.data).hexdigest()}
         graph, names = blobs.graph, output_names(blobs.graph)
         infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
-        meta = {"source": origin, **_signatures(file, graph), **(meta or {})}
+        meta = {"source": origin, **_signatures(file, graph), **picture_meta(file, graph), **(meta or {})}
         pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=caffe2_compatible)
         if caffe2_compatible:
             refuse_foreign(pair.predict_net)

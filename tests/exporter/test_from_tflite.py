@@ -220,3 +220,49 @@ def test_support_lists_what_is_missing(tmp_path: Path) -> None:
     assert missing[:2] == ("CUSTOM 'FancyOp'", 1)
     assert "no such operator" in missing.problem
     assert present == Support("NEG", 1, "")
+
+
+def test_metadata_tells_labels_and_layout(shared: Path, tmp_path: Path) -> None:
+    path = shared / "models/tflite/mobilenet_v1_0.25_224_quant/mobilenet_v1_0.25_224_quant.tflite"
+    meta = export(path).meta
+    assert meta["preprocessing"] == {"layout": "NHWC", "channels": "RGB"}
+    assert (len(meta["labels"]), meta["labels"][0]) == (1001, "background")
+    damaged = bytearray(path.read_bytes())
+    damaged[-4:] = b"\xff\xff\xff\xff"  # the length of the archive's comment
+    assert "labels" not in exported(tmp_path, bytes(damaged)).meta
+
+
+def normalised(mean: Any, std: Any) -> bytes:
+    """Metadata that say how the pixels of the first input are normalised, in a FlatBuffer of the schema M001."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(256)
+
+    def table(*fields: Any) -> int:
+        builder.StartObject(len(fields))
+        for slot, field in enumerate(fields):
+            if isinstance(field, tuple):
+                builder.PrependUint8Slot(slot, field[0], 0)
+            elif field is not None:
+                builder.PrependUOffsetTRelativeSlot(slot, field, 0)
+        return int(builder.EndObject())
+
+    def vector(item: int) -> int:
+        builder.StartVector(4, 1, 4)
+        builder.PrependUOffsetTRelative(item)
+        return int(builder.EndVector())
+
+    numbers = [builder.CreateNumpyVector(np.asarray(values, np.float32)) for values in (mean, std)]
+    tensor = table(None, None, None, None, vector(table((1,), table(*numbers))))
+    builder.Finish(table(None, None, None, vector(table(None, None, vector(tensor)))), file_identifier=b"M001")
+    return bytes(builder.Output())
+
+
+@pytest.mark.parametrize(("dtype", "std", "told"), [
+    ("float32", [127.5], {"mean": [127.5], "std": [127.5]}), ("uint8", [127.5], {}), ("float32", [0.0], {})])
+def test_metadata_tell_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, told: Any) -> None:
+    model = Model()
+    x, y = model.input("x", (1, 4, 4, 3), dtype), model.tensor("y", (1, 48), dtype)
+    model.operator("RESHAPE", [x, model.constant("shape", np.array([1, 48], np.int32))], [y])
+    model.metadata["TFLITE_METADATA"] = normalised([127.5], std)
+    assert exported(tmp_path, model.to_bytes([y])).meta["preprocessing"] == {"layout": "NHWC", **told}
