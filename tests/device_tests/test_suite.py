@@ -53,6 +53,11 @@ def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> Non
     with target_of("local") as target, pytest.raises(DeviceError, match=r"local: OSError: the card is worn out"):
         run_suite(target, {**files, "runtime_arm/tensor.py": tmp_path / "tensor.py"})
 
+def test_a_device_without_pytest_says_what_to_install(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "pytest.py").write_text("raise ImportError\n")
+    with target_of("local") as target, pytest.raises(DeviceError, match="local: the suite needs pytest: apt-get"):
+        run_suite(target, {**files, "pytest.py": tmp_path / "pytest.py"})
+
 
 def test_without_data_tests_are_skipped_with_the_reason(files: Files) -> None:
     bare = {name: path for name, path in files.items() if "/data/" not in name}
