@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.engine_names import Wish, preferring, ruled_out
+from runtime_arm.engines import tilings
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair import Pair
 from runtime_arm.predictor import Predictor
-from runtime_arm.registry import Kernel, Work
+from runtime_arm.registry import Kernel, Specs, Work
 from runtime_arm.tensor import TensorSpec
 from runtime_arm.trace import Step
 
@@ -31,13 +33,21 @@ class Option(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What could run the operator at a place of the net; ``chosen`` is what runs it now, None the reference kernel."""
+    """What could run the operator at a place of the net. ``engine`` runs it now; that is ``chosen``, if it is open."""
 
     place: int
     op: OperatorDef
+    inputs: Specs
+    engine: str
     open: Sequence[Option]
     refused: Mapping[str, str]
     chosen: Optional[Option]
+
+    @property
+    def problem(self) -> Tuple[object, ...]:
+        """What operators have in common that take the same time by the same engine."""
+        shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in self.inputs)
+        return replace(self.op, input=(), output=(), name="", debug_info=""), shapes
 
     def within(self, limit: float) -> OperatorDef:
         """The operator, ruling out what enlarges errors by more than the limit."""
@@ -60,13 +70,28 @@ def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
 
 
 def _of_step(step: Step) -> Options:
-    found: List[Option] = []
+    found: Dict[Wish, Option] = {}
     refused = {name: reason for name, reason in step.refusals.items() if name not in step.schema.kernels}
     for kernel in step.schema.kernels.values():
         options, reasons = _of_kernel(step, kernel)
-        found += options
+        found.update((option.wish, option) for option in options)
         refused.update(reasons)
-    return Options(step.index, step.op, found, refused, _running(step, found))
+    for option in _in_tiles(step):
+        known = found.get(option.wish)
+        if known is None or known.predicted > option.predicted:
+            found[option.wish] = option
+    for wish in found:
+        refused.pop(str(wish), None)
+    everything = list(found.values())
+    return Options(step.index, step.op, step.in_specs, step.engine, everything, refused, _running(step, everything))
+
+
+def _in_tiles(step: Step) -> Iterator[Option]:
+    """The ways to run the step on blobs in tiles."""
+    plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
+    for one in tilings.options_of(step.op, step.in_specs, step.out_specs, plain):
+        for variant in one.kernel.variants or ("",):
+            yield Option(Wish(one.kernel.engine, variant), one.work)
 
 
 def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:

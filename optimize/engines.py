@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
-from optimize.engine_options import Option, Options, options_of
+from optimize.engine_options import Option, options_of
 from optimize.error_budget import DIRECT, Budget, Limits, find_limits, limited
-from optimize.measure_engines import Progress, seconds_of, time_options, with_engines
+from optimize.measure_engines import SECONDS, Progress, promising, seconds_of, time_options, with_engines
 from optimize.report import EngineChoice, Report
 from optimize.shapes import sample_specs
 from runtime_arm.engine_names import Wish
@@ -21,6 +22,8 @@ from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
 
 AUTO, MEASURE = "auto", "measure"
 ACCURACY = 1e-4
+TRIAL_ROUNDS = 5  # inferences by which two nets are compared, each
+WORTHWHILE = 0.99  # of the time; what gains less is within the noise
 
 Specs = Mapping[str, TensorSpec]
 Picks = Mapping[int, Option]
@@ -87,48 +90,55 @@ class _Picker:
         return result
 
     def measured(self, pair: Pair, threads: int, progress: Progress) -> Pair:
-        """The pair with a tuning for that many threads: of each operator the fastest engine that is accurate enough."""
-        options = options_of(pair.replace(tuning=None), self._specs)
-        timings = time_options(pair.replace(tuning=None), options, self._specs, threads, progress)
+        """The pair with a tuning for that many threads.
 
-        def picks(limits: Limits) -> Picks:
-            found = {one.place: _fastest(one, timings.get(one.place, {}), limits.get(one.place)) for one in options}
-            return {place: option for place, option in found.items() if option is not None}
-
-        def pair_of(limits: Limits) -> Pair:
-            return with_engines(pair.replace(tuning=None), picks(limits))
-
-        fastest = picks({})
-        gains = {place: max(timings[place].values()) - timings[place][option.wish] for place, option in fastest.items()}
-        limits = self._limits(fastest, gains, pair_of)
-        before, after = seconds_of([pair.replace(tuning=None), pair_of(limits)], self._specs, threads)
-        engines = {place: str(option.wish) for place, option in picks(limits).items()} if after < before else {}
+        What is faster by itself may cost conversions between layouts around it; so it is tried in the whole net.
+        """
+        bare = pair.replace(tuning=None)
+        options = options_of(bare, self._specs)
+        timings = time_options(bare, options, self._specs, threads, progress)
+        picks: Dict[int, Option] = {}
+        candidates = promising(options, timings)
+        end = time.perf_counter() + SECONDS
+        for number, candidate in enumerate(candidates):
+            progress("trials in the whole net", number, len(candidates))
+            trial = {**picks, **candidate}
+            pairs = [with_engines(bare, picks), with_engines(bare, trial)]
+            now, then = seconds_of(pairs, self._specs, threads, TRIAL_ROUNDS)
+            if then < WORTHWHILE * now and self._is_accurate(pairs[1], candidate):
+                picks = trial
+            if time.perf_counter() > end:
+                break
+        before, after = seconds_of([bare, with_engines(bare, picks)], self._specs, threads)
         self._report.notes.append(f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, "
-                                  f"{after * 1e3:.2f} ms by what was measured{'' if engines else '; not used'}")
+                                  f"{after * 1e3:.2f} ms with {len(picks)} engines that were measured")
+        engines = {place: str(option.wish) for place, option in picks.items()}
         seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
         shapes = {name: spec.shape for name, spec in self._specs.items()}
         tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())
         return pair.replace(tuning=tuning.with_measurement(Measurement(shapes, threads, engines, seconds)))
+
+    def _is_accurate(self, pair: Pair, picks: Picks) -> bool:
+        if all(option.error <= DIRECT for option in picks.values()):
+            return True
+        return self._measured_error(pair) <= self._accuracy
+
+    def _measured_error(self, pair: Pair) -> float:
+        self._budget = self._budget or Budget(self._plain, self._pair, self._specs)
+        return self._budget.error(pair)
 
     def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
         """Limits of error with which the budget is kept."""
         errors = {place: option.error for place, option in chosen.items()}
         if not any(error > DIRECT for error in errors.values()):
             return {}
-        budget = self._budget = self._budget or Budget(self._plain, self._pair, self._specs)
-        limits = find_limits(errors, gains, lambda limits: budget.error(pair_of(limits)) <= self._accuracy)
-        self._report.error = budget.error(pair_of(limits))
+        limits = find_limits(errors, gains, lambda limits: self._measured_error(pair_of(limits)) <= self._accuracy)
+        self._report.error = self._measured_error(pair_of(limits))
         if self._report.error > self._accuracy:
             self._report.warnings.append(f"without any engine that rounds more, outputs still differ by "
                                          f"{self._report.error:.2g} of their largest magnitude, which is more than "
                                          f"{self._accuracy:g}")
         return limits
-
-
-def _fastest(one: Options, timings: Mapping[Wish, float], limit: Optional[float]) -> Optional[Option]:
-    """Of an operator's engines the fastest within the limit, None if none was timed."""
-    timed = [option for option in one.open if option.wish in timings and (limit is None or option.error <= limit)]
-    return min(timed, key=lambda option: timings[option.wish], default=None)
 
 
 def _preferring(net: NetDef, engines: str) -> NetDef:
@@ -172,7 +182,7 @@ def _explained(pair: Pair, report: Report) -> Pair:
         return pair
     measurements = pair.tuning.measurements if pair.tuning is not None else ()
     for one in options:
-        chosen = str(one.chosen.wish) if one.chosen is not None else REFERENCE
+        chosen = str(one.chosen.wish) if one.chosen is not None else one.engine
         tuned = {each.threads: each.engines[one.place] for each in measurements if one.place in each.engines}
         facts = {str(option.wish): _facts(one.place, option, measurements) for option in one.open}
         report.engines.append(EngineChoice(one.op.signature(), chosen, tuned, facts, one.refused))

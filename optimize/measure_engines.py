@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import Callable, Dict, List, Mapping, Sequence
+from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
 from optimize.engine_options import Option, Options
 from optimize.sample_inputs import drawn
@@ -14,7 +14,7 @@ from runtime_arm.predictor import Predictor
 from runtime_arm.profiling import profile
 from runtime_arm.tensor import TensorSpec
 
-SECONDS = 20.0  # about what it takes, unless single inferences are slower
+SECONDS = 8.0  # about what it takes, unless single inferences are slower
 SWEEPS = 2  # over all options, so that a busy moment does not spoil all that is known of one
 MOST_ROUNDS = 15  # inferences an option and sweep
 
@@ -55,6 +55,20 @@ def _affordable_rounds(predictor: Predictor, feeds: Mapping[str, object], candid
     predictor.run(feeds)
     taken = time.perf_counter() - start
     return max(1, min(MOST_ROUNDS, int(SECONDS / (SWEEPS * candidates * max(taken, 1e-6)))))
+
+
+def promising(options: Sequence[Options], timings: Timings) -> List[Dict[int, Option]]:
+    """Other engines for all operators that have one problem, where they were faster; what promises most comes first."""
+    gains: Dict[Tuple[object, ...], float] = {}
+    candidates: Dict[Tuple[object, ...], Dict[int, Option]] = {}
+    for one in options:
+        timed = timings.get(one.place, {})
+        for option in one.open:
+            if one.chosen is not None and {option.wish, one.chosen.wish} <= timed.keys():
+                key = (one.problem, option.wish)
+                gains[key] = gains.get(key, 0.0) + timed[one.chosen.wish] - timed[option.wish]
+                candidates.setdefault(key, {})[one.place] = option
+    return [candidates[key] for key in sorted(gains, key=lambda key: -gains[key]) if gains[key] > 0]
 
 
 def with_engines(pair: Pair, chosen: Mapping[int, Option]) -> Pair:
