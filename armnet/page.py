@@ -114,5 +114,6 @@ def _operator_rows(facts: Dict[str, Any]) -> Iterator[List[str]]:
                f'<span class="tag"{tip}>{text(row["engine"])}</span>',
                f'<span class="name">{text(row["output"])}</span>',
                text(shape_text(row["shape"])), count(row["parameters"]) if row["parameters"] else "",
-               count(row["multiply_adds"]) if row["multiply_adds"] else "", size(row["nbytes"]),
+               count(row["multiply_adds"]) if row["multiply_adds"] else "",
+               size(row["nbytes"]) if row["nbytes"] else "",
                bar(now / most, width=70) + f' <span class="faint">{size(now)}</span>' if now else ""]

@@ -10,6 +10,7 @@ from runtime_arm.display import size
 
 WIDTH, HEIGHT = 1200.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 22.0, 34.0
+LETTER = 5.8  # width of one in a block
 GOLDEN_ANGLE = 137.508  # degrees: neighbouring blocks get hues that are far apart
 
 
@@ -65,9 +66,16 @@ def _blocks(blocks: Sequence[Block], scale: _Scale, operators: Sequence[str]) ->
         yield (f'<rect class="block" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{max(height, 0.5):.2f}" '
                f'fill="{_fill(block, number)}"><title>{text(names)}\n{size(block.nbytes)} ({block.kind}), {span}\n'
                f"written by {text(operators[block.first]) if operators else '?'}</title></rect>")
-        if width > 46 and height > 12 and block.kind != "scratch":
-            shown = text(block.names[0] if block.names else "")[: int(width / 6)]
-            yield f'<text class="label" x="{x + 4:.1f}" y="{y + height / 2 + 3.5:.1f}">{shown}</text>'
+        if height > 12 and block.kind != "scratch" and block.names:
+            shown = _cut(block.names[0], int((width - 8) / LETTER))
+            yield f'<text class="label" x="{x + 4:.1f}" y="{y + height / 2 + 3.5:.1f}">{text(shown)}</text>'
+
+
+def _cut(name: str, letters: int) -> str:
+    """As much of a name as there is room for; nothing where that would say too little."""
+    if len(name) <= letters:
+        return name
+    return f"{name[: letters - 1]}\u2026" if letters > 4 else ""
 
 
 def _fill(block: Block, number: int) -> str:
