@@ -62,6 +62,18 @@ def resize_bilinear(node: Node) -> None:
              align_corners=corners, half_pixel_centers=halves)
 
 
+@quantised_rule("LOG_SOFTMAX")
+def log_softmax(node: Node) -> None:
+    node.add("QuantizedLogSoftmax", [node.input(0)], [node.output()], domain=DOMAIN, **of_input(node, 0))
+
+
+@quantised_rule("L2_NORMALIZATION")
+def l2_normalization(node: Node) -> None:
+    if node.option("fused_activation_function") != 0:
+        raise ExportError("a fused activation is not supported on quantised tensors")
+    node.add("QuantizedL2Normalize", [node.input(0)], [node.output()], domain=DOMAIN, **of_input(node, 0))
+
+
 @quantised_rule("SOFTMAX")
 def softmax(node: Node) -> None:
     node.add("QuantizedSoftmax", [node.input(0)], [node.output()], domain=DOMAIN, beta=float(node.option("beta")),

@@ -93,9 +93,9 @@ def quantized_transposed(call: Call) -> Run:
         zero = np.float32(layer.products.x.zero_point)
         steps += [copy(pixels, image), partial(np.subtract, pixels, zero, pixels), copy(sums, bias)]
         for tap, weights in taps:
-            met = sums[(*tap.image[1:], slice(None))]
+            met = sums[tap.image[1:]]
             steps += [multiply(pixels.reshape(-1, channels), weights, products.reshape(-1, filters)),
-                      partial(np.add, met, products[(*tap.out[1:], slice(None))], met)]
+                      partial(np.add, met, products[tap.out[1:]], met)]
         steps += _requantised(call, layer, sums, out)
     return in_turn(steps)
 

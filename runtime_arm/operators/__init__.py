@@ -264,6 +264,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
         "operators.tflite_pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.tflite_resize": "QuantizedResizeBilinear",
+        "operators.tflite_rows": "QuantizedL2Normalize QuantizedLogSoftmax",
         "operators.tflite_softmax": "QuantizedSoftmax",
         "operators.tflite_unary": """
             QuantizedAbs QuantizedElu QuantizedExp QuantizedGelu QuantizedHardSwish QuantizedLeakyRelu QuantizedLog

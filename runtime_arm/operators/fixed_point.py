@@ -73,3 +73,62 @@ def reciprocal(x: Array, integer_bits: int) -> Tuple[Array, Array]:
     bits = np.frexp(x.astype(np.float64))[1].astype(np.int64)  # 32 less the leading zeros
     mantissa = _reciprocal_of_one_plus((x << (32 - bits)) - (1 << 31))
     return mantissa, integer_bits - (32 - bits)
+
+
+def leading_zeros(x: Array) -> Array:
+    """Of positive numbers in 32 bits."""
+    return np.asarray(32 - np.frexp(x.astype(np.float64))[1].astype(np.int64))
+
+
+_LOG_2, _ROOT_OF_HALF, _FOURTH_ROOT_OF_HALF = 1488522236, 1518500250, 1805811301  # in Q0.31
+# With the fourth root of two r: 11/240 r, 1/20 r, 2/r - r, 1/4 r, in Q0.31.
+_LOG_NUMERATOR, _LOG_SQUARE, _LOG_CONSTANT, _LOG_LINEAR = 117049297, 127690142, 1057819769, 638450708
+
+
+def log_of_sum(x: Array, integer_bits: int) -> Array:
+    """log(x) in Q5.26 of numbers x >= 1 with that many bits above the point.
+
+    x is 2**power times a mantissa around the fourth root of 1/2, taken of x or of x times the root of 1/2, whichever
+    lies nearer; the mantissa's logarithm is a quotient of polynomials. Source: LiteRT, kernels/internal/common.h.
+    """
+    quarter, unit = 1 << 23, 25  # in Q6.25
+    zeros = leading_zeros(x)
+    first = multiply_by_power(high_product(_shifted(x, zeros - 1), _ROOT_OF_HALF), 1)
+    first_power = ((integer_bits - zeros) << unit) + quarter
+    room = leading_zeros(high_product(x, _ROOT_OF_HALF)) - 1
+    second, second_power = _shifted(x, room), ((integer_bits - room) << unit) - quarter
+    mantissa, power = np.minimum(first, second), np.maximum(first_power, second_power)
+    middle = (mantissa + _FOURTH_ROOT_OF_HALF + 1) >> 1
+    offset = (mantissa - _FOURTH_ROOT_OF_HALF) * 2
+    square = high_product(offset, offset)
+    numerator = high_product(offset, mantissa) + high_product(high_product(offset, square), _LOG_NUMERATOR)
+    factor = _LOG_CONSTANT + offset + high_product(_LOG_SQUARE, square)
+    divisor = _reciprocal_of_one_plus(high_product(middle, factor) + high_product(_LOG_LINEAR, offset))
+    quotient = high_product(divide_by_power(numerator, 6), divisor)
+    return multiply_by_power(high_product(power, _LOG_2) + quotient, 1)
+
+
+def _shifted(x: Array, exponents: Array) -> Array:
+    """x * 2**exponents, saturated."""
+    return np.asarray(np.clip(x << exponents, -(2**31), _MOST))
+
+
+def inverse_square_root(x: int) -> Tuple[int, int]:
+    """1 / sqrt(x) of a whole number: a mantissa in Q0.31 and the power of two that it is multiplied by, at most 0.
+
+    Five of Newton's steps from 1. Source: LiteRT, kernels/internal/common.h.
+    """
+    if x <= 1:
+        return _MOST, 0
+    right = 11
+    while x >= 1 << 29:
+        x, right = x // 4, right + 1
+    pairs = (32 - x.bit_length() - 1) // 2 - 1
+    x, right = x << 2 * pairs, right - pairs
+    half = divide_by_power(np.int64(x >> 1), 1)
+    estimate = np.asarray(1 << 28, np.int64)  # 1 in Q3.28
+    for _ in range(5):
+        cube = multiply_by_power(high_product(high_product(estimate, estimate), estimate), 6)
+        estimate = multiply_by_power(high_product(3 << 27, estimate) - high_product(half, cube), 3)
+    mantissa = int(high_product(estimate, _ROOT_OF_HALF))
+    return (mantissa << -right, 0) if right < 0 else (mantissa, -right)

@@ -164,7 +164,7 @@ def quantized_conv_transpose_reference(op: OperatorDef, x: Array, w: Array, size
 
 @quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS)
 def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """BATCH_MATMUL: numpy.matmul of A - A_zero_point and B - B_zero_point, requantised by A_scale * B_scale / Y_scale."""
+    """BATCH_MATMUL: matmul(A - A_zero_point, B - B_zero_point), requantised by A_scale * B_scale / Y_scale."""
     require(op, a.dtype == b.dtype and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b)
     matrices_of(op, a.dtype)
     return [TensorSpec(matmul_shape(op, a, b), a.dtype)]

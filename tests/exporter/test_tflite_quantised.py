@@ -283,6 +283,23 @@ def test_softmax(dtype: str, rows: int, length: int, beta: float, seed: int, dat
 
 
 @few
+@given(st.integers(1, 9), st.sampled_from([1, 2, 5, 300]), SEEDS, st.data())
+def test_log_softmax(rows: int, length: int, seed: int, data: Any) -> None:
+    net = Single()
+    net.feed(whole_range((rows, length), "int8", seed), data.draw(affine("int8", scales(-9, 2))))
+    net.assert_equal("LOG_SOFTMAX", "int8", Quantization([1 / 16], [127]), "LogSoftmaxOptions", version=2)
+
+
+@few
+@given(DTYPES, st.integers(1, 9), st.sampled_from([1, 2, 5, 300]), SEEDS, st.data())
+def test_l2_normalization(dtype: str, rows: int, length: int, seed: int, data: Any) -> None:
+    net = Single()
+    net.feed(whole_range((rows, length), dtype, seed), data.draw(affine(dtype)))
+    of_y = Quantization([1 / 128], [0 if dtype == "int8" else 128])
+    net.assert_equal("L2_NORMALIZATION", dtype, of_y, "L2NormOptions", version=2)
+
+
+@few
 @given(DTYPES, SIDES, SIDES, st.integers(1, 14), st.integers(1, 14), st.sampled_from(["", "AlignCorners",
                                                                                       "HalfPixelCenters"]), SEEDS)
 def test_resize_bilinear(dtype: str, height: int, width: int, rows: int, columns: int, option: str, seed: int) -> None:
