@@ -7,7 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from runtime_arm.registry import DataDependent, Operator, lookup
 from runtime_arm.shape_inference import content, infer_net
 from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
-from runtime_arm.workers import Crew
+
+if TYPE_CHECKING:
+    from runtime_arm.workers import Crew
 
 PLANS_KEPT = 8  # input shapes whose plans are remembered
 SEGMENTS_KEPT = 32  # behind all borders of a net, or as many as one run needs
@@ -169,6 +171,8 @@ class Executor:
 
     def _crew_of(self, segment: Segment) -> Crew:
         """Workers that know the segment: those there are were forked before plans that are newer."""
+        from runtime_arm.workers import Crew  # who works alone need not load it
+
         if self._crew is None or segment not in self._crew:
             self.close()
             segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_shared]

@@ -82,12 +82,12 @@ def choose_arithmetic(weights: Array, bias: Array, dtype: Any, zero_points: Sequ
     return Arithmetic(centre, min(max((EXACT - 1) // (magnitude * largest), 1), weights.shape[1]), True)
 
 
-def columns_of(op: OperatorDef, inputs: Specs) -> Columns:
+def columns_of(op: OperatorDef, inputs: Specs, workers: int = 1) -> Columns:
     """The blocks of the convolution, with columns of float32."""
     operands = OPERANDS[op.type]
     x = inputs[operands.x]
     assert x is not None
-    return Columns(op, [x.with_dtype(np.float32), inputs[operands.w]])
+    return Columns(op, [x.with_dtype(np.float32), inputs[operands.w]], workers)
 
 
 def _arithmetic(op: OperatorDef, inputs: Specs) -> Arithmetic:
@@ -130,7 +130,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs
 
 
-@qlinear_conv.kernel("INT8", supports=supports, scratch=scratch)
+@qlinear_conv.kernel("INT8", supports=supports, scratch=scratch, shares=True)
 def qlinear_convolution(call: Call) -> Run:
     """Requantised where the sums are: every pass runs on one block."""
     inputs = call.inputs
@@ -142,13 +142,13 @@ def qlinear_convolution(call: Call) -> Run:
     return _convolution(call, lambda sums, work, y: partial(requantize, sums, y, (work,)))
 
 
-@conv_integer.kernel("INT8", supports=supports, scratch=scratch)
+@conv_integer.kernel("INT8", supports=supports, scratch=scratch, shares=True)
 def integer_convolution(call: Call) -> Run:
     return _convolution(call, lambda sums, work, y: partial(np.copyto, y, sums, casting="unsafe"))
 
 
 def _convolution(call: Call, finish: Finish) -> Run:
-    operands, columns = OPERANDS[call.op.type], columns_of(call.op, call.in_specs)
+    operands, columns = OPERANDS[call.op.type], columns_of(call.op, call.in_specs, call.workers)
     arithmetic, convolution = _arithmetic(call.op, call.in_specs), columns.convolution
     w, w_zero, bias = (_input(call.inputs, i) for i in (operands.w, operands.w_zero_point, operands.bias))
     slices = call.packed("slices", lambda: slices_of(weights_of(w, w_zero), convolution.group, arithmetic.slice_terms))
@@ -162,7 +162,7 @@ def _convolution(call: Call, finish: Finish) -> Run:
 
     steps: List[Step] = [set_offset]
     y = call.outputs[0].reshape(convolution.batch, convolution.filters, math.prod(columns.window.output))
-    for block in columns.blocks:
+    for block in call.mine(columns.blocks):
         steps += _column_steps(call, columns, block, x, zero_point, arithmetic.centre)
         sums, work, product = _product_steps(call, columns, block, slices)
         out = y[slice(*block.images), :, pixels_of(block, columns.window)]

@@ -32,9 +32,9 @@ def _known(inputs: Specs) -> Tuple[TensorSpec, TensorSpec, TensorSpec]:
     return x, w, b
 
 
-def _columns(op: OperatorDef, inputs: Specs) -> Columns:
+def _columns(op: OperatorDef, inputs: Specs, workers: int = 1) -> Columns:
     x, w, _ = _known(inputs)
-    return Columns(op, [x.with_dtype(np.float32), w])
+    return Columns(op, [x.with_dtype(np.float32), w], workers)
 
 
 def _weights(op: OperatorDef, w: TensorSpec) -> Array:
@@ -72,9 +72,10 @@ def _conv_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs
 
 
-@int8_conv.kernel("INT8", supports=_supports_conv, scratch=_conv_scratch)
+@int8_conv.kernel("INT8", supports=_supports_conv, scratch=_conv_scratch, shares=True)
 def int8_convolution(call: Call) -> Run:
-    columns, arithmetic = _columns(call.op, call.in_specs), _arithmetic(call.op, call.in_specs)
+    arithmetic = _arithmetic(call.op, call.in_specs)
+    columns = _columns(call.op, call.in_specs, call.workers)
     x, w, _ = _known(call.in_specs)
     group = columns.convolution.group
     slices = call.packed("slices", lambda: slices_of(_weights(call.op, w), group, arithmetic.slice_terms))
@@ -84,7 +85,7 @@ def int8_convolution(call: Call) -> Run:
     offset = (call.inputs[2] + (arithmetic.centre - zero_point) * totals).astype(sums_dtype)
     requantize = requantizer_of(call.op, x, w)
     steps: List[Step] = []
-    for block in columns.blocks:
+    for block in call.mine(columns.blocks):
         steps += _fill(call, columns, block, zero_point, arithmetic.centre)
         sums, out, work = _block_buffers(call, columns, block)
         steps += _products(call, columns, block, slices, sums)

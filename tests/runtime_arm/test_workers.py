@@ -358,3 +358,33 @@ def test_nothing_of_the_shared_memory_has_a_name(three: Any) -> None:
     run(executor)
     after = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     assert after <= before
+
+
+LOOP = """
+try:
+    while True:
+        run(executor)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    run(executor)
+    sys.exit(3)
+"""
+
+
+@FORKS
+def test_ctrl_c_ends_the_run_and_no_worker_complains() -> None:
+    with subprocess.Popen(
+        _script(LOOP),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        first = int(process.stdout.readline())
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (3, "interrupted\n", "")
+    wait_until(lambda: not is_running(first))
