@@ -53,7 +53,7 @@ def _log_softmax_row(table: _Logarithms, row: Array) -> Array:
     least = max(-table.counted - 1, int(multiplied(total - 2**31, table.back)[0]))
     values = divide_by_power(table.scaled - total, _OUTPUT_SHIFT) + 127
     values = np.where(-np.arange(256) > least, np.clip(values, -128, 127), -128)
-    return values.astype(np.int8).take(below)
+    return np.asarray(values.astype(np.int8).take(below))
 
 
 def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
