@@ -45,6 +45,12 @@ def _transposed_convolution(op: OperatorDef, inputs: Specs, outputs: Sequence[Te
     return (inputs[0].size if inputs[0] is not None else 0) * _filter_taps(inputs[1])
 
 
+def _transposed_by_filter(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    """Of X (N, H, W, C) and filters (M, kh, kw, C)."""
+    x, filters = inputs[0], inputs[1]
+    return 0 if x is None or filters is None else x.size // max(x.shape[-1], 1) * filters.size
+
+
 def _quantised_convolution(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
     return outputs[0].size * _filter_taps(inputs[3])
 
@@ -84,4 +90,11 @@ _MULTIPLY_ADDS: Dict[str, Callable[[OperatorDef, Specs, Sequence[TensorSpec]], i
     "BatchMatMul": _matrix_product,
     "MatMulInteger": _matrix_product,
     "QLinearMatMul": _matrix_product,
+    "QuantizedConv": _convolution,
+    "HybridConv": _convolution,
+    "HybridDepthwiseConv": _convolution,
+    "QuantizedConvTranspose": _transposed_by_filter,
+    "QuantizedFullyConnected": _fully_connected,
+    "HybridFullyConnected": _fully_connected,
+    "QuantizedMatMul": _matrix_product,
 }
