@@ -70,6 +70,7 @@ def _row(timing: Any) -> Dict[str, Any]:
         "index": step.index,
         "type": step.op.full_type,
         "engine": step.engine,
+        "workers": step.workers,
         "output": step.op.output[0],
         "shape": list(step.out_specs[0].shape),
         "ms": timing.seconds * 1e3,
@@ -94,12 +95,13 @@ def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
 
     print(
         table(
-            ["#", "operator", "engine", "shape", "ms", "share", "GFLOP/s", "bytes", "why not another engine"],
+            ["#", "operator", "engine", "cores", "shape", "ms", "share", "GFLOP/s", "bytes", "why not another engine"],
             [
                 [
-                    row["index"],
+                    row["index"] if row["index"] >= 0 else "",
                     row["type"],
                     row["engine"],
+                    row["workers"],
                     shape_text(row["shape"]),
                     f"{row['ms']:.3f}",
                     f"{row['share']:.1%}",
@@ -109,7 +111,7 @@ def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
                 ]
                 for row in rows
             ],
-            right=["#", "ms", "share", "GFLOP/s", "bytes"],
+            right=["#", "cores", "ms", "share", "GFLOP/s", "bytes"],
         )
     )
     print()
@@ -141,7 +143,7 @@ def _write_trace(path: str, timings: List[Any]) -> None:
             "tid": 0,
             "ts": timing.began * 1e6,
             "dur": timing.seconds * 1e6,
-            "args": {"signature": timing.step.op.signature()},
+            "args": {"signature": timing.step.op.signature(), "workers": timing.step.workers},
         }
         for timing in timings
     ]
