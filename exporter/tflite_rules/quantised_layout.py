@@ -8,6 +8,7 @@ from exporter.tflite_node import Node
 from exporter.tflite_rules import quantised_rule, reduction
 from exporter.tflite_rules.layout import padded
 from exporter.tflite_rules.quantised import DOMAIN, of_input, of_output
+from exporter.tflite_rules.resize import new_size
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
@@ -57,6 +58,7 @@ quantised_rule("REDUCE_MAX", "REDUCE_MIN")(reduction.reduce)
 
 @quantised_rule("RESIZE_BILINEAR")
 def resize_bilinear(node: Node) -> None:
+    new_size(node)
     corners, halves = (int(node.option(name, False)) for name in ("align_corners", "half_pixel_centers"))
     node.add("QuantizedResizeBilinear", [node.input(0), node.input(1)], [node.output()], domain=DOMAIN,
              align_corners=corners, half_pixel_centers=halves)

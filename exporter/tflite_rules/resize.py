@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import List, Optional
+
 import numpy as np
 
 from exporter.tflite_node import Node
@@ -31,10 +33,16 @@ def _coordinates(node: Node) -> str:
     return "align_corners" if corners else "half_pixel" if halves else "asymmetric"
 
 
-def _resize(node: Node, coordinates: str, **arguments: str) -> None:
+def new_size(node: Node) -> Optional[List[int]]:
+    """Height and width where they are constant, checked."""
     size = node.constant_integers(1)
     if size is not None and (len(size) != 2 or min(size) < 1 or max(size) > _LARGEST):
         raise ExportError(f"the new size must be a height and a width up to {_LARGEST}, it is {size}")
+    return size
+
+
+def _resize(node: Node, coordinates: str, **arguments: str) -> None:
+    size = new_size(node)
     sizes = node.input(1) if size is None else node.constant("sizes", np.array(size, np.int64))
     node.add("Resize", [node.input(0, channels_first=True), "", "", sizes], [node.output(0, channels_first=True)],
              domain="onnx", axes=[2, 3], coordinate_transformation_mode=coordinates, **arguments)
