@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optimize.passes import (
     compose_affine,
+    compose_fc,
     compose_hard_swish,
     compose_swish,
     compose_transposes,
@@ -34,6 +35,7 @@ PORTABLE = (
     eliminate_common_subexpressions.PASS,
     compose_transposes.PASS,
     fold_padding.PASS,
+    compose_fc.PASS,
     flatten_fc.PASS,
     fold_batch_norm.PASS,
     compose_affine.PASS,

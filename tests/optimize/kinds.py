@@ -163,6 +163,16 @@ def flat_layer(d: Drawing) -> None:
     d.emit("Reshape", [matrix], (n, m, 1, 1), extra_outputs=1, shape=[n, m, 1, 1])
 
 
+def matrix_layer(d: Drawing) -> None:
+    """A product of a blob with a matrix, over its last dimension, and a bias: for each column, row or channel."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    m = int(d.draw(st.integers(1, 4)))
+    d.emit("BatchMatMul", [x, d.weight(w, m)], (n, c, h, m), broadcast=1)
+    bias = d.draw(st.sampled_from([(m,), (m,), (1,), (1, 1, 1, m), (h, 1), (c, 1, 1)]))
+    d.emit("Add", [d.ops[-1].output[0], d.weight(*bias)], (n, c, h, m))
+
+
 def activated_parts(d: Drawing) -> None:
     """A concatenation whose parts went through activations, mostly the same one."""
     x = latest(d)

@@ -19,8 +19,9 @@ from tests.support.random_nets import KINDS, RandomNet, random_nets
 
 ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
 EVERYTHING = [kinds.activated_layer, kinds.activated_parts, kinds.branching, kinds.convolving, kinds.copying,
-              kinds.flat_layer, kinds.gating, kinds.hard_gating, kinds.normalising, kinds.of_constants, kinds.padding,
-              kinds.repeating, kinds.residual, kinds.scaling, kinds.transposing, kinds.twin_weights, kinds.viewing]
+              kinds.flat_layer, kinds.gating, kinds.hard_gating, kinds.matrix_layer, kinds.normalising,
+              kinds.of_constants, kinds.padding, kinds.repeating, kinds.residual, kinds.scaling, kinds.transposing,
+              kinds.twin_weights, kinds.viewing]
 
 RANDOM = np.random.default_rng(4)
 WEIGHTS: Dict[str, Any] = {"w": RANDOM.standard_normal((4, 4, 1, 1)).astype(np.float32),
