@@ -53,18 +53,12 @@ def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
 
 
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", lambda: _by_channel(x.tile, call.inputs[1]))
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", lambda: transform_filters(x.tile, call.inputs[1].swapaxes(0, 1)))
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     for strip in tiled.strips_of(call, y, most_tiles(x, y, call.outputs[0].itemsize)):
         steps += _filter(call, x, y, strip, filters)
         steps += tiled.finish(call, y, strip, bias=False)
     return tiled.in_turn(steps)
-
-
-def _by_channel(tile: int, w: Array) -> Array:
-    """U: ((tile + 2)^2, C, M)."""
-    u: Array = transform_filters(tile, w).swapaxes(1, 2)
-    return u
 
 
 def _filter(call: Call, x: Tiles, y: Tiles, strip: Strip, filters: Panels) -> Iterator[Step]:

@@ -12,7 +12,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 
 import numpy as np
 
-from runtime_arm.engine_names import is_refused, open_variants, wanted_engines
+from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import (
     convert,
     tiled_convolution,
@@ -24,7 +24,7 @@ from runtime_arm.engines import (
 )
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.pointwise import PASS, WEIGHT
-from runtime_arm.engines.winograd import VARIANTS
+from runtime_arm.engines.winograd import open_tiles
 from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_multiplies
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
 from runtime_arm.layouts import Tiles
@@ -117,7 +117,7 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
     if convolution.group != 1 or stride[0] != stride[1]:
         return
     if _may_run(op, "WINOGRAD") and _suits_winograd(convolution):
-        for tile in _winograd_tiles(op):
+        for tile in open_tiles(op):
             of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
             yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
                                partial(tiled_winograd.bind, x=of, y=to),
@@ -188,10 +188,6 @@ def _reach(convolution: Convolution) -> int:
 def _suits_winograd(convolution: Convolution) -> bool:
     window = convolution.window
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
-
-
-def _winograd_tiles(op: OperatorDef) -> List[int]:
-    return [VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", list(VARIANTS))]
 
 
 def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:

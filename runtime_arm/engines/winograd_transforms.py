@@ -84,8 +84,9 @@ def amplification(tile: int) -> float:
 def transform_filters(tile: int, w: Array) -> Array:
     """U = G w G^T of the filters (M, C, 3, 3), as one matrix a frequency: ((tile + 2)^2, M, C), computed in float64."""
     g = transforms(tile).filter
-    u = np.einsum("ai,mcij,bj->abmc", g, w.astype(np.float64), g)
-    return np.ascontiguousarray(u.reshape(g.shape[0] ** 2, *w.shape[:2]).astype(w.dtype))
+    taps = w.transpose(2, 3, 0, 1).reshape(TAPS**2, -1).astype(np.float64)
+    u: Array = (np.kron(g, g) @ taps).astype(w.dtype).reshape(-1, *w.shape[:2])
+    return u
 
 
 def transform_multiplies(tile: int, channels: int, filters: int) -> float:
