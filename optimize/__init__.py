@@ -54,8 +54,8 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     if stop_after is None or len(report.steps) < stop_after:
-        result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, report=report,
-                              progress=progress)
+        result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, stop_after=stop_after,
+                              report=report, progress=progress)
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)

@@ -30,7 +30,7 @@ Picks = Mapping[int, Option]
 
 
 def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, plain: Optional[Pair] = None,
-                 threads: Optional[int] = None, report: Optional[Report] = None,
+                 threads: Optional[int] = None, stop_after: Optional[int] = None, report: Optional[Report] = None,
                  progress: Progress = lambda text, done, total: None) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
@@ -39,7 +39,8 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
     list forces engines where operators have one of them. accuracy: by how much outputs may differ from those of
     ``plain``, the pair before other optimisations, over their largest magnitude (default 1e-4), as measured on random
     inputs; engines that spoil that are ruled out where they gain least, in the net itself, so that it holds everywhere.
-    threads: for how many to measure, default both one and all cores. report is told every choice.
+    threads: for how many to measure, default both one and all cores. report is told every choice; to rule an operator's
+    engines out is a step, and with stop_after the report gets no more steps than that.
     UsageError for engines that do not exist and for options that contradict each other.
     """
     report = Report() if report is None else report
@@ -54,7 +55,7 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
         raise UsageError("a number of threads is for engines that are measured")
     try:
         picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
-        result = picker.within_budget()
+        result = picker.within_budget(stop_after)
     except ArmnetError as error:
         if engines == MEASURE or accuracy is not None:
             raise
@@ -75,19 +76,21 @@ class _Picker:
         self._specs = sample_specs(pair.inputs)
         self._budget: Optional[Budget] = None
 
-    def within_budget(self) -> Pair:
+    def within_budget(self, stop_after: Optional[int] = None) -> Pair:
         """The pair that rules out what is not accurate enough among the runtime's own choices."""
         options = options_of(self._pair, self._specs)
         chosen = {one.place: one.chosen for one in options if one.chosen is not None}
         gains = {one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
                  for one in options if one.place in chosen}
         limits = self._limits(chosen, gains, lambda limits: limited(self._pair, options, limits))
-        result = limited(self._pair, options, limits)
-        for one in options:
-            after = result.predict_net.op[one.place]
-            if after != one.op:
-                self._report.fired("pick_engines", [one.op], [after], ["for the accuracy"])
-        return result
+        before = self._pair.predict_net.op
+        after = limited(self._pair, options, limits).predict_net.op
+        changed = [place for place, op in enumerate(after) if op != before[place]]
+        if stop_after is not None:
+            changed = changed[: max(0, stop_after - len(self._report.steps))]
+        for place in changed:
+            self._report.fired("pick_engines", [before[place]], [after[place]], ["for the accuracy"])
+        return limited(self._pair, options, {place: limits[place] for place in changed})
 
     def measured(self, pair: Pair, threads: int, progress: Progress) -> Pair:
         """The pair with a tuning for that many threads.

@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
         note(f"warning: {warning}")
     facts = _facts(args.output, pair, result, report)
     if args.json:
-        print_json("optimize", facts)
+        rewrites = {"rewrites": [step._asdict() for step in report.steps]} if args.explain else {}
+        print_json("optimize", {**facts, **rewrites})
         return 0
     if args.explain:
         print("\n".join(map(str, (*report.steps, *report.refused, *report.engines))), end="\n\n")

@@ -105,6 +105,14 @@ def test_warnings_go_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str])
     assert err.startswith("warning: the shape of input 'x' is not known")
 
 
+def test_json_explains_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = optimized(folder, capsys, "--json", "--explain")
+    facts = json.loads(out)
+    assert len(facts["rewrites"]) == facts["steps"] == 3
+    assert facts["rewrites"][0]["pass_name"] == "fold_batch_norm"
+    assert facts["rewrites"][0]["before"] == ["Conv(x, w) -> a  kernel=1", "Mul(a, s) -> b"]
+
+
 def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = optimized(folder, capsys, "--paranoid")
     assert status == 0

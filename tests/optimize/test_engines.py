@@ -114,6 +114,18 @@ def test_once_is_enough() -> None:
         assert optimize(once, accuracy=accuracy, report=report) == once, report
 
 
+def test_engines_are_ruled_out_step_by_step() -> None:
+    pair, report = convolutions(), Report()
+    final = optimize(pair, accuracy=1e-12, report=report)
+    assert len(report.steps) == LAYERS
+    for count in range(LAYERS + 1):
+        partly = Report()
+        result = optimize(pair, accuracy=1e-12, stop_after=count, report=partly)
+        assert len(partly.steps) == count
+        assert sum(1 for engine in engines_of(result) if engine) == count
+    assert result == final
+
+
 def test_a_net_that_cannot_be_tried_is_left_to_the_runtime() -> None:
     report = Report()
     pair = pair_of('net "": x -> y\n Mystery(x) -> y', shapes={"x": (1,)})
