@@ -155,6 +155,8 @@ KINDS: Sequence[Kind] = (
     _transpose,
 )
 
+PARTS: Sequence[Kind] = (_unary, _unary, _binary, _concat, _concat, _split, _split, _slice, _view, _pool)
+
 
 @st.composite
 def random_nets(draw: st.DrawFn, most_operators: int = 12, kinds: Sequence[Kind] = KINDS) -> RandomNet:
