@@ -120,8 +120,7 @@ def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
     spec = net.spec(name)
     if spec is not None:
         return TensorInfo(name, spec.shape, spec.dtype.name)
-    dims = tensor.dims if tensor.dims else None
-    return TensorInfo(name, dims, None if tensor.dtype is None else tensor.dtype.name)
+    return TensorInfo(name, tensor.dims if tensor.has_rank else None, None if tensor.dtype is None else tensor.dtype.name)
 
 
 def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:

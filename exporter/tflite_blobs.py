@@ -57,7 +57,7 @@ class Blobs:
         if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
             raise ExportError(f"tensor {tensor.name!r} is written twice")
         self._forms[tensor.index, channels_first] = name
-        if tensor.dims:
+        if tensor.has_rank:
             self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
         return name
 

@@ -40,7 +40,10 @@ class Quantization(NamedTuple):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a graph. ``dims``: None where a size is open. ``content``: the constant's bytes, else None."""
+    """A tensor of a graph. ``dims``: None where a size is open. ``content``: the constant's bytes, else None.
+
+    Files leave the shape empty for scalars as well as where they know nothing; newer ones say which (``has_rank``).
+    """
 
     index: int
     name: str
@@ -48,6 +51,7 @@ class Tensor:
     dims: Dims
     content: Optional[memoryview]
     is_variable: bool
+    has_rank: bool
     quantization: Optional[Table]
     sparsity: Optional[Table]
 
@@ -195,8 +199,12 @@ def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
     constant = len(content) > 0 and not is_variable
     kind = table.integer("type")
     return Tensor(index, name, _enum("TensorType").get(kind, f"type {kind}"), tuple(shape) if constant else tuple(dims),
-                  content if constant else None, is_variable, table.table("quantization", "QuantizationParameters"),
-                  table.table("sparsity", "SparsityParameters"))
+                  content if constant else None, is_variable, len(shape) > 0 or _has_rank(table),
+                  table.table("quantization", "QuantizationParameters"), table.table("sparsity", "SparsityParameters"))
+
+
+def _has_rank(table: Table) -> bool:
+    return table.knows("has_rank") and bool(table.number("has_rank"))
 
 
 def _at(items: Sequence[Any], index: int, what: str) -> Any:

@@ -143,6 +143,12 @@ class Node:
         """The blob that an output is to be written to."""
         return self._blobs.write(self.result(index), channels_first)
 
+    def ranked(self, rank: int) -> None:
+        """The first output, which was written, has so many dimensions, if nothing better is known of it."""
+        blob = self._blobs.read(self.result())
+        if self.net.dims(blob) is None:
+            self.net.hint(blob, self.result().dtype, (None,) * rank)
+
     def alias(self, index: int, blob: str, channels_first: bool = False) -> None:
         """Let an output stand for a blob."""
         self._blobs.bind(self.result(index), blob, channels_first)
@@ -192,8 +198,9 @@ class Node:
         """The input's shape where it must be whole, and of this many dimensions or at least of so many."""
         dims = self.dims(index)
         if dims is not None and (len(dims) < least or rank not in (None, len(dims))):
-            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must have {least if rank is None else rank} "
-                              f"dimensions, its shape is {dims}")
+            count = f"{least} or more" if rank is None else str(rank)
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must have {count} dimensions, its shape is "
+                              f"{dims}")
         if dims is None or None in dims:
             raise ExportError(f"the shape of input {index} ({self.tensor(index).name!r}) must be known")
         return [n for n in dims if n is not None]

@@ -6,6 +6,7 @@ import numpy as np
 
 from exporter.tflite_node import Node
 from exporter.tflite_rules import rule
+from exporter.tflite_rules.convolution import is_hybrid
 from exporter.tflite_rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
@@ -41,8 +42,12 @@ def gather_nd(node: Node) -> None:
 
 @rule("EMBEDDING_LOOKUP")
 def embedding_lookup(node: Node) -> None:
-    """Rows of the second input by the indices in the first."""
-    node.add("Gather", [node.input(1), integers(node, 0)], [node.output()])
+    """Rows of the second input by the indices in the first; 8-bit ones become real numbers once they are picked."""
+    if not is_hybrid(node, 1):
+        return node.add("Gather", [node.input(1), integers(node, 0)], [node.output()])
+    rows, (scale, zero_point) = node.between("rows"), node.scale(1)
+    node.add("Gather", [node.input(1), integers(node, 0)], [rows])
+    node.add("Dequantize", [rows], [node.output()], domain="tflite", X_scale=scale, X_zero_point=zero_point)
 
 
 @rule("SCATTER_ND", any_type=True)

@@ -204,11 +204,10 @@ def shape(node: Node) -> None:
     dtype = node.result_dtype()
     if dims is not None and None not in dims:
         return define(node, np.array(dims, dtype))
-    if dtype == np.int64:
-        return node.add("Shape", [node.input(0)], [node.output()])
     wide = node.between("int64")
     node.add("Shape", [node.input(0)], [wide])
-    node.add("Cast", [wide], [node.output()], domain="onnx", to=INT32)
+    node.add("Cast", [wide], [node.output()], domain="onnx", to=INT64 if dtype == np.int64 else INT32)
+    node.ranked(1)
 
 
 @rule("RANK", any_type=True)

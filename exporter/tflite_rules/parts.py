@@ -65,6 +65,7 @@ def strided_slice(node: Node) -> None:
         _cut_computed(node, cuts, strides, target or node.output())
     if target is not None:
         _reshaped(node, target, shrunk, added)
+    node.ranked(node.known_rank(0) - len(shrunk) + len(added))
 
 
 def _cuts(node: Node, count: int) -> Tuple[List[_Cut], List[int]]:

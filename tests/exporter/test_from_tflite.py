@@ -266,3 +266,21 @@ def test_metadata_tell_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, 
     model.operator("RESHAPE", [x, model.constant("shape", np.array([1, 48], np.int32))], [y])
     model.metadata["TFLITE_METADATA"] = normalised([127.5], std)
     assert exported(tmp_path, model.to_bytes([y])).meta["preprocessing"] == {"layout": "NHWC", **told}
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_shapes_that_are_computed_from_an_open_batch(tmp_path: Path, batch: int) -> None:
+    """What Keras makes of Reshape((2, 2, 3)) behind a layer of an open batch, and a convolution behind that."""
+    model = Model()
+    x = model.input("x", (1, 12), signature=(-1, 12))
+    shape, count, wanted = (model.tensor(name, (), "int32") for name in ("shape", "count", "wanted"))  # as old files
+    y, z = model.tensor("y", (1, 2, 2, 3), signature=(-1, 2, 2, 3)), model.tensor("z", (1, 2, 2, 4))
+    model.operator("SHAPE", [x], [shape], "ShapeOptions", OutType=2)
+    bounds = [model.constant(f"c{i}", np.array([i], np.int32)) for i in (0, 1, 1)]
+    model.operator("STRIDED_SLICE", [shape, *bounds], [count], "StridedSliceOptions", ShrinkAxisMask=1)
+    sizes = [model.constant(f"s{i}", np.array(n, np.int32)) for i, n in enumerate((2, 2, 3))]
+    model.operator("PACK", [count, *sizes], [wanted], "PackOptions", ValuesCount=4)
+    model.operator("RESHAPE", [x, wanted], [y])
+    filters, bias = model.constant("w", floats(4, 1, 1, 3)), model.constant("b", floats(4))
+    model.operator("CONV_2D", [y, filters, bias], [z], "Conv2DOptions", Padding=0, StrideW=1, StrideH=1)
+    assert_agrees(tmp_path, model.to_bytes([z]), {"x": floats(batch, 12)})

@@ -80,3 +80,13 @@ def test_one_filter_of_one_scale_is_quantised_as_a_whole(tmp_path: Path) -> None
     data, feeds = model("CONV_2D", "Conv2DOptions", values(1, 4, 4, 3), (1, 3, 3, 3), 1, 5, Padding=0, StrideW=1,
                         StrideH=1)
     assert_equal(tmp_path, data, feeds)
+
+
+def test_rows_of_an_eight_bit_table(tmp_path: Path) -> None:
+    net = Model()
+    table = np.random.default_rng(4).integers(-127, 128, (6, 5)).astype(np.int8)
+    indices = net.input("i", (4,), "int32")
+    rows = net.constant("table", table, quantization=Quantization([0.037]))
+    y = net.tensor("y")
+    net.operator("EMBEDDING_LOOKUP", [indices, rows], [y], version=3)
+    assert_equal(tmp_path, net.to_bytes([y]), {"i": np.array([5, 0, 3, 3], np.int32)})
