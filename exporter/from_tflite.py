@@ -120,7 +120,8 @@ def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
     spec = net.spec(name)
     if spec is not None:
         return TensorInfo(name, spec.shape, spec.dtype.name)
-    return TensorInfo(name, tensor.dims if tensor.has_rank else None, None if tensor.dtype is None else tensor.dtype.name)
+    known = _info(tensor, name)
+    return known if tensor.has_rank else TensorInfo(name, None, known.dtype)
 
 
 def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
