@@ -50,14 +50,14 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 class Columns:
     """How a convolution is cut into blocks, and what their columns are."""
 
-    def __init__(self, convolution: Convolution, arithmetic: Arithmetic):
+    def __init__(self, convolution: Convolution, arithmetic: Arithmetic, workers: int = 1):
         window = convolution.window
         self._convolution, self._arithmetic = convolution, arithmetic
         self._rows = Rows(window, convolution.channels, 1, 1)
         self._height = convolution.group * convolution.terms  # elements of a column
         self._direct = set(window.kernel) == set(window.stride) == {1} and convolution.group == 1  # rows are columns
         row = math.prod(self._rows.shape(1)) + (0 if self._direct else window.output[1] * self._height)
-        self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4)
+        self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4, workers)
 
     def scratch(self) -> List[TensorSpec]:
         """Rows, columns, sums, two buffers of float64, and wide sums."""
@@ -112,10 +112,10 @@ def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
     return Columns(layer.convolution, layer.arithmetic).scratch()
 
 
-@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns)
+@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns, shares=True)
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
-    columns, convolution = Columns(layer.convolution, layer.arithmetic), layer.convolution
+    columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
     terms = layer.arithmetic.slice_terms
     slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, terms))
     run = run_of(layer.window.output[1], convolution.filters)
@@ -123,7 +123,7 @@ def quantized_convolution(call: Call) -> Run:
     offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)
     requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
-    for block in columns.blocks:
+    for block in call.mine(columns.blocks):
         filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)
         multiplying, (sums, *work) = columns.multiply(call, block, factors, slices)
         buffers = [buffer.reshape(shape).view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]

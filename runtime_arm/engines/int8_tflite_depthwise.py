@@ -90,13 +90,13 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
         (sums, np.float64), (sums, np.float64))]
 
 
-def _blocks(layer: Layer) -> List[Block]:
+def _blocks(layer: Layer, workers: int = 1) -> List[Block]:
     filters = layer.convolution.filters
     row_nbytes = 4 * (math.prod(_rows(layer).shape(1)) + layer.window.output[1] * filters)
-    return row_blocks(layer.convolution.batch, layer.window, filters, row_nbytes)
+    return row_blocks(layer.convolution.batch, layer.window, filters, row_nbytes, workers)
 
 
-@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch)
+@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch, shares=True)
 def quantized_depthwise(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
@@ -108,7 +108,7 @@ def quantized_depthwise(call: Call) -> Run:
     offset = np.tile(layer.offset, run).astype(np.float32)
     requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
-    for block in _blocks(layer):
+    for block in call.mine(_blocks(layer, call.workers)):
         shape = rows.shape(block.rows)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
         steps += rows.fill(call.inputs[0][block.image], buffer, block.first, layer.products.x.zero_point)

@@ -32,11 +32,11 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     return None if pixels < MOST_PIXELS else f"sums of {pixels} pixels may exceed 24 bits"
 
 
-def _cut(op: OperatorDef, x: TensorSpec) -> Tuple[Window, Rows, List[Block]]:
+def _cut(op: OperatorDef, x: TensorSpec, workers: int = 1) -> Tuple[Window, Rows, List[Block]]:
     window, channels = pool_window(op, x), x.shape[3]
     rows = Rows(window, channels, 1, window.stride[1])
     row_nbytes = 4 * (math.prod(rows.shape(1)) + window.output[1] * channels)
-    return window, rows, row_blocks(x.shape[0], window, channels, row_nbytes)
+    return window, rows, row_blocks(x.shape[0], window, channels, row_nbytes, workers)
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
@@ -50,18 +50,18 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     return [TensorSpec((size,), dtype) for size, dtype in sizes]
 
 
-@quantized_average_pool.kernel("INT8", supports=_supports, scratch=_scratch)
+@quantized_average_pool.kernel("INT8", supports=_supports, scratch=_scratch, shares=True)
 def quantized_average(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     assert call.in_specs[0] is not None
-    window, rows, blocks = _cut(call.op, call.in_specs[0])
+    window, rows, blocks = _cut(call.op, call.in_specs[0], call.workers)
     channels, columns = x.shape[3], window.output[1]
     run = run_of(columns, channels)
     ones = np.ones((*window.kernel, run * channels), np.float32)
     counts = window.counts().astype(np.float64)[..., None]
     low, high = (np.float64(limit) for limit in activation_range(call.op, x.dtype, affine(call.op, "Y", x.dtype)))
     steps: List[Step] = []
-    for block in blocks:
+    for block in call.mine(blocks):
         shape, extent = rows.shape(block.rows), (block.rows, columns // run, run * channels)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
         sums, part = (scratch[: math.prod(extent)].reshape(extent) for scratch in call.scratch[1:3])

@@ -81,11 +81,14 @@ class Block(NamedTuple):
         return self.last - self.first
 
 
-def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int) -> List[Block]:
-    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``."""
+def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int, workers: int = 1) -> List[Block]:
+    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``.
+
+    As many for each of the workers if that can be; none is larger than for one.
+    """
     height, width = window.output
     row = row_nbytes + width * channels * (4 + 8 + 8)
-    return [Block(image, *rows) for image in range(batch) for rows in cut(height, max(1, BLOCK_NBYTES // row))]
+    return [Block(image, *rows) for image in range(batch) for rows in cut(height, max(1, BLOCK_NBYTES // row), workers)]
 
 
 def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:

@@ -58,12 +58,12 @@ def _binary(type: str, formula: Formula, contract: str) -> Operator:
         pairs = np.broadcast_arrays(a.astype(np.int64), b.astype(np.int64))
         return [formula(op, a.dtype, *pairs)]
 
-    @schema.kernel("TABLE", scratch=_index)
+    @schema.kernel("TABLE", scratch=_index, shares=True)
     def table(call: Call) -> Run:
         dtype = call.inputs[0].dtype
         every = np.arange(PAIRS, dtype=np.uint16).view(np.uint8).reshape(PAIRS, 2).view(dtype).astype(np.int64)
         outcomes = formula(call.op, dtype, every[:, 0], every[:, 1])
-        return in_turn([step for a, b, y in cut(call.inputs, call.outputs[0])
+        return in_turn([step for a, b, y in call.mine(cut(call.inputs, call.outputs[0]))
                         for step in _look_up(outcomes, a, b, y, call.scratch)])
 
     return schema
