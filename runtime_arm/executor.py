@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from contextlib import suppress
-from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -20,6 +19,7 @@ from runtime_arm.registry import DataDependent, Operator, lookup
 from runtime_arm.shape_inference import content, infer_net
 from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
+from runtime_arm.turns import Turns
 
 if TYPE_CHECKING:
     from runtime_arm.workers import Crew
@@ -52,7 +52,7 @@ class Executor:
         self._workers = workers
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
-        self._lock = Lock()
+        self._lock = Turns()
 
     def run(
         self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
-from threading import Lock
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -19,6 +18,7 @@ from runtime_arm.pair_meta import TensorInfo
 from runtime_arm.plan import Segment
 from runtime_arm.tensor import QuantizedTensor
 from runtime_arm.tuning import TunedEngines
+from runtime_arm.turns import Turns
 from runtime_arm.workspace import as_net, run_init_net
 
 Inputs = Union[Mapping[str, Any], Sequence[Any]]
@@ -53,7 +53,7 @@ class Predictor:
         constants = {name: value for name, value in parameters.items() if name not in self._state}
         self._tuned = TunedEngines(self.pair.tuning, net, self.threads)
         self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of)
-        self._turn = Lock()
+        self._turn = Turns()
         self._plan_ahead()
 
     @property

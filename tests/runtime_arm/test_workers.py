@@ -67,13 +67,22 @@ def _linger(x: Array, y: Array, worker: int) -> None:
     y[...] = x
 
 
+HELD = [False]
+
+
+def _hold(x: Array, y: Array, worker: int) -> None:
+    while HELD[0] and worker == 0:
+        time.sleep(0.01)
+    y[...] = x
+
+
 def _double(x: Array, y: Array, worker: int) -> None:
     np.multiply(x, 2, out=y)
 
 
 for _type, _share in [
     ("TestProcess", _process_ids), ("TestThread", _thread_ids), ("TestFail", _fail), ("TestInterrupt", _interrupt),
-    ("TestLinger", _linger), ("TestDouble", _double),
+    ("TestLinger", _linger), ("TestDouble", _double), ("TestHold", _hold),
 ]:  # fmt: skip
     _declare(_type, _share)
 
@@ -315,6 +324,24 @@ def test_a_process_that_the_user_forks_has_workers_and_memory_of_its_own(three: 
         os._exit(len(theirs & set(np.unique(ours))) + (len(theirs) != 3))
     assert os.waitpid(pid, 0)[1] == 0
     assert np.array_equal(run(executor), ours)
+
+
+@FORKS
+def test_a_process_that_is_forked_during_a_run_does_not_wait_for_it(three: Any) -> None:
+    executor = three("TestHold")
+    HELD[0] = True
+    runner = threading.Thread(target=run, args=(executor,))
+    runner.start()
+    wait_until(lambda: len(executor.worker_processes()) == 2)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        HELD[0] = False
+        os._exit(not np.array_equal(run(executor), numbers()))
+    status = os.waitpid(pid, 0)[1]
+    HELD[0] = False
+    runner.join()
+    assert status == 0
 
 
 SCRIPT = """
