@@ -27,7 +27,7 @@ class _Flow:
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
         self._source: Dict[Value, Value] = {}
-        self._wholes: Dict[Value, Set[Value]] = defaultdict(set)  # of which a value is a part
+        self._wholes: Dict[Value, Dict[int, Value]] = defaultdict(dict)  # of a part, by the step that joins or splits
         self._writer: Dict[Value, int] = dict.fromkeys(feeds, -1)
         self._readers: Dict[Value, int] = defaultdict(int)
         for place, step in enumerate(steps):
@@ -53,10 +53,10 @@ class _Flow:
             self._readers[value] |= 1 << place
         if step.schema.joins is not None:
             for part in given:
-                self._wholes[part].add(step.outputs[0])
+                self._wholes[part][place] = step.outputs[0]
         if step.schema.splits is not None:
             for part in step.outputs:
-                self._wholes[part] |= given
+                self._wholes[part].update((place, whole) for whole in given)
 
     def _steps_before(self) -> List[int]:
         """For each step, those that it cannot do without."""
@@ -100,23 +100,33 @@ class _Flow:
         return sum(map(self._shared, self._related(values)))
 
     def _related(self, values: Set[Value]) -> List[Set[Value]]:
-        """The values in groups: parts and wholes that have to do with each other."""
+        """The values in groups: parts and wholes that have to do with each other, and parts of those."""
         groups: List[Set[Value]] = []
         for value in values:
-            near = {value, *self._wholes.get(value, ())}
+            near = self._around(value)
             touched = [group for group in groups if not near.isdisjoint(group)]
             groups = [group for group in groups if near.isdisjoint(group)] + [near.union(*touched)]
         return [group & values for group in groups]
 
+    def _around(self, value: Value) -> Set[Value]:
+        """The value, its wholes, and theirs."""
+        found, waiting = {value}, [value]
+        while waiting:
+            wholes = set(self._wholes.get(waiting.pop(), {}).values()) - found
+            found |= wholes
+            waiting += wholes
+        return found
+
     def _shared(self, group: Set[Value]) -> int:
-        """Bytes of one group: of its largest member, or of those members that are parts of one whole."""
+        """Bytes of one group: of its largest member, or of those members that one step joins or makes by splitting."""
         if len(group) == 1:
-            return sum(aligned(value.spec.nbytes) for value in group)
-        in_whole: Dict[Value, int] = defaultdict(int)
+            (value,) = group
+            return value.spec.nbytes if value in self._wholes else aligned(value.spec.nbytes)
+        together: Dict[int, int] = defaultdict(int)
         for value in group:
-            for whole in self._wholes.get(value, ()):
-                in_whole[whole] += value.spec.nbytes
-        return max(*in_whole.values(), *(value.spec.nbytes for value in group))
+            for place in self._wholes.get(value, {}):
+                together[place] += value.spec.nbytes
+        return max(*together.values(), *(value.spec.nbytes for value in group))
 
 
 def _union(masks: Iterable[int]) -> int:

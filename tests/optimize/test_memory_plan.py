@@ -10,7 +10,7 @@ from optimize.memory_plan import MemoryPlan, arena_nbytes, plan_net, weight
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import NetDef
 from runtime_arm.tensor import TensorSpec
-from tests.support.random_nets import RandomNet, random_nets
+from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
 
 UNIT = 1 << 12  # bytes of (1, 4, 16, 16)
 
@@ -60,7 +60,7 @@ def test_shapes_that_depend_on_data_are_refused_by_name() -> None:
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(random_nets())
+@given(random_nets(kinds=PARTS) | random_nets(kinds=[*KINDS, *PARTS]))
 def test_random_nets_never_get_less_than_they_need(drawn: RandomNet) -> None:
     specs = {"x": TensorSpec(drawn.shape, np.float32), **{n: TensorSpec.known(w) for n, w in drawn.weights.items()}}
     needed = plan_net(drawn.net, specs)
