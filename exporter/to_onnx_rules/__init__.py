@@ -22,7 +22,7 @@ __all__ = ["Call", "Results", "Rule", "find_rule", "rule"]
 Rule = Callable[[Call], Results]
 
 FAMILIES = ("activation", "arithmetic", "control", "convolution", "detection", "fused", "indexing", "layout", "linear",
-            "native", "normalization", "pooling", "quantised", "reduction", "resize")
+            "native", "normalization", "pooling", "quantised", "reduction", "resize", "tflite")
 _RULES: Dict[str, Rule] = {}
 
 

@@ -12,6 +12,7 @@ from typing import Any, Optional, Tuple
 
 import numpy as np
 
+from exporter.to_onnx_integers import PRODUCT_BITS, away_from_zero, looked_up, stored, times_fixed_point
 from exporter.to_onnx_rules import Call, Results, rule
 from exporter.to_onnx_rules.convolution import computed_pads, needs_computed_pads, window
 from runtime_arm.errors import ExportError
@@ -26,7 +27,6 @@ from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
 RANK = 4  # of images
 _BYTE, _INT32, _INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
-_SUM_BITS, _QUOTIENT_BITS = 62, 40  # what is smaller is lifted above 0, because ONNX divides towards zero
 
 
 def _spec(call: Call, index: int) -> TensorSpec:
@@ -56,51 +56,16 @@ def _content(call: Call, index: int) -> Array:
     return spec.value
 
 
-# 64-bit arithmetic
-
-
-def _shifted(call: Call, number: str, addend: Any, bits: Any, room: int) -> str:
-    """(number + addend) / 2 ** bits, rounded down; magnitudes stay below 2 ** room."""
-    lifted = call.node("Add", number, call.constant(np.asarray(addend, np.int64) + (1 << room)))
-    quotient = call.node("Div", lifted, call.constant(np.left_shift(np.int64(1), bits)))
-    return call.node("Sub", quotient, call.constant(np.left_shift(np.int64(1), np.int64(room) - bits)))
-
-
-def _away_from_zero(call: Call, number: str, bits: Any, room: int) -> str:
-    """number / 2 ** bits, halves rounded away from zero."""
-    negative = call.node("Cast", call.node("Less", number, call.constant(0, np.int64)), to=_INT64)
-    half = np.left_shift(np.int64(1), bits) >> 1
-    return _shifted(call, call.node("Sub", number, negative), half, bits, room)
-
-
-def scaled_fixed_point(call: Call, sums: str, multiplier: Array) -> str:
-    """round(sums * multiplier) by gemmlowp's rule, of 64-bit integers; the multipliers broadcast."""
-    fixed = fixed_point(multiplier)
-    right = np.maximum(-fixed.exponent, 0)
-    if np.any(fixed.exponent > 0):
-        shifted = call.node("Mul", sums, call.constant(np.left_shift(np.int64(1), np.maximum(fixed.exponent, 0))))
-        limits = np.iinfo(np.int32)
-        sums = call.node("Clip", shifted, call.constant(limits.min, np.int64), call.constant(limits.max, np.int64))
-    high = _shifted(call, call.node("Mul", sums, call.constant(fixed.mantissa)), 1 << 30, np.int64(31), _SUM_BITS)
-    if not right.any():
-        return high
-    if not right.all():  # a multiplier of a half or more, beside others: what is not divided is not rounded either
-        raise ExportError("multipliers of a half and more are mixed with smaller ones")
-    return _away_from_zero(call, high, right, _QUOTIENT_BITS)
-
-
 def _stored(call: Call, numbers: str, zero_point: int) -> str:
-    """64-bit integers as the output's bytes."""
-    moved = call.node("Add", numbers, call.constant(zero_point, np.int64))
-    least = call.constant(lowest(call.op, zero_point), np.int64)
-    return call.node("Cast", call.node("Clip", moved, least, call.constant(LARGEST, np.int64)), to=_BYTE)
+    return stored(call, numbers, zero_point, (lowest(call.op, zero_point), LARGEST), _BYTE)
 
 
 def _requantised(call: Call, sums: str) -> str:
     """32-bit sums of products as the output's bytes."""
     multiplier = np.asarray(multiplier_of(call.op, _spec(call, 0), _spec(call, 1)))
     wide = call.node("Cast", sums, to=_INT64)
-    return _stored(call, scaled_fixed_point(call, wide, multiplier), output_quantization(call.op).zero_point)
+    numbers = times_fixed_point(call, wide, fixed_point(multiplier))
+    return _stored(call, numbers, output_quantization(call.op).zero_point)
 
 
 # Between floats and bytes
@@ -177,7 +142,7 @@ def add(call: Call) -> Results:
         wide = call.node("Cast", call.input(index), to=_INT64)
         centred = call.node("Sub", wide, call.constant(_zero_point(call, index), np.int64))
         terms.append(call.node("Mul", centred, call.constant(factor, np.int64)))
-    rounded = _away_from_zero(call, call.node("Add", *terms), np.int64(shift), _QUOTIENT_BITS)
+    rounded = away_from_zero(call, call.node("Add", *terms), np.int64(shift))
     return _stored(call, rounded, output_quantization(call.op).zero_point)
 
 
@@ -187,11 +152,7 @@ def by_table(call: Call) -> Results:
     quantization = _spec(call, 0).quantization
     assert quantization is not None
     every = QuantizedTensor(np.arange(LARGEST + 1, dtype=np.uint8), *quantization)
-    return _looked_up(call, call.x, lookup(call.op).evaluate(call.op, [every])[0])
-
-
-def _looked_up(call: Call, x: str, table: Array) -> str:
-    return call.node("Gather", call.constant(table), call.node("Cast", x, to=_INT32), axis=0)
+    return looked_up(call, call.node("Cast", call.x, to=_INT32), lookup(call.op).evaluate(call.op, [every])[0])
 
 
 @rule("Int8Softmax")
@@ -228,7 +189,8 @@ def max_pool(call: Call) -> Results:
         y = call.node("MaxPool", x, **attributes)
     if call.op.type.endswith("Relu"):
         zero_point = _zero_point(call, 0)
-        y = _looked_up(call, y, np.maximum(np.arange(LARGEST + 1), zero_point).astype(np.uint8))
+        table = np.maximum(np.arange(LARGEST + 1), zero_point).astype(np.uint8)
+        y = looked_up(call, call.node("Cast", y, to=_INT32), table)
     return call.channels_last(y, RANK)
 
 
@@ -251,7 +213,7 @@ def average_pool(call: Call) -> Results:
     multiplier = np.float32(given.quantization.scale) / (np.float32(stated.scale) * np.float32(math.prod(kernel)))
     fraction, exponent = np.frexp(multiplier)
     products = call.node("Mul", sums, call.constant(int(fraction * 2**24), np.int64))
-    rounded = _away_from_zero(call, products, np.int64(24 - int(exponent)), _SUM_BITS)
+    rounded = away_from_zero(call, products, np.int64(24 - int(exponent)), PRODUCT_BITS)
     return call.channels_last(_stored(call, rounded, stated.zero_point), RANK)
 
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 
-_MOST = 2**31 - 1
+MOST = 2**31 - 1
 _EXP_MINUS_EIGHTH, _THIRD = 1895147668, 715827883  # exp(-1/8) and 1/3 in Q0.31
 # exp(-2**k) in Q0.31 for k = -2 to 4.
 _EXP_MINUS_POWERS = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401),
                      (4, 242))
-_48_17THS, _MINUS_32_17THS = 1515870810, -1010580540  # in Q2.29
+FORTY_EIGHT_17THS, MINUS_32_17THS = 1515870810, -1010580540  # in Q2.29
 
 
 def high_product(a: Any, b: Any) -> Array:
     """The high half of 2 a b, rounded half up and saturated: a product of fixed-point numbers."""
-    return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, _MOST))
+    return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, MOST))
 
 
 def divide_by_power(values: Array, exponent: Any) -> Array:
@@ -34,7 +34,7 @@ def divide_by_power(values: Array, exponent: Any) -> Array:
 
 def multiply_by_power(values: Array, exponent: int) -> Array:
     """values * 2**exponent, saturated."""
-    return np.asarray(np.clip(values << exponent, -(2**31), _MOST))
+    return np.asarray(np.clip(values << exponent, -(2**31), MOST))
 
 
 def _exp_of_quarter(a: Array) -> Array:
@@ -53,14 +53,14 @@ def exp_of_negative(a: Array) -> Array:
     result, whole = _exp_of_quarter(multiply_by_power(rest, 5)), rest - a
     for power, factor in _EXP_MINUS_POWERS:
         result = np.where(whole & (1 << (26 + power)), high_product(result, factor), result)
-    return np.where(a == 0, _MOST, result)
+    return np.where(a == 0, MOST, result)
 
 
 def _reciprocal_of_one_plus(a: Array) -> Array:
     """1 / (1 + a) in Q0.31 for a in [0, 1), by three of Newton's steps from a line."""
-    total = a + _MOST
+    total = a + MOST
     half_denominator = (total + 1) >> 1
-    x = _48_17THS + high_product(half_denominator, _MINUS_32_17THS)
+    x = FORTY_EIGHT_17THS + high_product(half_denominator, MINUS_32_17THS)
     for _ in range(3):
         error = (1 << 29) - high_product(half_denominator, x)
         x = x + multiply_by_power(high_product(x, error), 2)
@@ -110,7 +110,7 @@ def log_of_sum(x: Array, integer_bits: int) -> Array:
 
 def _shifted(x: Array, exponents: Array) -> Array:
     """x * 2**exponents, saturated."""
-    return np.asarray(np.clip(x << exponents, -(2**31), _MOST))
+    return np.asarray(np.clip(x << exponents, -(2**31), MOST))
 
 
 def inverse_square_root(x: int) -> Tuple[int, int]:
@@ -119,7 +119,7 @@ def inverse_square_root(x: int) -> Tuple[int, int]:
     Five of Newton's steps from 1. Source: LiteRT, kernels/internal/common.h.
     """
     if x <= 1:
-        return _MOST, 0
+        return MOST, 0
     right = 11
     while x >= 1 << 29:
         x, right = x // 4, right + 1

@@ -81,13 +81,13 @@ def _count(shape: Shape, axes: Sequence[int]) -> int:
 def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     axes = _axes(op, x)
     require(op, _count(x.shape, axes) > 0, "there is nothing to reduce", x)
-    _multiplier(op, x.dtype, 1)
+    multiplier_of(op, x.dtype, 1)
     keep = op.get_bool("keepdims")
     return [TensorSpec([1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes],
                        x.dtype)]
 
 
-def _multiplier(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
+def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
     """X_scale / Y_scale; for a mean its mantissa is divided by the count, which rounds down."""
     fixed = fixed_point(np.float64(affine(op, "X", dtype).scale) / np.float64(affine(op, "Y", dtype).scale))
     if op.type == "QuantizedSum":
@@ -99,7 +99,7 @@ def _multiplier(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
 def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence[Array]) -> Array:
     """From sums of X, which become differences to its zero point, to outputs, not yet of their type; in ``work``."""
     np.subtract(sums, affine(op, "X", dtype).zero_point * count, out=sums)
-    RULES["tflite_ref"].scale(sums, _multiplier(op, dtype, count), work)
+    RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
     np.add(work[0], affine(op, "Y", dtype).zero_point, out=work[0])
     limits = limits_of(dtype)
     np.clip(work[0], limits.low, limits.high, out=work[0])
