@@ -7,6 +7,7 @@ missing is made by a transposition when it is first asked for. The blob in the s
 
 from __future__ import annotations
 
+import math
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
 _SUFFIX = "_nchw"
+_LARGEST_STATE = 1 << 26  # elements; the file need not hold them
 
 
 def first_dims(dims: Dims) -> Dims:
@@ -114,6 +116,8 @@ class Blobs:
     def _load(self, tensor: Tensor) -> None:
         if tensor.is_variable and tensor.dtype is not None and None not in tensor.dims:
             sizes = [n for n in tensor.dims if n is not None]
+            if math.prod(sizes) > _LARGEST_STATE:
+                raise ExportError(f"the variable {tensor.name!r} of shape {tensor.dims} is too large")
             state = self.net.state(self._name(tensor, False), np.zeros(sizes, tensor.dtype))
             self._forms[tensor.index, False] = self._states[tensor.index] = state
             return

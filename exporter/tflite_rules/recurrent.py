@@ -103,8 +103,8 @@ def bidirectional_lstm(node: Node) -> None:
 
 def _lstm(node: Node, indices: Sequence[int], output: str, backwards: bool = False) -> None:
     places = list(indices)
-    if len(places) > _LSTM_INPUTS:
-        raise ExportError(f"has {len(places)} inputs, at most {_LSTM_INPUTS} are known")
+    if not _STATE < len(places) <= _LSTM_INPUTS:
+        raise ExportError(f"has {len(places)} inputs, {_STATE + 1} to {_LSTM_INPUTS} are known")
     names, more = _inputs(node, [*places, *[None] * (_LSTM_INPUTS - len(places))])
     arguments = {**_arguments(node), **_clips(node)}
     names[0] = _turned(node, names[0], arguments, backwards)

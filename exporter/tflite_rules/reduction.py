@@ -6,7 +6,7 @@ from typing import List, Tuple
 
 import numpy as np
 
-from exporter.tflite_node import Node
+from exporter.tflite_node import Node, domain_for
 from exporter.tflite_rules import rule
 from exporter.tflite_rules.layout import only_integer
 from runtime_arm.errors import ExportError
@@ -19,13 +19,17 @@ _LOGIC = {"REDUCE_ALL": "ReduceMin", "REDUCE_ANY": "ReduceMax"}
 
 @rule(*_REDUCTIONS)
 def reduce(node: Node) -> None:
+    """Caffe2's axes are arguments, ONNX's an input."""
     first, axes = axes_of(node)
     source = node.input(0, first)
     if not axes:
         return node.alias(0, source, first)
-    first_out = first and bool(node.option("keep_dims", False))
+    type, output = _REDUCTIONS[node.type], node.output(0, first and keeps(node))
+    domain = domain_for(type, node.dtype(0))
+    if not domain:
+        return node.add(type, [source], [output], axes=axes, keepdims=int(keeps(node)))
     names = [source, node.constant("axes", np.array(axes, np.int64))]
-    node.add(_REDUCTIONS[node.type], names, [node.output(0, first_out)], domain="onnx", keepdims=int(keeps(node)))
+    node.add(type, names, [output], domain=domain, keepdims=int(keeps(node)))
 
 
 @rule(*_LOGIC)

@@ -10,14 +10,17 @@ from exporter.tflite_rules import rule
 
 @rule("SOFTMAX")
 def softmax(node: Node) -> None:
-    """Of ``beta`` times the input."""
+    """Of ``beta`` times the input. Caffe2's is over the last dimension alone, and so over channels that come last."""
     first, (x,) = node.elementwise(1)
     beta = float(node.option("beta", 1.0))
     if beta != 1.0:
         scaled = node.between("scaled")
         node.add("Mul", [x, node.constant("beta", np.float32(beta))], [scaled])
         x = scaled
-    node.add("Softmax", [x], [node.output(0, first)], domain="onnx", axis=1 if first else -1)
+    rank = node.rank(0)
+    if first or rank is None:
+        return node.add("Softmax", [x], [node.output(0, first)], domain="onnx", axis=1 if first else -1)
+    node.add("Softmax", [x], [node.output()], axis=rank - 1)
 
 
 @rule("LOG_SOFTMAX")
