@@ -12,6 +12,7 @@ from exporter.tflite_blobs import Blobs
 from exporter.tflite_file import Graph, Tensor, TfliteFile, open_tflite
 from exporter.tflite_graph import Options, Progress, Translator
 from exporter.tflite_metadata import picture_meta
+from exporter.tflite_weights import quantization_of
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import AnyPath
 from runtime_arm.pair import Pair, TensorInfo
@@ -32,7 +33,8 @@ def from_tflite(path: AnyPath, *, signature: Optional[str] = None, caffe2_compat
         origin = {"name": os.path.basename(file.source), "sha256": hashlib.sha256(file.data).hexdigest()}
         graph, names = blobs.graph, output_names(blobs.graph)
         infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
-        meta = {"source": origin, **_signatures(file, graph), **picture_meta(file, graph), **(meta or {})}
+        told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
+        meta = {"source": origin, **told, **(meta or {})}
         pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=caffe2_compatible)
         if caffe2_compatible:
             refuse_foreign(pair.predict_net)
@@ -122,6 +124,15 @@ def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
         return TensorInfo(name, spec.shape, spec.dtype.name)
     known = _info(tensor, name)
     return known if tensor.has_rank else TensorInfo(name, None, known.dtype)
+
+
+def _quantization(graph: Graph) -> Dict[str, Any]:
+    """Scale and zero point of the inputs and outputs that are quantised as a whole: real = scale (integer - zero)."""
+    edges = [*zip(graph.inputs, input_names(graph)), *zip(graph.outputs, output_names(graph))]
+    parameters = {name: quantization_of(graph.tensors[index]) for index, name in edges}
+    found = {name: {"scale": float(one.scale[0]), "zero_point": int(one.zero_point[0])}
+             for name, one in parameters.items() if one is not None and not one.per_channel}
+    return {"quantization": found} if found else {}
 
 
 def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:

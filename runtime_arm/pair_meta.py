@@ -5,10 +5,12 @@
      "outputs": [{"name": "prob", "shape": ["batch", 1000], "dtype": "float32"}],
      "sha256":  {"init_net.pb": "...", "predict_net.pb": "..."},
      "source":  {"name": "squeezenet.onnx", "sha256": "..."},
+     "quantization": {"data": {"scale": 0.0078, "zero_point": 127}},
      "preprocessing": {...}, "labels": ["tench", ...]}
 
-A dimension is a number, a name (equal names are equal sizes) or null; a shape or dtype that is not known is null. The
-file is untrusted: types and sizes are checked before anything is believed.
+``quantization``: of inputs and outputs whose integers stand for  scale * (integer - zero_point). A dimension is a
+number, a name (equal names are equal sizes) or null; a shape or dtype that is not known is null. The file is untrusted:
+types and sizes are checked before anything is believed.
 """
 
 from __future__ import annotations

@@ -8,6 +8,14 @@ from exporter import export
 from runtime_arm.registry import lookup
 
 
+def test_model_json_says_what_integers_stand_for(shared: Path) -> None:
+    pair = export(shared / "models/tflite/hello_world/hello_world_int8.tflite")
+    (x,), (y,) = pair.inputs, pair.outputs
+    assert set(pair.meta["quantization"]) == {x.name, y.name}
+    assert pair.meta["quantization"][x.name]["zero_point"] == -128
+    assert 0 < pair.meta["quantization"][y.name]["scale"] < 1
+
+
 def test_a_network_of_integers_has_no_float_between_its_layers(shared: Path) -> None:
     """No float shadow: what is no integer lies at the edges alone."""
     pair = export(shared / "models/tflite/tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq.tflite")
