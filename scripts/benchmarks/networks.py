@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import List
 import numpy as np
 
 from armnet.console import note
+from runtime_arm import blas
 from scripts.benchmarks.beside import compare, export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
@@ -38,12 +40,21 @@ def measure(options: Options) -> List[Row]:
             feeds = {pair.inputs[0].name: picture()}
             for threads in options.threads:
                 row = compare(pair, Path(name, f"{network}.onnx"), feeds, threads, options.runs)
-                rows.append({"network": network, "numpy": np.__version__, **row})
+                rows.append({"network": network, "numpy": np.__version__, "blas": _blas_core(), **row})
     return rows
 
 
+def _blas_core() -> str:
+    """The processor whose kernels OpenBLAS took."""
+    library = blas.loaded()
+    return library.core if library is not None else ""
+
+
 def measure_on_both(options: Options) -> List[Row]:
-    """The same in another environment, by this program there; with NumPy's version."""
+    """The same in another environment, by this program there; with NumPy's version.
+
+    Both BLAS libraries take the kernels that the newer one chose: an older one may not know the processor.
+    """
     if not options.other_python:
         note("no older NumPy to compare with: give --other-python")
         return []
@@ -53,10 +64,14 @@ def measure_on_both(options: Options) -> List[Row]:
         words = [options.other_python, "-m", "scripts.benchmarks", "--parts", "networks", "--json", str(results)]
         words += ["--runs", str(options.runs), "--threads", ",".join(map(str, options.threads))]
         words += ["--networks", *(options.networks or NETWORKS)]
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        environment = {**os.environ, "OPENBLAS_CORETYPE": _blas_core()}
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
         rows += json.loads(results.read_text())["parts"]["networks"]
     return sorted(rows, key=lambda row: (row["network"], row["threads"]))
 
 
 PART = Part("Known networks", measure, COLUMNS, remark=REMARK)
-NUMPY_PART = Part("An older NumPy", measure_on_both, {"NumPy": word("numpy"), **COLUMNS}, names=2)
+NUMPY_PART = Part(
+    "An older NumPy", measure_on_both, {"NumPy": word("numpy"), "BLAS kernels": word("blas"), **COLUMNS}, names=3,
+    remark="OpenBLAS is told to take the same kernels in both: old ones take slow ones for processors that are new.",
+)  # fmt: skip
