@@ -31,6 +31,7 @@ from runtime_arm.tensor import TensorSpec
 from runtime_arm.workspace import run_init_net
 
 OPSET = 21  # the oldest that has every operator of the rules; younger ones where a net has operators of theirs
+OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # of other domains the first
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -157,22 +158,22 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _opsets(graph: onnx.GraphProto) -> Dict[str, int]:
-    """The opset that knows every node as it stands, at least ``OPSET``; and onnxruntime's where it is used."""
-    needed, foreign = OPSET, set[str]()
+    """For each domain the opset that knows every node as it stands."""
+    needed = {"": OPSET}
     for node in _nodes(graph):
-        if node.domain:
-            foreign.add(node.domain)
-        else:
-            needed = max(needed, _since(node))
-    return {"": needed, **dict.fromkeys(sorted(foreign), 1)}
+        needed[node.domain] = max(needed.get(node.domain, 1), _since(node))
+    return needed
 
 
 def _since(node: onnx.NodeProto) -> int:
-    """The first opset from ``OPSET`` on whose operator of that type has the node's attributes and inputs."""
+    """The first opset of those that are used whose operator of that type has the node's attributes and inputs."""
+    oldest, newest = OPSETS.get(node.domain, 1), onnx.defs.onnx_opset_version()
+    if node.domain not in OPSETS:
+        return oldest
     names = {attribute.name for attribute in node.attribute}
-    for version in range(OPSET, onnx.defs.onnx_opset_version() + 1):
-        if onnx.defs.has(node.op_type, version):
-            schema = onnx.defs.get_schema(node.op_type, version)
+    for version in range(oldest, newest + 1):
+        if onnx.defs.has(node.op_type, version, node.domain):
+            schema = onnx.defs.get_schema(node.op_type, version, node.domain)
             if names <= set(schema.attributes) and len(node.input) <= schema.max_input:
                 return version
     raise ExportError(f"ONNX has no operator {node.op_type} with {', '.join(sorted(names)) or 'no attributes'}")

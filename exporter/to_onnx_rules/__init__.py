@@ -6,7 +6,7 @@
 
 A rule makes nodes of ONNX's operators and returns the names of what stands for the operator's outputs: one name, or one
 an output, None for an output that nothing reads. It raises ExportError where ONNX cannot say the same. Operators of the
-domains "onnx" and "com.microsoft" stand for themselves and need no rule.
+domains "onnx", "ai.onnx.ml" and "com.microsoft" stand for themselves and need no rule.
 """
 
 from __future__ import annotations
@@ -44,5 +44,5 @@ def find_rule(op: OperatorDef) -> Optional[Rule]:
     if not _RULES:
         for family in FAMILIES:
             import_module(f"exporter.to_onnx_rules.{family}")
-    native = op.domain in ("onnx", "com.microsoft")
+    native = op.domain in ("onnx", "ai.onnx.ml", "com.microsoft")
     return _RULES.get(op.full_type.replace("caffe2.", "", 1)) or (_RULES["onnx.*"] if native else None)
