@@ -77,6 +77,8 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     layer = layer_of(op, inputs)
     if layer.convolution.group != layer.convolution.channels:
         return f"every channel must be a group, got {layer.convolution.group} groups"
+    if layer.convolution.group == 1:
+        return "one channel makes a product of matrices"
     return "the sums may exceed 24 bits" if layer.arithmetic.wide else None
 
 
