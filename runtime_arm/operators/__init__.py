@@ -148,6 +148,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.variadic": "Max Mean Min Sum SumInt SumRelu WeightedSum",
         "operators.where": "Conditional Where",
     },
+    "ai.onnx.ml": {"operators.onnx_features": "ArrayFeatureExtractor Binarizer"},
     "onnx": {
         "engines.col2im": "ConvTranspose",
         "engines.depthwise": "Conv",
@@ -183,6 +184,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.nms": "NonMaxSuppression",
         "operators.norm": "BatchNormalization",
         "operators.onehot": "OneHot",
+        "operators.onnx_features": "TfIdfVectorizer",
         "operators.onnx_fills": """
             Bernoulli ConstantOfShape EyeLike Multinomial RandomNormal RandomNormalLike RandomUniform
             RandomUniformLike Range""",
