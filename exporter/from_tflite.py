@@ -65,6 +65,8 @@ def translated(options: Options, graph: Graph) -> Blobs:
         net.input(blobs.write(tensor), tensor.dtype, tensor.dims)
     Translator(options).walk(blobs)
     for index, name in zip(graph.outputs, outputs):
+        if graph.tensors[index].dtype is None:
+            raise ExportError(f"output {name!r} is of type {graph.tensors[index].type}, which is not supported")
         blob = blobs.read(graph.tensors[index])
         if blob != name:
             net.alias(name, blob)

@@ -242,6 +242,11 @@ class Node:
         variable = [t for t in self._inputs if t is not None and not self._blobs.is_constant(t)] + self._outputs
         return any(t.type in _QUANTISED and self._quantization[t.index] is not None for t in variable)
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether it reads or writes complex numbers."""
+        return any(t is not None and t.type.startswith("COMPLEX") for t in [*self._inputs, *self._outputs])
+
     def quantization(self, index: int) -> Optional[Quantization]:
         """Scales and zero points of an input; None if it has none."""
         return self._quantization[self.tensor(index).index]

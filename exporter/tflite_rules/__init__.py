@@ -21,21 +21,24 @@ Rule = Callable[[Node], None]
 
 FAMILIES = ("activation", "arithmetic", "control", "convolution", "custom", "fills", "indexing", "layout", "linear",
             "normalization", "parts", "pooling", "quantisation", "quantised_elementwise", "quantised_layers",
-            "quantised_layout", "recurrent", "reduction", "resize", "softmax", "space", "transposed")
+            "quantised_layout", "recurrent", "reduction", "resize", "signal", "softmax", "space", "transposed")
 _RULES: Dict[str, Rule] = {}
 _QUANTISED_RULES: Dict[str, Rule] = {}
 _ANY_TYPE: Set[str] = set()
+_COMPLEX: Set[str] = set()
 MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 
 
-def rule(*types: str, any_type: bool = False) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these operators."""
+def rule(*types: str, any_type: bool = False, complex: bool = False) -> Callable[[Rule], Rule]:
+    """Decorator: the translation of these operators. complex: it knows how complex tensors are held, see ``signal``."""
 
     def register(function: Rule) -> Rule:
         for type in types:
             _add(_RULES, type, function)
             if any_type:
                 _ANY_TYPE.add(type)
+            if complex:
+                _COMPLEX.add(type)
         return function
 
     return register
@@ -72,6 +75,8 @@ def find_rule(node: Node) -> Rule:
             raise ExportError(f"armnet has {type} for floats, not for quantised tensors")
     if found is None:
         raise ExportError(MISSING)
+    if node.is_complex and type not in _COMPLEX:
+        raise ExportError(f"armnet has {type} for real numbers, not for complex ones")
     return found
 
 

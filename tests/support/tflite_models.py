@@ -27,7 +27,7 @@ from runtime_arm import Predictor
 VERSION = 3
 TYPES = {name: getattr(tflite.TensorType, name.upper()) for name in (
     "float32", "float16", "float64", "int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
-    "bool", "resource", "string")}
+    "bool", "resource", "string", "complex64")}
 
 
 @dataclass
