@@ -112,6 +112,7 @@ class _Picker:
                 picks = trial
             if time.perf_counter() > end:
                 break
+        progress("done", 1, 1)
         before, after = seconds_of([bare, with_engines(bare, picks)], self._specs, threads)
         self._report.notes.append(f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, "
                                   f"{after * 1e3:.2f} ms with {len(picks)} engines that were measured")

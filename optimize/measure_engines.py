@@ -45,7 +45,6 @@ def time_options(pair: Pair, options: Sequence[Options], specs: Mapping[str, Ten
                     if option is not None and timing.step.engine == option.wish.engine:
                         known = timings.setdefault(timing.step.index, {})
                         known[option.wish] = min(known.get(option.wish, timing.seconds), timing.seconds)
-    progress("done", SWEEPS * count, SWEEPS * count)
     return timings
 
 
