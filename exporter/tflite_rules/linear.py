@@ -45,7 +45,9 @@ def _as_rows(node: Node, length: int) -> str:
 
 @rule("BATCH_MATMUL")
 def batch_matmul(node: Node) -> None:
-    """Stacks of matrices."""
+    """Stacks of matrices; 8-bit weights go with floats as in fully connected layers."""
+    if node.dtype(0).kind == "f" and is_hybrid(node, 1):
+        return _hybrid_matmul(node)
     node.add("MatMul", factors(node), [node.output()], domain="onnx")
 
 
@@ -61,3 +63,14 @@ def factors(node: Node) -> List[str]:
             side = turned
         sides.append(side)
     return sides
+
+
+def _hybrid_matmul(node: Node) -> None:
+    value = node.constant_value(1, "8-bit factors")
+    if value.ndim < 2 or value.size != value.shape[-1] * value.shape[-2] or node.option("adj_x", False):
+        raise ExportError("8-bit factors must be one matrix, and the other factor not transposed")
+    matrix = value.reshape(value.shape[-2:])
+    weights = np.ascontiguousarray(matrix if node.option("adj_y", False) else matrix.T)
+    node.add("HybridFullyConnected", [node.input(0), node.constant("weights", weights)], [node.output()],
+             domain="tflite", W_scales=weight_scales(node, 1),
+             asymmetric=int(node.option("asymmetric_quantize_inputs", False)))

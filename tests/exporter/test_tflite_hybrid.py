@@ -90,3 +90,15 @@ def test_rows_of_an_eight_bit_table(tmp_path: Path) -> None:
     y = net.tensor("y")
     net.operator("EMBEDDING_LOOKUP", [indices, rows], [y], version=3)
     assert_equal(tmp_path, net.to_bytes([y]), {"i": np.array([5, 0, 3, 3], np.int32)})
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_with_one_matrix(tmp_path: Path, transposed: bool, asymmetric: bool) -> None:
+    net, x = Model(), values(2, 3, 40)
+    matrix = np.random.default_rng(4).integers(-127, 128, (1, 7, 40) if transposed else (1, 40, 7)).astype(np.int8)
+    source, y = net.input("x", x.shape), net.tensor("y")
+    weights = net.constant("w", matrix, quantization=Quantization([0.013]))
+    net.operator("BATCH_MATMUL", [source, weights], [y], "BatchMatMulOptions", version=4, AdjY=transposed,
+                 AsymmetricQuantizeInputs=asymmetric)
+    assert_equal(tmp_path, net.to_bytes([y]), {"x": x})
