@@ -120,16 +120,17 @@ def quantized_convolution(call: Call) -> Run:
     slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, terms))
     run = run_of(layer.window.output[1], convolution.filters)
     shape = (-1, run * convolution.filters)
-    offset = np.tile(layer.offset, run).astype(np.float64 if layer.arithmetic.wide else np.float32)
+    offset = np.tile(layer.offset, run).astype(np.float64)
     requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
     for block in call.mine(columns.blocks):
         filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)
         multiplying, (sums, *work) = columns.multiply(call, block, factors, slices)
-        buffers = [buffer.reshape(shape).view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
+        work = [buffer.reshape(shape) for buffer in work]
+        buffers = [buffer.view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
         out = call.outputs[0][block.image, block.first : block.last].reshape(shape)
-        sums = sums.reshape(shape)
-        steps += [*filling, *multiplying, partial(np.add, sums, offset, sums), partial(requantize, sums, out, buffers)]
+        adding, sums = layer.with_offset(sums.reshape(shape), offset, work[1])
+        steps += [*filling, *multiplying, adding, partial(requantize, sums, out, buffers)]
     return in_turn(steps)
 
 

@@ -107,7 +107,7 @@ def quantized_depthwise(call: Call) -> Run:
     taps = np.ascontiguousarray(layer.weights.T, np.float32).reshape(*window.kernel, filters)
     weights = np.tile(taps, run)
     centre, length = layer.arithmetic.centre, run * filters
-    offset = np.tile(layer.offset, run).astype(np.float32)
+    offset = np.tile(layer.offset, run).astype(np.float64)
     requantize = requantizer_of(layer.products, run, layer.reach)
     steps: List[Step] = []
     for block in call.mine(_blocks(layer, call.workers)):
@@ -120,6 +120,7 @@ def quantized_depthwise(call: Call) -> Run:
         sums, part, *work = [scratch[: math.prod(extent)].reshape(extent) for scratch in call.scratch[1:]]
         steps += sum_taps(window, run, buffer, weights, sums, part)
         out = call.outputs[0][block.image, block.first : block.last].reshape(extent)
-        work = [scratch.view(dtype) for scratch, dtype in zip(work, requantize.work_dtypes)]
-        steps += [partial(np.add, sums, offset, sums), partial(requantize, sums, out, work)]
+        adding, sums = layer.with_offset(sums, offset, work[1])
+        buffers = [scratch.view(dtype) for scratch, dtype in zip(work, requantize.work_dtypes)]
+        steps += [adding, partial(requantize, sums, out, buffers)]
     return in_turn(steps)

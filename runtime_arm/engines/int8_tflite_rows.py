@@ -6,11 +6,12 @@ x % step at x // step, so that what a tap meets under consecutive outputs is one
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple, Optional, Union
+from functools import partial
+from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from runtime_arm.engines.int8 import Arithmetic, choose_arithmetic, weights_of
+from runtime_arm.engines.int8 import EXACT, Arithmetic, choose_arithmetic, weights_of
 from runtime_arm.engines.steps import Step, copy, cut, margins
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
@@ -33,11 +34,18 @@ class Layer(NamedTuple):
     weights: Array  # int16 (M, terms), less their zero point
     offset: Array  # int64 (M): what is added to sums of W * (X - centre)
     arithmetic: Arithmetic
-    reach: int  # no sum has a larger magnitude
+    reach: int  # no sum with its offset has a larger magnitude
 
     @property
     def window(self) -> Window:
         return self.convolution.window
+
+    def with_offset(self, sums: Array, offset: Array, work: Array) -> Tuple[Step, Array]:
+        """The step that adds the offset to a block's sums, and where they are then: ``work`` if float32 cannot hold
+        them. offset, work: float64."""
+        if sums.dtype == np.float32 and self.reach >= EXACT:
+            return partial(np.add, sums, offset, work), work
+        return partial(np.add, sums, offset.astype(sums.dtype), sums), sums
 
 
 def run_of(columns: int, channels: int) -> int:
@@ -55,7 +63,7 @@ def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
     products = products_of(op, x.dtype, convolution.filters)
     weights = weights_of(w.value, np.asarray(products.w_zero_point))
     bias = np.zeros(len(weights), np.int64) if b is None or b.value is None else b.value.astype(np.int64)
-    arithmetic = choose_arithmetic(weights, bias, x.dtype, [products.x.zero_point])
+    arithmetic = choose_arithmetic(weights, np.zeros_like(bias), x.dtype, [0])
     offset = bias + (arithmetic.centre - products.x.zero_point) * weights.sum(1, dtype=np.int64)
     limits = np.iinfo(x.dtype)
     magnitude = max(int(limits.max) - products.x.zero_point, products.x.zero_point - int(limits.min))

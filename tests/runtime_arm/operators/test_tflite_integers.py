@@ -32,26 +32,27 @@ def whole_range(*shape: int, dtype: str = "int8", seed: int = 1) -> Any:
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 16, 33]), st.sampled_from([1, 8, 31]),
        st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
-       st.sampled_from([(1, 1), (2, 3)]), st.sampled_from(["NONE", "RELU6"]))
+       st.sampled_from([(1, 1), (2, 3)]), st.sampled_from(["NONE", "RELU6"]), st.sampled_from([1000, 2**24]))
 def test_convolutions_of_every_shape(height: int, width: int, channels: int, filters: int, kernel: Any, strides: Any,
-                                     dilations: Any, activation: str) -> None:
+                                     dilations: Any, activation: str, bias: int) -> None:
     conv = op("QuantizedConv", 3, **X, **Y, W_scales=list(np.linspace(0.001, 0.02, filters)), strides=strides,
               dilations=dilations, auto_pad="SAME_UPPER", activation=activation)
     inputs = [whole_range(2, height, width, channels), whole_range(filters, *kernel, channels, seed=2),
-              np.arange(filters, dtype=np.int32) * 1000]
+              np.arange(filters, dtype=np.int32) * bias]
     assert assert_engines_match_reference(conv, inputs, constants=[1, 2])[-1:] == ["INT8"]
 
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 16, 33]), st.integers(1, 2),
        st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
-       st.sampled_from([(1, 1), (2, 3)]))
+       st.sampled_from([(1, 1), (2, 3)]), st.sampled_from([-1000, 2**24]))
 def test_depthwise_convolutions_of_every_shape(height: int, width: int, channels: int, multiplier: int, kernel: Any,
-                                               strides: Any, dilations: Any) -> None:
-    conv = op("QuantizedConv", 2, **X, **Y, W_scales=[0.01], strides=strides, dilations=dilations, group=channels,
+                                               strides: Any, dilations: Any, bias: int) -> None:
+    conv = op("QuantizedConv", 3, **X, **Y, W_scales=[0.01], strides=strides, dilations=dilations, group=channels,
               auto_pad="SAME_UPPER")
-    inputs = [whole_range(2, height, width, channels), whole_range(channels * multiplier, *kernel, 1, seed=2)]
-    engines = assert_engines_match_reference(conv, inputs, constants=[1])
+    inputs = [whole_range(2, height, width, channels), whole_range(channels * multiplier, *kernel, 1, seed=2),
+              np.arange(channels * multiplier, dtype=np.int32) * bias]
+    engines = assert_engines_match_reference(conv, inputs, constants=[1, 2])
     assert engines == (["INT8"] if channels == 1 else ["INT8_DEPTHWISE", "INT8"])
 
 
