@@ -99,4 +99,5 @@ def test_models_run_on_what_was_recorded_of_them(tmp_path: Path, monkeypatch: py
     pair = Pair.from_nets(NetDef("init"), net)
     assert models.inputs_of("onnx/net/fast.onnx", pair)["x"].shape == (4, 3, 8, 8)
     assert models.inputs_of("caffe/net/det1-320.caffemodel", pair)["x"].shape == (1, 3, 8, 8)
+    assert models.inputs_of("caffe/net_v1/net_v1_det1.caffemodel", pair)["x"].shape == (1, 3, 8, 8)
     assert models.inputs_of("onnx/other/other.onnx", pair).keys() == {"x"}

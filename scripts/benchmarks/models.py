@@ -56,7 +56,7 @@ def inputs_of(source: str, pair: Pair) -> Dict[str, Array]:
     """The recorded inputs of a model, its path among the models given, one picture of several; else random ones."""
     folders = Path(source).with_suffix("").parts
     wanted, recorded = _plain("".join(folders)), sorted((SHARED / "references").glob("*.npz"))
-    fitting = [path for path in recorded if wanted.startswith(_plain(path.stem))]
+    fitting = [path for path in recorded if all(_plain(part) in wanted for part in path.stem.split("_"))]
     if not fitting:
         return random_inputs(pair)
     with np.load(max(fitting, key=lambda path: len(path.stem))) as record:
