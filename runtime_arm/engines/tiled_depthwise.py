@@ -80,7 +80,8 @@ def _by_row_plane(convolution: Convolution, x: Tiles) -> List[_Taps]:
     window = convolution.window
     down = [x.neighbour(0, k * window.dilation[0] - window.head[0]) for k in range(window.kernel[0])]
     right = [x.neighbour(1, k * window.dilation[1] - window.head[1]) for k in range(window.kernel[1])]
-    columns = list(range(min(shift for _, shift in right), max(shift for _, shift in right) + 1))
+    shifts = [shift for _, shift in right]
+    columns = list(range(min(shifts), max(shifts) + 1, window.dilation[1] if x.tile == 1 else 1))
     groups = []
     for plane in sorted({plane for plane, _ in down}):
         rows = [k for k, (of, _) in enumerate(down) if of == plane]
@@ -95,9 +96,10 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
     across, step, item = source.strides
     begin = x.guard + strip.begin + taps.shifts[0] + taps.columns[0]
     down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
+    right = taps.columns[1] - taps.columns[0] if len(taps.columns) > 1 else 0
     for at, runs, pixels in _runs(strip.size, max(1, RUN // channels)):
         shape = (*weights.shape[:3], runs, pixels * channels)
-        strides = (down * step, across, step, pixels * step, item)
+        strides = (down * step, across, right * step, pixels * step, item)
         seen = as_strided(source[:, begin + at :], shape, strides)
         along = call.packed(f"{taps.rows} {pixels}", lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)

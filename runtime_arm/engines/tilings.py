@@ -111,7 +111,8 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
     window = convolution.window
     stride, reach = window.stride, _reach(convolution)
     if convolution.group == convolution.channels == convolution.filters and convolution.group > 1:
-        if _may_run(op, "DEPTHWISE") and stride in ((1, 1), (2, 2)) and set(window.dilation) == {1}:
+        if _may_run(op, "DEPTHWISE") and (
+            stride == (1, 1) or (stride == (2, 2) and set(window.dilation) == {1})):
             yield from _depthwise(op, convolution, inputs, y, reach)
         return
     if convolution.group != 1 or stride[0] != stride[1]:

@@ -58,7 +58,8 @@ def _log_softmax_row(table: _Logarithms, row: Array) -> Array:
 
 def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
     rows = x.reshape(-1, x.shape[-1])
-    return np.array([of_row(row) for row in rows], x.dtype).reshape(x.shape)
+    results: Array = np.array([of_row(row) for row in rows], x.dtype).reshape(x.shape)
+    return results
 
 
 @quantised("QuantizedLogSoftmax", dtypes=("int8",))

@@ -46,9 +46,10 @@ def assert_options_agree(problem: Problem, workers: int = 1, least: int = 1) -> 
 def convolutions(draw: Any) -> Problem:
     kernel = draw(st.sampled_from([1, 1, 2, 3, 3, 5]))
     stride = draw(st.integers(1, 2))
-    pads = draw(st.sampled_from([[0] * 4, [1] * 4, [0, 0, 1, 1], [kernel // 2] * 4]))
+    dilation = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    pads = draw(st.sampled_from([[0] * 4, [1] * 4, [0, 0, 1, 1], [kernel // 2] * 4, [dilation] * 4]))
     sizes = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 13])
-    image = [max(draw(sizes), kernel) for _ in range(2)]
+    image = [max(draw(sizes), (kernel - 1) * dilation + 1) for _ in range(2)]
     depthwise = draw(st.booleans())
     channels = draw(st.sampled_from([2, 3, 16])) if depthwise else draw(st.sampled_from([1, 3, 9, 64]))
     filters = channels if depthwise else draw(st.sampled_from([1, 5, 64]))
@@ -57,7 +58,7 @@ def convolutions(draw: Any) -> Problem:
     inputs = [x, w, *([normal(filters)] if draw(st.booleans()) else [])]
     type = draw(st.sampled_from(["Conv", "ConvRelu"]))
     op = OperatorDef.of(type, ["X", "W", "b"][: len(inputs)], ["Y"], kernel=kernel, stride=stride,
-                        pads=pads, group=channels if depthwise else 1)
+                        dilation=dilation, pads=pads, group=channels if depthwise else 1)
     return op, inputs, (1, 2)
 
 
