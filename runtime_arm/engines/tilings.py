@@ -148,8 +148,9 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
     x = inputs[0]
     assert x is not None
-    to = Tiles.of(y, 1, 1)
-    of = _in_step(x, to, convolution.window.stride[0], reach)
+    stride = convolution.window.stride[0]
+    to = Tiles.of(y, 1, 1 if stride > 1 else max(1, reach))
+    of = _in_step(x, to, stride, reach)
     if of is not None:
         taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
