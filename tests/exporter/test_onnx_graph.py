@@ -153,7 +153,7 @@ def test_sequences_are_refused_by_name() -> None:
 
 @pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["init_net.pb"], ["a.pb", "b.pb", "c.pb"]])
 def test_files_that_are_no_model_together_are_refused(paths: List[str]) -> None:
-    with pytest.raises(UsageError, match=r"cannot export .*: give one \.onnx file,"):
+    with pytest.raises(UsageError, match=r"cannot export .*: give one \.onnx or \.tflite file,"):
         export(*paths)
 
 
