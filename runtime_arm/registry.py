@@ -255,12 +255,12 @@ def lookup(op: OperatorDef) -> Operator:
 
 
 def registered() -> List[Operator]:
-    """Every operator of every domain, by domain and type."""
+    """Every operator of the runtime's own domains, by domain and type."""
     from runtime_arm.operators import FAMILIES, load_domain
 
     for domain in FAMILIES:
         load_domain(domain)
-    return [_OPERATORS[key] for key in sorted(_OPERATORS)]
+    return [_OPERATORS[key] for key in sorted(_OPERATORS) if key[0] in FAMILIES]
 
 
 def describe(specs: Specs) -> str:
