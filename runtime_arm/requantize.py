@@ -147,6 +147,11 @@ class Requantizer:
         np.copyto(out, result, casting="unsafe")
 
 
+def _times_power(x: Any, exponents: Any) -> Any:
+    """x * 2**exponents; NumPy takes exponents of more than 32 bits on 64-bit machines alone."""
+    return np.ldexp(x, np.asarray(exponents).astype(np.intc))
+
+
 class FixedPointRequantizer:
     """A Requantizer by a fixed-point rule, in float64: every product and sum in it is exact.
 
@@ -159,9 +164,9 @@ class FixedPointRequantizer:
 
     def __init__(self, twice: bool, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
         lift = -min(low, 0)  # to numbers that are not negative: there a cast to an integer rounds down
-        self._scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
+        self._scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
         self._limit = limit
-        nudge = np.where(twice & (fixed.exponent < 0), np.ldexp(0.5, fixed.exponent), 0.0)
+        nudge = np.where(twice & (fixed.exponent < 0), _times_power(0.5, fixed.exponent), 0.0)
         self._nudge = nudge if low < zero_point and bool(nudge.any()) else None
         self._offset = 0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0)
         self._low, self._high = np.float64(low + lift), np.float64(high + lift)
@@ -176,12 +181,12 @@ class FixedPointRequantizer:
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
             return None
-        scale = np.ldexp(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
+        scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
         span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # whatever is larger saturates
         for limit in (None, np.ceil(span / scale)):
             largest = (reach if limit is None else np.minimum(limit, reach)) * scale
             largest = largest + abs(zero_point) + abs(min(low, 0)) + 2
-            if bool(np.all(np.ldexp(largest, 31 - fixed.exponent) < 2.0**53)):
+            if bool(np.all(_times_power(largest, 31 - fixed.exponent) < 2.0**53)):
                 return cls(rule == "tflite_ref", fixed, zero_point, low, high, limit)
         return None
 

@@ -173,9 +173,12 @@ def _cut(content: Content, begin: int, nbytes: int) -> Content:
 
 
 def _check_operands(step: Step) -> None:
-    """Outputs, scratch and inputs lie apart, but for what the schema lets an output overwrite."""
+    """Outputs, scratch buffers and inputs lie apart, but for what the schema lets an output overwrite."""
     outputs = [(value.name, _span(value.array)) for value in step.outputs]
     buffers = [("scratch", _span(buffer)) for buffer in step.buffers]
+    for index, (_, span) in enumerate(buffers):
+        if any(_overlap(span, taken) for _, taken in buffers[:index]):
+            raise BrokenPlan(f"{step.op.signature()}: scratch buffers overlap")
     for index, (name, span) in enumerate(outputs):
         for other, taken in [*outputs[:index], *buffers]:
             if _overlap(span, taken):

@@ -82,7 +82,7 @@ def _rows(shape: Sequence[int]) -> int:
 def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
     shape = outputs[0].shape
     block = (min(_rows(shape), outputs[0].size // shape[-1]), shape[-1])
-    return [TensorSpec(block, np.int64)] * 2 + [TensorSpec((block[0], 1), np.int64)]
+    return [TensorSpec(block, np.intp), TensorSpec(block, np.int64), TensorSpec((block[0], 1), np.intp)]
 
 
 @quantized_softmax.kernel("NUMPY", scratch=_buffers)
