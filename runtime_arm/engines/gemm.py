@@ -12,7 +12,7 @@ leading dimensions multiplies all blocks of rows with all panels, straight into 
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Callable, Iterator
+from typing import Callable, Iterator, List
 
 import numpy as np
 
@@ -21,42 +21,57 @@ from runtime_arm.engines.steps import Step
 from runtime_arm.kernel import Call
 from runtime_arm.netdef import Array
 
-SMALL_PRODUCT = 1_000_000
-PANEL = 64  # columns: four vectors of 512 bits
-LEAST_ROWS = 96  # of a block; where only fewer make a small product, packing costs less than the many calls
+SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
+WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
+WIDE_DEPTH, NARROW_DEPTH = 128, 512  # rows of matrices up to which such a panel stays in the first-level cache, or near
+FEW_ROWS = 32  # the panels are read from memory anyway
 
 
 class Panels:
-    """A constant (batch, K, N), or (K, N), ready to be multiplied with."""
+    """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows."""
 
-    def __init__(self, matrices: Array):
+    def __init__(self, matrices: Array, rows: int):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        self._most = SMALL_PRODUCT // max(1, self.depth * PANEL)
-        self._small = _multiplies_small() and self.width % PANEL == 0 and self._most >= LEAST_ROWS
-        self.panel = PANEL if self._small else self.width
+        self.panel = panel_width(rows, self.depth, self.width)
+        small = self.panel < self.width or rows * self.depth * self.panel <= SMALL_PRODUCT
+        self._most = SMALL_PRODUCT // max(1, self.depth * self.panel) if small else 0
         self._panels = np.ascontiguousarray(
             b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))  # fmt: skip
 
     @classmethod
-    def of(cls, call: Call, key: str, make: Callable[[], Array]) -> Panels:
-        """Made once for all plans of the call's operator."""
-        panels: Panels = call.packed(key, lambda: cls(make()))
+    def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:
+        """Made once for all plans of the call's operator that multiply about as many rows."""
+        panels: Panels = call.packed(f"{key} by {rows}", lambda: cls(make(), rows))
         return panels
 
     def multiply(self, a: Array, out: Array) -> Iterator[Step]:
         """out = a @ matrices; a: (batch, rows, K), out: (batch, rows, N), their last dimension contiguous."""
         rows = a.shape[1]
-        block = rows // -(-rows // self._most) if self._small else rows
-        whole = rows // max(block, 1) * block
-        yield self._multiply(a[:, :whole], out[:, :whole], block)
-        if whole < rows:
-            yield self._multiply(a[:, whole:], out[:, whole:], rows - whole)
+        blocks = -(-rows // self._most) if self._most else 1
+        size, longer = divmod(rows, blocks)
+        cut = longer * (size + 1)
+        if cut:
+            yield self._multiply(a[:, :cut], out[:, :cut], size + 1)
+        if cut < rows:
+            yield self._multiply(a[:, cut:], out[:, cut:], size)
 
     def _multiply(self, a: Array, out: Array, block: int) -> Step:
         left = a.reshape(a.shape[0], -1, 1, block, self.depth)
         target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)
         return partial(np.matmul, left, self._panels[:, None], out=target.swapaxes(2, 3))
+
+
+def panel_width(rows: int, depth: int, width: int) -> int:
+    """Columns of a panel: all, where this BLAS is faster at products that it packs."""
+    if not _multiplies_small():
+        return width
+    fitting: List[int] = []
+    if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= NARROW_DEPTH):
+        fitting += WIDE
+    if depth <= NARROW_DEPTH:
+        fitting += NARROW
+    return next((panel for panel in fitting if width % panel == 0), width)
 
 
 @lru_cache(None)

@@ -48,10 +48,12 @@ def is_pointwise(convolution: Convolution) -> bool:
 
 
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
-    panels = Panels.of(call, "by channel", lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     make = _pointwise if is_pointwise(convolution) else _columns
-    for strip in tiled.strips_of(call, y, most_positions(convolution, call.outputs[0].itemsize)):
+    strips = tiled.strips_of(call, y, most_positions(convolution, call.outputs[0].itemsize))
+    panels = Panels.of(call, "by channel", max((strip.size for strip in strips), default=1),
+                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
+    for strip in strips:
         steps += make(call, convolution, x, y, strip, panels)
         steps += tiled.finish(call, y, strip)
     return tiled.in_turn(steps)

@@ -54,9 +54,11 @@ def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
 
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     by_channel = call.inputs[1].swapaxes(0, 1)
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", lambda: transform_filters(x.tile, by_channel))
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    for strip in tiled.strips_of(call, y, most_tiles(x, y, call.outputs[0].itemsize)):
+    strips = tiled.strips_of(call, y, most_tiles(x, y, call.outputs[0].itemsize))
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", max((strip.size for strip in strips), default=1),
+                        lambda: transform_filters(x.tile, by_channel))
+    for strip in strips:
         steps += _filter(call, x, y, strip, filters)
         steps += tiled.finish(call, y, strip, bias=False)
     return tiled.in_turn(steps)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime_arm.engines import gemm
-from runtime_arm.engines.gemm import PANEL, Panels
+from runtime_arm.engines.gemm import Panels
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -19,7 +19,7 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
     draw = np.random.default_rng(rows)
     a, b = (draw.integers(-8, 9, shape).astype(np.float32) for shape in ((2, rows, depth), (2, depth, width)))
     out = np.full((2, rows, 2 * width), np.nan, np.float32)[:, :, :width]
-    for step in Panels(b).multiply(a, out):
+    for step in Panels(b, rows).multiply(a, out):
         step()
     np.testing.assert_array_equal(out, a @ b)
 
@@ -27,6 +27,8 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
 def test_small_products_stay_small(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "_multiplies_small", lambda: True)
     a, out = np.ones((1, 1009, 128), np.float32), np.empty((1, 1009, 256), np.float32)
-    for step in Panels(np.ones((128, 256), np.float32)).multiply(a, out):
-        left = step.args[0]  # type: ignore[attr-defined]
-        assert left.shape[-2] * 128 * PANEL <= gemm.SMALL_PRODUCT
+    panels = Panels(np.ones((128, 256), np.float32), 1009)
+    sizes = [step.args[0].shape[-3:-1] for step in panels.multiply(a, out)]  # type: ignore[attr-defined]
+    assert panels.panel < 256
+    assert all(rows * 128 * panels.panel <= gemm.SMALL_PRODUCT for _, rows in sizes)
+    assert {rows for _, rows in sizes} == {112, 113}
