@@ -122,7 +122,9 @@ class Kernel:
     cost: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
     ``supports``, ``scratch``, ``cost`` and ``bind`` look the ones that are left to them up with ``open_variants``.
     shares: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them, all
-    together write everything.
+    together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
+    tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
+    its outputs.
     """
 
     engine: str
@@ -132,6 +134,8 @@ class Kernel:
     cost: Optional[Cost] = None
     variants: Tuple[str, ...] = ()
     shares: bool = False
+    reads_slices: bool = False
+    writes_slices: bool = False
 
     def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
         """Why this kernel must not run the operator, or None."""
