@@ -10,34 +10,19 @@ A rule adds the operators that compute the layer's tops. What neither Caffe2 nor
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Callable, Dict, Optional
+from typing import Callable, Optional
 
 from exporter.caffe_layer import Layer
+from exporter.rules import Rules
 
 Rule = Callable[[Layer], None]
 
 FAMILIES = ("activation", "arithmetic", "convolution", "detection", "layout", "linear", "losses", "normalization",
             "pooling", "recurrent")
-_RULES: Dict[str, Rule] = {}
-
-
-def rule(*types: str) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these layer types."""
-
-    def register(function: Rule) -> Rule:
-        for type in types:
-            if type in _RULES:
-                raise RuntimeError(f"two rules for {type}")
-            _RULES[type] = function
-        return function
-
-    return register
+_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+rule = _RULES.rule
 
 
 def find_rule(type: str) -> Optional[Rule]:
     """The rule for a layer type, or None."""
-    if not _RULES:
-        for family in FAMILIES:
-            import_module(f"exporter.caffe_rules.{family}")
-    return _RULES.get(type)
+    return _RULES.find(type)

@@ -11,34 +11,19 @@ operator that refuses the node's inputs.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Callable, Dict, Optional
+from typing import Callable, Optional
 
 from exporter.onnx_node import Node, Operators
+from exporter.rules import Rules
 
 Rule = Callable[[Node], Operators]
 
 FAMILIES = ("activation", "arithmetic", "control", "convolution", "indexing", "layout", "linear", "normalization",
             "pooling", "reduction", "resize", "softmax")
-_RULES: Dict[str, Rule] = {}
-
-
-def rule(*types: str) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these ONNX operators."""
-
-    def register(function: Rule) -> Rule:
-        for type in types:
-            if type in _RULES:
-                raise RuntimeError(f"two rules for {type}")
-            _RULES[type] = function
-        return function
-
-    return register
+_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+rule = _RULES.rule
 
 
 def find_rule(node: Node) -> Optional[Rule]:
     """The rule for a node of ONNX's own domain, or None."""
-    if not _RULES:
-        for family in FAMILIES:
-            import_module(f"exporter.onnx_rules.{family}")
-    return None if node.domain else _RULES.get(node.type)
+    return None if node.domain else _RULES.find(node.type)

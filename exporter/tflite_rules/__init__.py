@@ -11,9 +11,9 @@ alone. What neither Caffe2 nor ONNX has is an operator of the domain "tflite".
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Callable, Dict, Set
+from typing import Callable, Set
 
+from exporter.rules import Rules
 from exporter.tflite_node import Node
 from runtime_arm.errors import ExportError
 
@@ -22,8 +22,9 @@ Rule = Callable[[Node], None]
 FAMILIES = ("activation", "arithmetic", "control", "convolution", "custom", "fills", "indexing", "layout", "linear",
             "normalization", "parts", "pooling", "quantisation", "quantised_elementwise", "quantised_layers",
             "quantised_layout", "recurrent", "reduction", "resize", "signal", "softmax", "space", "transposed")
-_RULES: Dict[str, Rule] = {}
-_QUANTISED_RULES: Dict[str, Rule] = {}
+_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+_QUANTISED_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+quantised_rule = _QUANTISED_RULES.rule
 _ANY_TYPE: Set[str] = set()
 _COMPLEX: Set[str] = set()
 MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
@@ -31,28 +32,9 @@ MISSING = "armnet has no such operator; `armnet support` lists every operator th
 
 def rule(*types: str, any_type: bool = False, complex: bool = False) -> Callable[[Rule], Rule]:
     """Decorator: the translation of these operators. complex: it knows how complex tensors are held, see ``signal``."""
-
-    def register(function: Rule) -> Rule:
-        for type in types:
-            _add(_RULES, type, function)
-            if any_type:
-                _ANY_TYPE.add(type)
-            if complex:
-                _COMPLEX.add(type)
-        return function
-
-    return register
-
-
-def quantised_rule(*types: str) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these operators where they work on quantised tensors."""
-
-    def register(function: Rule) -> Rule:
-        for type in types:
-            _add(_QUANTISED_RULES, type, function)
-        return function
-
-    return register
+    _ANY_TYPE.update(types if any_type else ())
+    _COMPLEX.update(types if complex else ())
+    return _RULES.rule(*types)
 
 
 def custom_type(name: str) -> str:
@@ -62,25 +44,15 @@ def custom_type(name: str) -> str:
 
 def find_rule(node: Node) -> Rule:
     """The rule for a node. ExportError if there is none."""
-    if not _RULES:
-        for family in FAMILIES:
-            import_module(f"exporter.tflite_rules.{family}")
     operation = node.operation
     type = custom_type(operation.custom) if operation.type == "CUSTOM" else operation.type
-    if not node.is_quantised:
-        found = _RULES.get(type)
-    else:
-        found = _QUANTISED_RULES.get(type) or (_RULES.get(type) if type in _ANY_TYPE else None)
-        if found is None and type in _RULES:
+    plain = found = _RULES.find(type)
+    if node.is_quantised:
+        found = _QUANTISED_RULES.find(type) or (plain if type in _ANY_TYPE else None)
+        if found is None and plain is not None:
             raise ExportError(f"armnet has {type} for floats, not for quantised tensors")
     if found is None:
         raise ExportError(MISSING)
     if node.is_complex and type not in _COMPLEX:
         raise ExportError(f"armnet has {type} for real numbers, not for complex ones")
     return found
-
-
-def _add(rules: Dict[str, Rule], type: str, function: Rule) -> None:
-    if type in rules:
-        raise RuntimeError(f"two rules for {type}")
-    rules[type] = function

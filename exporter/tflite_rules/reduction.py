@@ -14,36 +14,31 @@ from runtime_arm.netdef.dtypes import BOOL, UINT8
 
 _REDUCTIONS = {"MEAN": "ReduceMean", "SUM": "ReduceSum", "REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin",
                "REDUCE_PROD": "ReduceProd"}
-_LOGIC = {"REDUCE_ALL": "ReduceMin", "REDUCE_ANY": "ReduceMax"}
+_LOGIC = {"REDUCE_ALL": "ReduceMin", "REDUCE_ANY": "ReduceMax"}  # of bits
 
 
-@rule(*_REDUCTIONS)
+@rule(*_REDUCTIONS, *_LOGIC)
 def reduce(node: Node) -> None:
-    """Caffe2's axes are arguments, ONNX's an input."""
     first, axes = axes_of(node)
     source = node.input(0, first)
     if not axes:
         return node.alias(0, source, first)
-    type, output = _REDUCTIONS[node.type], node.output(0, first and keeps(node))
-    domain = domain_for(type, node.dtype(0))
+    output = node.output(0, first and keeps(node))
+    if node.type in _REDUCTIONS:
+        type = _REDUCTIONS[node.type]
+        return _add(node, type, source, output, axes, domain_for(type, node.dtype(0)))
+    bits, reduced = node.between("bits"), node.between("reduced")
+    node.add("Cast", [source], [bits], domain="onnx", to=UINT8)
+    _add(node, _LOGIC[node.type], bits, reduced, axes, "onnx")
+    node.add("Cast", [reduced], [output], domain="onnx", to=BOOL)
+
+
+def _add(node: Node, type: str, source: str, output: str, axes: List[int], domain: str) -> None:
+    """Caffe2's axes are arguments, ONNX's an input."""
     if not domain:
         return node.add(type, [source], [output], axes=axes, keepdims=int(keeps(node)))
     names = [source, node.constant("axes", np.array(axes, np.int64))]
     node.add(type, names, [output], domain=domain, keepdims=int(keeps(node)))
-
-
-@rule(*_LOGIC)
-def logic(node: Node) -> None:
-    """All is the least of bits, any the greatest."""
-    first, axes = axes_of(node)
-    source = node.input(0, first)
-    if not axes:
-        return node.alias(0, source, first)
-    bits, reduced = node.between("bits"), node.between("reduced")
-    node.add("Cast", [source], [bits], domain="onnx", to=UINT8)
-    names = [bits, node.constant("axes", np.array(axes, np.int64))]
-    node.add(_LOGIC[node.type], names, [reduced], domain="onnx", keepdims=int(keeps(node)))
-    node.add("Cast", [reduced], [node.output(0, first and keeps(node))], domain="onnx", to=BOOL)
 
 
 def keeps(node: Node) -> bool:

@@ -7,13 +7,15 @@
 A rule makes nodes of ONNX's operators and returns the names of what stands for the operator's outputs: one name, or one
 an output, None for an output that nothing reads. It raises ExportError where ONNX cannot say the same. Operators of the
 domains "onnx", "ai.onnx.ml" and "com.microsoft" stand for themselves and need no rule.
+
+A type is named with its domain, as in ``OperatorDef.full_type``; Caffe2's without.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Callable, Dict, Optional
+from typing import Callable, Optional
 
+from exporter.rules import Rules
 from exporter.to_onnx_call import Call, Results
 from runtime_arm.netdef import OperatorDef
 
@@ -23,26 +25,11 @@ Rule = Callable[[Call], Results]
 
 FAMILIES = ("activation", "arithmetic", "control", "convolution", "detection", "fused", "indexing", "layout", "linear",
             "native", "normalization", "pooling", "quantised", "reduction", "resize", "tflite")
-_RULES: Dict[str, Rule] = {}
-
-
-def rule(*types: str) -> Callable[[Rule], Rule]:
-    """Decorator: the meaning in ONNX of these operators, named with their domain as in ``OperatorDef.full_type``."""
-
-    def register(function: Rule) -> Rule:
-        for type in types:
-            if type in _RULES:
-                raise RuntimeError(f"two rules for {type}")
-            _RULES[type] = function
-        return function
-
-    return register
+_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+rule = _RULES.rule
 
 
 def find_rule(op: OperatorDef) -> Optional[Rule]:
     """The rule of an operator, or None."""
-    if not _RULES:
-        for family in FAMILIES:
-            import_module(f"exporter.to_onnx_rules.{family}")
     native = op.domain in ("onnx", "ai.onnx.ml", "com.microsoft")
-    return _RULES.get(op.full_type.replace("caffe2.", "", 1)) or (_RULES["onnx.*"] if native else None)
+    return _RULES.find(op.full_type.replace("caffe2.", "", 1)) or (_RULES.find("onnx.*") if native else None)

@@ -1,0 +1,37 @@
+"""Translations by type of operator, from the modules of one package."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Callable, Dict, Generic, Optional, Sequence, TypeVar
+
+R = TypeVar("R", bound=Callable[..., object])
+
+
+class Rules(Generic[R]):
+    """What the modules ``families`` of ``package`` declare by ``@rule``; they are imported when one is looked for."""
+
+    def __init__(self, package: str, families: Sequence[str]):
+        self._package, self._families = package, families
+        self._rules: Dict[str, R] = {}
+        self._loaded = False
+
+    def rule(self, *types: str) -> Callable[[R], R]:
+        """Decorator: the translation of these types. RuntimeError where one has a translation already."""
+
+        def register(function: R) -> R:
+            for type in types:
+                if type in self._rules:
+                    raise RuntimeError(f"two rules for {type}")
+                self._rules[type] = function
+            return function
+
+        return register
+
+    def find(self, type: str) -> Optional[R]:
+        """The translation of a type, or None."""
+        if not self._loaded:
+            for family in self._families:
+                import_module(f"{self._package}.{family}")
+            self._loaded = True
+        return self._rules.get(type)
