@@ -111,15 +111,16 @@ def _run_all(shares: Sequence[Run]) -> None:
 
 
 def check_shares(shares: Sequence[Run], results: Sequence[Array], what: str) -> None:
-    """Every byte of the results is written by one worker, the others leave it as it was."""
-    writers = [np.zeros(result.nbytes, np.int64) for result in results]
+    """Every element of the results is written by one worker, the others leave it as it was."""
+    bits = [result.view(f"u{result.dtype.itemsize}") for result in results]
+    writers = [np.zeros(result.shape, np.int64) for result in results]
     for share in shares:
         left = []
-        for content in (0x00, 0xFF):
-            for result in results:
-                result.reshape(-1).view(np.uint8)[:] = content
+        for is_set in (False, True):
+            for view in bits:
+                view.fill(np.iinfo(view.dtype).max if is_set else 0)
             share()
-            left.append([result.reshape(-1).view(np.uint8) == content for result in results])
+            left.append([view == (np.iinfo(view.dtype).max if is_set else 0) for view in bits])
         for count, low, high in zip(writers, *left):
             count += ~(low & high)
     for name, count in enumerate(writers):

@@ -1,7 +1,8 @@
 """Runs one operator by one of its options between blobs in tiles, in buffers that betray.
 
 Outputs start as NaN, scratch as 0xA5, inputs get their content once the kernel is bound; what is of no image must be
-zero in the end, and of several workers each must write what the others do not.
+zero in the end, and of several workers each must write what the others do not. Blobs may be channel slices, whose
+neighbours must stay as they are.
 """
 
 from __future__ import annotations
@@ -27,30 +28,52 @@ def tiled_options(op: OperatorDef, inputs: Sequence[Any], constants: Sequence[in
 
 
 def run_option(
-    op: OperatorDef, inputs: Sequence[Any], option: Option, constants: Sequence[int] = (), workers: int = 1
+    op: OperatorDef,
+    inputs: Sequence[Any],
+    option: Option,
+    constants: Sequence[int] = (),
+    workers: int = 1,
+    slices: bool = False,
 ) -> Array:
-    """Output 0 of the operator, as (N, C, H, W)."""
+    """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, where the kernel can."""
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
-    arrays = [value if spec is None or spec.value is not None else np.full(storage(spec, layout).shape, np.nan, "f4")
-              for value, spec, layout in zip(inputs, specs, option.inputs)]  # fmt: skip
-    result = np.full(storage(outputs[0], option.outputs[0]).shape, np.nan, np.float32)
-    wanted = option.kernel.scratch(op, specs, outputs)
-    workers = workers if option.kernel.shares else 1
+    kernel, layout = option.kernel, option.outputs[0]
+    arrays = [value if spec is None or spec.value is not None else _memory(spec, of, slices and kernel.reads_slices)
+              for value, spec, of in zip(inputs, specs, option.inputs)]  # fmt: skip
+    result = _memory(outputs[0], layout, slices and kernel.writes_slices)
+    wanted = kernel.scratch(op, specs, outputs)
+    workers = workers if kernel.shares else 1
     own = [[np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
            for _ in range(workers)]  # fmt: skip
     packed: Dict[str, Any] = {}
-    shares = [option.kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
+    shares = [kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
               for worker, scratch in enumerate(own)]  # fmt: skip
-    for array, value, layout in zip(arrays, inputs, option.inputs):
+    for array, value, of in zip(arrays, inputs, option.inputs):
         if array is not value:
-            array[...] = value if layout is None else into_tiles(value, layout)
+            array[...] = value if of is None else into_tiles(value, of)
     if workers > 1:
         check_shares(shares, [result], f"{op.signature()} by {option}")
     for share in reversed(shares):
         share()
-    layout = option.outputs[0]
+    for array, of in [*zip(arrays, option.inputs), (result, layout)]:
+        assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes beside a slice"
     return result if layout is None else out_of_tiles(result, layout)
+
+
+def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
+    """Memory full of NaN; as a slice, of tiles that have three channels more in front and two behind."""
+    shape = storage(spec, layout).shape
+    if layout is None or not is_slice:
+        return np.full(shape, np.nan, np.float32)
+    return np.full((*shape[:-1], shape[-1] + 5), np.nan, np.float32)[..., 3:-2]
+
+
+def _neighbours_are_untouched(array: Array) -> bool:
+    if array.flags.c_contiguous:
+        return True
+    wide: Any = array.base
+    return bool(np.isnan(wide[..., :3]).all() and np.isnan(wide[..., -2:]).all())
 
 
 def storage(spec: TensorSpec, layout: Layout) -> TensorSpec:

@@ -74,7 +74,8 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
 
 def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel, Work]:
     """What brings a blob from one layout into another."""
-    kernel = Kernel("COPY", partial(convert.bind, source=source, target=target), shares=True)
+    kernel = Kernel("COPY", partial(convert.bind, source=source, target=target), shares=True, reads_slices=True,
+                    writes_slices=True)
     if source is None or target is None:
         return kernel, Work(0, SCATTERED / 3 * spec.size)
     runs = spec.size // max(spec.shape[1], 1)
@@ -228,7 +229,8 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
         for border in (0, 1):
             for before in (0, 1) if tile * window.stride[0] == 1 else (1,):
                 of, to = Tiles.of(x, tile * window.stride[0], before), Tiles.of(y, tile, border)
-                kernel = Kernel("NUMPY", partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to), shares=True)
+                kernel = Kernel("NUMPY", partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to), shares=True,
+                                reads_slices=True, writes_slices=True)
                 yield Option((of,), (to,), kernel, Work(0, PASS * taps * y.size))
 
 
@@ -260,7 +262,8 @@ def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain
         return
     for to in _any_layout(y):
         layouts = tuple(to._replace(channels=spec.shape[1]) for spec in specs)
-        kernel = Kernel("COPY", partial(tiled_elementwise.bind_concat, inputs=layouts, output=to), shares=True)
+        kernel = Kernel("COPY", partial(tiled_elementwise.bind_concat, inputs=layouts, output=to), shares=True,
+                        reads_slices=True, writes_slices=True)
         yield Option(layouts, (to, *[None] * (len(outputs) - 1)), kernel, Work(0, PASS * y.size))
 
 

@@ -10,13 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
-from device_tests.suite.tiled_kernels import described, into_tiles, out_of_tiles, run_option, tiled_options
+from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines import tiled_convolution, tiled_depthwise, tiled_pool, tiled_stem, tiled_winograd
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import Call
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
 
@@ -39,6 +38,10 @@ def assert_options_agree(problem: Problem, workers: int = 1, least: int = 1) -> 
         actual = run_option(op, inputs, option, constants, workers)
         assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
                      what=f"{op.signature()} by {described(option)}")  # fmt: skip
+        if option.kernel.reads_slices or option.kernel.writes_slices:
+            sliced = run_option(op, inputs, option, constants, workers, slices=True)
+            assert_close(sliced, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
+                         what=f"{op.signature()} by {described(option)} between slices")  # fmt: skip
     return options
 
 
@@ -166,10 +169,6 @@ def test_conversions(data: Any) -> None:
     assume(of != to)
     spec = specs_of([x])[0]
     assert spec is not None
-    given_ = x if of is None else into_tiles(x, of)
-    result = np.full(shape if to is None else to.storage(x.dtype).shape, np.nan, np.float32)
-    kernel, _ = conversion(spec, of, to)
+    option = Option((of,), (to,), *conversion(spec, of, to))
     op = OperatorDef.of("ChangeLayout", ["X"], ["Y"], domain="armnet")
-    for worker in (1, 0):
-        kernel.bind(Call(op, [given_], [result], (), [spec], [spec], {}, worker, 2))()
-    np.testing.assert_array_equal(result if to is None else out_of_tiles(result, to), x)
+    np.testing.assert_array_equal(run_option(op, [x], option, workers=2, slices=data.draw(st.booleans())), x)
