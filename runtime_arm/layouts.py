@@ -20,6 +20,7 @@ m = 2 is what a stride of 2 wants, m = 2, 4 are what Winograd's transforms want.
 
 from __future__ import annotations
 
+import itertools
 from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
@@ -93,7 +94,7 @@ class Tiles(NamedTuple):
     def grid(self, plane: Array) -> Array:
         """A view of the body of a plane, or of several: (..., batch, rows, pitch, channels)."""
         body = plane[..., self.guard : self.guard + self.body, :]
-        return body.reshape(*plane.shape[:-2], self.batch, self.rows, self.pitch, self.channels)
+        return body.reshape(*plane.shape[:-2], self.batch, self.rows, self.pitch, plane.shape[-1])
 
     def strips(self, most: int) -> List[Strip]:
         """The rows of tiles that have pixels of an image, cut into strips of at most ``most`` positions."""
@@ -106,15 +107,13 @@ class Tiles(NamedTuple):
 
     def outside(self, memory: Array, strip: Strip) -> Iterator[Array]:
         """Views of what does not belong to an image in the strip, of all planes, without overlap."""
-        for phase in np.ndindex(self.tile, self.tile):
-            rows, columns = self.image_tiles(phase)
-            grid = self._rows(memory[phase])[strip.first : strip.last, strip.left : strip.right]
+        for down, across, rows, columns in self._phases():
+            grid = self._rows(memory[down, across])[..., strip.first : strip.last, strip.left : strip.right, :]
             image = np.arange(strip.first, strip.last) % self.rows < rows
-            if not image.all():
-                for row in np.flatnonzero(~image):
-                    yield grid[row]
+            for row in np.flatnonzero(~image):
+                yield grid[:, :, row]
             if columns < strip.right:
-                yield grid[:, max(columns - strip.left, 0) :]
+                yield grid[:, :, :, max(columns - strip.left, 0) :]
 
     def borders(self, memory: Array) -> Iterator[Array]:
         """Views of what no strip reaches: the guards, and the rows between images."""
@@ -125,9 +124,19 @@ class Tiles(NamedTuple):
         if rows < self.rows:
             yield self.grid(memory)[:, :, :, rows:]
 
-    def _rows(self, plane: Array) -> Array:
-        """A view of the body of a plane: (batch * rows, pitch, channels)."""
-        return plane[self.guard : self.guard + self.body].reshape(-1, self.pitch, self.channels)
+    def _phases(self) -> Iterator[Tuple[slice, slice, int, int]]:
+        """The planes, together with those that have as many rows and columns of tiles inside of the image."""
+        counts = [self.image_tiles((phase, phase)) for phase in range(self.tile)]
+        down, across = ([[phase for phase in range(self.tile) if counts[phase][axis] == count]
+                         for count in sorted({of[axis] for of in counts})] for axis in (0, 1))  # fmt: skip
+        for rows, columns in itertools.product(down, across):
+            yield (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1),
+                   counts[rows[0]][0], counts[columns[0]][1])  # fmt: skip
+
+    def _rows(self, planes: Array) -> Array:
+        """A view of the body of planes: (..., batch * rows, pitch, channels)."""
+        body = planes[..., self.guard : self.guard + self.body, :]
+        return body.reshape(*planes.shape[:-2], -1, self.pitch, planes.shape[-1])
 
 
 class Strip(NamedTuple):

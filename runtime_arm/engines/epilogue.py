@@ -38,6 +38,32 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
     return steps
 
 
+class Activation:
+    """The activation of an operator, in place on parts of ``y``.
+
+    limits: all of it, a ufunc and a number each, where it is nothing else. Input ``slope_at`` is PRelu's slope.
+    """
+
+    def __init__(self, call: Call, slope_at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
+        self.limits = _limits(call.op)
+        self._formula = None if self.limits else _formula(call.op)
+        self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
+        slope = _given(call.inputs, slope_at) if is_fused(call.op) else None
+        self._slopes = None if slope is None else _along(slope if slope.size == 1 else slope[channels], y, channel_axis)
+
+    def __bool__(self) -> bool:
+        return self._formula is not None or bool(self.limits)
+
+    def steps(self, part: Array, index: Tuple[Any, ...]) -> Iterator[Step]:
+        """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
+        if self._formula is not None:
+            temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
+            slopes = [] if self._slopes is None else [self._slopes[index]]
+            yield partial(self._formula, part, part, *temporaries, *slopes)
+        for bound, value in self.limits:
+            yield partial(bound, part, level(value, part), out=part)
+
+
 class Tail:
     """The end of a fused operator: what is added to its results, in place, and the activation.
 
@@ -45,47 +71,28 @@ class Tail:
     """
 
     def __init__(self, call: Call, at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
-        fused = call.op.domain == "armnet"
-        self._addend = _same_part(y, call.outputs[0], call.inputs[at]) if fused and _has(call.inputs, at) else None
-        self._bounds = _bounds(call.op)
-        self._formula = None if self._bounds else _formula(call.op)
-        self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
-        slope = _given(call.inputs, at + 1) if fused else None
-        self._slopes = None if slope is None else _along(slope if slope.size == 1 else slope[channels], y, channel_axis)
+        addend = addend_of(call, at)
+        self._addend = None if addend is None else _same_part(y, call.outputs[0], addend)
+        self._activation = Activation(call, at + 1, y, channel_axis, channels)
 
     def __bool__(self) -> bool:
-        return self._addend is not None or self._formula is not None or bool(self._bounds)
+        return self._addend is not None or bool(self._activation)
 
     def steps(self, part: Array, index: Tuple[Any, ...]) -> Iterator[Step]:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
         if self._addend is not None:
             yield partial(np.add, part, self._addend[index], out=part)
-        if self._formula is not None:
-            temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
-            slopes = [] if self._slopes is None else [self._slopes[index]]
-            yield partial(self._formula, part, part, *temporaries, *slopes)
-        for bound, value in self._bounds:
-            yield partial(bound, part, level(value, part), out=part)
+        yield from self._activation.steps(part, index)
 
 
-    def planes(self, y: Array) -> Iterator[Step]:
-        """The steps for all of ``y``, which is cached: (planes, planes, positions, channels), the last two contiguous.
+def addend_of(call: Call, at: int) -> Optional[Array]:
+    """What a fused operator adds to its results, None for others."""
+    addend: Optional[Array] = _given(call.inputs, at) if is_fused(call.op) else None
+    return addend
 
-        A number is compared with as a row as long as a block.
-        """
-        if self._formula is not None:
-            for plane in np.ndindex(*y.shape[:2]):
-                for block in blocks(y.shape[2:]):
-                    index = (*plane, *block)
-                    yield from self.steps(y[index], index)
-            return
-        flat = y.reshape(*y.shape[:2], -1)
-        if self._addend is not None:
-            yield partial(np.add, flat, self._addend.reshape(flat.shape), out=flat)
-        for begin in range(0, flat.shape[-1], BLOCK):
-            part = flat[..., begin : begin + BLOCK]
-            for bound, value in self._bounds:
-                yield partial(bound, part, level(value, part[0, 0]), out=part)
+
+def is_fused(op: OperatorDef) -> bool:
+    return op.domain == "armnet"
 
 
 def tail_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
@@ -101,7 +108,7 @@ def scratch_count(op: OperatorDef) -> int:
     return 1 if activation.type == PRELU else _fast_formula(activation).scratch
 
 
-def _bounds(op: OperatorDef) -> List[Tuple[Any, float]]:
+def _limits(op: OperatorDef) -> List[Tuple[Any, float]]:
     """The activation as limits, each a ufunc and a number, where it is nothing else."""
     activation = activation_of(op)
     type = activation.type if activation is not None else "Relu" if op.type == "ConvRelu" else ""
@@ -134,12 +141,8 @@ def _prelu_into(x: Array, y: Array, t: Array, slope: Array) -> None:
     np.add(y, t, out=y)
 
 
-def _has(inputs: Sequence[Any], at: int) -> bool:
-    return len(inputs) > at and inputs[at] is not None
-
-
 def _given(inputs: Sequence[Any], at: int) -> Any:
-    return inputs[at] if _has(inputs, at) else None
+    return inputs[at] if len(inputs) > at else None
 
 
 def _along(vector: Array, y: Array, axis: int) -> Array:

@@ -11,6 +11,7 @@ leading dimensions multiplies all blocks of rows with all panels, straight into 
 
 from __future__ import annotations
 
+from copy import copy
 from functools import lru_cache, partial
 from typing import Callable, Iterator, List
 
@@ -44,6 +45,17 @@ class Panels:
         """Made once for all plans of the call's operator that multiply about as many rows."""
         panels: Panels = call.packed(f"{key} by {rows}", lambda: cls(make(), rows))
         return panels
+
+    def columns(self, which: slice) -> Panels:
+        """Some columns of the matrices, whole panels of them; they share the memory."""
+        part = copy(self)
+        begin, end, _ = which.indices(self.width)
+        part.width = end - begin
+        if self.panel < self.width:
+            part._panels = self._panels[:, begin // self.panel : end // self.panel]
+        else:
+            part._panels, part.panel = self._panels[..., begin:end], part.width
+        return part
 
     def multiply(self, a: Array, out: Array) -> Iterator[Step]:
         """out = a @ matrices; a: (batch, rows, K), out: (batch, rows, N), their last dimension contiguous."""

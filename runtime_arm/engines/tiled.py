@@ -1,39 +1,20 @@
-"""What the kernels have in common that work on blobs in the layout ``Tiles``: bias, addend, activation, clearing."""
+"""What the kernels have in common that work on blobs in the layout ``Tiles``: strips, and who does which."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Iterator, List, Sequence
+from typing import List, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.blocks import BLOCK
-from runtime_arm.engines.epilogue import Tail
 from runtime_arm.engines.steps import Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
+FEW_POSITIONS = 128  # of a worker: reading all filters takes longer than multiplying with them
+GROUP = 64  # filters that one worker computes
 ZERO = np.zeros((), np.float32)
-
-
-def finish(call: Call, layout: Tiles, strip: Strip, bias: bool = True) -> List[Step]:
-    """The steps behind the products of a convolution, for a strip of output 0: bias, addend, activation, clearing.
-
-    ``bias``: whether the bias is still to be added.
-    """
-    y = body(call.outputs[0], layout, strip)
-    steps: List[Step] = []
-    if bias and len(call.inputs) > 2 and call.inputs[2] is not None:
-        count = min(max(1, BLOCK // layout.channels), strip.size)
-        row = call.packed(f"bias of {count}", lambda: np.tile(call.inputs[2], count))
-        flat = y.reshape(*y.shape[:2], -1)
-        steps += [partial(np.add, part, row[: part.shape[-1]], out=part) for part in _cut(flat, row.size)]
-    tail = Tail(call, 3, y, -1)
-    if tail:
-        steps += tail.planes(y)
-    return [*steps, *(copy(view, ZERO) for view in layout.outside(call.outputs[0], strip))]
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
@@ -71,6 +52,11 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
     return call.mine(layout.strips(max(1, min(most, -(-positions // call.workers)))))
 
 
-def _cut(flat: Array, most: int) -> Iterator[Array]:
-    for begin in range(0, flat.shape[-1], most):
-        yield flat[..., begin : begin + most]
+def shares_of(call: Call, layout: Tiles, most: int) -> Tuple[Sequence[Strip], slice]:
+    """This worker's strips of output 0, and its channels: where there are few positions, the filters are shared."""
+    groups = layout.channels // GROUP
+    enough = call.workers == 1 or layout.body >= FEW_POSITIONS * call.workers
+    if enough or layout.channels % GROUP or groups < call.workers:
+        return strips_of(call, layout, most), slice(None)
+    mine = call.share(groups)
+    return layout.strips(most), slice(mine.start * GROUP, mine.stop * GROUP)

@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
 from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.tiled_epilogue import bias, finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -50,26 +51,28 @@ def is_pointwise(convolution: Convolution) -> bool:
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     make = _pointwise if is_pointwise(convolution) else _columns
-    strips = tiled.strips_of(call, y, most_positions(convolution, call.outputs[0].itemsize))
+    strips, filters = tiled.shares_of(call, y, most_positions(convolution, call.outputs[0].itemsize))
     panels = Panels.of(call, "by channel", max((strip.size for strip in strips), default=1),
-                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
+                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels)).columns(filters)
+    biases = bias(call, filters)
     for strip in strips:
-        steps += make(call, convolution, x, y, strip, panels)
-        steps += tiled.finish(call, y, strip)
+        products = tiled.body(call.outputs[0][..., filters], y, strip)
+        steps += make(call, convolution, x, y, strip, panels, products)
+        steps += finish(call, y, strip, biases, channels=filters)
     return tiled.in_turn(steps)
 
 
-def _pointwise(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels) -> List[Step]:
-    pixels, products = tiled.body(call.inputs[0], x, strip), tiled.body(call.outputs[0], y, strip)
+def _pointwise(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels,
+               products: Array) -> List[Step]:
+    pixels = tiled.body(call.inputs[0], x, strip)
     return [step for plane in np.ndindex(y.tile, y.tile)
             for step in panels.multiply(pixels[plane][None], products[plane][None])]  # fmt: skip
 
 
-def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip,
-             panels: Panels) -> Iterator[Step]:
+def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels,
+             products: Array) -> Iterator[Step]:
     window, count = convolution.window, strip.size
     columns = call.scratch[0][: count * convolution.terms].reshape(count, *window.kernel, x.channels)
-    products = tiled.body(call.outputs[0], y, strip)
     for py, px in np.ndindex(y.tile, y.tile):
         for ky in range(window.kernel[0]):
             row, up = x.neighbour(0, py * window.stride[0] + ky * window.dilation[0] - window.head[0])

@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.steps import Step
+from runtime_arm.engines.tiled_epilogue import bias, finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -40,9 +41,10 @@ def scratch(convolution: Convolution, x: Tiles, y: Tiles, dtype: np.dtype) -> Se
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
+    biases = bias(call)
     for strip in tiled.strips_of(call, y, max(1, BLOCK // y.channels)):
         steps += _sums(call, convolution, x, y, strip, weights)
-        steps += tiled.finish(call, y, strip)
+        steps += finish(call, y, strip, biases)
     return tiled.in_turn(steps)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from runtime_arm.blocks import BLOCK
 from runtime_arm.engines import tiled
-from runtime_arm.engines.epilogue import Tail
 from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.tiled_epilogue import by_channel, finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
@@ -47,14 +47,9 @@ def bind_mean(call: Call, layout: Tiles) -> Run:
 def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:
     """Y = scale[c] * X + bias[c], then what the operator adds and its activation; strip by strip."""
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], layout)
-    count = max(1, BLOCK // layout.channels)
-    along = np.tile(scale, count), np.tile(bias, count)
-    for strip in tiled.strips_of(call, layout, count):
+    multiply, add = by_channel(np.multiply, scale), by_channel(np.add, bias)
+    for strip in tiled.strips_of(call, layout, max(1, BLOCK // layout.channels)):
         x, y = (tiled.body(memory, layout, strip) for memory in (call.inputs[0], call.outputs[0]))
-        flat = y.reshape(*y.shape[:2], -1)
-        rows = [row[: flat.shape[-1]] for row in along]
-        steps.append(partial(np.multiply, x.reshape(flat.shape), rows[0], out=flat))
-        steps.append(partial(np.add, flat, rows[1], out=flat))
-        steps += Tail(call, 5, y, -1).planes(y)
-        steps += [copy(view, tiled.ZERO) for view in layout.outside(call.outputs[0], strip)]
+        steps += multiply(x, y)
+        steps += finish(call, layout, strip, [add], addend_at=5)
     return tiled.in_turn(steps)

@@ -18,6 +18,7 @@ import numpy as np
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.steps import Step, copy, margins, multiply
+from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -76,7 +77,7 @@ def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
     for block in call.mine(stem.blocks()):
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         steps += _products(call, stem, block, strip, weights)
-        steps += tiled.finish(call, y, strip, bias=False)
+        steps += finish(call, y, strip, [])
     return tiled.in_turn(steps)
 
 

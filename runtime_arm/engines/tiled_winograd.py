@@ -21,13 +21,14 @@ frequency each.
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, List, Sequence
+from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
 from runtime_arm.engines.steps import Step, multiply
+from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -53,33 +54,37 @@ def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
 
 
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
-    by_channel = call.inputs[1].swapaxes(0, 1)
+    by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    strips = tiled.strips_of(call, y, most_tiles(x, y, call.outputs[0].itemsize))
+    strips, mine = tiled.shares_of(call, y, most_tiles(x, y, call.outputs[0].itemsize))
     filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", max((strip.size for strip in strips), default=1),
-                        lambda: transform_filters(x.tile, by_channel))
+                        lambda: transform_filters(x.tile, by_channel)).columns(mine)
     for strip in strips:
-        steps += _filter(call, x, y, strip, filters)
-        steps += tiled.finish(call, y, strip, bias=False)
+        results = tiled.body(call.outputs[0][..., mine], y, strip)
+        pixels = results if results.strides[2] == results.shape[3] * results.itemsize else (
+            _first(call.scratch[0], *results.shape))  # fmt: skip
+        steps += _filter(call, x, strip, filters, None if bias is None else bias[mine], pixels)
+        steps += finish(call, y, strip, [], pixels, mine)
     return tiled.in_turn(steps)
 
 
-def _filter(call: Call, x: Tiles, y: Tiles, strip: Strip, filters: Panels) -> Iterator[Step]:
+def _filter(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[Array],
+            pixels: Array) -> Iterator[Step]:
+    """Fill ``pixels``, (tile, tile, positions, filters) without gaps; they may lie where the products do."""
     front, back = call.scratch[:2]
     reach, count = x.tile + TAPS - 1, strip.size
     rows = _first(front, x.tile, reach, count + 2, x.channels)
     yield from _transform_rows(call.inputs[0], x, strip, rows)
     spectrum = _first(back, reach, reach, count, x.channels)
     yield from _transform_columns(rows, spectrum, x)
-    products = _first(front, reach * reach, count, y.channels)
+    products = _first(front, reach * reach, count, filters.width)
     yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
-    if len(call.inputs) > 2 and call.inputs[2] is not None:
-        yield partial(np.add, products[reach + 1], call.inputs[2], out=products[reach + 1])
+    if bias is not None:
+        yield partial(np.add, products[reach + 1], bias, out=products[reach + 1])
     matrix = transforms(x.tile).output.astype(back.dtype)
-    half = _first(back, x.tile, reach, count * y.channels)
+    half = _first(back, x.tile, reach, count * filters.width)
     yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
-    target = tiled.body(call.outputs[0], y, strip).reshape(x.tile, x.tile, -1)
-    yield multiply(matrix, half, target)
+    yield multiply(matrix, half, pixels.reshape(x.tile, x.tile, -1))
 
 
 def _transform_rows(memory: Array, x: Tiles, strip: Strip, rows: Array) -> Iterator[Step]:

@@ -123,7 +123,8 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
             yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
                                partial(tiled_winograd.bind, x=of, y=to),
-                               partial(tiled_winograd.scratch, of, to, FLOAT32), (f"f{tile}x{tile}_3x3",))
+                               partial(tiled_winograd.scratch, of, to, FLOAT32), (f"f{tile}x{tile}_3x3",),
+                               writes_slices=True)
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not _may_run(op, engine):
         return
@@ -132,7 +133,7 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             to = Tiles.of(y, tile, 1)
             yield _convolution("IM2COL", op, None, to, inputs, y, _columns_work(convolution, y, 2 * PASS),
                                partial(tiled_stem.bind, convolution=convolution, y=to),
-                               partial(tiled_stem.scratch, convolution, to, FLOAT32))
+                               partial(tiled_stem.scratch, convolution, to, FLOAT32), writes_slices=True)
         return
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
@@ -143,7 +144,8 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
             yield _convolution(engine, op, matching, to, inputs, y, _columns_work(convolution, y, copying, to),
                                partial(tiled_convolution.bind, convolution=convolution, x=matching, y=to),
-                               partial(tiled_convolution.scratch, convolution, to, FLOAT32))
+                               partial(tiled_convolution.scratch, convolution, to, FLOAT32),
+                               reads_slices=True, writes_slices=True)
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
@@ -161,13 +163,14 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
 
 def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Specs, y: TensorSpec, work: Work,
                  bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]],
-                 variants: Tuple[str, ...] = ()) -> Option:
+                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False) -> Option:
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
 
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
 
-    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants), work)
+    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants,
+                                         reads_slices=reads_slices, writes_slices=writes_slices), work)
 
 
 def _in_step(x: TensorSpec, to: Tiles, stride: int, reach: int) -> Layout:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import tiled_convolution, tiled_depthwise, tiled_pool, tiled_stem, tiled_winograd
+from runtime_arm.engines import gemm, tiled_convolution, tiled_depthwise, tiled_pool, tiled_stem, tiled_winograd
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
@@ -100,6 +100,22 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
     op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
                         stride=stride, pad=kernel // 2, **arguments)
     assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers=2, least=3)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "PRelu"])
+@pytest.mark.parametrize(("kernel", "stride", "filters"), [(3, 1, 128), (1, 1, 192), (3, 2, 256)])
+def test_workers_share_filters(kernel: int, stride: int, filters: int, activation: str, small: bool,
+                               monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "_multiplies_small", lambda: small)
+    inputs = [normal(1, 20, 7, 7), normal(filters, 20, kernel, kernel), normal(filters)]
+    bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
+    inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
+    slope = [normal(filters)] if activation == "PRelu" else []
+    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
+                        stride=stride, pad=kernel // 2, activation=activation)
+    for workers in (2, 3):
+        assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers, least=3)
 
 
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
