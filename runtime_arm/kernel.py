@@ -23,11 +23,11 @@ REFERENCE = "REFERENCE"
 class Call:
     """One operator with its buffers bound: what a kernel is given.
 
-    ``inputs`` and ``outputs`` are C-contiguous arrays (None where left out) that stay in place for the life of the
-    plan; ``scratch`` are the buffers that the kernel's ``scratch`` function asked for, shared with other operators
-    between runs. ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised.
-    A kernel that shares its work is bound once for each of the ``workers``, with scratch of its own, and does what is
-    ``mine``.
+    ``inputs`` and ``outputs`` are arrays (None where left out) that stay in place for the life of the plan; they are
+    C-contiguous, but for channel slices, which the kernel gets if it ``reads_slices`` or ``writes_slices``. ``scratch``
+    are the buffers that the kernel's ``scratch`` function asked for, shared with other operators between runs.
+    ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised. A kernel that
+    shares its work is bound once for each of the ``workers``, with scratch of its own, and does what is ``mine``.
     """
 
     def __init__(

@@ -2,13 +2,15 @@
 
 Values share memory in four ways: a view is its source; a result overwrites an operand that dies with the step, where
 the schema allows it; what is split lies where the whole lies; what is joined is written where the whole will be. The
-last two save copies. They are done where parts are contiguous in their whole, nothing is overwritten that somebody
-still reads, and the peak of live bytes does not grow.
+last two save copies. They are done where parts are contiguous in their whole, or channel slices of its tiles that the
+kernels can write and read, where nothing is overwritten that somebody still reads, and where the peak of live bytes
+does not grow. Where this does not hold for all parts that are joined, the others are copied.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from functools import partial
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -16,16 +18,27 @@ from runtime_arm.arena import Lifetime, liveness_peak, place
 from runtime_arm.trace import Step, Value
 
 
+class Place(NamedTuple):
+    """Where a value lies that has no memory of its own: in that of ``root``, from its byte ``offset`` on.
+
+    In one piece; but a value in tiles is a channel slice where those of the root have more channels: its positions are
+    parts of theirs.
+    """
+
+    root: Value
+    offset: int
+
+
 class Layout(NamedTuple):
     """Where everything lies.
 
-    within: the value in whose memory a value lies that has none of its own, and the byte where it begins there.
-    offsets: where the memory of each other value begins in the arena. scratch: the same for the buffers of each step.
-    elided: steps that have nothing to do. least_nbytes: what no arena can be smaller than with this order and sharing:
-    liveness_peak_nbytes, the bytes that are live at the worst step, or more where more is proved.
+    within: the place of each value that has no memory of its own. offsets: where the memory of each other value begins
+    in the arena. scratch: the same for the buffers of each step. elided: steps that have nothing to do. least_nbytes:
+    what no arena can be smaller than with this order and sharing: liveness_peak_nbytes, the bytes that are live at the
+    worst step, or more where more is proved.
     """
 
-    within: Dict[Value, Tuple[Value, int]]
+    within: Dict[Value, Place]
     offsets: Dict[Value, int]
     scratch: Dict[Step, List[int]]
     elided: Set[Step]
@@ -73,13 +86,23 @@ class _Memory(NamedTuple):
         return sorted(step for step in self.writes if step > at)
 
 
+class _Part(NamedTuple):
+    """A part of a whole, and the byte of the whole at which it begins; None if it cannot lie there."""
+
+    value: Value
+    whole: Value
+    offset: Optional[int]
+
+
 class Sharing:
     """Who lives in whose memory; at first everybody in his own."""
 
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
-        self.within: Dict[Value, Tuple[Value, int]] = {}
+        self.within: Dict[Value, Place] = {}
+        self._sliceable = _sliceable(steps)
+        self._parts = {step: _parts(step) for step in steps}
         self._owners: Set[Value] = set()  # in whose memory others lie, or lay
         self.elided: Set[Step] = set()
         self._scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
@@ -88,9 +111,13 @@ class Sharing:
         for value in self._values:
             self._memory[value] = _Memory(value.first, value.last, frozenset([value.first]))
 
+    def place(self, value: Value) -> Place:
+        """Where this value lies, be it in its own memory."""
+        return self.within.get(value, Place(value, 0))
+
     def root(self, value: Value) -> Value:
         """The value in whose memory this one lies."""
-        return self.within.get(value, (value, 0))[0]
+        return self.place(value).root
 
     def roots(self) -> List[Value]:
         """The values that need memory in the arena."""
@@ -101,22 +128,40 @@ class Sharing:
         used = [(self._memory[root], root.storage.nbytes) for root in self.roots()]
         return [Lifetime(memory.first, memory.last, nbytes) for memory, nbytes in used]
 
+    def peak(self) -> int:
+        """Bytes live at the worst step."""
+        return liveness_peak(self.lifetimes() + self._scratch)
+
     def cost(self) -> Tuple[int, int]:
-        """Bytes live at the worst step, and bytes written by steps that only copy."""
-        copying = [step for step in self._steps if step.joins is not None or step.splits is not None]
-        copied = sum(spec.nbytes for step in copying if step not in self.elided for spec in step.out_specs)
-        return liveness_peak(self.lifetimes() + self._scratch), copied
+        """The peak, and the bytes that are copied between parts and wholes."""
+        return self.peak(), sum(part.spec.nbytes for step in self._steps for part in self._copied(step))
+
+    def _copied(self, step: Step) -> List[Value]:
+        """The parts that a step which joins or splits has to copy; of any other step nothing."""
+        return [part.value for part in self._parts[step] if not self._lies(part)]
+
+    def _lies(self, part: _Part) -> bool:
+        root, base = self.place(part.whole)
+        return part.offset is not None and self.place(part.value) == Place(root, base + part.offset)
 
     def _put(self, value: Value, whole: Value, offset: int) -> None:
         """Let a value that has its own memory, and all that lie there, lie within ``whole`` from this byte on."""
-        root, base = self.within.get(whole, (whole, 0))
-        if value in self._owners:
-            for tenant, (owner, at) in self.within.items():
-                if owner is value:
-                    self.within[tenant] = (root, base + offset + at)
+        root, base = self.place(whole)
+        for tenant in self._tenants(value):
+            self.within[tenant] = Place(root, base + offset + self.place(tenant).offset)
         self._owners.add(root)
-        self.within[value] = (root, base + offset)
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
+
+    def _tenants(self, root: Value) -> List[Value]:
+        """Who lies in the memory of this value, itself included."""
+        others = (value for value, place in self.within.items() if place.root is root) if root in self._owners else ()
+        return [root, *others]
+
+    def _fits(self, value: Value, whole: Value) -> bool:
+        """Whether whoever lies in the memory of a value may lie in that of ``whole``: as slices, if its tiles are
+        wider."""
+        layout = self.root(whole).layout
+        return all(one.layout == layout or one in self._sliceable for one in self._tenants(value))
 
     def _forget_write(self, value: Value, at: int) -> None:
         root = self.root(value)
@@ -147,74 +192,81 @@ class Sharing:
             if (source.storage.nbytes, source.layout) != (result.storage.nbytes, result.layout):
                 continue
             root = self.root(source)
-            if not root.foreign and self._memory[root].last == at and given.count(root) == 1:
+            dies = self._memory[root].last == at and given.count(root) == 1
+            if dies and not root.foreign and self._fits(result, source):
                 self._put(result, source, 0)
 
     def elide_copies(self) -> None:
-        """Let parts lie in their whole."""
-        peak = liveness_peak(self.lifetimes() + self._scratch)
+        """Let parts lie in their whole. A step that has no part left to copy has nothing to do."""
         for at, step in enumerate(self._steps):
-            if step.joins is None and step.splits is None:
-                continue
-            before = dict(self.within), dict(self._memory)
-            fits = self._join(at, step) if step.joins is not None else self._split(at, step)
-            height = liveness_peak(self.lifetimes() + self._scratch) if fits else peak
-            if fits and height <= peak:
-                peak = height
-                self.elided.add(step)
+            if step.schema.joins is not None:
+                self._join(at, step)
+            elif step.schema.splits is not None:
+                self._unless_the_peak_grows(partial(self._split, at, step))
             else:
-                self.within, self._memory = before
+                continue
+            if not self._copied(step):
+                self.elided.add(step)
 
-    def _join(self, at: int, step: Step) -> bool:
-        """Let the inputs lie in output 0. False, half done, if they cannot."""
-        assert step.joins is not None
+    def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
+        """Whether a change is done. It is taken back if it fails, False, or if the peak grows."""
+        before, peak = (dict(self.within), dict(self._memory)), self.peak()
+        done = change() and self.peak() <= peak
+        if not done:
+            self.within, self._memory = before
+        return done
+
+    def _join(self, at: int, step: Step) -> None:
+        """Let the inputs lie in output 0, all of those that can, or else as many as the peak allows.
+
+        The whole is there from its first part on: so the last ones are tried first.
+        """
         whole = step.outputs[0]
-        indices = step.joins(step.op, step.in_specs, step.out_specs)
-        moves = self._moves(whole, step.inputs, indices)
-        overwritten = self._memory[whole].written_after(at)
+        moves = self._moves(at, step)
+        if not self._unless_the_peak_grows(partial(self._put_all, moves, whole)):
+            for root, offset in reversed(list(moves.items())):
+                self._unless_the_peak_grows(partial(self._put_all, {root: offset}, whole))
+        if not self._copied(step):
+            self._forget_write(whole, at)
+
+    def _put_all(self, moves: Dict[Value, int], whole: Value) -> bool:
         for root, offset in moves.items():
-            if root.foreign or root is whole or self._memory[root].written_after(at):
-                return False
-            if overwritten and self._memory[root].last >= overwritten[0]:
-                return False
             self._put(root, whole, offset)
-        self._forget_write(whole, at)
-        return bool(moves)
+        return True
 
-    def _moves(
-        self, whole: Value, parts: Sequence[Optional[Value]], indices: Sequence[Tuple[slice, ...]]
-    ) -> Dict[Value, int]:
-        """Where in ``whole`` the memory must begin in which its parts lie; nothing if they cannot all lie in it.
+    def _moves(self, at: int, step: Step) -> Dict[Value, int]:
+        """Where in output 0 the memory must begin in which the inputs lie; without what cannot lie there.
 
-        Memory that holds several parts, such as the first parts joined already, must hold them as ``whole`` does, and
+        Memory that holds several parts, such as the first parts joined already, must hold them as the whole does, and
         nothing else.
         """
         moves: Dict[Value, int] = {}
         used: Dict[Value, int] = {}
-        for part, index in zip(parts, indices):
-            offset = _offset_within(whole, part, index)
-            if part is None or offset is None:
-                return {}
-            root, base = self.within.get(part, (part, 0))
-            if moves.setdefault(root, offset - base) != offset - base:
-                return {}
-            used[root] = used.get(root, 0) + part.spec.nbytes
-        return moves if all(root.spec.nbytes == nbytes for root, nbytes in used.items()) else {}
+        for part, _, offset in self._parts[step]:
+            if offset is None:
+                continue
+            root, base = self.place(part)
+            if moves.setdefault(root, offset - base) == offset - base:
+                used[root] = used.get(root, 0) + part.spec.nbytes
+        return {root: offset for root, offset in moves.items()
+                if root.spec.nbytes == used[root] and self._may_move(root, step.outputs[0], at)}  # fmt: skip
+
+    def _may_move(self, root: Value, whole: Value, at: int) -> bool:
+        """Whether memory that is joined at a step may be part of that of the whole."""
+        if root.foreign or root is whole or self._memory[root].written_after(at):
+            return False
+        overwritten = self._memory[whole].written_after(at)
+        return not (overwritten and self._memory[root].last >= overwritten[0]) and self._fits(root, whole)
 
     def _split(self, at: int, step: Step) -> bool:
         """Let the outputs lie in input 0. False, half done, if they cannot."""
-        assert step.splits is not None
-        whole = step.inputs[0]
-        assert whole is not None
-        root = self.root(whole)
-        indices, memory = step.splits(step.op, step.in_specs, step.out_specs), self._memory[root]
-        for part, index in zip(step.outputs, indices):
-            offset = _offset_within(whole, part, index)
-            if offset is None or part in self.within:
+        before = dict(self._memory)
+        for part, whole, offset in self._parts[step]:
+            root = self.root(whole)
+            if offset is None or part in self.within or not self._fits(part, whole):
                 return False
-            written = self._memory[part].written_after(at)
-            overwritten = memory.written_after(at)
-            if written and (root.foreign or written[0] <= memory.last):
+            written, overwritten = before[part].written_after(at), before[root].written_after(at)
+            if written and (root.foreign or written[0] <= before[root].last):
                 return False
             if overwritten and self._memory[part].last >= overwritten[0]:
                 return False
@@ -223,15 +275,44 @@ class Sharing:
         return True
 
 
-def _offset_within(whole: Value, part: Optional[Value], index: Tuple[slice, ...]) -> Optional[int]:
-    """The byte of ``whole`` at which its part begins; None if it does not lie there in one piece, as the same type."""
-    if part is None or part.spec.dtype != whole.spec.dtype or part.spec.quantization != whole.spec.quantization:
+def _sliceable(steps: Sequence[Step]) -> Set[Value]:
+    """The values that may be channel slices of wider tiles, for all who write and read them."""
+    made = {value for step in steps if step.kernel is not None and step.kernel.writes_slices for value in step.outputs}
+    for step in steps:
+        if step.kernel is None or not step.kernel.reads_slices:
+            made.difference_update(value for value in step.inputs if value is not None)
+    return {value for value in made if value.layout is not None}
+
+
+def _parts(step: Step) -> List[_Part]:
+    """What a step joins, or splits another blob into; nothing of any other step."""
+    places = step.schema.joins or step.schema.splits
+    if places is None:
+        return []
+    wholes, parts = (step.outputs, step.inputs) if step.schema.joins else (step.inputs, step.outputs)
+    whole = wholes[0]
+    assert whole is not None
+    indices = zip(parts, places(step.op, step.in_specs, step.out_specs))
+    return [_Part(part, whole, _offset_within(whole, part, index)) for part, index in indices if part is not None]
+
+
+def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optional[int]:
+    """The byte of ``whole`` at which its part begins; None if it cannot lie there as what it is.
+
+    Parts lie there in one piece. Those of tiles are channels of the same tiles.
+    """
+    spec, layout = whole.spec, whole.layout
+    if part.spec.dtype != spec.dtype or part.spec.quantization != spec.quantization or spec.dtype == object:
         return None
-    probe = np.empty(whole.spec.shape, whole.spec.dtype)  # only its addresses matter
+    if layout is not None:
+        if part.layout != layout._replace(channels=part.spec.shape[1]):
+            return None
+        return (index[1].start if len(index) > 1 else 0) * spec.dtype.itemsize
+    probe = np.empty(spec.shape, spec.dtype)  # only its addresses matter
     piece = probe[index]
-    if not piece.flags.c_contiguous or piece.nbytes != part.spec.nbytes or probe.dtype == object or not piece.size:
+    if part.layout or not piece.flags.c_contiguous or piece.nbytes != part.spec.nbytes or not piece.size:
         return None
     return int(piece.__array_interface__["data"][0] - probe.__array_interface__["data"][0])
 
 
-__all__ = ["Layout", "Sharing", "plan_memory"]
+__all__ = ["Layout", "Place", "Sharing", "plan_memory"]

@@ -23,8 +23,6 @@ from runtime_arm.tensor import QuantizedTensor
 from runtime_arm.trace import Step, Value
 from runtime_arm.verify import BrokenPlan
 
-POISON = 0xFF
-
 
 class Poisoned(NamedTuple):
     """What a paranoid run did: steps, bytes that were poisoned between them, and the outputs, which are right."""
@@ -85,7 +83,7 @@ class _Poison:
 
         def run_poisoned() -> None:
             for piece in memory:
-                piece.fill(POISON)
+                piece.fill(np.iinfo(piece.dtype).max)
             run()
 
         return run_poisoned
@@ -102,13 +100,16 @@ def _free_memory(segment: Segment) -> Iterator[Tuple[Step, List[Array]]]:
     for at, step in enumerate(segment.steps):
         if step in running:
             live = [value for value in placed if value.first < at <= value.last]
-            yield step, list(_outside(placed, [_range(value) for value in live]))
+            outside = _outside(placed, [_range(value) for value in live])
+            yield step, [*outside, *(piece for value in placed for piece in _beside(value, live))]
 
 
 def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterator[Array]:
     """The memory of the values without these ranges of addresses; both in the order of addresses."""
     done = 0
     for value in values:
+        if not value.array.flags.c_contiguous:
+            continue  # a slice: its tiles are among the values
         begin, end = _range(value)
         memory = _bytes(value.array)
         for first, last in [*live, (end, end)]:
@@ -118,9 +119,26 @@ def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterat
             done = max(done, min(last, end))
 
 
+def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
+    """The channels of tiles of which live values are slices, without those slices."""
+    slices = [value.array for value in live if np.shares_memory(value.array, whole.array)]
+    strides, size = whole.array.strides, whole.array.itemsize
+    if whole.layout is None or not slices or any(array.strides != strides for array in slices):
+        return
+    begin, done = _range(whole)[0], 0
+    for array in slices:
+        first = (array.__array_interface__["data"][0] - begin) // size
+        if done < first:
+            yield whole.array[..., done:first].view(f"u{size}")
+        done = max(done, first + array.shape[-1])
+    yield whole.array[..., done:].view(f"u{size}")
+
+
 def _range(value: Value) -> Tuple[int, int]:
+    """The addresses between which a value lies."""
     begin = value.array.__array_interface__["data"][0]
-    return begin, begin + value.array.nbytes
+    reach = sum(stride * (count - 1) for stride, count in zip(value.array.strides, value.array.shape))
+    return begin, begin + reach + value.array.itemsize
 
 
 def _bytes(array: Array) -> Array:

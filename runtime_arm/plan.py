@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import numpy as np
 
 from runtime_arm.arena import allocate
-from runtime_arm.memory import Layout, plan_memory
+from runtime_arm.memory import Layout, Place, plan_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.shape_inference import blamed_on
 from runtime_arm.sharing import share
@@ -135,8 +135,8 @@ class Segment:
         arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.storage))
-        for value, (root, offset) in layout.within.items():
-            value.bind(view(root.array.reshape(-1).view(np.uint8), offset, value.storage))
+        for value, place in layout.within.items():
+            value.bind(_lodging(value, place))
         return {
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()
@@ -159,3 +159,12 @@ def view(memory: Array, offset: int, spec: TensorSpec) -> Array:
     if spec.dtype == object:
         return np.empty(spec.shape, object)
     return memory[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+
+
+def _lodging(value: Value, place: Place) -> Array:
+    """The memory of a value that lies in another's."""
+    root, spec = place.root, value.storage
+    if root.layout is None or root.layout == value.layout:
+        return view(root.array.reshape(-1).view(np.uint8), place.offset, spec)
+    first = place.offset // spec.dtype.itemsize
+    return root.array[..., first : first + spec.shape[-1]]

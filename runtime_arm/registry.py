@@ -219,8 +219,9 @@ def operator(
     preference. dtypes: what input 0 may be, nothing for no limit. view: output 0 is input 0 with another shape and
     further outputs are constants; nothing is computed and no kernel needed. pure: equal inputs give equal outputs
     (random fills do not). control: the operator runs sub-nets, its reference kernel takes a SubNets before the
-    inputs, see operators/control.py. joins: the inputs are parts of output 0; where each of them lies. splits: the
-    outputs are parts of input 0; where each of them lies. What lies there already need not be copied.
+    inputs, see operators/control.py. joins: the inputs are parts of output 0; where each of them lies. Kernels
+    find some there already, and leave them as they are. splits: the outputs are parts of input 0; where each of them
+    lies. What lies there already need not be copied.
     """
 
     def register(shape: ShapeFunction) -> Operator:

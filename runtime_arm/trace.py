@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from runtime_arm.errors import NetError, OperatorError
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Parts, Run, lookup
+from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Run, lookup
 from runtime_arm.shape_inference import blamed_on, infer_operator
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
@@ -54,7 +54,7 @@ class Value:
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
     def bind(self, array: Array) -> None:
-        """Live in this memory, of the ``storage``'s shape and type."""
+        """Live in this memory, of the ``storage``'s shape and type; it may be a channel slice of wider tiles."""
         self._array = array
 
     def content(self) -> Any:
@@ -103,16 +103,6 @@ class Step:
         """Run by this kernel, which reads and writes the layouts of its values."""
         self.kernel, self.tiled = kernel, True
         self.share(self.workers)
-
-    @property
-    def joins(self) -> Optional[Parts]:
-        """Where inputs lie in output 0, if they may lie there: see ``operator``."""
-        return None if self.tiled else self.schema.joins
-
-    @property
-    def splits(self) -> Optional[Parts]:
-        """Where outputs lie in input 0, if they may lie there: see ``operator``."""
-        return None if self.tiled else self.schema.splits
 
     @property
     def engine(self) -> str:

@@ -1,13 +1,17 @@
 """Checks the memory of a compiled segment, whoever planned it: every read sees what its writer wrote.
 
-The steps are replayed over addresses. Whatever is written is remembered as the bytes of its writer; what a step reads
-must still be those bytes. Nothing here knows of lifetimes or offsets; only the bound arrays count.
+The steps are replayed. What is written spoils what other values have in the same memory, and what is read must not be
+spoiled. Nothing here knows of lifetimes or offsets; only the bound arrays count. Whether two of them share memory is
+NumPy's exact answer, which tells channel slices of the same tiles apart.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Sequence, Tuple
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.trace import Step, Value
@@ -20,179 +24,202 @@ class BrokenPlan(RuntimeError):
     """A memory plan under which a step would read or overwrite what it must not: a bug of ours."""
 
 
-class Piece(NamedTuple):
-    """Some bytes of a writer, from its byte ``begin`` on. The writer of foreign memory is the address itself."""
+class _Extent(NamedTuple):
+    """The memory of an array, and the addresses between which it lies."""
 
-    nbytes: int
-    writer: object
     begin: int
+    end: int
+    array: Array
+
+    def meets(self, other: _Extent) -> bool:
+        """Whether some byte belongs to both."""
+        if self.begin >= other.end or other.begin >= self.end or self.begin == self.end or other.begin == other.end:
+            return False
+        whole = self.array.flags.c_contiguous and other.array.flags.c_contiguous
+        return whole or bool(np.shares_memory(self.array, other.array))
 
 
-Content = List[Piece]
-_FOREIGN = "memory of somebody else"
-
-
-class _Memory:
-    """Who wrote which addresses last."""
-
-    def __init__(self) -> None:
-        self._begins: List[int] = []
-        self._pieces: List[Piece] = []
-
-    def write(self, address: int, piece: Piece) -> None:
-        if not piece.nbytes:
-            return
-        first, stop = self._touched(address, address + piece.nbytes)
-        begins, pieces = [address], [piece]
-        for begin, old in zip(self._begins[first:stop], self._pieces[first:stop]):
-            if begin < address:
-                begins.insert(0, begin)
-                pieces.insert(0, old._replace(nbytes=address - begin))
-            if begin + old.nbytes > address + piece.nbytes:
-                cut = address + piece.nbytes - begin
-                begins.append(begin + cut)
-                pieces.append(Piece(old.nbytes - cut, old.writer, old.begin + cut))
-        self._begins[first:stop], self._pieces[first:stop] = begins, pieces
-
-    def read(self, address: int, nbytes: int) -> Content:
-        """What lies there, in order; unwritten bytes are left out."""
-        content = []
-        first, stop = self._touched(address, address + nbytes)
-        for begin, piece in zip(self._begins[first:stop], self._pieces[first:stop]):
-            low, high = max(begin, address), min(begin + piece.nbytes, address + nbytes)
-            content.append(Piece(high - low, piece.writer, piece.begin + low - begin))
-        return content
-
-    def _touched(self, begin: int, end: int) -> Tuple[int, int]:
-        first = max(bisect_right(self._begins, begin) - 1, 0)
-        if first < len(self._begins) and self._begins[first] + self._pieces[first].nbytes <= begin:
-            first += 1
-        return first, max(first, bisect_left(self._begins, end))
-
-
-def verify(segment: Segment) -> None:
-    """BrokenPlan, naming the step and the blob, unless every read sees its writer."""
-    memory = _Memory()
-    expected: Dict[Value, Content] = {}
-    running = set(segment.running)
-    read = [value for step in segment.steps for value in step.inputs if value is not None]
-    for value in [*segment.env.values(), *read]:
-        if value.foreign and value not in expected:
-            piece = Piece(value.array.nbytes, _FOREIGN, _address(value.array))
-            memory.write(piece.begin, piece)
-            expected[value] = [piece]
-    for value in segment.feeds:
-        _write(memory, expected, value)
-    for step in segment.steps:
-        if step not in running:
-            _follow(step, expected)
-            continue
-        _check_operands(step)
-        for buffer in step.buffers:
-            memory.write(_address(buffer), Piece(buffer.nbytes, "scratch", 0))
-        for given in step.inputs:
-            if given is not None:
-                _check_read(memory, expected, given, step.op.signature())
-        for result in step.outputs:
-            _write(memory, expected, result)
-    for name in segment.survivors:
-        if name in segment.env:
-            _check_read(memory, expected, segment.env[name], "what is fetched")
+def _extent(array: Array) -> _Extent:
+    begin = end = _address(array)
+    if array.size:
+        reach = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)]
+        begin += sum(step for step in reach if step < 0)
+        end += sum(step for step in reach if step > 0) + array.itemsize
+    return _Extent(begin, end, array)
 
 
 def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _write(memory: _Memory, expected: Dict[Value, Content], value: Value) -> None:
-    piece = Piece(value.array.nbytes, value, 0)
-    memory.write(_address(value.array), piece)
-    expected[value] = [piece]
+class _Memory:
+    """Which values are intact, and who spoiled the others. What is foreign nobody may write."""
+
+    def __init__(self, foreign: Iterable[Value]):
+        self._intact: Dict[Value, _Extent] = {}
+        self._spoiled_by: Dict[Value, str] = {}
+        self._foreign = sorted((*_extent(value.array)[:2], value.name) for value in foreign)
+        self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
+
+    def write(self, array: Array, writer: str) -> None:
+        extent = _extent(array)
+        before = bisect_left(self._foreign, (extent.end,))
+        if before and extent.begin < min(extent.end, self._foreign_ends[before - 1]):
+            owner = next(name for _, end, name in self._foreign[:before] if end > extent.begin)
+            raise BrokenPlan(f"{writer} overwrites {owner!r}, which lives on")
+        for value in [value for value, held in self._intact.items() if held.meets(extent)]:
+            del self._intact[value]
+            self._spoiled_by[value] = writer
+
+    def hold(self, value: Value) -> None:
+        """The value is there now."""
+        self._intact[value] = _extent(value.array)
+
+    def require(self, value: Value, reader: str) -> None:
+        if not value.foreign and value not in self._intact:
+            reason = f"{self._spoiled_by[value]} wrote there" if value in self._spoiled_by else "nobody wrote it"
+            raise BrokenPlan(f"{reader}: {value.name!r} is not in its memory: {reason}")
+
+    def forget(self, value: Value) -> None:
+        """Nobody reads the value any more."""
+        self._intact.pop(value, None)
 
 
-def _check_read(memory: _Memory, expected: Dict[Value, Content], value: Value, reader: str) -> None:
-    found = _merged(memory.read(_address(value.array), value.array.nbytes))
-    wanted = _merged(expected[value])
-    if found != wanted:
-        raise BrokenPlan(f"{reader}: {value.name!r} should hold {_described(wanted)}, it holds {_described(found)}")
+def verify(segment: Segment) -> None:
+    """BrokenPlan, naming the step and the blob, unless every read sees its writer."""
+    read = [value for step in segment.steps for value in step.inputs if value is not None]
+    memory = _Memory({value for value in [*segment.env.values(), *read] if value.foreign})
+    fetched = {segment.env[name] for name in segment.survivors if name in segment.env}
+    read_last = {value: at for at, step in enumerate(segment.steps) for value in step.inputs if value is not None}
+    read_last.update(dict.fromkeys(fetched, len(segment.steps)))
+    for feed in segment.feeds:
+        memory.write(feed.array, "what is fed")
+        memory.hold(feed)
+    running = set(segment.running)
+    for at, step in enumerate(segment.steps):
+        if step in running:
+            _replay(step, memory)
+        else:
+            _follow(step, memory)
+        for value in [*step.inputs, *step.outputs]:
+            if value is not None and read_last.get(value, -1) <= at:
+                memory.forget(value)
+    for kept in fetched:
+        memory.require(kept, "what is fetched")
 
 
-def _merged(content: Sequence[Piece]) -> Content:
-    """Neighbouring pieces of one writer as one; without empty ones."""
-    merged: Content = []
-    for piece in content:
-        if merged and merged[-1].writer is piece.writer and merged[-1].begin + merged[-1].nbytes == piece.begin:
-            merged[-1] = merged[-1]._replace(nbytes=merged[-1].nbytes + piece.nbytes)
-        elif piece.nbytes:
-            merged.append(piece)
-    return merged
+def _replay(step: Step, memory: _Memory) -> None:
+    """A step that runs: its scratch is written, its inputs are read, its outputs are written."""
+    name, written = step.op.signature(), _written(step)
+    _check_slices(step)
+    _check_operands(step, written)
+    for buffer in step.buffers:
+        memory.write(buffer, f"scratch of {name}")
+    for value in step.inputs:
+        if value is not None:
+            memory.require(value, name)
+    for _, _, array in written:
+        memory.write(array, name)
+    for result in step.outputs:
+        memory.hold(result)
 
 
-def _described(content: Content) -> str:
-    names = [piece.writer.name if isinstance(piece.writer, Value) else piece.writer for piece in content]
-    return ", ".join(f"{piece.nbytes} bytes of {name!r}" for piece, name in zip(content, names)) or "nothing"
-
-
-def _follow(step: Step, expected: Dict[Value, Content]) -> None:
+def _follow(step: Step, memory: _Memory) -> None:
     """A step that does nothing must find its results where they are: a view, parts of a whole, a whole of parts."""
-    inputs = [value for value in step.inputs if value is not None]
-    if step.schema.view:
-        _require_at(step, step.outputs[0], inputs[0].array)
-        expected[step.outputs[0]] = expected[inputs[0]]
-    elif step.joins is not None:
-        whole = step.outputs[0]
-        for part, index in zip(inputs, step.joins(step.op, step.in_specs, step.out_specs)):
-            _require_at(step, part, whole.array[index])
-        expected[whole] = [piece for part in inputs for piece in expected[part]]
-    elif step.splits is not None:
-        whole = inputs[0]
-        for part, index in zip(step.outputs, step.splits(step.op, step.in_specs, step.out_specs)):
-            piece = whole.array[index]
-            _require_at(step, part, piece)
-            begin = _address(piece) - _address(whole.array) if piece.size else 0
-            expected[part] = _cut(expected[whole], begin, part.array.nbytes)
+    source = step.inputs[0] if step.inputs else None
+    if step.schema.joins is not None:
+        ends = _joined(step)
+    elif step.schema.splits is not None and source is not None:
+        places = step.schema.splits(step.op, step.in_specs, step.out_specs)
+        ends = [_part(source, part, index) for part, index in zip(step.outputs, places)]
+    elif step.schema.view and source is not None:
+        ends = [(step.outputs[0], source.array, source.layout is None and step.outputs[0].layout is None)]
     else:
         raise BrokenPlan(f"{step.op.signature()}: nothing runs for it")
+    for value, place, fits in ends:
+        if not fits or not _same(value.array, place):
+            raise BrokenPlan(f"{step.op.signature()}: {value.name!r} does not lie where it should")
+    for given in step.inputs:
+        if given is not None:
+            memory.require(given, step.op.signature())
+    for result in step.outputs:
+        memory.hold(result)
 
 
-def _require_at(step: Step, value: Value, place: Array) -> None:
-    same = place.flags.c_contiguous and place.nbytes == value.array.nbytes and place.dtype == value.array.dtype
-    if not same or (place.size and _address(place) != _address(value.array)):
-        raise BrokenPlan(f"{step.op.signature()}: {value.name!r} does not lie where it should")
+_Part = Tuple[Value, Array, bool]  # where a value should lie, and whether its layout is one for that place
 
 
-def _cut(content: Content, begin: int, nbytes: int) -> Content:
-    """The bytes from ``begin`` on of some content."""
-    result, at = [], 0
-    for piece in content:
-        low, high = max(begin, at), min(begin + nbytes, at + piece.nbytes)
-        if low < high:
-            result.append(Piece(high - low, piece.writer, piece.begin + low - at))
-        at += piece.nbytes
-    return result
+def _joined(step: Step) -> List[_Part]:
+    assert step.schema.joins is not None
+    places = step.schema.joins(step.op, step.in_specs, step.out_specs)
+    return [_part(step.outputs[0], part, index) for part, index in zip(step.inputs, places) if part is not None]
 
 
-def _check_operands(step: Step) -> None:
-    """Outputs, scratch buffers and inputs lie apart, but for what the schema lets an output overwrite."""
-    outputs = [(value.name, _span(value.array)) for value in step.outputs]
-    buffers = [("scratch", _span(buffer)) for buffer in step.buffers]
-    for index, (_, span) in enumerate(buffers):
-        if any(_overlap(span, taken) for _, taken in buffers[:index]):
-            raise BrokenPlan(f"{step.op.signature()}: scratch buffers overlap")
-    for index, (name, span) in enumerate(outputs):
-        for other, taken in [*outputs[:index], *buffers]:
-            if _overlap(span, taken):
-                raise BrokenPlan(f"{step.op.signature()}: output {name!r} overlaps {other!r}")
-        for position, value in enumerate(step.inputs):
-            if value is None or not _overlap(span, _span(value.array)):
+def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
+    """In tiles a part is made of channels, which are their last dimension."""
+    if whole.layout is None:
+        return part, whole.array[index], part.layout is None
+    channels = index[1] if len(index) > 1 else slice(None)
+    return part, whole.array[..., channels], part.layout == whole.layout._replace(channels=part.spec.shape[1])
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether two arrays are the same bytes in the same order."""
+    if one.dtype != other.dtype or one.nbytes != other.nbytes or (one.size and _address(one) != _address(other)):
+        return False
+    in_one_piece = one.flags.c_contiguous and other.flags.c_contiguous
+    return in_one_piece or (one.shape, one.strides) == (other.shape, other.strides)
+
+
+def _written(step: Step) -> List[Tuple[int, str, Array]]:
+    """What a step writes: the index of the output, its name, the memory. Of what it joins, what lies there is not."""
+    whole = [(index, value.name, value.array) for index, value in enumerate(step.outputs)]
+    if step.schema.joins is None:
+        return whole
+    missing = [place for part, place, fits in _joined(step) if not fits or not _same(part.array, place)]
+    return [(0, step.outputs[0].name, place) for place in missing] + whole[1:]
+
+
+def _check_slices(step: Step) -> None:
+    """What is not in one piece is a channel slice, for a kernel that can do with it."""
+    kernel = step.kernel
+    for values, can in ((step.inputs, kernel and kernel.reads_slices), (step.outputs, kernel and kernel.writes_slices)):
+        for value in values:
+            if value is None or value.foreign or value.array.flags.c_contiguous:
                 continue
-            if position not in step.schema.inplace.get(index, ()) or span != _span(value.array):
-                raise BrokenPlan(f"{step.op.signature()}: output {name!r} overwrites {value.name!r}")
+            if not can:
+                raise BrokenPlan(f"{step.op.signature()}: {value.name!r} is a slice, which {step.engine} cannot handle")
+            if not _is_channel_slice(value):
+                raise BrokenPlan(f"{step.op.signature()}: {value.name!r} lies in pieces")
 
 
-def _span(array: Array) -> Tuple[int, int]:
-    return _address(array), _address(array) + array.nbytes
+def _is_channel_slice(value: Value) -> bool:
+    array, shape = value.array, value.storage.shape
+    if value.layout is None or array.shape != shape:
+        return False
+    apart = array.strides[2]
+    strides = (shape[1] * shape[2] * apart, shape[2] * apart, apart, array.itemsize)
+    return array.strides == strides and apart >= shape[3] * array.itemsize and apart % array.itemsize == 0
 
 
-def _overlap(one: Tuple[int, int], other: Tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[0] < one[1] and other[0] < other[1]
+def _check_operands(step: Step, written: Sequence[Tuple[int, str, Array]]) -> None:
+    """Outputs, scratch buffers and inputs lie apart, but for what the schema lets an output overwrite."""
+    name = step.op.signature()
+    buffers = [("scratch", _extent(buffer)) for buffer in step.buffers]
+    for index, (_, extent) in enumerate(buffers):
+        if any(extent.meets(taken) for _, taken in buffers[:index]):
+            raise BrokenPlan(f"{name}: scratch buffers overlap")
+    outputs = [(output, _extent(array)) for _, output, array in written]
+    inputs = [None if value is None else (value, _extent(value.array)) for value in step.inputs]
+    for at, ((index, output, array), (_, extent)) in enumerate(zip(written, outputs)):
+        for other, taken in [*outputs[:at], *buffers]:
+            if extent.meets(taken):
+                raise BrokenPlan(f"{name}: output {output!r} overlaps {other!r}")
+        for position, given in enumerate(inputs):
+            if given is None or not extent.meets(given[1]):
+                continue
+            if position not in step.schema.inplace.get(index, ()) or not _same(array, given[0].array):
+                raise BrokenPlan(f"{name}: output {output!r} overwrites {given[0].name!r}")
+
+
+__all__ = ["BrokenPlan", "verify"]

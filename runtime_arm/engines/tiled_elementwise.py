@@ -14,6 +14,7 @@ from runtime_arm.engines.tiled_epilogue import by_channel, finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
+from runtime_arm.operators.copying import are_same
 
 
 def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
@@ -24,11 +25,13 @@ def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
 
 
 def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
-    """Side by side along the channels."""
+    """Side by side along the channels; what lies there already is left alone."""
     steps: List[Step] = []
     begin = 0
     for memory, layout in zip(call.inputs, inputs):
-        steps.append(copy(call.outputs[0][..., begin : begin + layout.channels], memory))
+        place = call.outputs[0][..., begin : begin + layout.channels]
+        if not are_same(place, memory):
+            steps.append(copy(place, memory))
         begin += layout.channels
     return tiled.in_turn(list(call.mine(steps)))
 

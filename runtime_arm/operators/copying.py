@@ -13,11 +13,12 @@ from runtime_arm.registry import Call, Run
 def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:
     """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order.
 
-    Of every pair, of arrays then, only what is the share of the ``call``'s worker, if that is given.
+    What lies there already is left alone. Of every pair, of arrays then, only what is the share of the ``call``'s
+    worker, if that is given.
     """
     if call is not None and call.workers > 1:
         pairs = [_share_of(call, target, source) for target, source in pairs]
-    pairs = [(target, source) for target, source in pairs if target.size]
+    pairs = [(target, source) for target, source in pairs if target.size and not are_same(target, source)]
     if len(pairs) == 1:
         only_target, only_source = pairs[0]
         return lambda: np.copyto(only_target, only_source)
@@ -27,6 +28,15 @@ def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) ->
             np.copyto(target, source)
 
     return run
+
+
+def are_same(one: Array, other: Any) -> bool:
+    """Whether two arrays are the same elements in memory."""
+    return isinstance(other, np.ndarray) and _layout(one) == _layout(other)
+
+
+def _layout(array: Array) -> Tuple[Any, ...]:
+    return array.__array_interface__["data"], array.shape, array.strides, array.dtype
 
 
 def _share_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtime_arm import memory, plan
 from runtime_arm.arena import ALIGNMENT, aligned
 from runtime_arm.executor import Executor
-from runtime_arm.memory import Layout
+from runtime_arm.memory import Layout, Place
 from runtime_arm.plan import Segment
 from runtime_arm.trace import Step, Value
 from runtime_arm.verify import BrokenPlan, verify
@@ -46,14 +46,14 @@ def let_a_result_overwrite_any_operand(layout: Layout, steps: Sequence[Step], rn
 
 
 def shift_a_part(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
-    parts = [value for value, (root, _) in layout.within.items() if root.storage.nbytes > value.storage.nbytes]
+    parts = [value for value, place in layout.within.items() if place.root.storage.nbytes > value.storage.nbytes]
     if not parts:
         return layout
     part = rng.choice(parts)
     root, offset = layout.within[part]
     size = part.storage.nbytes
     moved = offset - size if offset >= size else root.storage.nbytes - size
-    return layout._replace(within={**layout.within, part: (root, moved)})
+    return layout._replace(within={**layout.within, part: Place(root, moved)})
 
 
 def drop_a_step(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
