@@ -45,7 +45,7 @@ class Activation:
     """
 
     def __init__(self, call: Call, slope_at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
-        self.limits = _limits(call.op)
+        self.limits = limits_of(call.op)
         self._formula = None if self.limits else _formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
         slope = _given(call.inputs, slope_at) if is_fused(call.op) else None
@@ -108,7 +108,7 @@ def scratch_count(op: OperatorDef) -> int:
     return 1 if activation.type == PRELU else _fast_formula(activation).scratch
 
 
-def _limits(op: OperatorDef) -> List[Tuple[Any, float]]:
+def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
     """The activation as limits, each a ufunc and a number, where it is nothing else."""
     activation = activation_of(op)
     type = activation.type if activation is not None else "Relu" if op.type == "ConvRelu" else ""

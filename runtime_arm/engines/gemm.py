@@ -76,7 +76,7 @@ class Panels:
 
 def panel_width(rows: int, depth: int, width: int) -> int:
     """Columns of a panel: all, where this BLAS is faster at products that it packs."""
-    if not _multiplies_small():
+    if not multiplies_small():
         return width
     fitting: List[int] = []
     if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= NARROW_DEPTH):
@@ -87,7 +87,7 @@ def panel_width(rows: int, depth: int, width: int) -> int:
 
 
 @lru_cache(None)
-def _multiplies_small() -> bool:
+def multiplies_small() -> bool:
     """Whether this BLAS has kernels for small matrices: OpenBLAS from 0.3.17 on CPUs with AVX-512."""
     library = blas.loaded()
     return library is not None and library.core in ("SkylakeX", "Cooperlake", "SapphireRapids")

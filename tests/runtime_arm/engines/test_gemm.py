@@ -15,7 +15,7 @@ from runtime_arm.engines.gemm import Panels
 @pytest.mark.parametrize("rows", [1, 5, 96, 97, 241, 1000])
 @pytest.mark.parametrize(("depth", "width"), [(3, 64), (64, 128), (130, 192), (512, 64), (20, 50)])
 def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "_multiplies_small", lambda: small)
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     draw = np.random.default_rng(rows)
     a, b = (draw.integers(-8, 9, shape).astype(np.float32) for shape in ((2, rows, depth), (2, depth, width)))
     out = np.full((2, rows, 2 * width), np.nan, np.float32)[:, :, :width]
@@ -25,7 +25,7 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
 
 
 def test_small_products_stay_small(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "_multiplies_small", lambda: True)
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     a, out = np.ones((1, 1009, 128), np.float32), np.empty((1, 1009, 256), np.float32)
     panels = Panels(np.ones((128, 256), np.float32), 1009)
     sizes = [step.args[0].shape[-3:-1] for step in panels.multiply(a, out)]  # type: ignore[attr-defined]

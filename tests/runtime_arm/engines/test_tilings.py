@@ -107,7 +107,7 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
 @pytest.mark.parametrize(("kernel", "stride", "filters"), [(3, 1, 128), (1, 1, 192), (3, 2, 256)])
 def test_workers_share_filters(kernel: int, stride: int, filters: int, activation: str, small: bool,
                                monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "_multiplies_small", lambda: small)
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     inputs = [normal(1, 20, 7, 7), normal(filters, 20, kernel, kernel), normal(filters)]
     bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
