@@ -100,9 +100,11 @@ class Sharing:
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
+        self._nbytes = {value: value.storage.nbytes for value in self._values}
         self.within: Dict[Value, Place] = {}
         self._sliceable = _sliceable(steps)
         self._parts = {step: _parts(step) for step in steps}
+        self._peak = 0  # of which no elision may make more
         self._owners: Set[Value] = set()  # in whose memory others lie, or lay
         self.elided: Set[Step] = set()
         self._scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
@@ -125,7 +127,7 @@ class Sharing:
 
     def lifetimes(self) -> List[Lifetime]:
         """Of the memory of the ``roots``."""
-        used = [(self._memory[root], root.storage.nbytes) for root in self.roots()]
+        used = [(self._memory[root], self._nbytes[root]) for root in self.roots()]
         return [Lifetime(memory.first, memory.last, nbytes) for memory, nbytes in used]
 
     def peak(self) -> int:
@@ -198,6 +200,7 @@ class Sharing:
 
     def elide_copies(self) -> None:
         """Let parts lie in their whole. A step that has no part left to copy has nothing to do."""
+        self._peak = self.peak()
         for at, step in enumerate(self._steps):
             if step.schema.joins is not None:
                 self._join(at, step)
@@ -210,11 +213,13 @@ class Sharing:
 
     def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
         """Whether a change is done. It is taken back if it fails, False, or if the peak grows."""
-        before, peak = (dict(self.within), dict(self._memory)), self.peak()
-        done = change() and self.peak() <= peak
-        if not done:
+        before = dict(self.within), dict(self._memory)
+        peak = self.peak() if change() else None
+        if peak is None or peak > self._peak:
             self.within, self._memory = before
-        return done
+            return False
+        self._peak = peak
+        return True
 
     def _join(self, at: int, step: Step) -> None:
         """Let the inputs lie in output 0, all of those that can, or else as many as the peak allows.
