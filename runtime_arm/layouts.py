@@ -96,14 +96,15 @@ class Tiles(NamedTuple):
         body = plane[..., self.guard : self.guard + self.body, :]
         return body.reshape(*plane.shape[:-2], self.batch, self.rows, self.pitch, plane.shape[-1])
 
-    def strips(self, most: int) -> List[Strip]:
-        """The rows of tiles that have pixels of an image, cut into strips of at most ``most`` positions."""
+    def strips(self, most: int, workers: int = 1) -> List[Strip]:
+        """The rows of tiles that have pixels of an image, cut into strips of at most ``most`` positions, if there are
+        enough rows as many for each worker and all of nearly one size."""
         rows = self.image_tiles((0, 0))[0]
         runs = [(0, self.batch * rows)] if rows == self.rows else [
             (first, first + rows) for first in range(0, self.batch * self.rows, self.rows)]  # fmt: skip
         wide, high = max(1, min(most, self.pitch)), max(1, most // self.pitch)
         return [Strip(*part, *columns, self.pitch) for first, last in runs
-                for part in _cut(first, last, high) for columns in _cut(0, self.pitch, wide)]  # fmt: skip
+                for part in _cut(first, last, high, workers) for columns in _cut(0, self.pitch, wide)]  # fmt: skip
 
     def outside(self, memory: Array, strip: Strip) -> Iterator[Array]:
         """Views of what does not belong to an image in the strip, of all planes, without overlap."""
@@ -162,11 +163,13 @@ class Strip(NamedTuple):
         return self.end - self.begin
 
 
-def _cut(begin: int, end: int, most: int) -> Iterator[Tuple[int, int]]:
-    """Begin and end of parts of nearly equal size, none larger than ``most``."""
-    count = -(-(end - begin) // most)
+def _cut(begin: int, end: int, most: int, workers: int = 1) -> Iterator[Tuple[int, int]]:
+    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
+    total = end - begin
+    count = -(-total // most)
+    count = min(-(-count // workers) * workers, total)
     for i in range(count):
-        yield begin + (end - begin) * i // count, begin + (end - begin) * (i + 1) // count
+        yield begin + total * i // count, begin + total * (i + 1) // count
 
 
 __all__ = ["Strip", "Tiles"]

@@ -12,7 +12,7 @@ from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
-FEW_POSITIONS = 128  # of a worker: reading all filters takes longer than multiplying with them
+HEAVY = 4  # times as large as the output are filters whose reading takes longer than the products
 GROUP = 64  # filters that one worker computes
 ZERO = np.zeros((), np.float32)
 
@@ -48,15 +48,15 @@ def clear_borders(call: Call, memory: Array, layout: Tiles) -> List[Step]:
 
 def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
     """This worker's strips, of at most so many positions."""
-    positions = layout.batch * layout.rows * layout.pitch
-    return call.mine(layout.strips(max(1, min(most, -(-positions // call.workers)))))
+    return call.mine(layout.strips(most, call.workers))
 
 
-def shares_of(call: Call, layout: Tiles, most: int) -> Tuple[Sequence[Strip], slice]:
-    """This worker's strips of output 0, and its channels: where there are few positions, the filters are shared."""
+def shares_of(call: Call, layout: Tiles, most: int, weights: int) -> Tuple[Sequence[Strip], slice]:
+    """This worker's strips of output 0, and its channels. Filters of very many ``weights`` are shared, not strips: so
+    each worker reads only his own."""
     groups = layout.channels // GROUP
-    enough = call.workers == 1 or layout.body >= FEW_POSITIONS * call.workers
-    if enough or layout.channels % GROUP or groups < call.workers:
+    light = weights < HEAVY * layout.tile**2 * layout.body * layout.channels
+    if call.workers == 1 or light or layout.channels % GROUP or groups < call.workers:
         return strips_of(call, layout, most), slice(None)
     mine = call.share(groups)
     return layout.strips(most), slice(mine.start * GROUP, mine.stop * GROUP)

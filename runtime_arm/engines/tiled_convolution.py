@@ -51,7 +51,8 @@ def is_pointwise(convolution: Convolution) -> bool:
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     make = _pointwise if is_pointwise(convolution) else _columns
-    strips, filters = tiled.shares_of(call, y, most_positions(convolution, call.outputs[0].itemsize))
+    most = most_positions(convolution, call.outputs[0].itemsize)
+    strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels)
     panels = Panels.of(call, "by channel", max((strip.size for strip in strips), default=1),
                        lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels)).columns(filters)
     biases = bias(call, filters)

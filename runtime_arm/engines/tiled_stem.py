@@ -17,7 +17,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, margins, multiply
+from runtime_arm.engines.steps import Step, copy, cut, margins, multiply
 from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -50,10 +50,9 @@ class Stem:
         self.margin = -(-self.window.head[1] // self.step[1])  # columns of a phase to the left of the image
         self.wide = y.pitch + self.margin + (self.reach[1] + (y.tile - 1) * self.window.stride[1]) // self.step[1] + 1
 
-    def blocks(self) -> List[_Block]:
+    def blocks(self, workers: int) -> List[_Block]:
         rows = self.y.image_tiles((0, 0))[0]
-        return [_Block(image, first, min(first + self.high, rows))
-                for image in range(self.y.batch) for first in range(0, rows, self.high)]  # fmt: skip
+        return [_Block(image, *part) for image in range(self.y.batch) for part in cut(rows, self.high, workers)]
 
     def image_rows(self, rows: int) -> int:
         """Rows of the image under rows of tiles."""
@@ -74,7 +73,7 @@ def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
     stem = Stem(convolution, y, call.outputs[0].itemsize)
     weights = call.packed("with bias", lambda: _with_bias(call, convolution))
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    for block in call.mine(stem.blocks()):
+    for block in call.mine(stem.blocks(call.workers)):
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         steps += _products(call, stem, block, strip, weights)
         steps += finish(call, y, strip, [])

@@ -56,7 +56,8 @@ def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    strips, mine = tiled.shares_of(call, y, most_tiles(x, y, call.outputs[0].itemsize))
+    weights = (x.tile + TAPS - 1) ** 2 * x.channels * y.channels
+    strips, mine = tiled.shares_of(call, y, most_tiles(x, y, call.outputs[0].itemsize), weights)
     filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", max((strip.size for strip in strips), default=1),
                         lambda: transform_filters(x.tile, by_channel)).columns(mine)
     for strip in strips:
