@@ -165,12 +165,14 @@ def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Sp
                  bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]],
                  variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False) -> Option:
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
+    is_matrix = to.channels > 1  # BLAS rounds products with a vector otherwise where rows lie apart
 
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
 
     return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants,
-                                         reads_slices=reads_slices, writes_slices=writes_slices), work)
+                                         reads_slices=reads_slices and is_matrix,
+                                         writes_slices=writes_slices and is_matrix), work)
 
 
 def _in_step(x: TensorSpec, to: Tiles, stride: int, reach: int) -> Layout:

@@ -1,0 +1,243 @@
+"""Concat in tiles, in sentences: parts are channel slices of their whole, and what cannot be one is copied alone."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm import layout_choice, plan
+from runtime_arm.executor import Executor
+from runtime_arm.memory import Layout, Sharing
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.paranoid import run_paranoid
+from runtime_arm.plan import Segment
+from runtime_arm.registry import REFERENCE
+from runtime_arm.trace import Step, Value
+from runtime_arm.weights import fill
+from tests.support.random_nets import TILED, RandomNet, random_nets
+
+CHANNELS = 32
+SHAPE = (1, CHANNELS, 14, 14)
+Nets = Tuple[NetDef, Dict[str, np.ndarray], Dict[str, np.ndarray]]
+
+
+@contextmanager
+def tiles_everywhere() -> Iterator[None]:
+    """Whatever has an option in tiles takes one, be it worthwhile or not."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(layout_choice, "_plain_time", lambda step, has_options: 1e12 if has_options else 0.0)
+        yield
+
+
+def of_text(lines: Sequence[str], shape: Sequence[int] = SHAPE, fetches: str = "y") -> Nets:
+    """A net over x; ``c3 a -> b`` is a convolution of that size, of as many filters as the blob's name says (b16), else
+    of CHANNELS."""
+    channels, weights, text = {"x": shape[1]}, {}, []
+    draw = np.random.default_rng(0)
+    for line in lines:
+        kind, *words = line.split()
+        if kind in ("c1", "c3", "c5"):
+            size, (x, _, y) = int(kind[1]), words
+            filters = int("".join(filter(str.isdigit, y)) or CHANNELS)
+            scale = np.float32((channels[x] * size**2) ** -0.5)
+            weights[f"w_{y}"] = draw.standard_normal((filters, channels[x], size, size)).astype(np.float32) * scale
+            channels[y] = filters
+            text.append(f"Conv({x}, w_{y}) -> {y}  kernel={size}  pad={size // 2}")
+        elif kind == "join":
+            parts, y = words[: words.index("->")], words[-1]
+            channels[y] = sum(channels[part] for part in parts)
+            text.append(f"Concat({', '.join(parts)}) -> {y}, {y}_sizes  axis=1")
+        else:
+            channels[line.split("-> ")[1].split()[0]] = channels[line.split("(")[1].split(")")[0].split(",")[0]]
+            text.append(line)
+    net = NetDef.from_text("\n".join([f'net "test": {", ".join(["x", *weights])} -> {fetches}', *text]))
+    return net, weights, {"x": draw.standard_normal(shape).astype(np.float32)}
+
+
+def planned(*lines: str, shape: Sequence[int] = SHAPE, fetches: str = "y") -> Segment:
+    """The segment of the net in tiles; its results are, bit by bit, those of the same steps without any sharing."""
+    net, weights, feeds = of_text(lines, shape, fetches)
+    names = net.external_output
+    with tiles_everywhere():
+        executor = Executor(net, weights)
+        for _ in range(2):
+            results = executor.run(feeds, names)
+        with nothing_shared():
+            expected = Executor(net, weights).run(feeds, names)
+    for name in names:
+        np.testing.assert_array_equal(results[name], expected[name])
+        assert np.isfinite(results[name]).all()
+        assert np.abs(results[name]).max() > 0
+    return executor.plan_for(feeds, names)
+
+
+@contextmanager
+def nothing_shared() -> Iterator[None]:
+    """Plans in which every value has its own memory, for good."""
+
+    def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
+        values = [*feeds, *(value for step in steps for value in step.outputs)]
+        sharing = Sharing(steps, feeds)
+        sharing.share_views()
+        sizes = [value.storage.nbytes if value in sharing.roots() else 0 for value in values]
+        buffers = [spec.nbytes for step in steps for spec in step.scratch]
+        ends = np.cumsum([0, *(-(-size // 64) * 64 for size in [*sizes, *buffers])])
+        offsets = iter(int(end) for end in ends)
+        places = {value: next(offsets) for value in values}
+        scratch = {step: [next(offsets) for _ in step.scratch] for step in steps}
+        own = {value: places[value] for value in sharing.roots()}
+        return Layout(sharing.within, own, scratch, set(), int(ends[-1]), int(ends[-1]), int(ends[-1]))
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(plan, "plan_memory", plan_memory)
+        yield
+
+
+def concats(segment: Segment) -> int:
+    return sum(step.op.type == "Concat" for step in segment.running)
+
+
+def slices(segment: Segment) -> List[str]:
+    """The names of the blobs that are slices."""
+    values = [value for step in segment.steps for value in step.outputs]
+    return sorted({value.name for value in values if not value.array.flags.c_contiguous})
+
+
+PEAK = ["c1 x -> u900", "c1 u900 -> v"]  # behind which a few channels more do not raise the peak
+FIRE = ["c1 x -> s16", "c1 s16 -> a24", "c3 s16 -> b40", "join a24 b40 -> whole"]
+
+
+def test_the_halves_of_a_fire_module_are_written_side_by_side() -> None:
+    segment = planned(*FIRE, "c1 whole -> y")
+    assert concats(segment) == 0
+    assert slices(segment) == ["a24", "b40"]
+    (join,) = (step for step in segment.steps if step.op.type == "Concat")
+    a, b = (value.array for value in join.inputs if value is not None)
+    whole = join.outputs[0].array
+    assert a.strides == b.strides == whole.strides
+    assert np.shares_memory(a, whole[..., :24])
+    assert np.shares_memory(b, whole[..., 24:])
+    assert not np.shares_memory(a, b)
+
+
+def test_slices_do_for_any_batch() -> None:
+    assert concats(planned(*FIRE, "c1 whole -> y", shape=(3, CHANNELS, 9, 11))) == 0
+
+
+def test_the_branches_of_an_inception_module_are_too_with_a_pool_among_them() -> None:
+    lines = ["c1 x -> a8", "c1 x -> r16", "c3 r16 -> b24", "c1 x -> t4", "c5 t4 -> d12",
+             "MaxPool(x) -> p  kernel=3  stride=1  pad=1", "c1 p -> e20", "MaxPool(x) -> q  kernel=3  stride=1  pad=1",
+             "join a8 b24 d12 e20 q -> whole", "c1 whole -> u16", "c3 whole -> v16", "join u16 v16 -> y"]  # fmt: skip
+    assert concats(planned(*lines)) == 0
+
+
+def test_a_feed_is_brought_into_its_slice_by_the_step_that_changes_its_layout() -> None:
+    segment = planned("c1 x -> a", "join x a -> whole", "c3 whole -> y")
+    assert concats(segment) == 0
+    assert slices(segment) == ["a", "x"]
+
+
+def test_dense_blocks_lie_in_one_memory() -> None:
+    lines = [*PEAK, "c3 v -> a", "c1 a -> q", "c3 q -> g8", "join a g8 -> d", "c1 d -> r", "c3 r -> h8",
+             "join d h8 -> e", "c1 e -> s", "c3 s -> i8", "join e i8 -> f", "c1 f -> y"]  # fmt: skip
+    segment = planned(*lines)
+    assert concats(segment) == 0
+    assert slices(segment) == ["a", "d", "e", "g8", "h8", "i8"]
+
+
+def test_what_is_read_as_a_slice_too_need_not_be_copied() -> None:
+    """A 1x1 convolution reads slices, and so do pools and changes of the layout."""
+    for reader in ("c1 b40 -> z64", "MaxPool(b40) -> z  kernel=2  stride=2", "Softmax(b40) -> z  axis=1"):
+        segment = planned(*FIRE, reader, "c1 whole -> y", fetches="y, " + reader.split("-> ")[1].split()[0])
+        assert concats(segment) == 0, reader
+
+
+def test_a_part_whose_reader_needs_it_in_one_piece_is_copied_alone() -> None:
+    segment = planned(*PEAK, *FIRE, "Tanh(b40) -> t", "c1 t -> z64", "c1 whole -> y", fetches="y, z64")
+    assert concats(segment) == 1
+    assert slices(segment) == ["a24"]
+
+
+def test_a_part_that_is_joined_twice_is_copied_once() -> None:
+    segment = planned(*PEAK, "c3 v -> a24", "c3 v -> b40", "join a24 b40 a24 -> whole", "c1 whole -> y")
+    assert concats(segment) == 1
+    assert slices(segment) == ["a24", "b40"]
+    segment = planned(*PEAK, *FIRE, "join b40 a24 -> other", "c3 whole -> z8", "c3 other -> y", fetches="y, z8")
+    assert concats(segment) == 1
+    assert slices(segment) == ["a24", "b40"]
+
+
+def test_what_is_overwritten_later_is_copied() -> None:
+    """The whole is read behind the step whose result could have overwritten a part."""
+    lines = [*FIRE, "BatchMatMul(x, x) -> m  trans_b=1", "Relu(a24) -> a24", "c1 a24 -> z8", "c1 whole -> y"]
+    assert concats(planned(*lines, fetches="y, z8, m")) <= 1
+
+
+def test_fetching_a_part_or_the_whole_changes_nothing() -> None:
+    segment = planned(*FIRE, "c1 whole -> y", fetches="y, a24, whole")
+    assert concats(segment) == 0
+    assert segment.env["a24"].array.shape == (1, 24, 14, 14)
+
+
+def test_a_copy_stays_where_doing_without_it_would_raise_the_peak() -> None:
+    """The whole, which is large, would be there when other blobs are; a part that is made late can lie in it."""
+    lines = ["c1 x -> early200", "c1 x -> u400", "c1 u400 -> v400", "c1 v400 -> late16",
+             "join early200 late16 -> whole", "c1 whole -> y"]  # fmt: skip
+    segment = planned(*lines)
+    assert concats(segment) == 1
+    assert slices(segment) == ["late16"]
+    copying = Sharing(segment.steps, segment.feeds)
+    copying.share_views()
+    copying.share_in_place()
+    assert segment.liveness_peak_nbytes <= copying.peak()
+
+
+def test_poison_between_slices_harms_nobody() -> None:
+    net, weights, feeds = of_text([*FIRE, "c3 whole -> b", "join whole b -> v", "c1 v -> y"])
+    fills = NetDef("init", tuple(fill(name, value) for name, value in weights.items()))
+    with tiles_everywhere():
+        result = run_paranoid(Pair(fills, net, (TensorInfo("x", SHAPE, "float32"),)).check(), feeds)
+    assert np.isfinite(result.outputs["y"]).all()
+
+
+def test_a_slice_that_nobody_wrote_is_poisoned() -> None:
+    """A worker that left out its part of a whole would be betrayed."""
+    from runtime_arm.paranoid import _free_memory
+
+    segment = planned(*FIRE, "c1 whole -> y")
+    poisoned = dict(_free_memory(segment))
+    (late,) = (step for step in segment.running if step.op.output[0] == "b40")
+    (early,) = (value for step in segment.steps for value in step.outputs if value.name == "a24")
+    for memory in poisoned[late]:
+        assert not np.shares_memory(memory, early.array)
+    covered = sum(memory.nbytes for memory in poisoned[late] if np.shares_memory(memory, late.outputs[0].array))
+    assert covered >= late.outputs[0].storage.nbytes
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(random_nets(kinds=TILED))
+def test_random_nets_in_tiles_compute_the_same_planned_and_unplanned(drawn: RandomNet) -> None:
+    names = drawn.net.external_output
+    with tiles_everywhere():
+        executor = Executor(drawn.net, drawn.weights)
+        executor.run(drawn.feed(1), names)
+        results = executor.run(drawn.feed(), names)
+        with nothing_shared():
+            unshared = Executor(drawn.net, drawn.weights).run(drawn.feed(), names)
+    expected = by_reference(drawn)
+    for name in names:
+        assert results[name].tobytes() == unshared[name].tobytes(), name
+        assert_close(results[name], expected[name], terms=9 * 24 * 12, amplification=256,
+                     magnitude=max(1.0, float(np.abs(expected[name]).max())))  # fmt: skip
+
+
+def by_reference(drawn: RandomNet) -> Dict[str, Any]:
+    ops = tuple(replace(op, engine=REFERENCE) for op in drawn.net.op)
+    return Executor(drawn.net.replace(op=ops), drawn.weights).run(drawn.feed(), drawn.net.external_output)
