@@ -17,6 +17,7 @@ from runtime_arm.netdef import OperatorDef
 
 DEFAULT = "DEFAULT"
 ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
+NNPACK_ALGORITHMS = {"FT8": "FFT", "FT16": "FFT", "IMPLICIT_GEMM": "IM2COL", "DIRECT": "POINTWISE"}  # by ``algo``
 
 
 class Wish(NamedTuple):
@@ -38,7 +39,9 @@ class Wish(NamedTuple):
 
 def wishes(op: OperatorDef) -> List[Wish]:
     """The operator's list; DEFAULT alone where it is empty."""
-    return [Wish.parse(name.strip()) for name in op.engine.split(",")]
+    names = [name.strip() for name in op.engine.split(",")]
+    nnpack = NNPACK_ALGORITHMS.get(op.get_str("algo", "AUTO"), "NNPACK") if "NNPACK" in names else ""
+    return [Wish.parse(nnpack if name == "NNPACK" else name) for name in names]
 
 
 def wanted_engines(op: OperatorDef) -> Dict[str, str]:

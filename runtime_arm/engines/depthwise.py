@@ -30,6 +30,7 @@ LINES_NBYTES = 1 << 18  # the lines of a block, beside X and Y in a second-level
 STRIP_ROWS = 4  # more rows meet more zeros, fewer leave less to one product; measured: 2 and 7 are slower
 SHORT_IMAGE = 8  # output rows that are one strip: here the calls cost more than the zeros
 LEAST_COLUMNS = 10  # of an output row; lines shorter than that cost more to copy than IM2COL's runs (measured at 7)
+FLAT = 6  # times as long takes a multiply in a product with STRIP_ROWS rows (measured from 5x5 on: 5.5 to 14)
 ZERO = np.zeros((), np.float32)
 
 
@@ -105,10 +106,12 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
-    """Fitted to 3x3 kernels on images from 14 to 112 columns: short rows, strides and dilations cost copies."""
+    """Fitted to images from 14 to 112 columns: short rows, strides, dilations cost copies, large kernels products."""
     window = Strips(op, inputs).window
     apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
-    return Work(0, (90 + 1800 / window.output[1]) * apart * outputs[0].size)
+    taps = (STRIP_ROWS + window.kernel[0] - 1) * window.kernel[1]
+    products = FLAT * max(0, taps - (STRIP_ROWS + 2) * 3)  # beyond those of 3x3
+    return Work(0, ((90 + 1800 / window.output[1]) * apart + products) * outputs[0].size)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:

@@ -11,7 +11,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines import depthwise, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
+from runtime_arm.engines import depthwise, fft, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply

@@ -16,6 +16,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "": {
         "engines.col2im": "ConvTranspose",
         "engines.depthwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "engines.fft": "Conv Conv1D Conv2D Conv3D ConvRelu",
         "engines.im2col": "Conv Conv1D Conv2D Conv3D ConvRelu",
         "engines.int8_caffe2": "Int8Conv Int8ConvRelu Int8FC Int8FCRelu",
         "engines.pointwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
@@ -152,6 +153,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "onnx": {
         "engines.col2im": "ConvTranspose",
         "engines.depthwise": "Conv",
+        "engines.fft": "Conv",
         "engines.im2col": "Conv",
         "engines.int8": "ConvInteger QLinearConv",
         "engines.int8_matmul": "MatMulInteger QLinearMatMul",
