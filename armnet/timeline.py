@@ -6,6 +6,8 @@ from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from optimize.least_memory import least_nbytes
+from runtime_arm.arena import Lifetime
+from runtime_arm.memory import Layout
 from runtime_arm.plan import Segment
 from runtime_arm.trace import Step, Value
 
@@ -62,16 +64,26 @@ def timeline(segment: Segment) -> Timeline:
         tenants.setdefault(root, []).append(value)
     blocks = []
     for root, offset in layout.offsets.items():
-        values = sorted(tenants[root], key=lambda value: value.first)
-        first, last = min(value.first for value in values), max(value.last for value in values)
-        names = tuple(dict.fromkeys(value.name for value in values if value.name))
         kind = "input" if root in segment.feeds else "blob"
-        blocks.append(Block(kind, names, max(first, 0), min(last, end), offset, root.storage.nbytes))
+        for box in layout.groups[root]:
+            names = _names(box, tenants[root], layout)
+            blocks.append(Block(kind, names, max(box.first, 0), min(box.last, end), offset + box.offset, box.nbytes))
     for at, step in enumerate(segment.steps):
         for spec, offset in zip(step.scratch, layout.scratch[step]):
             blocks.append(Block("scratch", (_name(step),), at, at, offset, spec.nbytes))
     needed = least_nbytes(segment.steps, segment.feeds)
     return Timeline(blocks, _live(blocks, end + 1), layout.nbytes, layout.least_nbytes, needed)
+
+
+def _names(box: Lifetime, values: Sequence[Value], layout: Layout) -> Tuple[str, ...]:
+    """Of those of these blobs that lie in the box, in the order in which they are written."""
+    there = []
+    for value in sorted(values, key=lambda value: value.first):
+        begin = layout.within[value].offset if value in layout.within else 0
+        lives = value.first <= box.last and box.first <= value.last
+        if lives and begin < box.end and box.offset < begin + value.storage.nbytes:
+            there.append(value.name)
+    return tuple(dict.fromkeys(filter(None, there)))
 
 
 def _live(blocks: Sequence[Block], steps: int) -> List[int]:

@@ -9,7 +9,8 @@ whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Dict, Iterable, List, Optional, Sequence, Set
+from itertools import product
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from runtime_arm.arena import aligned
 from runtime_arm.trace import Step, Value
@@ -28,10 +29,13 @@ class _Flow:
         self._steps = steps
         self._source: Dict[Value, Value] = {}
         self._wholes: Dict[Value, Dict[int, Value]] = defaultdict(dict)  # of a part, by the step that joins or splits
+        self._overwriting: Dict[Value, Set[Value]] = defaultdict(set)  # who overwrites whom, both ways
         self._writer: Dict[Value, int] = dict.fromkeys(feeds, -1)
         self._readers: Dict[Value, int] = defaultdict(int)
         for place, step in enumerate(steps):
             self._add(place, step)
+        self._above = {part: set(wholes.values()) for part, wholes in self._wholes.items()}
+        self._unaligned = _connected(self._wholes, self._overwriting)
         values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.kept = self._memory(value for value in values if value.last >= len(steps))
         self.at_start = {value for value in feeds if self._readers[value] or value in self.kept}
@@ -51,6 +55,10 @@ class _Flow:
             self._writer.setdefault(value, place)
         for value in given:
             self._readers[value] |= 1 << place
+        for index in step.schema.inplace:
+            for result, operand in product(self._memory(step.outputs[index : index + 1]), self._operands(step, index)):
+                self._overwriting[result].add(operand)
+                self._overwriting[operand].add(result)
         if step.schema.joins is not None:
             for part in given:
                 self._wholes[part][place] = step.outputs[0]
@@ -86,14 +94,20 @@ class _Flow:
             if (writer < 0 or before >> writer & 1) and (self._readers[value] & behind or value in self.kept)
         }
         dying, overwritten = read - passing, 0
-        for index, candidates in step.schema.inplace.items():
-            operands = self._memory(step.inputs[i] for i in candidates if i < len(step.inputs))
-            if index < len(step.outputs):
-                size = step.outputs[index].spec.nbytes
-                taken = next((value for value in operands & dying if value.spec.nbytes == size), None)
-                overwritten += aligned(size) if taken else 0
-                dying -= {taken} if taken else set()
+        for index in step.schema.inplace:
+            taken = next(iter(self._operands(step, index) & dying), None)
+            if taken is not None:
+                overwritten += aligned(taken.spec.nbytes)
+                dying.remove(taken)
         return self.together(passing | read | written) - overwritten
+
+    def _operands(self, step: Step, index: int) -> Set[Value]:
+        """Those that the output of this index may overwrite."""
+        if index >= len(step.outputs):
+            return set()
+        candidates = [step.inputs[i] for i in step.schema.inplace[index] if i < len(step.inputs)]
+        nbytes = step.outputs[index].spec.nbytes
+        return {value for value in self._memory(candidates) if value.spec.nbytes == nbytes}
 
     def together(self, values: Set[Value]) -> int:
         """Bytes of values that are there at one time; of parts that could lie in one whole, and of it, the larger."""
@@ -110,23 +124,29 @@ class _Flow:
 
     def _around(self, value: Value) -> Set[Value]:
         """The value, its wholes, and theirs."""
-        found, waiting = {value}, [value]
-        while waiting:
-            wholes = set(self._wholes.get(waiting.pop(), {}).values()) - found
-            found |= wholes
-            waiting += wholes
-        return found
+        return _connected([value], self._above)
 
     def _shared(self, group: Set[Value]) -> int:
         """Bytes of one group: of its largest member, or of those members that one step joins or makes by splitting."""
         if len(group) == 1:
             (value,) = group
-            return value.spec.nbytes if value in self._wholes else aligned(value.spec.nbytes)
+            return value.spec.nbytes if value in self._unaligned else aligned(value.spec.nbytes)
         together: Dict[int, int] = defaultdict(int)
         for value in group:
             for place in self._wholes.get(value, {}):
                 together[place] += value.spec.nbytes
         return max(*together.values(), *(value.spec.nbytes for value in group))
+
+
+def _connected(values: Iterable[Value], neighbours: Mapping[Value, Set[Value]]) -> Set[Value]:
+    """The values, their neighbours, and theirs."""
+    found = set(values)
+    waiting = list(found)
+    while waiting:
+        new = neighbours.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _union(masks: Iterable[int]) -> int:

@@ -4,7 +4,8 @@ Values share memory in four ways: a view is its source; a result overwrites an o
 the schema allows it; what is split lies where the whole lies; what is joined is written where the whole will be. The
 last two save copies. They are done where parts are contiguous in their whole, or channel slices of its tiles that the
 kernels can write and read, where nothing is overwritten that somebody still reads, and where the peak of live bytes
-does not grow. Where this does not hold for all parts that are joined, the others are copied.
+does not grow. Where this does not hold for all parts that are joined, the others are copied. Bytes of a whole that none
+of its parts needs at a time are free for others, but not those between slices.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tu
 
 import numpy as np
 
-from runtime_arm.arena import Lifetime, liveness_peak, place
+from runtime_arm.arena import Group, Lifetime, group, liveness_peak, place
 from runtime_arm.trace import Step, Value
 
 
@@ -33,12 +34,13 @@ class Layout(NamedTuple):
     """Where everything lies.
 
     within: the place of each value that has no memory of its own. offsets: where the memory of each other value begins
-    in the arena. scratch: the same for the buffers of each step. elided: steps that have nothing to do. least_nbytes:
-    what no arena can be smaller than with this order and sharing: liveness_peak_nbytes, the bytes that are live at the
-    worst step, or more where more is proved.
+    in the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step lie.
+    elided: steps that have nothing to do. least_nbytes: what no arena can be smaller than with this order and sharing:
+    liveness_peak_nbytes, the bytes that are live at the worst step, or more where more is proved.
     """
 
     within: Dict[Value, Place]
+    groups: Dict[Value, Group]
     offsets: Dict[Value, int]
     scratch: Dict[Step, List[int]]
     elided: Set[Step]
@@ -48,39 +50,45 @@ class Layout(NamedTuple):
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
-    """The layout of what is fed before the first step, and of what the steps write."""
-    sharing = min((_shared(steps, feeds, first) for first in ("in_place", "parts")), key=Sharing.cost)
-    roots = sharing.roots()
-    lifetimes = sharing.lifetimes()
-    lifetimes += [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
-    offsets, nbytes, least = place(lifetimes)
-    rest = iter(offsets[len(roots) :])
-    scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
-    peak = liveness_peak(lifetimes)
-    return Layout(sharing.within, dict(zip(roots, offsets)), scratch, sharing.elided, nbytes, peak, least)
+    """The layout of what is fed before the first step, and of what the steps write: the smallest of three tries."""
+    tries = (("in_place", "parts"), ("parts", "in_place"), ("in_place",))
+    first, *others = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
+    best = _placed(first, steps)
+    for sharing in others:
+        if sharing.peak() < best.nbytes:
+            best = min(best, _placed(sharing, steps), key=lambda layout: layout.nbytes)
+    return best
 
 
-def _shared(steps: Sequence[Step], feeds: Sequence[Value], first: str) -> Sharing:
-    """Results overwrite operands, or parts lie in their wholes, wherever the one leaves room for the other."""
+def _shared(steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str]) -> Sharing:
+    """Results overwrite operands, and parts lie in their wholes, wherever the one leaves room for the other."""
     sharing = Sharing(steps, feeds)
     sharing.share_views()
-    if first == "in_place":
-        sharing.share_in_place()
-    sharing.elide_copies()
-    if first == "parts":
-        sharing.share_in_place()
+    for way in ways:
+        if way == "in_place":
+            sharing.share_in_place()
+        else:
+            sharing.elide_copies()
     return sharing
 
 
-class _Memory(NamedTuple):
-    """The memory of one value: in use from step first to step last, written at some of them."""
+def _placed(sharing: Sharing, steps: Sequence[Step]) -> Layout:
+    roots, groups = sharing.roots(), sharing.groups()
+    offsets, nbytes, least = place(groups)
+    rest = iter(offsets[len(roots) :])
+    scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
+    taken, begins = dict(zip(roots, groups)), dict(zip(roots, offsets))
+    return Layout(sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least)
 
-    first: int
+
+class _Memory(NamedTuple):
+    """The memory of one value: in use up to step last, written at some steps."""
+
     last: int
     writes: frozenset[int]
 
     def joined(self, other: _Memory) -> _Memory:
-        return _Memory(min(self.first, other.first), max(self.last, other.last), self.writes | other.writes)
+        return _Memory(max(self.last, other.last), self.writes | other.writes)
 
     def written_after(self, at: int) -> List[int]:
         return sorted(step for step in self.writes if step > at)
@@ -100,18 +108,19 @@ class Sharing:
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
-        self._nbytes = {value: value.storage.nbytes for value in self._values}
         self.within: Dict[Value, Place] = {}
         self._sliceable = _sliceable(steps)
         self._parts = {step: _parts(step) for step in steps}
         self._peak = 0  # of which no elision may make more
         self._owners: Set[Value] = set()  # in whose memory others lie, or lay
         self.elided: Set[Step] = set()
-        self._scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
+        scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
+        self._scratch = [group([one]) for one in scratch]
+        self._groups: Dict[Value, Group] = {}  # of roots, as long as nobody else moves in
         read = (value for step in steps for value in step.inputs if value is not None)
-        self._memory = {value: _Memory(value.first, value.last, frozenset()) for value in read}
+        self._memory = {value: _Memory(value.last, frozenset()) for value in read}
         for value in self._values:
-            self._memory[value] = _Memory(value.first, value.last, frozenset([value.first]))
+            self._memory[value] = _Memory(value.last, frozenset([value.first]))
 
     def place(self, value: Value) -> Place:
         """Where this value lies, be it in its own memory."""
@@ -125,14 +134,24 @@ class Sharing:
         """The values that need memory in the arena."""
         return [value for value in self._values if value not in self.within]
 
-    def lifetimes(self) -> List[Lifetime]:
-        """Of the memory of the ``roots``."""
-        used = [(self._memory[root], self._nbytes[root]) for root in self.roots()]
-        return [Lifetime(memory.first, memory.last, nbytes) for memory, nbytes in used]
+    def groups(self) -> List[Group]:
+        """What the memory of each of the ``roots`` takes and when, and then what scratch memory takes."""
+        roots = self.roots()
+        for root in roots:
+            if root not in self._groups:
+                self._groups[root] = group([self._lifetime(tenant) for tenant in self._tenants(root)])
+        return [*(self._groups[root] for root in roots), *self._scratch]
+
+    def _lifetime(self, value: Value) -> Lifetime:
+        """A value needs its own bytes; but slices of channels are scattered over those of their root."""
+        root, offset = self.place(value)
+        if value.layout != root.layout:
+            return Lifetime(value.first, value.last, root.storage.nbytes)
+        return Lifetime(value.first, value.last, value.storage.nbytes, offset)
 
     def peak(self) -> int:
         """Bytes live at the worst step."""
-        return liveness_peak(self.lifetimes() + self._scratch)
+        return liveness_peak(self.groups())
 
     def cost(self) -> Tuple[int, int]:
         """The peak, and the bytes that are copied between parts and wholes."""
@@ -152,6 +171,7 @@ class Sharing:
         for tenant in self._tenants(value):
             self.within[tenant] = Place(root, base + offset + self.place(tenant).offset)
         self._owners.add(root)
+        self._groups.pop(root, None)
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
 
     def _tenants(self, root: Value) -> List[Value]:
@@ -213,10 +233,10 @@ class Sharing:
 
     def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
         """Whether a change is done. It is taken back if it fails, False, or if the peak grows."""
-        before = dict(self.within), dict(self._memory)
+        before = dict(self.within), dict(self._memory), dict(self._groups)
         peak = self.peak() if change() else None
         if peak is None or peak > self._peak:
-            self.within, self._memory = before
+            self.within, self._memory, self._groups = before
             return False
         self._peak = peak
         return True
@@ -224,7 +244,7 @@ class Sharing:
     def _join(self, at: int, step: Step) -> None:
         """Let the inputs lie in output 0, all of those that can, or else as many as the peak allows.
 
-        The whole is there from its first part on: so the last ones are tried first.
+        Slices take the memory of the whole from the first of them on: so the last are tried first.
         """
         whole = step.outputs[0]
         moves = self._moves(at, step)

@@ -7,37 +7,62 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime_arm.arena import ALIGNMENT, Lifetime, aligned, allocate, liveness_peak, place
+from runtime_arm.arena import ALIGNMENT, Lifetime, aligned, allocate, group, liveness_peak, place
 from runtime_arm.errors import ResourceError
 from runtime_arm.placement_search import search
 
-lifetimes = st.lists(
-    st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(0, 1000)).map(
-        lambda t: Lifetime(t[0], t[0] + t[1], t[2])
-    ),
-    max_size=30,
-)
+lifetime = st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(0, 1000)).map(
+    lambda t: Lifetime(t[0], t[0] + t[1], t[2]))
+
+groups = st.lists(st.lists(st.builds(lambda one, offset: one._replace(offset=offset), lifetime, st.integers(0, 2000)),
+                           max_size=4), max_size=12)
 
 
-@given(lifetimes)
-def test_blobs_that_live_at_the_same_time_do_not_overlap(blobs):
-    offsets, total, _ = place(blobs)
-    for i, (a, at) in enumerate(zip(blobs, offsets)):
-        assert at % ALIGNMENT == 0
-        assert at + a.nbytes <= total
-        for b, bt in list(zip(blobs, offsets))[i + 1 :]:
-            if a.first <= b.last and b.first <= a.last and a.nbytes and b.nbytes:
-                assert at + a.nbytes <= bt or bt + b.nbytes <= at
+def alone(blobs):
+    return [group([blob]) for blob in blobs]
 
 
-@given(lifetimes)
-def test_the_arena_is_never_smaller_than_what_is_live_nor_larger_than_everything(blobs):
-    _, total, least = place(blobs)
-    assert liveness_peak(blobs) <= least <= total <= sum(aligned(blob.nbytes) for blob in blobs)
+@given(groups)
+def test_blobs_that_live_at_the_same_time_do_not_overlap_but_within_their_group(drawn):
+    offsets, total, _ = place([group(one) for one in drawn])
+    assert all(at % ALIGNMENT == 0 for at in offsets)
+    spans = [(number, one, at + one.offset) for number, (blobs, at) in enumerate(zip(drawn, offsets)) for one in blobs]
+    for (owner, a, at), (other, b, bt) in combinations(spans, 2):
+        if owner != other and a.first <= b.last and b.first <= a.last and a.nbytes and b.nbytes:
+            assert at + a.nbytes <= bt or bt + b.nbytes <= at
+    assert all(at + one.nbytes <= total for _, one, at in spans if one.nbytes)
+
+
+@given(groups)
+def test_the_arena_is_never_smaller_than_what_is_live_nor_larger_than_everything(drawn):
+    placed = [group(one) for one in drawn]
+    _, total, least = place(placed)
+    everything = sum(max((aligned(one.end) for one in blobs if one.nbytes), default=0) for blobs in drawn)
+    assert liveness_peak(placed) <= least <= total <= everything
+
+
+@given(groups)
+def test_bytes_that_several_of_a_group_share_count_once(drawn):
+    for blobs in drawn:
+        def lines(ones):
+            return {(step, line) for one in ones if one.nbytes for step in range(one.first, one.last + 1)
+                    for line in range(one.offset // ALIGNMENT, aligned(one.end) // ALIGNMENT)}
+
+        boxes = group(blobs)
+        assert lines(boxes) == lines(blobs)
+        assert len(lines(boxes)) == sum((box.last - box.first + 1) * (box.nbytes // ALIGNMENT) for box in boxes)
+
+
+def test_what_a_group_does_not_need_yet_is_free_for_others():
+    """The first part of the whole is written at step 0, the other at step 4; what lives between lies there."""
+    whole = group([Lifetime(0, 4, 640), Lifetime(4, 4, 640, 640), Lifetime(5, 5, 1280)])
+    between = group([Lifetime(1, 3, 640)])
+    assert whole == [Lifetime(0, 5, 640), Lifetime(4, 5, 640, 640)]
+    assert place([whole, between]) == ([0, 640], 1280, 1280)
 
 
 def test_a_chain_of_equal_blobs_needs_two():
-    chain = [Lifetime(i, i + 1, 4096) for i in range(10)]
+    chain = alone(Lifetime(i, i + 1, 4096) for i in range(10))
     assert place(chain).nbytes == liveness_peak(chain) == 2 * 4096
 
 
@@ -52,7 +77,7 @@ def test_more_memory_than_the_machine_has_is_refused():
 
 
 def test_the_peak_is_reached_where_placing_the_largest_first_fails():
-    blobs = [Lifetime(0, 3, 64 * 3), Lifetime(3, 6, 64), Lifetime(1, 2, 64 * 4), Lifetime(5, 7, 64 * 4)]
+    blobs = alone([Lifetime(0, 3, 64 * 3), Lifetime(3, 6, 64), Lifetime(1, 2, 64 * 4), Lifetime(5, 7, 64 * 4)])
     assert place(blobs).nbytes == liveness_peak(blobs) == 64 * 7
 
 
@@ -61,7 +86,7 @@ def test_random_blobs_mostly_reach_the_peak():
     excesses = []
     for _ in range(100):
         starts = [rng.randint(0, 30) for _ in range(rng.randint(5, 40))]
-        blobs = [Lifetime(start, start + rng.randint(0, 10), 64 * rng.randint(1, 20)) for start in starts]
+        blobs = alone(Lifetime(start, start + rng.randint(0, 10), 64 * rng.randint(1, 20)) for start in starts)
         excesses.append(place(blobs).nbytes / liveness_peak(blobs) - 1)
     assert sum(excess == 0 for excess in excesses) >= 75
     assert sum(excesses) / len(excesses) < 0.01
@@ -72,7 +97,7 @@ TIGHT = [(0, 0, 3), (1, 1, 2), (0, 2, 1), (2, 2, 1), (3, 3, 2), (1, 3, 1), (4, 4
 
 def test_where_the_peak_cannot_be_reached_that_is_proved():
     """Four lines are live at every step, and yet the blobs do not fit into four."""
-    blobs = [Lifetime(first, last, size * ALIGNMENT) for first, last, size in TIGHT]
+    blobs = alone(Lifetime(first, last, size * ALIGNMENT) for first, last, size in TIGHT)
     placement = place(blobs)
     assert liveness_peak(blobs) == 4 * ALIGNMENT
     assert placement.nbytes == placement.least_nbytes == 5 * ALIGNMENT
