@@ -70,6 +70,13 @@ def _matrix_product(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
     return outputs[0].size * left.shape[-2 if transposed else -1]
 
 
+def _separable_block(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    from runtime_arm.operators.separable_block import results_of
+
+    sizes = [spec.size for spec in results_of(op, inputs)]
+    return sum(size * _filter_taps(w) for size, w in zip(sizes, inputs[1:7:2]))
+
+
 _MULTIPLY_ADDS: Dict[str, Callable[[OperatorDef, Specs, Sequence[TensorSpec]], int]] = {
     "Conv": _convolution,
     "Conv1D": _convolution,
@@ -77,6 +84,7 @@ _MULTIPLY_ADDS: Dict[str, Callable[[OperatorDef, Specs, Sequence[TensorSpec]], i
     "Conv3D": _convolution,
     "ConvRelu": _convolution,
     "FusedConv": _convolution,
+    "SeparableBlock": _separable_block,
     "ConvTranspose": _transposed_convolution,
     "FusedConvTranspose": _transposed_convolution,
     "ConvInteger": _convolution,

@@ -13,8 +13,10 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.tilings import Layout, Option, conversion, options_of
+from runtime_arm.merging import merged, needed
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.layout_change import layout_change
+from runtime_arm.operators.separable_block import separable_block
 from runtime_arm.trace import Step, Value
 
 MOST_SWEEPS = 8
@@ -26,9 +28,10 @@ def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, 
     ``outputs``: the values that count as read as (N, C, H, W) behind the steps. ``fetched``: those that are, by name;
     they are replaced by values of that shape.
     """
-    choice = _Choice(steps, outputs)
+    together = merged(steps, outputs)
+    choice = _Choice(together.steps, outputs)
     choice.descend()
-    return choice.applied(fetched)
+    return choice.applied(fetched, needed(together.left_out, set(fetched.values())))
 
 
 class _Candidate(NamedTuple):
@@ -129,8 +132,9 @@ class _Choice:
             self._prices[key] = conversion(value.spec, source, target)[1].time
         return self._prices[key]
 
-    def applied(self, fetched: Dict[str, Value]) -> List[Step]:
-        """The steps as they were chosen, with conversions right before the first that needs them."""
+    def applied(self, fetched: Dict[str, Value], besides: Sequence[Step]) -> List[Step]:
+        """The steps as they were chosen, with conversions right before the first that needs them, and in the end
+        ``besides``."""
         result: List[Step] = []
         converted: Dict[Tuple[Value, Layout], Value] = {}
 
@@ -152,6 +156,9 @@ class _Choice:
             if candidate.option is not None:
                 step.run_tiled(candidate.option.kernel)
             result.append(step)
+        for step in besides:
+            step.inputs = [None if value is None else wanted(value, None) for value in step.inputs]
+            result.append(step)
         for name, value in fetched.items():
             fetched[name] = wanted(value, None)
         return result
@@ -162,7 +169,7 @@ def _candidates(step: Step) -> List[_Candidate]:
     options = [] if step.schema.view else options_of(step.op, step.in_specs, step.out_specs, step.kernel)
     time = _plain_time(step, bool(options))
     tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
-    return [_Candidate(None, *plain, time), *tiled]
+    return tiled if step.schema is separable_block else [_Candidate(None, *plain, time), *tiled]
 
 
 def _plain_time(step: Step, has_options: bool) -> float:

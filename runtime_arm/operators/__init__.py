@@ -227,6 +227,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused": "FusedBatchNorm FusedConv",
         "operators.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
+        "operators.separable_block": "SeparableBlock",
         "operators.layout_change": "ChangeLayout",
     },
     "caffe": {

@@ -1,0 +1,246 @@
+"""TOEPLITZ: three convolutions at once: a dense one, one of 3x3 of every channel for itself, one of 1x1.
+
+They go through the image strip by strip. What lies between them, several times as large as what goes in and comes out,
+never leaves the cache. It is kept channel by channel, so that the one in the middle is a product of matrices, too (see
+``toeplitz.py``). For a strip, some rows of tiles of 2 x 2 pixels and those above and below:
+
+    columns   what the first one meets of X, (K + 1, planes, positions)   copies; row K is one inside of the image and
+                                                              zero outside: it brings the bias, and outside all stays 0
+    for each group of channels:
+      expand    R = We @ columns                              (channels, K + 1) @ (K + 1, positions), and the limits
+      filter    O from R                                      and the limits, into
+    results   (planes of Y, channels + 1, positions)          the last row is ones
+    project   Y = results^T @ Wp                              (positions, channels + 1) @ (.., M), and what follows it
+
+The first convolution is one of 1x1 between blobs in tiles, or one of few channels, whose windows are copied.
+"""
+
+from __future__ import annotations
+
+from copy import copy as twin_of
+from functools import partial
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines import tiled
+from runtime_arm.engines.epilogue import limits_of, tail_scratch
+from runtime_arm.engines.gemm import SMALL_PRODUCT, Panels
+from runtime_arm.engines.steps import Step, copy, cut, margins, multiply
+from runtime_arm.engines.tiled_epilogue import CLIPS_FAST, finish
+from runtime_arm.engines.toeplitz import PLANES, Toeplitz
+from runtime_arm.kernel import Call, Run, Specs
+from runtime_arm.layouts import Strip, Tiles
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv import Convolution
+from runtime_arm.operators.separable_block import layers
+from runtime_arm.tensor import TensorSpec
+
+BLOCK_NBYTES = 3 << 18  # of what lies between the layers, for a group of channels, and of the results: half of a cache
+ENOUGH_ROWS, ENOUGH_POSITIONS = 7, 256  # of a strip: the rows above and below are computed twice, calls take their time
+FEWEST_CHANNELS, VECTOR = 16, 16  # of a group, and what their number is a multiple of, if all channels are
+ONE = np.ones((), np.float32)
+
+Limits = Sequence[Tuple[Any, float]]
+
+
+class Block(NamedTuple):
+    """What is between X, in the layout ``x``, and Y, in ``y``: the first convolution and the shape of the filter.
+
+    down: how many pixels lower than with one of padding above the filter meets the image.
+    """
+
+    expand: Convolution
+    toeplitz: Toeplitz
+    down: int
+    x: Optional[Tiles]
+    y: Tiles
+
+    @property
+    def between(self) -> Tiles:
+        """How the expanded image is cut into tiles; it is never one piece."""
+        height, width = self.expand.window.output
+        return Tiles(self.expand.batch, self.expand.filters, height, width, 2, 0)
+
+    @property
+    def pitch(self) -> int:
+        return self.y.pitch
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles of a strip, at most. 0: the image is too wide."""
+        each = self.toeplitz.terms + self.toeplitz.products, self.toeplitz.planes * self.expand.filters
+        fitting = (BLOCK_NBYTES // (4 * self.pitch * most) for most in (FEWEST_CHANNELS * each[0], each[1]))
+        return min(max(ENOUGH_ROWS, ENOUGH_POSITIONS // self.pitch), *fitting, self.y.image_tiles((0, 0))[0])
+
+    @property
+    def groups(self) -> List[slice]:
+        """The channels that are expanded and filtered at once."""
+        each = 4 * (self.toeplitz.terms + self.toeplitz.products) * self.rows * self.pitch
+        most, hidden = max(FEWEST_CHANNELS, BLOCK_NBYTES // each), self.expand.filters
+        unit = VECTOR if hidden % VECTOR == 0 else 1
+        return [slice(begin * unit, end * unit) for begin, end in cut(hidden // unit, most // unit)]
+
+    def strips(self, workers: int = 1) -> List[Strip]:
+        """Rows of tiles of one image each."""
+        high = self.y.image_tiles((0, 0))[0]
+        parts = cut(high, min(self.rows, -(-high * self.y.batch // workers)))
+        return [Strip(image * self.y.rows + begin, image * self.y.rows + end, 0, self.pitch, self.pitch)
+                for image in range(self.y.batch) for begin, end in parts]  # fmt: skip
+
+
+def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
+    """Columns, R, O, results; and what the last activation asks for."""
+    kind, most = block.toeplitz, max(strip.size for strip in block.strips())
+    inside, widest = most + block.pitch, max(group.stop - group.start for group in block.groups)
+    shapes = [(block.expand.terms + 1, PLANES, inside), (kind.terms, widest * inside), (kind.products, widest * most),
+              (kind.planes, block.expand.filters + 1, most)]  # fmt: skip
+    y = block.y.storage(np.dtype(np.float32))
+    return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
+
+
+def bind(call: Call, block: Block) -> Run:
+    expand, depthwise, project = layers(call.op).op
+    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], block.y)
+    steps += [copy(call.scratch[1][-1], ONE), copy(call.scratch[3][:, -1], ONE)]
+    last = twin_of(call.of(project))
+    last.inputs = [None, None, None, *call.inputs[7:9]]
+    for strip in call.mine(block.strips(call.workers)):
+        pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
+        steps += _gather(call, block, strip, pieces)
+        for group in block.groups:
+            steps += _expand(call, block, strip, pieces, group, limits_of(expand))
+            steps += _filter(call, block, strip, group, limits_of(depthwise))
+        steps += _project(call, block, strip)
+        steps += finish(last, block.y, strip, [])
+    return tiled.in_turn(steps)
+
+
+class _Piece(NamedTuple):
+    """What one plane of a strip has of an expanded image: its tiles from row ``begin`` to ``end`` and column 0 to
+    ``columns``, and of each the pixel ``phase``. They lie ``above`` rows down from where the plane begins."""
+
+    image: int
+    phase: Tuple[int, int]
+    begin: int
+    end: int
+    columns: int
+    above: int
+
+
+def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
+    """Planes 0 and 1 begin with the lower pixels of the tiles above the strip, 2 and 3 with the upper ones of its first
+    tiles."""
+    late, px = divmod(plane, 2)
+    image, first = divmod(strip.first, block.y.rows)
+    carry, py = divmod(1 - late + block.down, 2)
+    first += carry - 1 + late
+    count = strip.last - strip.first + (block.toeplitz.stride == 1 or not late)
+    high, wide = block.between.image_tiles((py, px))
+    begin = min(max(first, 0), high)
+    end = min(max(first + count, begin), high)
+    return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
+
+
+def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
+    inside = strip.size + block.pitch
+    for plane, piece in enumerate(pieces):
+        columns = call.scratch[0][:, plane, :inside].reshape(block.expand.terms + 1, -1, block.pitch)
+        columns = columns[:, piece.above : piece.above + piece.end - piece.begin]
+        yield copy(columns[:, :, piece.columns :], tiled.ZERO)
+        columns = columns[:, :, : piece.columns]
+        yield copy(columns[-1], ONE)
+        if block.x is not None:
+            yield copy(columns[:-1], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
+        else:
+            yield from _windows(call.inputs[0][piece.image], block.expand, piece, columns[:-1])
+
+
+def _pixels(memory: Array, x: Tiles, piece: _Piece) -> Array:
+    """(rows, columns, C)"""
+    py, px = piece.phase
+    step = 2 // x.tile
+    pixels = x.pixels(memory, (py % x.tile, px % x.tile))[piece.image, py // x.tile :: step, px // x.tile :: step]
+    return pixels[piece.begin : piece.end, : piece.columns]
+
+
+def _windows(image: Array, convolution: Convolution, piece: _Piece, columns: Array) -> Iterator[Step]:
+    """From an image (C, H, W), tap by tap; columns: (kh * kw * C, rows, columns)."""
+    window = convolution.window
+    taps = columns.reshape(*window.kernel, convolution.channels, *columns.shape[1:])
+    for ky, kx in np.ndindex(*window.kernel):
+        rows, seen_rows = _meets(convolution, 0, ky, piece.phase[0], piece.begin, piece.end)
+        pixels, seen_pixels = _meets(convolution, 1, kx, piece.phase[1], 0, piece.columns)
+        yield from (copy(margin, tiled.ZERO) for margin in margins(taps[ky, kx], (rows, pixels)))
+        yield copy(taps[ky, kx][:, rows, pixels], image[:, seen_rows, seen_pixels])
+
+
+def _meets(convolution: Convolution, axis: int, tap: int, phase: int, begin: int, end: int) -> Tuple[slice, slice]:
+    """Of the tiles begin..end those whose pixel meets the image under a tap, counted from ``begin``; and what."""
+    window, stride = convolution.window, convolution.window.stride[axis]
+    step, offset = 2 * stride, tap * window.dilation[axis] - window.head[axis] + phase * stride
+    first = min(max(begin, -(offset // step)), end)
+    last = max(min(end, (window.image[axis] - 1 - offset) // step + 1), first)
+    return slice(first - begin, last - begin), slice(offset + first * step, offset + last * step, step)
+
+
+def _expand(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], group: slice,
+            limits: Limits) -> Iterator[Step]:
+    """R from the columns, the rows outside of the image are zero."""
+    weights = call.packed(f"expand {group}", lambda: _with_bias(call.inputs[1], call.inputs[2], group)).T
+    count, inside = len(weights), strip.size + block.pitch
+    between = call.scratch[1][:PLANES, : count * inside]
+    most = max(VECTOR, SMALL_PRODUCT // weights.size // VECTOR * VECTOR)
+    for plane, piece in enumerate(pieces):
+        begin = piece.above * block.pitch
+        end = begin + (piece.end - piece.begin) * block.pitch
+        target, columns = between[plane].reshape(count, inside), call.scratch[0][:, plane]
+        yield copy(target[:, :begin], tiled.ZERO)
+        yield copy(target[:, end:], tiled.ZERO)
+        for at in range(begin, end, most):
+            to = min(end, at + most)
+            yield multiply(weights, columns[:, at:to], target[:, at:to])
+    yield from _limit(limits, between, between)
+
+
+def _filter(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
+    kind, count = block.toeplitz, group.stop - group.start
+    matrices = call.packed(f"filter {kind} {group}", lambda: _matrices(kind, call.inputs[3], call.inputs[4], group))
+    between = call.scratch[1][:, : count * (strip.size + block.pitch)]
+    products = call.scratch[2][:, : count * strip.size]
+    yield from kind.multiply(matrices, between, products, block.pitch)
+    yield from _limit(limits, products[kind.results].reshape(kind.planes, count, strip.size),
+                      call.scratch[3][:, group, : strip.size])
+
+
+def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
+    panels = Panels.of(call, "project", strip.size, lambda: _with_bias(call.inputs[5], call.inputs[6]))
+    y = tiled.body(call.outputs[0], block.y, strip)
+    for number in range(block.toeplitz.planes):
+        results = call.scratch[3][number, :, : strip.size]
+        yield from panels.multiply(results.T[None], y[block.toeplitz.plane(number)][None])
+
+
+def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:
+    """From source to target, which may be the same."""
+    values = [np.array(value, source.dtype) for _, value in limits]
+    if len(limits) == 2 and CLIPS_FAST:
+        yield partial(source.clip, *values, out=target)
+        return
+    for (bound, _), value in zip(limits, values):
+        yield partial(bound, source, value, out=target)
+        source = target
+    if not limits and source is not target:
+        yield copy(target, source)
+
+
+def _with_bias(weights: Array, bias: Any, filters: slice = slice(None)) -> Array:
+    """The matrix of a convolution, rows (kh, kw, C) and one more: (K + 1, M)."""
+    m = weights.shape[0]
+    row = np.zeros((1, m), weights.dtype) if bias is None else bias[None]
+    return np.ascontiguousarray(np.concatenate([weights.transpose(2, 3, 1, 0).reshape(-1, m), row])[:, filters])
+
+
+def _matrices(kind: Toeplitz, weights: Array, bias: Any, channels: slice) -> Array:
+    bias = np.zeros(weights.shape[0], weights.dtype) if bias is None else bias
+    return np.ascontiguousarray(kind.matrices(weights[channels, 0], bias[channels]))

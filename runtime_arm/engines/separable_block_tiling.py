@@ -1,0 +1,117 @@
+"""What a SeparableBlock can read and write, and what it takes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Iterator, List, Optional, Sequence
+
+from runtime_arm.engine_names import is_refused, wanted_engines
+from runtime_arm.engines import gemm, separable_block
+from runtime_arm.engines.epilogue import limits_of
+from runtime_arm.engines.pointwise import WEIGHT
+from runtime_arm.engines.separable_block import Block
+from runtime_arm.engines.tiled_convolution import is_pointwise
+from runtime_arm.engines.tilings import FEW_CHANNELS, Layout, Option, tiling
+from runtime_arm.engines.toeplitz import PLANES, Toeplitz
+from runtime_arm.kernel import Kernel, Specs, Work
+from runtime_arm.layouts import Tiles
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv import Convolution, convolution_of
+from runtime_arm.operators.fused import activation_of
+from runtime_arm.operators.separable_block import layers
+from runtime_arm.tensor import TensorSpec
+
+ENGINE = "TOEPLITZ"
+MOVED = 8  # a row of the filter's matrices R and O: product, copy, addition
+CALL = 2250  # a product for one channel
+GATHERED = 40  # an element of the columns
+
+
+@tiling("SeparableBlock", domains=("armnet",))
+def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                       plain: Optional[Kernel]) -> Iterator[Option]:
+    x, y, addend = inputs[0], outputs[0], inputs[7]
+    assert x is not None
+    if not gemm.multiplies_small() or not all(map(_may_run, layers(op).op)) or not _are_constant(inputs[1:7]):
+        return
+    expand, depthwise, project = _convolutions(op, inputs)
+    if project.output_shape != y.shape or (addend is not None and addend.shape != y.shape):
+        return
+    kind = _toeplitz(depthwise)
+    if kind is None or not (_is_dense(expand) and _is_dense(project) and is_pointwise(project) and _are_limits(op)):
+        return
+    to = Tiles.of(y, 2 // kind.stride, 1)
+    for of in _readable(expand, x):
+        block = Block(expand, kind, 1 - depthwise.window.head[0], of, to)
+        if block.rows >= min(2, to.image_tiles((0, 0))[0]):
+            reads = (of, *[None] * 6, None if addend is None else to, None)
+            kernel = Kernel(ENGINE, partial(separable_block.bind, block=block), shares=True, reads_slices=True,
+                            scratch=partial(_scratch, block))  # fmt: skip
+            yield Option(reads, (to,), kernel, _work(block))
+
+
+def _readable(expand: Convolution, x: TensorSpec) -> Sequence[Layout]:
+    """Layouts of X."""
+    if is_pointwise(expand):
+        return [Tiles.of(x, tile, border) for tile, border in ((1, 0), (1, 1), (2, 1))]
+    return [None] if expand.channels <= FEW_CHANNELS and expand.window.ndim == 2 else []
+
+
+def _scratch(block: Block, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return separable_block.scratch(block, op, inputs)
+
+
+def _may_run(layer: OperatorDef) -> bool:
+    return not is_refused(layer, ENGINE) and set(wanted_engines(layer)) <= {"DEFAULT", ENGINE}
+
+
+def _are_constant(specs: Specs) -> bool:
+    """Whether these are the constant weights and biases of three convolutions, whose biases may be missing."""
+    return all(spec.value is not None if spec is not None else at % 2 for at, spec in enumerate(specs))
+
+
+def _convolutions(op: OperatorDef, inputs: Specs) -> List[Convolution]:
+    found = []
+    x = inputs[0]
+    for layer, w in zip(layers(op).op, inputs[1:7:2]):
+        assert x is not None
+        assert w is not None
+        found.append(convolution_of(layer, x, w))
+        x = x.with_shape(found[-1].output_shape)
+    return found
+
+
+def _is_dense(convolution: Convolution) -> bool:
+    return convolution.group == 1 and not convolution.channels_last
+
+
+def _toeplitz(convolution: Convolution) -> Optional[Toeplitz]:
+    """The shape of the products of a depthwise convolution, if it is one of those that are."""
+    window, channels = convolution.window, convolution.channels
+    if convolution.channels_last or not convolution.group == channels == convolution.filters:
+        return None
+    if window.kernel != (3, 3) or window.dilation != (1, 1):
+        return None
+    if window.stride == (1, 1) and window.head == (1, 1) and window.output == window.image:
+        return Toeplitz(1, left=True)
+    if window.stride == (2, 2) and max(window.head) <= 1:
+        return Toeplitz(2, left=window.head[1] == 1)
+    return None
+
+
+def _are_limits(op: OperatorDef) -> bool:
+    """Whether the first two layers end with nothing else, and the first one's results may be zero."""
+    expand, depthwise, _ = layers(op).op
+    keeps_zero = all(bound(0.0, value) == 0 for bound, value in limits_of(expand))
+    return keeps_zero and all(limits_of(layer) or activation_of(layer) is None for layer in (expand, depthwise))
+
+
+def _work(block: Block) -> Work:
+    kind, strips = block.toeplitz, block.strips()
+    positions = sum(strip.size for strip in strips)
+    inside = positions + block.pitch * (len(strips) - block.y.batch)  # rows outside of the image are left out
+    hidden = block.expand.filters
+    expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
+    products = expand * PLANES * inside + project * kind.planes * positions + WEIGHT * (expand + project)
+    each = MOVED * (kind.terms + kind.products) * positions + CALL * len(strips)
+    return Work(products, hidden * each + GATHERED * block.expand.terms * PLANES * inside)

@@ -1,0 +1,167 @@
+"""Three convolutions at once, strip by strip, against the reference kernels of the three."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import run_kernel, specs_of
+from device_tests.suite.tiled_kernels import described, run_option, tiled_options
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.engines import gemm, separable_block, separable_block_tiling
+from runtime_arm.engines.tilings import Option
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators.separable_block import block_of
+from runtime_arm.registry import lookup
+
+assert separable_block_tiling  # declares the options
+
+
+@pytest.fixture(autouse=True)
+def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a CPU whose BLAS multiplies small matrices fast."""
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def fused(x: str, y: str, activation: str = "", more: Tuple[str, ...] = (), **arguments: Any) -> OperatorDef:
+    if activation == "Clip":
+        arguments.update(min=0.0, max=0.75)
+    if activation:
+        arguments["activation"] = activation
+    return OperatorDef.of("FusedConv", [x, f"{y}_w", f"{y}_b", *more], [y], domain="armnet", **arguments)
+
+
+class Problem:
+    """A block of three convolutions with its operands: channels of X, between, and of Y."""
+
+    def __init__(self, channels: Tuple[int, int, int], image: Tuple[int, int], stride: int = 1, batch: int = 1,
+                 activations: Tuple[str, str, str] = ("Clip", "Relu", ""), adds: bool = False, bias: bool = True,
+                 expand: Optional[Dict[str, Any]] = None, **filtering: Any):  # fmt: skip
+        c, m, k = channels
+        expand = expand or {"kernel": 1}
+        more = (("a",) if adds else ("",) if activations[2] == "PRelu" else ()) + ("s",) * (activations[2] == "PRelu")
+        filtering = {"kernel": 3, "stride": stride, "pad": 1, "group": m, **filtering}
+        parts = (fused("x", "e", activations[0], **expand), fused("e", "f", activations[1], **filtering),
+                 fused("f", "y", activations[2], more, kernel=1))  # fmt: skip
+        self.op = block_of(*parts)
+        biases = [normal(n) if bias else None for n in (m, m, k)]
+        w = normal(m, c, expand["kernel"], expand["kernel"]), normal(m, 1, 3, 3), normal(k, m, 1, 1)
+        operands = [value for pair in zip(w, biases) for value in pair]
+        self.inputs: List[Any] = [normal(batch, c, *image), *operands, None, None]
+        self.constants = tuple(i for i in range(1, 9) if self.inputs[i] is not None)
+        if activations[2] == "PRelu":
+            self.inputs[8], self.constants = normal(k), (*self.constants, 8)
+        if adds:
+            self.inputs[7] = normal(*lookup(self.op).infer(self.op, [*specs_of(self.inputs)[:7], None, None])[0].shape)
+
+    def options(self) -> List[Option]:
+        return tiled_options(self.op, self.inputs, self.constants)
+
+    def check(self, workers: int = 1) -> None:
+        """All options make what the reference does."""
+        expected = run_kernel(self.op, self.inputs)[0]
+        x, (expand, _, filtered, _, project, *_) = self.inputs[0], self.inputs[1:]
+        terms = expand[0].size * 9 * filtered.shape[0]
+        magnitude = float(np.prod([np.abs(operand).max() for operand in (x, expand, filtered, project)])) * terms**0.5
+        options = self.options()
+        assert options
+        for option in options:
+            for slices in (False, True):
+                actual = run_option(self.op, self.inputs, option, self.constants, workers, slices)
+                assert_close(actual, expected, terms=terms, magnitude=magnitude, what=described(option))
+
+
+sizes = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16])
+channels = st.tuples(st.sampled_from([1, 3, 8, 24]), st.sampled_from([2, 16, 33, 48]), st.sampled_from([1, 8, 24]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(channels=channels,
+       image=st.tuples(sizes, sizes), stride=st.integers(1, 2), batch=st.integers(1, 2), adds=st.booleans(),
+       bias=st.booleans(), workers=st.integers(1, 2))  # fmt: skip
+def test_pointwise_first(workers: int, **arguments: Any) -> None:
+    Problem(**arguments).check(workers)
+
+
+@settings(deadline=None, max_examples=40)
+@given(image=st.tuples(sizes, sizes), stride=st.integers(1, 2), batch=st.integers(1, 2),
+       kernel=st.sampled_from([2, 3, 5]), step=st.integers(1, 2), pad=st.integers(0, 2))  # fmt: skip
+def test_windows_first(image: Tuple[int, int], stride: int, batch: int, kernel: int, step: int, pad: int) -> None:
+    height, width = (max(size, kernel) for size in image)
+    problem = Problem((3, 16, 8), (height, width), stride, batch,
+                      expand={"kernel": kernel, "stride": step, "pad": min(pad, kernel - 1)})
+    problem.check()
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 1, 1), (0, 1, 1, 0), (1, 0, 0, 1), (0, 0, 0, 0), (1, 1, 0, 0)])
+@pytest.mark.parametrize("image", [(8, 8), (9, 11), (3, 4)])
+def test_uneven_padding(image: Tuple[int, int], pads: Tuple[int, ...]) -> None:
+    Problem((4, 16, 8), image, 2, 2, pad=0, pads=list(pads)).check()
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", ""])
+def test_the_last_one_may_end_with_anything(activation: str) -> None:
+    Problem((8, 32, 16), (9, 10), activations=("Relu", "", activation), adds=activation != "PRelu").check(2)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_strips_and_groups_join_seamlessly(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
+    monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
+    monkeypatch.setattr(separable_block, "BLOCK_NBYTES", 70_000)
+    monkeypatch.setattr(separable_block, "SMALL_PRODUCT", 20_000)
+    for workers in (1, 3):
+        Problem((8, 48, 16), (23, 37), stride, 2, adds=True).check(workers)
+        Problem((3, 48, 16), (23, 37), stride, 2, expand={"kernel": 3, "stride": 2, "pad": 1}).check(workers)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"dilation": 2, "pad": 2}, {"pad": 0}, {"stride": 3}, {"activations": ("onnx.HardSwish", "Relu", "")},
+    {"activations": ("Relu", "Sigmoid", "")}, {"expand": {"kernel": 3, "pad": 1}},
+    {"channels": (16, 16, 8), "group": 1},
+])  # fmt: skip
+def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
+    problem = Problem(**{"channels": (16, 32, 8), "image": (8, 8), **arguments})
+    if arguments.get("group") == 1:
+        problem.inputs[3] = normal(16, 16, 3, 3)
+    assert problem.options() == []
+
+
+def test_limits_that_move_zero_are_left_to_others() -> None:
+    problem = Problem((16, 32, 8), (8, 8))
+    layers = problem.op.get_net("layers")
+    first = OperatorDef.of("FusedConv", layers.op[0].input, layers.op[0].output, domain="armnet", kernel=1,
+                           activation="Clip", min=0.5, max=6.0)
+    net = layers.replace(op=(first, *layers.op[1:]))
+    op = OperatorDef.of("SeparableBlock", problem.op.input, problem.op.output, domain="armnet", layers=net)
+    assert tiled_options(op, problem.inputs, problem.constants) == []
+
+
+def test_images_that_are_too_wide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(separable_block, "BLOCK_NBYTES", 4096)
+    assert Problem((16, 32, 8), (32, 64)).options() == []
+
+
+def test_scratch_does_not_grow_with_the_image() -> None:
+    problem = Problem((16, 96, 24), (300, 400))
+    specs = specs_of(problem.inputs, problem.constants)
+    outputs = lookup(problem.op).infer(problem.op, specs)
+    for option in problem.options():
+        assert sum(spec.nbytes for spec in option.kernel.scratch(problem.op, specs, outputs)) < 4 << 20
+
+
+@pytest.mark.parametrize("net", [NetDef(), NetDef(op=(fused("x", "expanded", kernel=1),) * 3)])
+def test_layers_must_be_three_that_fit(net: NetDef) -> None:
+    inputs = Problem((4, 8, 4), (5, 5)).inputs
+    op = OperatorDef.of("SeparableBlock", list("xabcdefgh"), ["y"], domain="armnet", layers=net)
+    with pytest.raises(ArgumentError, match="must be"):
+        run_kernel(op, inputs)

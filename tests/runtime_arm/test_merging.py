@@ -1,0 +1,98 @@
+"""Convolutions that a plan runs as one step: where, and what of it can be seen from outside."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm import Predictor
+from runtime_arm.cost import cost_of
+from runtime_arm.engines import gemm
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair import Pair
+from runtime_arm.paranoid import run_paranoid
+from runtime_arm.plan import Segment
+
+X = np.random.default_rng(1).standard_normal((2, 16, 28, 30)).astype(np.float32)
+SHAPES = {"e": (96, 16, 1, 1), "f": (96, 1, 3, 3), "p": (16, 96, 1, 1)}
+MERGED, APART = ["armnet.SeparableBlock"], ["Conv", "ConvRelu", "ConvRelu"]
+
+
+def pair(engines: Sequence[str] = ("", "", ""), outputs: Tuple[str, ...] = ("y",)) -> Pair:
+    """x - 1x1 - e - 3x3 - f - 1x1 - p, and y = p + x."""
+    ops = (
+        OperatorDef.of("ConvRelu", ["x", "e_w", "e_b"], ["e"], kernel=1, engine=engines[0]),
+        OperatorDef.of("ConvRelu", ["e", "f_w"], ["f"], kernel=3, pad=1, group=96, engine=engines[1]),
+        OperatorDef.of("Conv", ["f", "p_w", "p_b"], ["p"], kernel=1, engine=engines[2]),
+        OperatorDef.of("Add", ["p", "x"], ["y"]),
+    )
+    draw = np.random.default_rng(0)
+    values = {f"{name}_w": draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5 for name, shape in SHAPES.items()}
+    values.update({f"{name}_b": draw.standard_normal(SHAPES[name][0]) for name in ("e", "p")})
+    fills = tuple(OperatorDef.of("GivenTensorFill", [], [name], shape=list(value.shape),
+                                 values=value.astype(np.float32).reshape(-1))
+                  for name, value in values.items())  # fmt: skip
+    return Pair.from_nets(NetDef(name="init", op=fills, external_output=tuple(values)),
+                          NetDef(name="block", op=ops, external_input=("x", *values), external_output=outputs))
+
+
+def planned(net: Pair) -> Segment:
+    with Predictor(net, threads=1) as predictor:
+        return predictor.plan({"x": X.shape})
+
+
+def convolutions(net: Pair) -> List[str]:
+    """The types of what runs, without the addition and conversions of layouts, in order of their names."""
+    return sorted(step.op.full_type for step in planned(net).steps if step.op.type not in ("Add", "ChangeLayout"))
+
+
+@pytest.fixture
+def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a CPU whose BLAS multiplies small matrices fast."""
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+
+
+def test_a_block_is_merged_where_small_products_are_fast(small_products: None) -> None:
+    assert convolutions(pair()) == MERGED
+
+
+def test_a_block_is_left_apart_where_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
+    assert convolutions(pair()) == APART
+
+
+@pytest.mark.parametrize("engines", [("POINTWISE", "", ""), ("", "DEPTHWISE", ""), ("", "", "REFERENCE"),
+                                     ("", "!TOEPLITZ", "")])  # fmt: skip
+def test_wishes_are_heard(engines: Sequence[str], small_products: None) -> None:
+    assert convolutions(pair(engines)) == APART
+
+
+@pytest.mark.parametrize("between", ["e", "f"])
+def test_what_is_an_output_of_the_net_is_not_left_out(between: str, small_products: None) -> None:
+    assert convolutions(pair(outputs=(between, "y"))) == APART
+
+
+def test_what_is_fetched_changes_no_result(small_products: None) -> None:
+    with Predictor(pair(), threads=1) as predictor:
+        alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=["e", "f", "p"])
+    np.testing.assert_array_equal(alone["y"], kept["y"])
+    with Predictor(pair(["REFERENCE"] * 3), threads=1) as predictor:
+        expected = predictor.run({"x": X}, keep=["e", "f", "p"])
+    for name, result in kept.items():
+        assert_close(result, expected[name], terms=96 * 9 * 16, what=name)
+
+
+def test_a_paranoid_run_finds_nothing(small_products: None) -> None:
+    run_paranoid(pair(), {"x": X})
+
+
+def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(small_products: None) -> None:
+    segment = planned(pair())
+    step = next(step for step in segment.steps if step.op.full_type in MERGED)
+    pixels = X.size // X.shape[1]
+    cost = cost_of(step.op, step.in_specs, step.out_specs)
+    assert cost.multiply_adds == pixels * sum(int(np.prod(shape)) for shape in SHAPES.values())
+    assert {value.name for step in segment.steps for value in step.outputs} == {"x", "p", "y"}
