@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections import Counter
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -16,6 +14,7 @@ from exporter.caffe_rules import find_rule
 from exporter.caffe_upgrade import upgraded
 from exporter.caffe_weights import TrainedBlob, read_weights
 from exporter.prototxt import AnyPath, read_prototxt
+from exporter.source import naming, origin
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import map_file
 from runtime_arm.pair import Pair, TensorInfo
@@ -34,22 +33,19 @@ def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_
     """
     blobs = read_weights(caffemodel) if caffemodel is not None else {}
     source = read_prototxt(prototxt)
-    try:
+    with naming(prototxt):
         net = upgraded(source)
         layers = inference_layers(net, keep_losses)
         outputs = outputs_of(layers)
         if not outputs:
             raise ExportError("the net computes nothing")
         builder, inputs = translated(layers, blobs, outputs)
-        meta = {**_default_meta(layers), **(meta or {})}
-        origin = {"name": os.path.basename(prototxt), "sha256": hashlib.sha256(map_file(prototxt)).hexdigest()}
+        meta = {"source": origin(prototxt, map_file(prototxt)), **_default_meta(layers), **(meta or {})}
         infos = [TensorInfo(name, None, "float32") for name in outputs]
-        pair = builder.pair(net.name, inputs, infos, {"source": origin, **meta}, unpacked=caffe2_compatible)
+        pair = builder.pair(net.name, inputs, infos, meta, unpacked=caffe2_compatible)
         if caffe2_compatible:
             refuse_foreign(pair.predict_net)
         return pair
-    except ArmnetError as error:
-        raise ExportError(f"{os.fspath(prototxt)}: {error}") from error
 
 
 def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]], outputs: Sequence[str],

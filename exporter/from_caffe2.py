@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import Any, List, Mapping, Optional, Union
 
 from exporter.builder import refuse_foreign
+from exporter.source import origin
 from runtime_arm.errors import ArmnetError, ExportError, FormatError
 from runtime_arm.files import map_file
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -41,9 +41,8 @@ def from_caffe2(first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = Fa
     names = [op.output[0] for op in init_net.op]
     inputs = [info.name for info in pair.inputs]
     predict_net = pair.predict_net.replace(external_input=(*inputs, *names))
-    origin = {"name": os.path.basename(paths[1]), "sha256": hashlib.sha256(map_file(paths[1])).hexdigest()}
     return Pair(init_net.replace(external_output=tuple(names)), predict_net, pair.inputs, pair.outputs,
-                {"source": origin, **(meta or {})}).check()
+                {"source": origin(paths[1], map_file(paths[1])), **(meta or {})}).check()
 
 
 def _fills_only(net: NetDef) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from contextlib import contextmanager
-from typing import Any, Iterator, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 import numpy as np
 import onnx
@@ -16,7 +13,8 @@ from exporter.onnx_functions import inline_functions
 from exporter.onnx_graph import Options, Progress, Scope, Translator, known_of, read_hints
 from exporter.onnx_structure import defined, every_node
 from exporter.onnx_weights import Weights
-from runtime_arm.errors import ArmnetError, ExportError
+from exporter.source import naming, origin
+from runtime_arm.errors import ExportError
 from runtime_arm.pair import Pair, TensorInfo
 
 
@@ -29,22 +27,12 @@ def from_onnx(source: Source, *, caffe2_compatible: bool = False, meta: Optional
     ResourceError, naming the file, for what cannot be translated.
     """
     file = open_onnx(source)
-    with naming(file):
+    with naming(file.source):
         model = prepared(file)
         builder, inputs = translated(model, Options(Weights(file), caffe2_compatible, None, progress))
         outputs = tuple(_output_info(value, builder) for value in model.graph.output)
-        origin = {"name": os.path.basename(file.source), "sha256": hashlib.sha256(file.data).hexdigest()}
-        meta = {"source": origin, **(meta or {})}
+        meta = {"source": origin(file.source, file.data), **(meta or {})}
         return builder.pair(model.graph.name, inputs, outputs, meta, unpacked=caffe2_compatible)
-
-
-@contextmanager
-def naming(file: OnnxFile) -> Iterator[None]:
-    """Turns refusals inside the block into ExportErrors that name the file."""
-    try:
-        yield
-    except ArmnetError as error:
-        raise ExportError(f"{file.source}: {error}") from error
 
 
 def prepared(file: OnnxFile) -> onnx.ModelProto:

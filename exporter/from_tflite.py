@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from exporter.builder import NetBuilder, refuse_foreign
+from exporter.source import naming, origin
 from exporter.tflite_blobs import Blobs
 from exporter.tflite_file import Graph, Tensor, TfliteFile, open_tflite
 from exporter.tflite_graph import Options, Progress, Translator
 from exporter.tflite_metadata import picture_meta
 from exporter.tflite_weights import quantization_of
-from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath
 from runtime_arm.pair import Pair, TensorInfo
 
@@ -28,26 +26,16 @@ def from_tflite(path: AnyPath, *, signature: Optional[str] = None, caffe2_compat
     for what cannot be translated.
     """
     file = open_tflite(path)
-    with naming(file):
+    with naming(file.source):
         blobs = translated(Options(file, progress=progress), _graph_of(file, signature))
-        origin = {"name": os.path.basename(file.source), "sha256": hashlib.sha256(file.data).hexdigest()}
         graph, names = blobs.graph, output_names(blobs.graph)
         infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
         told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
-        meta = {"source": origin, **told, **(meta or {})}
+        meta = {"source": origin(file.source, file.data), **told, **(meta or {})}
         pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=caffe2_compatible)
         if caffe2_compatible:
             refuse_foreign(pair.predict_net)
         return pair
-
-
-@contextmanager
-def naming(file: TfliteFile) -> Iterator[None]:
-    """Turns refusals inside the block into ExportErrors that name the file."""
-    try:
-        yield
-    except ArmnetError as error:
-        raise ExportError(f"{file.source}: {error}") from error
 
 
 def translated(options: Options, graph: Graph) -> Blobs:

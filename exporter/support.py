@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Union
 
 from exporter.prototxt import AnyPath
+from exporter.source import naming
 from runtime_arm.errors import MissingDependency, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import read_net
@@ -51,7 +52,7 @@ def support(*sources: Union[AnyPath, bytes, onnx.ModelProto], caffe2_compatible:
 
 def _onnx_support(source: Any, caffe2_compatible: bool) -> List[Support]:
     try:
-        from exporter.from_onnx import naming, prepared, translated
+        from exporter.from_onnx import prepared, translated
     except ImportError as error:
         raise MissingDependency(f"reading ONNX needs {error.name}: pip install 'armnet[export]'") from error
     from exporter.onnx_file import open_onnx
@@ -61,7 +62,7 @@ def _onnx_support(source: Any, caffe2_compatible: bool) -> List[Support]:
 
     file = open_onnx(source)
     problems: Dict[str, str] = {}
-    with naming(file):
+    with naming(file.source):
         model = prepared(file)
         counts = Counter(_full_type(node) for node in every_node(model.graph))
         note = _first_of(problems)
@@ -102,7 +103,7 @@ def _tflite_support(path: AnyPath) -> List[Support]:
     note = _first_of(problems)
     options = tflite_graph.Options(file, lambda operation, problem: note(operation.title, problem))
     counts = Counter(operation.title for graph in file.graphs for operation in graph.operations)
-    with from_tflite.naming(file):
+    with naming(file.source):
         from_tflite.translated(options, file.graphs[0])
     return _rows(counts, problems)
 

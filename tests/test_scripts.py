@@ -96,3 +96,12 @@ def test_mistakes_are_one_line_and_status_2(script: str, words: List[str], probl
 def test_scripts_can_be_started() -> None:
     for script in shell_scripts():
         assert script.suffix == ".sh" or os.access(script, os.X_OK), script
+
+
+def test_the_descriptors_are_made_from_the_proto_files(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    script = str(SCRIPTS / "make_descriptors.py")
+    result = subprocess.run([sys.executable, script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    for committed in (ROOT / "exporter/caffe.desc", ROOT / "runtime_arm/netdef/netdef.desc"):
+        assert (tmp_path / committed.name).read_bytes() == committed.read_bytes(), "run scripts/make_descriptors.py"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,16 +12,6 @@ from exporter.prototxt import read_prototxt
 from runtime_arm.errors import ExportError
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_the_descriptor_is_made_from_the_proto_file(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
-    target = tmp_path / "caffe.desc"
-    script = str(ROOT / "scripts" / "make_caffe_descriptor.py")
-    result = subprocess.run([sys.executable, script, str(target)], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    committed = (ROOT / "exporter" / "caffe.desc").read_bytes()
-    assert target.read_bytes() == committed, "run scripts/make_caffe_descriptor.py"
 
 
 def test_padding_layers_of_the_first_dialect_become_pads(tmp_path: Path) -> None:

@@ -30,9 +30,8 @@ def test_never_above_the_best_of_caffe2s_planners(shared: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_the_arena_is_below_what_is_live_when_each_blob_has_its_own_memory(shared: Path, name: str) -> None:
-    """Ours holds the input as well; Caffe2's figure does not. Strictly below wherever a result may overwrite more than
-    the net says, or parts lie in their whole; equal where the bound says that nothing can be saved."""
+def test_the_arena_is_the_smallest_that_there_is(shared: Path, name: str) -> None:
+    """And never above what is live when each blob has memory of its own, though that figure does not hold the input."""
     case = recorded(shared, name)
     plan = plan_net(case.net, case.specs)
     assert plan.least == plan.blobs <= case.live

@@ -123,16 +123,6 @@ def test_what_the_tables_leave_out_is_only_what_readers_skip() -> None:
     assert left_out == {"TensorProto.device_detail", "Argument.qtensors", "NetDef.partition_info"}
 
 
-def test_the_descriptor_is_made_from_the_proto_file(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
-    target = tmp_path / "netdef.desc"
-    script = str(ROOT / "scripts" / "make_netdef_descriptor.py")
-    result = subprocess.run([sys.executable, script, str(target)], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    committed = (ROOT / PROTO).with_suffix(".desc").read_bytes()
-    assert target.read_bytes() == committed, "run scripts/make_netdef_descriptor.py"
-
-
 PURE = """
 from google.protobuf.internal import api_implementation
 assert api_implementation.Type() == "python", api_implementation.Type()

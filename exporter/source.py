@@ -1,0 +1,25 @@
+"""The file that a pair is made from: its name in errors and in model.json."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from typing import Dict, Iterator, Union
+
+from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.files import AnyPath
+
+
+@contextmanager
+def naming(source: AnyPath) -> Iterator[None]:
+    """Turns refusals inside the block into ExportErrors that name the file."""
+    try:
+        yield
+    except ArmnetError as error:
+        raise ExportError(f"{os.fspath(source)}: {error}") from error
+
+
+def origin(source: AnyPath, data: Union[bytes, memoryview]) -> Dict[str, str]:
+    """What model.json says under "source"."""
+    return {"name": os.path.basename(source), "sha256": hashlib.sha256(data).hexdigest()}
