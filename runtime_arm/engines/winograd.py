@@ -1,15 +1,16 @@
 """WINOGRAD: 3x3 convolutions of stride 1 with 4 or 2.25 multiplies an output instead of 9, F(2x2, 3x3) and F(4x4, 3x3).
 
-The output is cut into tiles of m x m pixels; each needs the (m + 2) x (m + 2) pixels of X around it (Lavin and Gray,
-arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
+The output is cut into tiles of m x m pixels; each needs the (m + r - 1) x (m + r - 1) pixels of X around it, r taps a
+dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
 
     gather     D[py, px, C, tiles]      pixel (m * ty + py - head, m * tx + px - head), zero in the padding
     transform  V = B^T D B              a product with a small matrix for each of the first two axes
-    multiply   M[f] = U[f] @ V[f]       for each of the (m + 2)^2 frequencies f, (M, C) @ (C, tiles); U is made once
+    multiply   M[f] = U[f] @ V[f]       for each of the (m + r - 1)^2 frequencies f, (M, C) @ (C, tiles); U is made once
     transform  Y = A^T M A              m * m pixels a tile
     scatter    into the output, clipped at its edge, then the epilogue
 
-Blocks are cut in both directions, so the buffers are bounded whatever the size of the image.
+Blocks are cut in both directions, so the buffers are bounded whatever the size of the image. F(2x2, 5x5) and F(4x4,
+5x5), 9 and 4 multiplies instead of 25, are for those who ask for them: FFT takes 3.7 and rounds less than both.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engine_names import open_variants
+from runtime_arm.engine_names import open_variants, wanted_engines
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES, STRIDED, WEIGHT
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
@@ -35,7 +36,7 @@ from runtime_arm.operators.geometry import Window
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
-VARIANTS = {"f2x2_3x3": 2, "f4x4_3x3": 4, "f6x6_3x3": 6}
+VARIANTS = {"f2x2_3x3": (2, 3), "f4x4_3x3": (4, 3), "f6x6_3x3": (6, 3), "f2x2_5x5": (2, 5), "f4x4_5x5": (4, 5)}
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
@@ -63,7 +64,8 @@ class Tiling:
         window = convolution.window
         self.convolution = convolution
         self.tile = tile
-        self.reach = tile + TAPS - 1  # pixels under a tile, in one dimension
+        self.taps = window.kernel[0]
+        self.reach = tile + self.taps - 1  # pixels under a tile, in one dimension
         rows, columns = (-(-size // tile) for size in window.output)
         kernel, ones, stride = (self.reach,) * 2, (1, 1), (tile, tile)
         self.window = Window(window.image, kernel, stride, ones, window.head, window.tail, (rows, columns))
@@ -88,25 +90,31 @@ class Tiling:
 
 
 def tile_work(convolution: Convolution, tile: int) -> Work:
-    """What F(tile x tile, 3x3) takes for a 3x3 convolution of stride 1."""
-    reach = tile + TAPS - 1
+    """What F(tile x tile, r x r) takes for an r x r convolution of stride 1."""
+    taps = convolution.window.kernel[0]
+    reach = tile + taps - 1
     rows, columns = (-(-size // tile) for size in convolution.window.output)
     tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
     products = reach**2 * channels * filters * (tiles + WEIGHT)
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
-    return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
+    transforming = tiles * transform_multiplies(tile, channels, filters, taps)
+    return Work(products + transforming, moves, amplification(tile, taps))
 
 
-def open_tiles(op: OperatorDef) -> List[int]:
-    """The tiles that the operator leaves open; the least exact one only if it asks for it."""
-    tiles = [VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
-    exact = [tile for tile in tiles if amplification(tile) <= MOST_AMPLIFICATION]
+def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
+    """The tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3 taps,
+    only if it asks for them."""
+    if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
+        return []
+    known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
+    tiles = [tile for tile, count in known if count == taps]
+    exact = [tile for tile in tiles if amplification(tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 
 
 def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
     """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be worthwhile."""
-    tiles = open_tiles(op)
+    tiles = open_tiles(op, convolution.window.kernel[0])
     best = min(tiles)
     for tile in sorted(tiles):
         if tile_work(convolution, tile).time < WORTHWHILE * tile_work(convolution, best).time:
@@ -131,8 +139,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     window = convolution.window
     if x.dtype.name not in DTYPES:
         return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    if window.kernel != (TAPS, TAPS):
-        return f"the kernel must be 3x3, got {list(window.kernel)}"
+    if window.ndim != 2 or window.kernel[0] != window.kernel[1] or not open_tiles(op, window.kernel[0]):
+        return f"the kernel must be 3x3, or what the variant that is asked for takes, got {list(window.kernel)}"
     if set(window.stride) | set(window.dilation) != {1}:
         return f"stride and dilation must be 1, got {list(window.stride)} and {list(window.dilation)}"
     if convolution.channels_last:
@@ -161,7 +169,8 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
-    filters = call.packed(f"f{tiling.tile}x{tiling.tile}_3x3", lambda: transform_filters(tiling.tile, call.inputs[1]))
+    variant = f"f{tiling.tile}x{tiling.tile}_{tiling.taps}x{tiling.taps}"
+    filters = call.packed(variant, lambda: transform_filters(tiling.tile, call.inputs[1]))
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.workers))):
@@ -176,7 +185,7 @@ def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int
     """From the pixels under the tiles, in the first buffer, to those of the tiles, in the second."""
     channels, width, tile, reach = tiling.convolution.channels, tiling.convolution.filters, tiling.tile, tiling.reach
     front, back = scratch[:2]
-    output, _, before = (matrix.astype(front.dtype) for matrix in transforms(tile))
+    output, _, before = (matrix.astype(front.dtype) for matrix in transforms(tile, tiling.taps))
     pixels, spectrum = (_first(buffer, reach, reach, channels * tiles) for buffer in (front, back))
     yield multiply(before, pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1))
     yield multiply(before, spectrum, pixels)

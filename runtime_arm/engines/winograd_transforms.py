@@ -1,12 +1,12 @@
-"""Winograd's minimal filtering F(m, 3): the transforms, how they are derived, what they cost, what they do to errors.
+"""Winograd's minimal filtering F(m, r): the transforms, how they are derived, what they cost, what they do to errors.
 
-Three taps g over m + 2 pixels d give m outputs as products of polynomials, evaluated at m + 1 points and infinity
+r taps g over m + r - 1 pixels d give m outputs as products of polynomials, evaluated at m + r - 2 points and infinity
 (Toom and Cook), and transposed, since a convolution layer correlates (Lavin and Gray, arXiv:1509.09308, section 4):
 
     y = A^T [(G g) * (B^T d)]        * elementwise; two dimensions: on the rows, then on the columns
 
     A^T  column of point p: 1, p, p^2 ... p^(m-1);                    of infinity: 0 ... 0, 1
-    G    row of point p: (1, p, p^2) / product of (p - q) over the other points q;   of infinity: 0, 0, 1
+    G    row of point p: (1, p ... p^(r-1)) / product of (p - q) over the other points q;   of infinity: 0 ... 0, 1
     B^T  row of point p: coefficients of the product of (x - q) over the other q;    of infinity: over all points
 
 and the first rows of B^T and G scaled, so that B^T begins with 1.
@@ -24,13 +24,14 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 
-TAPS = 3
+TAPS = 3  # unless another number is given
 SMALL = 3  # times as long takes a multiply in a product with a matrix of a few rows
-POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # F(m, 3) takes the first m + 1: m is even
+POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # F(m, r) takes the first m + r - 2: m is even
 
 
 class Transforms(NamedTuple):
-    """A^T: (m, m + 2), G: (m + 2, 3), B^T: (m + 2, m + 2), float64; every entry is exact or correctly rounded."""
+    """A^T: (m, m + r - 1), G: (m + r - 1, r), B^T: (m + r - 1, m + r - 1), float64; every entry is exact or correctly
+    rounded."""
 
     output: Array
     filter: Array
@@ -38,9 +39,9 @@ class Transforms(NamedTuple):
 
 
 @lru_cache(None)
-def transforms(tile: int) -> Transforms:
-    """The transforms of F(tile, 3), for an even tile up to 6."""
-    points = [Fraction(p) for p in POINTS[: tile + 1]]
+def transforms(tile: int, taps: int = TAPS) -> Transforms:
+    """The transforms of F(tile, taps), for an even tile and an odd number of taps, up to 9 together."""
+    points = [Fraction(p) for p in POINTS[: tile + taps - 2]]
     output = [[p**i for p in points] + [Fraction(i == tile - 1)] for i in range(tile)]
     filters, inputs = [], []
     for p in points:
@@ -48,9 +49,9 @@ def transforms(tile: int) -> Transforms:
         scale = Fraction(1)
         for q in others:
             scale *= p - q
-        filters.append([p**i / scale for i in range(TAPS)])
+        filters.append([p**i / scale for i in range(taps)])
         inputs.append([*_monic(others), Fraction(0)])
-    filters.append([Fraction(i == TAPS - 1) for i in range(TAPS)])
+    filters.append([Fraction(i == taps - 1) for i in range(taps)])
     inputs.append(_monic(points))
     at_zero = inputs[0][0]  # the only row with a first term; scaled so that the term is 1
     inputs[0], filters[0] = [x / at_zero for x in inputs[0]], [x * at_zero for x in filters[0]]
@@ -66,32 +67,35 @@ def _monic(roots: Sequence[Fraction]) -> List[Fraction]:
     return coefficients
 
 
-def multiplies_per_output(tile: int) -> float:
-    """Multiplies an output and input channel in F(tile x tile, 3x3): 4 in F(2x2), 2.25 in F(4x4); directly it is 9."""
-    return float((tile + TAPS - 1) ** 2 / tile**2)
+def multiplies_per_output(tile: int, taps: int = TAPS) -> float:
+    """Multiplies an output and input channel in F(tile x tile, taps x taps): 4 in F(2x2, 3x3), 2.25 in F(4x4, 3x3),
+    9 in F(2x2, 5x5); directly it is taps^2."""
+    return float((tile + taps - 1) ** 2 / tile**2)
 
 
-def amplification(tile: int) -> float:
-    """By how much F(tile x tile, 3x3) enlarges rounding errors, where the magnitude is 9 C terms of typical |w| * |x|.
+def amplification(tile: int, taps: int = TAPS) -> float:
+    """By how much F(tile x tile, taps x taps) enlarges rounding errors, where the magnitude is taps^2 C terms of
+    typical |w| * |x|.
 
     The largest sum of magnitudes that an output is made of where all |w| and |x| are 1, by the absolute values of all
-    entries in one dimension and squared for two, over what the three taps of a direct convolution sum.
+    entries in one dimension and squared for two, over what the taps of a direct convolution sum.
     """
-    output, filters, inputs = (np.abs(matrix) for matrix in transforms(tile))
-    return float((output @ (filters.sum(1) * inputs.sum(1))).max() / TAPS) ** 2
+    output, filters, inputs = (np.abs(matrix) for matrix in transforms(tile, taps))
+    return float((output @ (filters.sum(1) * inputs.sum(1))).max() / taps) ** 2
 
 
 def transform_filters(tile: int, w: Array) -> Array:
-    """U = G w G^T of the filters (M, C, 3, 3), as one matrix a frequency: ((tile + 2)^2, M, C), computed in float64."""
-    g = transforms(tile).filter
-    taps = w.transpose(2, 3, 0, 1).reshape(TAPS**2, -1).astype(np.float64)
+    """U = G w G^T of the filters (M, C, r, r), as one matrix a frequency: ((tile + r - 1)^2, M, C), computed in
+    float64."""
+    g = transforms(tile, w.shape[-1]).filter
+    taps = w.transpose(2, 3, 0, 1).reshape(w.shape[-1] ** 2, -1).astype(np.float64)
     u: Array = (np.kron(g, g) @ taps).astype(w.dtype).reshape(-1, *w.shape[:2])
     return u
 
 
-def transform_multiplies(tile: int, channels: int, filters: int) -> float:
+def transform_multiplies(tile: int, channels: int, filters: int, taps: int = TAPS) -> float:
     """What the transforms of one tile take, in multiplies of a large matrix product: small ones run at a third."""
-    reach = tile + TAPS - 1
+    reach = tile + taps - 1
     before = reach * tile * (tile + reach) * channels
     behind = tile * reach * (reach + tile) * filters
     return SMALL * (before + behind)

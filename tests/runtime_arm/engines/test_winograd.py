@@ -27,11 +27,11 @@ Problem = Tuple[OperatorDef, List[Any]]
 WEIGHTS = (1, 2)
 
 
-@pytest.mark.parametrize("tile", [2, 4, 6])
-def test_transforms_correlate(tile: int) -> None:
-    output, filters, inputs = transforms(tile)
+@pytest.mark.parametrize(("tile", "taps"), [(2, 3), (4, 3), (6, 3), (2, 5), (4, 5), (2, 7)])
+def test_transforms_correlate(tile: int, taps: int) -> None:
+    output, filters, inputs = transforms(tile, taps)
     draw = np.random.default_rng(tile)
-    d, g = draw.integers(-9, 10, tile + 2).astype(float), draw.integers(-9, 10, 3).astype(float)
+    d, g = draw.integers(-9, 10, tile + taps - 1).astype(float), draw.integers(-9, 10, taps).astype(float)
     np.testing.assert_allclose(output @ ((filters @ g) * (inputs @ d)), np.correlate(d, g, "valid"), atol=1e-11)
 
 
@@ -43,50 +43,51 @@ def test_transforms_are_those_of_the_paper() -> None:
     assert np.abs(inputs).sum(1).tolist() == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("tile", [2, 4, 6])
-def test_the_pixels_at_both_ends_go_into_one_frequency_each(tile: int) -> None:
-    first, last = transforms(tile).input[:, 0], transforms(tile).input[:, -1]
-    assert first.tolist() == [1] + [0] * (tile + 1)
-    assert last.tolist() == [0] * (tile + 1) + [1]
+@pytest.mark.parametrize(("tile", "taps"), [(2, 3), (4, 3), (6, 3), (2, 5), (4, 5)])
+def test_the_pixels_at_both_ends_go_into_one_frequency_each(tile: int, taps: int) -> None:
+    first, last = transforms(tile, taps).input[:, 0], transforms(tile, taps).input[:, -1]
+    assert first.tolist() == [1] + [0] * (tile + taps - 2)
+    assert last.tolist() == [0] * (tile + taps - 2) + [1]
 
 
-@pytest.mark.parametrize(("tile", "count"), [(2, 4.0), (4, 2.25)])
-def test_multiplies_an_output_and_channel(tile: int, count: float) -> None:
-    op, inputs = problem((24, 40), 5, 7, pad=1)
+@pytest.mark.parametrize(("tile", "taps", "count"), [(2, 3, 4.0), (4, 3, 2.25), (2, 5, 9.0), (4, 5, 4.0)])
+def test_multiplies_an_output_and_channel(tile: int, taps: int, count: float) -> None:
+    op, inputs = problem((24, 40), 5, 7, taps=taps, pad=taps // 2)
     convolution = convolution_of(op, *specs_of(inputs)[:2])  # type: ignore[arg-type]
     tiling = winograd.Tiling(convolution, tile, 4)
     tiles = sum(block.extent[0] * block.extent[1] for block in tiling.blocks())
-    assert multiplies_per_output(tile) == count
+    assert multiplies_per_output(tile, taps) == count
     assert tiles * tiling.reach**2 / (24 * 40) == count
 
 
 def problem(image: Tuple[int, int], channels: int, filters: int, batch: int = 1, dtype: str = "f4", type: str = "Conv",
-            **arguments: Any) -> Problem:
+            taps: int = 3, **arguments: Any) -> Problem:
     draw = np.random.default_rng(channels)
-    shapes = [(batch, channels, *image), (filters, channels, 3, 3), (filters,)]
-    op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=3, **arguments)
+    shapes = [(batch, channels, *image), (filters, channels, taps, taps), (filters,)]
+    op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=taps, **arguments)
     return op, [draw.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
 @st.composite
 def problems(draw: Any) -> Problem:
     """Single pixels and channels, prime sizes, pads beyond half of the kernel."""
-    pads = draw(st.lists(st.integers(0, 5), min_size=4, max_size=4))
+    pads, taps = draw(st.lists(st.integers(0, 5), min_size=4, max_size=4)), draw(st.sampled_from([3, 5]))
     sizes = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17])
-    image = [max(draw(sizes), 3 - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
+    image = [max(draw(sizes), taps - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
     return problem((image[0], image[1]), draw(st.sampled_from([1, 2, 5, 64])), draw(st.sampled_from([1, 3, 64])),
                    batch=draw(st.integers(0, 2)), dtype=draw(st.sampled_from(["f4", "f8"])),
-                   type=draw(st.sampled_from(["Conv", "ConvRelu"])), pads=pads)
+                   type=draw(st.sampled_from(["Conv", "ConvRelu"])), taps=taps, pads=pads)
 
 
 def assert_agrees(op: OperatorDef, inputs: List[Any], tile: int) -> None:
     x, w, b = inputs[:3]
     expected, = run_kernel(op, inputs)
-    op = replace(op, engine=f"WINOGRAD:f{tile}x{tile}_3x3")
+    taps = w.shape[-1]
+    op = replace(op, engine=f"WINOGRAD:f{tile}x{tile}_{taps}x{taps}")
     actual, = run_kernel(op, inputs, "WINOGRAD", constants=WEIGHTS)
     terms = w[0].size + 1
     magnitude = terms * np.sqrt((w**2).mean() * (x**2).sum() / max(x.size, 1)) + np.abs(b).max()
-    assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=amplification(tile))
+    assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=amplification(tile, taps))
 
 
 @given(problems(), st.sampled_from([2, 4]))
@@ -119,8 +120,22 @@ def test_ends_with_the_epilogue_of_fused_operators(tile: int, monkeypatch: Any) 
     assert_agrees(fused, inputs, tile)
 
 
-def test_wide_tiles_cost_accuracy() -> None:
-    assert 1 < amplification(2) < amplification(4) < amplification(6)
+def test_wide_tiles_and_kernels_cost_accuracy() -> None:
+    assert 1 < amplification(2) < amplification(2, 5) < amplification(4) < amplification(4, 5) < amplification(6)
+
+
+@pytest.mark.parametrize(("engine", "tile"), [
+    ("", None), ("NNPACK", None), ("WINOGRAD:f4x4_3x3", None), ("WINOGRAD:f2x2_5x5", 2), ("WINOGRAD:f4x4_5x5", 4)])
+def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, tile: Any) -> None:
+    op, inputs = problem((28, 28), 64, 64, taps=5, pad=2, engine=engine)
+    schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
+    kernel, refusals = schema.choose(op, specs, schema.infer(op, specs))
+    assert kernel is not None
+    assert kernel.engine == ("FFT" if tile is None else "WINOGRAD")
+    if tile is None:
+        assert "the kernel must be 3x3" in refusals["WINOGRAD"]
+    else:
+        assert winograd.choose_tile(op, convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("channels", "size", "engine", "tile"), [
@@ -140,7 +155,9 @@ def test_is_chosen_where_it_saves_time(channels: int, size: int, engine: str, ti
 
 
 @pytest.mark.parametrize(("w", "arguments", "constants", "reason"), [
-    ((64, 64, 5, 5), {"kernel": 5}, (1,), r"the kernel must be 3x3, got [5, 5]"),
+    ((64, 64, 5, 5), {"kernel": 5}, (1,), "the kernel must be 3x3, or what the variant that is asked for takes, got"),
+    ((64, 64, 3, 3), {"kernel": 3, "engine": "WINOGRAD:f4x4_5x5"}, (1,), "that is asked for takes, got [3, 3]"),
+    ((64, 64, 3), {"kernels": [3]}, (1,), "the kernel must be 3x3"),
     ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "stride and dilation must be 1, got [2, 2] and [1, 1]"),
     ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "stride and dilation must be 1, got [1, 1] and [2, 2]"),
     ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
@@ -150,7 +167,7 @@ def test_is_chosen_where_it_saves_time(channels: int, size: int, engine: str, ti
 def test_refuses(w: Any, arguments: Any, constants: Any, reason: str) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], **arguments)
     schema = lookup(op)
-    specs = specs_of([np.zeros((1, 64, 64, 64), np.float32), np.zeros(w, np.float32)], constants)
+    specs = specs_of([np.zeros((1, 64, 64, 64)[: len(w)], np.float32), np.zeros(w, np.float32)], constants)
     refusal = schema.kernels["WINOGRAD"].supports(op, specs, schema.infer(op, specs))
     assert refusal is not None
     assert reason in refusal
