@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import layout_choice, memory, plan
+from runtime_arm import memory, plan
 from runtime_arm.executor import Executor
 from runtime_arm.memory import Layout, Sharing
 from runtime_arm.netdef import NetDef
@@ -22,18 +22,11 @@ from runtime_arm.registry import REFERENCE
 from runtime_arm.trace import Step, Value
 from runtime_arm.weights import fill
 from tests.support.random_nets import TILED, RandomNet, random_nets
+from tests.support.tiles import tiles_everywhere
 
 CHANNELS = 32
 SHAPE = (1, CHANNELS, 14, 14)
 Nets = Tuple[NetDef, Dict[str, np.ndarray], Dict[str, np.ndarray]]
-
-
-@contextmanager
-def tiles_everywhere() -> Iterator[None]:
-    """Whatever has an option in tiles takes one, be it worthwhile or not."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(layout_choice, "_plain_time", lambda step, has_options: 1e12 if has_options else 0.0)
-        yield
 
 
 def of_text(lines: Sequence[str], shape: Sequence[int] = SHAPE, fetches: str = "y") -> Nets:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Callable, Dict, List, Optional, Sequence
+from contextlib import nullcontext
+from itertools import permutations
+from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -17,9 +19,11 @@ from runtime_arm.memory import Layout, Place
 from runtime_arm.plan import Segment
 from runtime_arm.trace import Step, Value
 from runtime_arm.verify import BrokenPlan, verify
-from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
+from tests.support.random_nets import KINDS, PARTS, TILED, Kind, RandomNet, random_nets
+from tests.support.tiles import tiles_everywhere
 
 Spoil = Callable[[Layout, Sequence[Step], random.Random], Layout]
+Planner = Callable[[Sequence[Step], Sequence[Value], random.Random], Layout]
 HARMFUL = 2  # of the plans spoiled in one way so many must compute something wrong, else the test tests nothing
 
 
@@ -69,34 +73,84 @@ def move_scratch(layout: Layout, steps: Sequence[Step], rng: random.Random) -> L
     return layout._replace(scratch={**layout.scratch, step: moved})
 
 
-SPOILS: List[Spoil] = [move_a_blob, put_a_blob_where_another_lies, let_a_result_overwrite_any_operand, shift_a_part,
-                       drop_a_step, move_scratch]
+def slices(layout: Layout) -> List[Value]:
+    """The values in tiles that share the positions of wider ones."""
+    return [value for value, place in layout.within.items() if value.layout != place.root.layout]
 
 
-def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> None:
+def moved_to_channel(layout: Layout, part: Value, channel: int) -> Layout:
+    root, itemsize = layout.within[part].root, part.spec.dtype.itemsize
+    most = root.storage.shape[-1] - part.storage.shape[-1]
+    place = Place(root, min(max(channel, 0), most) * itemsize)
+    return layout._replace(within={**layout.within, part: place})
+
+
+def shift_a_slice_by_a_channel(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+    if not slices(layout):
+        return layout
+    part = rng.choice(slices(layout))
+    channel = layout.within[part].offset // part.spec.dtype.itemsize
+    return moved_to_channel(layout, part, channel + rng.choice([-1, 1]))
+
+
+def put_a_slice_where_another_lies(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+    pairs = [(one, other) for one, other in permutations(slices(layout), 2)
+             if layout.within[one].offset != layout.within[other].offset]  # fmt: skip
+    if not pairs:
+        return layout
+    part, other = rng.choice(pairs)
+    return moved_to_channel(layout, part, layout.within[other].offset // part.spec.dtype.itemsize)
+
+
+def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
     """One blob's lifetime ends too early, before the layout is planned."""
     values = [*feeds, *(value for step in steps for value in step.outputs)]
     read_later = [value for value in values if value.last > max(value.first, 0) + 1]
     if read_later:
         value = rng.choice(read_later)
         value.last = max(value.first, 0) + 1
+    return memory.plan_memory(steps, feeds)
+
+
+def hand_slices_to_whoever_comes(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
+    """The kernels' word on slices is not heard."""
+    tiled = {value for step in steps for value in step.outputs if value.layout is not None}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(memory, "_sliceable", lambda steps: tiled)
+        return memory.plan_memory(steps, feeds)
+
+
+def planning(spoil: Spoil) -> Planner:
+    def planned(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
+        return spoil(memory.plan_memory(steps, feeds), steps, rng)
+
+    planned.__name__ = spoil.__name__
+    return planned
+
+
+WAYS: List[Tuple[Planner, Sequence[Kind]]] = [
+    (planning(move_a_blob), KINDS),
+    (planning(put_a_blob_where_another_lies), KINDS),
+    (planning(let_a_result_overwrite_any_operand), KINDS),
+    (planning(shift_a_part), PARTS),
+    (planning(drop_a_step), KINDS),
+    (planning(move_scratch), KINDS),
+    (forget_a_reader, KINDS),
+    (forget_a_reader, TILED),
+    (planning(drop_a_step), TILED),
+    (planning(shift_a_slice_by_a_channel), TILED),
+    (planning(put_a_slice_where_another_lies), TILED),
+    (hand_slices_to_whoever_comes, TILED),
+]
 
 
 class Trial:
     """Runs a net with a spoiled plan, whatever the verifier says of it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, spoil: Optional[Spoil], rng: random.Random):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, planner: Planner, rng: random.Random):
         self.accused = False
         monkeypatch.setattr(plan, "verify", self._verify)
-        monkeypatch.setattr(plan, "plan_memory", lambda steps, feeds: self._planned(steps, feeds, spoil, rng))
-
-    def _planned(
-        self, steps: Sequence[Step], feeds: Sequence[Value], spoil: Optional[Spoil], rng: random.Random
-    ) -> Layout:
-        if spoil is None:
-            forget_a_reader(steps, feeds, rng)
-            return memory.plan_memory(steps, feeds)
-        return spoil(memory.plan_memory(steps, feeds), steps, rng)
+        monkeypatch.setattr(plan, "plan_memory", lambda steps, feeds: planner(steps, feeds, rng))
 
     def _verify(self, segment: Segment) -> None:
         try:
@@ -112,17 +166,26 @@ def results(drawn: RandomNet) -> Dict[str, np.ndarray]:
     return executor.run(drawn.feed(), drawn.net.external_output)
 
 
-@pytest.mark.parametrize("spoil", [*SPOILS, None], ids=lambda spoil: spoil.__name__ if spoil else "forget_a_reader")
-def test_no_spoiled_plan_that_computes_something_wrong_goes_unnoticed(spoil: Optional[Spoil]) -> None:
-    harmful = 0
+@pytest.fixture(name="kinds")
+def laid_out(request: pytest.FixtureRequest) -> Iterator[Sequence[Kind]]:
+    """These kinds of operators, in tiles if those are what they are for."""
+    with tiles_everywhere() if request.param is TILED else nullcontext():
+        yield request.param
 
-    @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(random_nets(kinds=PARTS if spoil is shift_a_part else KINDS), st.integers(0, 1 << 30))
+
+@pytest.mark.parametrize(("planner", "kinds"), WAYS, indirect=["kinds"],
+                         ids=[planner.__name__ + (" in tiles" if kinds is TILED else "") for planner, kinds in WAYS])
+def test_no_spoiled_plan_that_computes_something_wrong_goes_unnoticed(planner: Planner, kinds: Sequence[Kind]) -> None:
+    harmful = 0
+    examples, operators = (200, 20) if kinds is TILED else (100, 12)
+
+    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(random_nets(operators, kinds), st.integers(0, 1 << 30))
     def check(drawn: RandomNet, seed: int) -> None:
         nonlocal harmful
         right = results(drawn)
         with pytest.MonkeyPatch.context() as monkeypatch:
-            trial = Trial(monkeypatch, spoil, random.Random(seed))
+            trial = Trial(monkeypatch, planner, random.Random(seed))
             computed = results(drawn)
         wrong = any(computed[name].tobytes() != right[name].tobytes() for name in right)
         harmful += wrong
