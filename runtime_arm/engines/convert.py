@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -15,17 +15,26 @@ from runtime_arm.netdef import Array
 
 
 def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
-    """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W)."""
+    """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W).
+
+    Workers share the rows of the image, as they do elsewhere: most of what one reads he wrote himself.
+    """
     x, y = call.inputs[0], call.outputs[0]
     steps: List[Step] = []
     if target is not None:
         if call.worker == 0:
             steps = [copy(view, tiled.ZERO) for view in _everything_outside(target, y)]
-        pairs = list(_from_plain(x, y, target) if source is None else _between(x, source, y, target))
+        pairs = _from_plain(x, y, target) if source is None else _between(x, source, y, target)
     else:
         assert source is not None
-        pairs = list(_to_plain(x, source, y))
-    return tiled.in_turn([*steps, *(copy(to, of) for to, of in call.mine(pairs))])
+        pairs = _to_plain(x, source, y)
+    return tiled.in_turn([*steps, *(copy(to, of) for to, of in _rows_of(call, pairs))])
+
+
+def _rows_of(call: Call, pairs: Iterable[Tuple[Array, Array]]) -> Iterator[Tuple[Array, Array]]:
+    for to, of in pairs:
+        rows = call.share(to.shape[1])
+        yield to[:, rows], of[:, rows]
 
 
 def _everything_outside(layout: Tiles, memory: Array) -> Iterator[Array]:

@@ -25,6 +25,7 @@ from runtime_arm.netdef import Array
 SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
 WIDE_DEPTH, NARROW_DEPTH = 128, 512  # rows of matrices up to which such a panel stays in the first-level cache, or near
+VECTOR = 8  # numbers, of the narrower ones that CPUs have
 FEW_ROWS = 32  # the panels are read from memory anyway
 
 
@@ -45,6 +46,11 @@ class Panels:
         """Made once for all plans of the call's operator that multiply about as many rows."""
         panels: Panels = call.packed(f"{key} by {rows}", lambda: cls(make(), rows))
         return panels
+
+    @property
+    def group(self) -> int:
+        """Columns that are not to be parted: a panel, or a vector."""
+        return self.panel if self.panel < self.width else VECTOR
 
     def columns(self, which: slice) -> Panels:
         """Some columns of the matrices, whole panels of them; they share the memory."""

@@ -113,6 +113,7 @@ def bind(call: Call, block: Block) -> Run:
             steps += _filter(call, block, strip, group, limits_of(depthwise))
         steps += _project(call, block, strip)
         steps += finish(last, block.y, strip, [])
+        steps += tiled.clear(call, block.y, strip)
     return tiled.in_turn(steps)
 
 

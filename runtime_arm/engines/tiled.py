@@ -12,8 +12,7 @@ from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
-HEAVY = 4  # times as large as the output are filters whose reading takes longer than the products
-GROUP = 64  # filters that one worker computes
+FEW_POSITIONS = 128  # of a worker: reading many filters takes as long as multiplying with them
 ZERO = np.zeros((), np.float32)
 
 
@@ -46,17 +45,26 @@ def clear_borders(call: Call, memory: Array, layout: Tiles) -> List[Step]:
     return [copy(view, ZERO) for view in layout.borders(memory)] if call.worker == 0 else []
 
 
+def clear(call: Call, layout: Tiles, strip: Strip, channels: slice = slice(None)) -> List[Step]:
+    """What is of no image in a strip of output 0 becomes zero."""
+    return [copy(view, ZERO) for view in layout.outside(call.outputs[0][..., channels], strip)]
+
+
 def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
     """This worker's strips, of at most so many positions."""
     return call.mine(layout.strips(most, call.workers))
 
 
-def shares_of(call: Call, layout: Tiles, most: int, weights: int) -> Tuple[Sequence[Strip], slice]:
-    """This worker's strips of output 0, and its channels. Filters of very many ``weights`` are shared, not strips: so
-    each worker reads only his own."""
-    groups = layout.channels // GROUP
-    light = weights < HEAVY * layout.tile**2 * layout.body * layout.channels
-    if call.workers == 1 or light or layout.channels % GROUP or groups < call.workers:
+def shares_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
+    """This worker's strips of output 0, and its channels, whole groups of them.
+
+    Where there are few positions and many ``weights`` the filters are shared, not the strips: each worker reads his own
+    alone.
+    """
+    groups = layout.channels // group
+    positions, outputs = layout.body, layout.tile**2 * layout.body * layout.channels
+    light = positions >= FEW_POSITIONS * call.workers or weights < outputs
+    if call.workers == 1 or light or layout.channels % group or groups < call.workers:
         return strips_of(call, layout, most), slice(None)
     mine = call.share(groups)
-    return layout.strips(most), slice(mine.start * GROUP, mine.stop * GROUP)
+    return layout.strips(most), slice(mine.start * group, mine.stop * group)

@@ -12,7 +12,7 @@ A kernel of 1 and stride 1 needs no columns: a plane is the matrix.
 
 from __future__ import annotations
 
-from typing import Iterator, List, Sequence
+from typing import Iterator, List, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
 from runtime_arm.engines.steps import Step, copy
-from runtime_arm.engines.tiled_epilogue import bias, finish
+from runtime_arm.engines.tiled_epilogue import bias, finish, has_gaps
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -28,6 +28,7 @@ from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
 BLOCK_NBYTES = 1 << 20  # of the columns and products of a block: both stay in a second-level cache
+SLICE = 1 << 15  # products that are computed at once where results are a slice of channels
 
 
 def most_positions(convolution: Convolution, itemsize: int) -> int:
@@ -36,11 +37,12 @@ def most_positions(convolution: Convolution, itemsize: int) -> int:
 
 
 def scratch(convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    """The columns of a block; none for a pointwise convolution."""
-    if is_pointwise(convolution):
-        return ()
-    strips = y.strips(most_positions(convolution, dtype.itemsize))
-    return [TensorSpec((max((strip.size for strip in strips), default=0) * convolution.terms,), dtype)]
+    """Products on the way into a slice; the columns of a block, but not for a pointwise convolution."""
+    positions = max((strip.size for strip in y.strips(most_positions(convolution, dtype.itemsize))), default=0)
+    sizes = [min(max(SLICE, convolution.filters), positions * convolution.filters)]
+    if not is_pointwise(convolution):
+        sizes.append(positions * convolution.terms)
+    return [TensorSpec((size,), dtype) for size in sizes]
 
 
 def is_pointwise(convolution: Convolution) -> bool:
@@ -50,42 +52,64 @@ def is_pointwise(convolution: Convolution) -> bool:
 
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    make = _pointwise if is_pointwise(convolution) else _columns
     most = most_positions(convolution, call.outputs[0].itemsize)
-    strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels)
-    panels = Panels.of(call, "by channel", max((strip.size for strip in strips), default=1),
-                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels)).columns(filters)
+    panels = Panels.of(call, "by channel", min(most, y.body),
+                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
+    strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)
+    panels = panels.columns(filters)
     biases = bias(call, filters)
+    matrices = _planes if is_pointwise(convolution) else _columns
     for strip in strips:
-        products = tiled.body(call.outputs[0][..., filters], y, strip)
-        steps += make(call, convolution, x, y, strip, panels, products)
-        steps += finish(call, y, strip, biases, channels=filters)
+        results = tiled.body(call.outputs[0][..., filters], y, strip)
+        for (py, px), matrix, copies in matrices(call, convolution, x, y, strip):
+            steps += copies
+            if not has_gaps(results):
+                steps += panels.multiply(matrix[None], results[py, px][None])
+                continue
+            most = max(1, SLICE // panels.width)
+            for begin in range(0, strip.size, most):
+                positions = slice(begin, min(begin + most, strip.size))
+                shape = 1, 1, positions.stop - begin, panels.width
+                products = call.scratch[0][: shape[2] * shape[3]].reshape(shape)
+                steps += panels.multiply(matrix[positions][None], products[0])
+                part = slice(py, py + 1), slice(px, px + 1), positions
+                steps += finish(call, y, strip, biases, products, filters, part)
+        if not has_gaps(results):
+            steps += finish(call, y, strip, biases, channels=filters)
+        steps += tiled.clear(call, y, strip, filters)
     return tiled.in_turn(steps)
 
 
-def _pointwise(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels,
-               products: Array) -> List[Step]:
+Matrix = Tuple[Tuple[int, int], Array, List[Step]]  # plane of the output, (positions, terms), and what fills it
+
+
+def _planes(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip) -> Iterator[Matrix]:
     pixels = tiled.body(call.inputs[0], x, strip)
-    return [step for plane in np.ndindex(y.tile, y.tile)
-            for step in panels.multiply(pixels[plane][None], products[plane][None])]  # fmt: skip
+    for plane in np.ndindex(y.tile, y.tile):
+        yield plane, pixels[plane], []
 
 
-def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, panels: Panels,
-             products: Array) -> Iterator[Step]:
+def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip) -> Iterator[Matrix]:
+    columns = call.scratch[1][: strip.size * convolution.terms]
+    columns = columns.reshape(strip.size, *convolution.window.kernel, x.channels)
+    for plane in np.ndindex(y.tile, y.tile):
+        copies = list(_gather(call.inputs[0], convolution, x, strip, plane, columns))
+        yield plane, columns.reshape(strip.size, convolution.terms), copies
+
+
+def _gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
+            columns: Array) -> Iterator[Step]:
     window, count = convolution.window, strip.size
-    columns = call.scratch[0][: count * convolution.terms].reshape(count, *window.kernel, x.channels)
-    for py, px in np.ndindex(y.tile, y.tile):
-        for ky in range(window.kernel[0]):
-            row, up = x.neighbour(0, py * window.stride[0] + ky * window.dilation[0] - window.head[0])
-            if x.tile == 1 and window.dilation[1] == 1:
-                begin = x.guard + strip.begin + up - window.head[1]
-                yield copy(columns[:, ky], _runs(call.inputs[0][0, 0], begin, count, window.kernel[1]))
-                continue
-            for kx in range(window.kernel[1]):
-                column, left = x.neighbour(1, px * window.stride[1] + kx * window.dilation[1] - window.head[1])
-                begin = x.guard + strip.begin + up + left
-                yield copy(columns[:, ky, kx], call.inputs[0][row, column, begin : begin + count])
-        yield from panels.multiply(columns.reshape(1, count, convolution.terms), products[py, px][None])
+    for ky in range(window.kernel[0]):
+        row, up = x.neighbour(0, plane[0] * window.stride[0] + ky * window.dilation[0] - window.head[0])
+        if x.tile == 1 and window.dilation[1] == 1:
+            begin = x.guard + strip.begin + up - window.head[1]
+            yield copy(columns[:, ky], _runs(memory[0, 0], begin, count, window.kernel[1]))
+            continue
+        for kx in range(window.kernel[1]):
+            column, left = x.neighbour(1, plane[1] * window.stride[1] + kx * window.dilation[1] - window.head[1])
+            begin = x.guard + strip.begin + up + left
+            yield copy(columns[:, ky, kx], memory[row, column, begin : begin + count])
 
 
 def _runs(plane: Array, begin: int, count: int, taps: int) -> Array:

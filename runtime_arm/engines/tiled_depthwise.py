@@ -45,6 +45,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     for strip in tiled.strips_of(call, y, max(1, BLOCK // y.channels)):
         steps += _sums(call, convolution, x, y, strip, weights)
         steps += finish(call, y, strip, biases)
+        steps += tiled.clear(call, y, strip)
     return tiled.in_turn(steps)
 
 

@@ -77,6 +77,7 @@ def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         steps += _products(call, stem, block, strip, weights)
         steps += finish(call, y, strip, [])
+        steps += tiled.clear(call, y, strip)
     return tiled.in_turn(steps)
 
 

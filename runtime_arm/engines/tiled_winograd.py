@@ -28,7 +28,7 @@ import numpy as np
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels
 from runtime_arm.engines.steps import Step, multiply
-from runtime_arm.engines.tiled_epilogue import finish
+from runtime_arm.engines.tiled_epilogue import finish, has_gaps
 from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -36,7 +36,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.tensor import TensorSpec
 
 BLOCK_NBYTES = 1 << 20  # of V and M together: more leave the second-level cache
-LEAST_TILES = 80  # of a block: all filters stream through the cache for each
+LEAST_TILES = 112  # of a block: all filters stream through the cache for each
 
 
 def most_tiles(x: Tiles, y: Tiles, itemsize: int) -> int:
@@ -56,16 +56,17 @@ def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    weights = (x.tile + TAPS - 1) ** 2 * x.channels * y.channels
-    strips, mine = tiled.shares_of(call, y, most_tiles(x, y, call.outputs[0].itemsize), weights)
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", max((strip.size for strip in strips), default=1),
-                        lambda: transform_filters(x.tile, by_channel)).columns(mine)
+    most = most_tiles(x, y, call.outputs[0].itemsize)
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
+                        lambda: transform_filters(x.tile, by_channel))
+    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
+    filters = filters.columns(mine)
     for strip in strips:
         results = tiled.body(call.outputs[0][..., mine], y, strip)
-        pixels = results if results.strides[2] == results.shape[3] * results.itemsize else (
-            _first(call.scratch[0], *results.shape))  # fmt: skip
+        pixels = _first(call.scratch[0], *results.shape) if has_gaps(results) else results
         steps += _filter(call, x, strip, filters, None if bias is None else bias[mine], pixels)
         steps += finish(call, y, strip, [], pixels, mine)
+        steps += tiled.clear(call, y, strip, mine)
     return tiled.in_turn(steps)
 
 

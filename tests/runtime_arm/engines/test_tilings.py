@@ -108,7 +108,7 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
 def test_workers_share_filters(kernel: int, stride: int, filters: int, activation: str, small: bool,
                                monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
-    inputs = [normal(1, 20, 7, 7), normal(filters, 20, kernel, kernel), normal(filters)]
+    inputs = [normal(1, 200, 7, 7), normal(filters, 200, kernel, kernel), normal(filters)]
     bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
     slope = [normal(filters)] if activation == "PRelu" else []
