@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Tuple
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from runtime_arm.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.plan import Segment
+from runtime_arm.trace import Step
 from runtime_arm.verify import BrokenPlan, verify
 from tests.support.random_nets import RandomNet, random_nets
+from tests.support.tiles import tiles_everywhere
 
 NET = """
     net "test": x, w -> y
@@ -92,6 +97,90 @@ def test_a_step_that_was_dropped_is_found() -> None:
     segment = compiled()
     segment.running.remove(segment.running[1])
     with pytest.raises(BrokenPlan, match=r"Relu.*nothing runs for it"):
+        verify(segment)
+
+
+FIRE = """
+    net "fire": x, u, v, w -> y
+    Conv(x, u) -> a  kernel=1
+    Conv(x, v) -> b  kernel=1
+    Concat(a, b) -> c, _1  axis=1
+    Conv(c, w) -> y  kernel=1
+"""
+
+
+def in_slices() -> Tuple[Segment, Step, Step, Step]:
+    """A segment in which "a" is channels 0..2 of "c" and "b" is 3..7, and the steps that make them."""
+    shapes = {"u": (3, 4, 1, 1), "v": (5, 4, 1, 1), "w": (8, 8, 1, 1)}
+    weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    with tiles_everywhere():
+        segment = Executor(NetDef.from_text(FIRE), weights).plan_for({"x": np.zeros((1, 4, 9, 9), np.float32)}, ["y"])
+    a, b, c = (next(step for step in segment.steps if step.op.output[0] == name) for name in "abc")
+    assert c not in segment.running
+    assert a.outputs[0].array.strides == c.outputs[0].array.strides
+    return segment, a, b, c
+
+
+def test_a_slice_that_is_a_channel_away_is_found() -> None:
+    segment, a, b, c = in_slices()
+    for step, first, last in ((b, 2, 7), (a, 1, 4)):
+        step.outputs[0].bind(c.outputs[0].array[..., first:last])
+        with pytest.raises(BrokenPlan, match=f"-> c, _1: '{step.op.output[0]}' does not lie where it should"):
+            verify(segment)
+
+
+def test_slices_of_which_one_spoils_the_other_are_found() -> None:
+    """Where they are joined nowhere."""
+    segment, a, b, c = in_slices()
+    segment.steps, segment.survivors = segment.steps[: segment.steps.index(c)], {"a", "b"}
+    segment.env.update(a=a.outputs[0], b=b.outputs[0])
+    verify(segment)
+    b.outputs[0].bind(c.outputs[0].array[..., 2:7])
+    with pytest.raises(BrokenPlan, match=r"what is fetched: 'a' is not in its memory: Conv\(x, v\) -> b wrote there"):
+        verify(segment)
+
+
+def test_positions_that_lie_too_near_each_other_or_in_pieces_are_found() -> None:
+    segment, a, _, c = in_slices()
+    array, whole = a.outputs[0].array, c.outputs[0].array
+    near = (array.strides[0], array.strides[1], array.strides[2] - 4, 4)
+    a.outputs[0].bind(np.lib.stride_tricks.as_strided(whole, array.shape, near))
+    with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a: 'a' lies in pieces"):
+        verify(segment)
+    a.outputs[0].bind(whole[..., :6:2])
+    with pytest.raises(BrokenPlan, match="'a' lies in pieces"):
+        verify(segment)
+
+
+def test_a_kernel_that_cannot_handle_slices_is_found() -> None:
+    segment, a, _, c = in_slices()
+    assert a.kernel is not None
+    a.kernel = replace(a.kernel, writes_slices=False)
+    with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a: 'a' is a slice, which POINTWISE cannot handle"):
+        verify(segment)
+    segment, a, _, c = in_slices()
+    segment.running.append(c)
+    c.kernel = None
+    with pytest.raises(BrokenPlan, match=r"Concat\(a, b\) -> c, _1: 'a' is a slice, which REFERENCE cannot handle"):
+        verify(segment)
+
+
+def test_what_is_joined_may_lie_there_already_or_elsewhere_but_not_beside() -> None:
+    segment, a, b, c = in_slices()
+    segment.running.append(c)
+    verify(segment)
+    b.outputs[0].bind(np.empty(b.outputs[0].storage.shape, np.float32))
+    verify(segment)
+    a.outputs[0].bind(c.outputs[0].array[..., 1:4])
+    with pytest.raises(BrokenPlan, match=r"Concat\(a, b\) -> c, _1: output 'c' overwrites 'a'"):
+        verify(segment)
+
+
+def test_constants_are_not_overwritten() -> None:
+    segment, a, _, _ = in_slices()
+    weights = segment.env["w"].array
+    a.outputs[0].bind(np.lib.stride_tricks.as_strided(weights, a.outputs[0].storage.shape))
+    with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a overwrites 'w', which lives on"):
         verify(segment)
 
 
