@@ -4,7 +4,7 @@ They go through the image strip by strip. What lies between them, several times 
 never leaves the cache. It is kept channel by channel, so that the one in the middle is a product of matrices, too (see
 ``toeplitz.py``). For a strip, some rows of tiles of 2 x 2 pixels and those above and below:
 
-    columns   what the first one meets of X, (K + 1, planes, positions)   copies; row K is one inside of the image and
+    columns   what the first one meets of X, (planes, K + 1, positions)   copies; row K is one inside of the image and
                                                               zero outside: it brings the bias, and outside all stays 0
     for each group of channels:
       expand    R = We @ columns                              (channels, K + 1) @ (K + 1, positions), and the limits
@@ -36,9 +36,10 @@ from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.separable_block import layers
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 3 << 18  # of what lies between the layers, for a group of channels, and of the results: half of a cache
+BLOCK_NBYTES = 1 << 20  # of what lies between the layers, for a group of channels; the results take as much at most
 ENOUGH_ROWS, ENOUGH_POSITIONS = 7, 256  # of a strip: the rows above and below are computed twice, calls take their time
-FEWEST_CHANNELS, VECTOR = 16, 16  # of a group, and what their number is a multiple of, if all channels are
+FEWEST_CHANNELS = 16  # of a group
+VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
 ONE = np.ones((), np.float32)
 
 Limits = Sequence[Tuple[Any, float]]
@@ -92,9 +93,10 @@ class Block(NamedTuple):
 def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
     """Columns, R, O, results; and what the last activation asks for."""
     kind, most = block.toeplitz, max(strip.size for strip in block.strips())
-    inside, widest = most + block.pitch, max(group.stop - group.start for group in block.groups)
-    shapes = [(block.expand.terms + 1, PLANES, inside), (kind.terms, widest * inside), (kind.products, widest * most),
-              (kind.planes, block.expand.filters + 1, most)]  # fmt: skip
+    widest = max(group.stop - group.start for group in block.groups)
+    inside, filtered = _rounded(most + block.pitch), _rounded(most)
+    shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
+              (kind.products, widest * filtered), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
@@ -109,7 +111,7 @@ def bind(call: Call, block: Block) -> Run:
         pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
         steps += _gather(call, block, strip, pieces)
         for group in block.groups:
-            steps += _expand(call, block, strip, pieces, group, limits_of(expand))
+            steps += _expand(call, block, strip, group, limits_of(expand))
             steps += _filter(call, block, strip, group, limits_of(depthwise))
         steps += _project(call, block, strip)
         steps += finish(last, block.y, strip, [])
@@ -144,17 +146,20 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
 
 
 def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
-    inside = strip.size + block.pitch
-    for plane, piece in enumerate(pieces):
-        columns = call.scratch[0][:, plane, :inside].reshape(block.expand.terms + 1, -1, block.pitch)
-        columns = columns[:, piece.above : piece.above + piece.end - piece.begin]
-        yield copy(columns[:, :, piece.columns :], tiled.ZERO)
-        columns = columns[:, :, : piece.columns]
-        yield copy(columns[-1], ONE)
+    """The columns of all planes."""
+    pitch, inside = block.pitch, _rounded(strip.size + block.pitch)
+    for piece, columns in zip(pieces, call.scratch[0][..., :inside]):
+        begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
+        yield copy(columns[:, :begin], tiled.ZERO)
+        yield copy(columns[:, end:], tiled.ZERO)
+        grid = columns[:, begin:end].reshape(len(columns), -1, pitch)
+        yield copy(grid[:, :, piece.columns :], tiled.ZERO)
+        grid = grid[:, :, : piece.columns]
+        yield copy(grid[-1], ONE)
         if block.x is not None:
-            yield copy(columns[:-1], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
+            yield copy(grid[:-1], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
         else:
-            yield from _windows(call.inputs[0][piece.image], block.expand, piece, columns[:-1])
+            yield from _windows(call.inputs[0][piece.image], block.expand, piece, grid[:-1])
 
 
 def _pixels(memory: Array, x: Tiles, piece: _Piece) -> Array:
@@ -185,33 +190,27 @@ def _meets(convolution: Convolution, axis: int, tap: int, phase: int, begin: int
     return slice(first - begin, last - begin), slice(offset + first * step, offset + last * step, step)
 
 
-def _expand(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], group: slice,
-            limits: Limits) -> Iterator[Step]:
-    """R from the columns, the rows outside of the image are zero."""
+def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
+    """R from the columns."""
     weights = call.packed(f"expand {group}", lambda: _with_bias(call.inputs[1], call.inputs[2], group)).T
-    count, inside = len(weights), strip.size + block.pitch
+    count, inside = len(weights), _rounded(strip.size + block.pitch)
     between = call.scratch[1][:PLANES, : count * inside]
-    most = max(VECTOR, SMALL_PRODUCT // weights.size // VECTOR * VECTOR)
-    for plane, piece in enumerate(pieces):
-        begin = piece.above * block.pitch
-        end = begin + (piece.end - piece.begin) * block.pitch
-        target, columns = between[plane].reshape(count, inside), call.scratch[0][:, plane]
-        yield copy(target[:, :begin], tiled.ZERO)
-        yield copy(target[:, end:], tiled.ZERO)
-        for at in range(begin, end, most):
-            to = min(end, at + most)
-            yield multiply(weights, columns[:, at:to], target[:, at:to])
+    target = between.reshape(PLANES, count, inside)
+    for begin, end in cut(inside // VECTOR, max(1, SMALL_PRODUCT // weights.size // VECTOR)):
+        part = slice(begin * VECTOR, end * VECTOR)
+        yield multiply(weights, call.scratch[0][..., part], target[..., part])
     yield from _limit(limits, between, between)
 
 
 def _filter(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
+    """A group's results from R."""
     kind, count = block.toeplitz, group.stop - group.start
     matrices = call.packed(f"filter {kind} {group}", lambda: _matrices(kind, call.inputs[3], call.inputs[4], group))
-    between = call.scratch[1][:, : count * (strip.size + block.pitch)]
-    products = call.scratch[2][:, : count * strip.size]
-    yield from kind.multiply(matrices, between, products, block.pitch)
-    yield from _limit(limits, products[kind.results].reshape(kind.planes, count, strip.size),
-                      call.scratch[3][:, group, : strip.size])
+    inside, filtered = _rounded(strip.size + block.pitch), _rounded(strip.size)
+    products = call.scratch[2][:, : count * filtered]
+    yield from kind.multiply(matrices, call.scratch[1][:, : count * inside], products, block.pitch)
+    results = products[kind.results].reshape(kind.planes, count, filtered)
+    yield from _limit(limits, results, call.scratch[3][:, group, :filtered])
 
 
 def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
@@ -233,6 +232,11 @@ def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:
         source = target
     if not limits and source is not target:
         yield copy(target, source)
+
+
+def _rounded(positions: int) -> int:
+    """So many that products lose no time with parts of vectors; what they make beyond is not read."""
+    return -(-positions // VECTOR) * VECTOR
 
 
 def _with_bias(weights: Array, bias: Any, filters: slice = slice(None)) -> Array:

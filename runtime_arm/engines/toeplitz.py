@@ -25,6 +25,7 @@ import numpy as np
 from runtime_arm.engines.steps import Step, copy
 from runtime_arm.netdef import Array
 
+ZERO = np.zeros((), np.float32)
 PLANES = 4  # of the image, the first rows of R: pixel rows -1 and 0
 
 
@@ -74,19 +75,20 @@ class Toeplitz(NamedTuple):
         return t if self.left else t[:, ::-1]
 
     def multiply(self, matrices: Array, r: Array, o: Array, pitch: int) -> Iterator[Step]:
-        """O from R, (terms, channels * positions), whose first four rows and last one are there. O: (products, channels
-        * positions), a row of tiles fewer. pitch: positions of a row of tiles."""
+        """O, (products, channels * positions), from R, (terms, channels * positions), whose first four rows and last
+        one are there. pitch: positions of a row of tiles, of which R has one more, at least."""
         count, last = len(matrices), self.terms - 1 - PLANES
         yield copy(r[PLANES:-1, :-pitch], r[:last, pitch:])
-        left = r.reshape(self.terms, count, -1)[..., :-pitch].transpose(1, 0, 2)
-        yield partial(np.matmul, matrices, left, out=o.reshape(self.products, count, -1).transpose(1, 0, 2))
-        if self.stride == 1:
-            yield partial(np.add, o[2:4, 1:], o[6:8, :-1], out=o[2:4, 1:])
-            yield partial(np.add, o[4:6, :-1], o[0:2, 1:], out=o[4:6, :-1])
-        elif self.left:
-            yield partial(np.add, o[0, 1:], o[1, :-1], out=o[0, 1:])
-        else:
-            yield partial(np.add, o[0, :-1], o[1, 1:], out=o[0, :-1])
+        products = o.reshape(self.products, count, -1)
+        rows = r.reshape(self.terms, count, -1)[..., : products.shape[-1]]
+        yield partial(np.matmul, matrices, rows.transpose(1, 0, 2), out=products.transpose(1, 0, 2))
+        if self.left:
+            own, owed = (slice(2, 4), slice(6, 8)) if self.stride == 1 else (slice(0, 1), slice(1, 2))
+            yield copy(products[owed, :, -1], ZERO)  # what is behind the last position is another channel's
+            yield partial(np.add, o[own, 1:], o[owed, :-1], out=o[own, 1:])
+        if self.stride == 1 or not self.left:
+            own, owed = (slice(4, 6), slice(0, 2)) if self.stride == 1 else (slice(0, 1), slice(1, 2))
+            yield partial(np.add, o[own, :-1], o[owed, 1:], out=o[own, :-1])
 
 
 def _places(*grids: Tuple[int, int]) -> Iterator[Tuple[Tuple[int, int], ...]]:
