@@ -157,6 +157,8 @@ def convolution() -> Iterator[Case]:
     yield from case("Conv Conv2D ConvRelu", "2x4x9x8", "!6x4x3x3", "!6", kernel=3, pad=1)
     yield from onnx("Conv", "2x4x9x8", "!6x4x3x3", "!6", pads=[1, 1, 1, 1])
     yield from case("Conv", "1x64x24x24", "!64x64x3x3", "!64", kernel=3, pad=1)  # the least that WINOGRAD takes
+    yield from case("Conv", "1x8x24x24", "!8x8x9x9", "!8", kernel=9, pad=4)  # FFT's, as the next one
+    yield from case("Conv", "1x6x14x14", "!6x1x13x13", "!6", kernel=13, pad=6, group=6)
     yield from case("Conv", "1x8x7x7", "!12x8x1x1", "!12", kernel=1)
     yield from case("Conv", "1x8x7x7", "!12x8x1x1", kernel=1, stride=2)
     for stride in (1, 2):

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import pytest
 
-from device_tests.suite.kernels import amplification_of, assert_engines_match_reference, run_kernel
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import OperatorDef
@@ -20,6 +20,9 @@ CONVOLUTIONS: Dict[str, Dict[str, Any]] = {
     "depthwise": {"shape": (1, 17, 25, 39), "filters": (17, 1, 3, 3), "pad": 1, "group": 17},
     "grouped, dilated": {"shape": (1, 12, 19, 18), "filters": (18, 4, 3, 3), "pad": 2, "dilation": 2, "group": 3},
     "wide": {"shape": (1, 64, 25, 27), "filters": (64, 64, 3, 3), "pad": 1},
+    "9x9": {"shape": (1, 17, 29, 33), "filters": (19, 17, 9, 9), "pad": 4},
+    "5x5 by F(4x4)": {"shape": (1, 9, 19, 22), "filters": (11, 9, 5, 5), "pad": 2, "engine": "WINOGRAD:f4x4_5x5"},
+    "depthwise, 13x13": {"shape": (1, 17, 25, 39), "filters": (17, 1, 13, 13), "pad": 6, "group": 17},
 }
 
 
@@ -44,7 +47,6 @@ def test_convolution(name: str) -> None:
         terms=terms,
         constants=(1, 2),
         magnitude=4.0 * terms**0.5,
-        amplification=amplification_of("WINOGRAD"),
     )
     assert "IM2COL" in engines
 
