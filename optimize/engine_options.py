@@ -62,11 +62,12 @@ class Options(NamedTuple):
 
 
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
-    """The options of every operator that runs for inputs of these specs, up to the first whose output shape depends on
-    data."""
+    """The options of every operator that runs by itself for inputs of these specs, up to the first whose output shape
+    depends on data. Without those in branches, and without those that run as one step with others."""
     with Predictor(pair, threads=1) as predictor:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
-        return [_of_step(step) for step in steps if step.index >= 0]  # others convert between layouts
+        ops = dict(enumerate(pair.predict_net.op))
+        return [_of_step(step) for step in steps if step.op is ops.get(step.index)]
 
 
 def _of_step(step: Step) -> Options:

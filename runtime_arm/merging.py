@@ -33,12 +33,14 @@ def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
             if value is not None:
                 readers.setdefault(value, []).append(step)
     blocks: Dict[Step, Step] = {}
+    taken: Set[Step] = set()  # that are in one
     left_out: List[Step] = []
     for step in steps:
         parts = _parts(step, made_by, readers, outputs)
-        block = None if parts is None else _block(*parts)
+        block = None if parts is None or not taken.isdisjoint(parts) else _block(*parts)
         if parts is not None and block is not None:
             blocks[step] = block
+            taken.update(parts)
             left_out += parts[:-1]
     gone = set(left_out)
     return Merged([blocks.get(step, step) for step in steps if step not in gone], left_out)

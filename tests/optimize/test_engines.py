@@ -17,6 +17,7 @@ from optimize.sample_inputs import drawn
 from optimize.shapes import sample_specs
 from runtime_arm import Predictor
 from runtime_arm.engine_names import Wish
+from runtime_arm.engines import gemm
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair import Pair
@@ -51,6 +52,22 @@ def error_of(pair: Pair) -> float:
         op=tuple(replace(op, engine="IM2COL") for op in pair.predict_net.op)))
     samples = [drawn(sample_specs(pair.inputs), seed) for seed in range(2)]
     return relative_error(results(direct, samples), results(pair, samples))
+
+
+def test_what_runs_as_one_step_with_others_has_no_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    rng = np.random.default_rng(0)
+    shapes = {"e_w": (96, 16, 1, 1), "f_w": (96, 1, 3, 3), "p_w": (16, 96, 1, 1), "y_w": (16, 16, 3, 3)}
+    weights = {name: rng.standard_normal(shape).astype(np.float32) / 9 for name, shape in shapes.items()}
+    pair = pair_of("""net "": x, e_w, f_w, p_w, y_w -> y
+        Conv(x, e_w) -> e  kernel=1
+        Conv(e, f_w) -> f  kernel=3  pad=1  group=96
+        Conv(f, p_w) -> p  kernel=1
+        Conv(p, y_w) -> y  kernel=3  pad=1""", weights, {"x": (1, 16, 28, 30)})
+    with Predictor(pair, threads=1) as predictor:
+        assert [step.op.type for step in predictor.plan().steps if step.index == 2] == ["SeparableBlock"]
+    assert [one.place for one in options_of(pair, sample_specs(pair.inputs))] == [3]
+    assert [op.type for op in pick_engines(pair, accuracy=1e-9).predict_net.op] == ["Conv"] * 4
 
 
 # What is forced

@@ -15,6 +15,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import Pair
 from runtime_arm.paranoid import run_paranoid
 from runtime_arm.plan import Segment
+from runtime_arm.weights import fill
 
 X = np.random.default_rng(1).standard_normal((2, 16, 28, 30)).astype(np.float32)
 SHAPES = {"e": (96, 16, 1, 1), "f": (96, 1, 3, 3), "p": (16, 96, 1, 1)}
@@ -68,6 +69,24 @@ def test_a_block_is_left_apart_where_they_are_not(monkeypatch: pytest.MonkeyPatc
                                      ("", "!TOEPLITZ", "")])  # fmt: skip
 def test_wishes_are_heard(engines: Sequence[str], small_products: None) -> None:
     assert convolutions(pair(engines)) == APART
+
+
+def test_a_convolution_is_part_of_one_block_alone(small_products: None) -> None:
+    """Of 1x1, 3x3, 1x1, 3x3, 1x1 the one in the middle could end a block and begin another."""
+    block = pair()
+    wide = {"p": (96, 96, 1, 1), "g": (96, 1, 3, 3), "q": (16, 96, 1, 1)}
+    weights = {f"{name}_w2": np.ones(shape, np.float32) / 96 for name, shape in wide.items()}
+    ops = (
+        *block.predict_net.op[:2],
+        OperatorDef.of("ConvRelu", ["f", "p_w2"], ["p"], kernel=1),
+        OperatorDef.of("ConvRelu", ["p", "g_w2"], ["g"], kernel=3, pad=1, group=96),
+        OperatorDef.of("Conv", ["g", "q_w2"], ["y"], kernel=1),
+    )
+    init_net = block.init_net.replace(op=(*block.init_net.op, *(fill(*item) for item in weights.items())))
+    names = tuple(op.output[0] for op in init_net.op)
+    net = block.predict_net.replace(op=ops, external_input=("x", *names))
+    assert convolutions(Pair.from_nets(init_net.replace(external_output=names), net)) == [
+        "Conv", "ConvRelu", "armnet.SeparableBlock"]
 
 
 @pytest.mark.parametrize("between", ["e", "f"])
