@@ -11,7 +11,7 @@ from optimize.error_budget import DIRECT, Budget, Limits, find_limits, limited
 from optimize.measure_engines import SECONDS, Progress, promising, seconds_of, time_options, with_engines
 from optimize.report import EngineChoice, Report
 from optimize.shapes import sample_specs
-from runtime_arm.engine_names import Wish
+from runtime_arm.engine_names import DEFAULT, Wish
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair
@@ -53,6 +53,8 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
         raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
     if threads is not None and engines != MEASURE:
         raise UsageError("a number of threads is for engines that are measured")
+    if threads is not None and threads < 1:
+        raise UsageError(f"the number of threads must be positive, got {threads}")
     try:
         picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
         result = picker.within_budget(stop_after)
@@ -115,7 +117,7 @@ class _Picker:
         progress("done", 1, 1)
         before, after = seconds_of([bare, with_engines(bare, picks)], self._specs, threads)
         self._report.notes.append(f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, "
-                                  f"{after * 1e3:.2f} ms with {len(picks)} engines that were measured")
+                                  f"{after * 1e3:.2f} ms with {len(picks)} chosen by what was measured")
         engines = {place: str(option.wish) for place, option in picks.items()}
         seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
         shapes = {name: spec.shape for name, spec in self._specs.items()}
@@ -137,11 +139,14 @@ class _Picker:
         if not any(error > DIRECT for error in errors.values()):
             return {}
         limits = find_limits(errors, gains, lambda limits: self._measured_error(pair_of(limits)) <= self._accuracy)
-        self._report.error = self._measured_error(pair_of(limits))
-        if self._report.error > self._accuracy:
-            self._report.warnings.append(f"without any engine that rounds more, outputs still differ by "
-                                         f"{self._report.error:.2g} of their largest magnitude, which is more than "
-                                         f"{self._accuracy:g}")
+        error = self._measured_error(pair_of(limits))
+        if self._budget is not None and self._budget.sees_nothing:
+            self._report.warnings.append("outputs are zero for random inputs, so errors of engines do not show")
+            return limits
+        self._report.error = error
+        if error > self._accuracy:
+            self._report.warnings.append(f"without any engine that rounds more, outputs still differ by {error:.2g} of "
+                                         f"their largest magnitude, which is more than {self._accuracy:g}")
         return limits
 
 
@@ -162,12 +167,16 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 
 def _check_exist(wishes: Sequence[Wish]) -> None:
-    """UsageError for an engine, or a variant of one, that no operator has."""
+    """UsageError for an engine, or a variant of one, that no operator has, and for lists that say nothing or both."""
     known: Dict[str, Set[str]] = {REFERENCE: set()}
     for schema in registered():
         for kernel in schema.kernels.values():
             known.setdefault(kernel.engine, set()).update(kernel.variants)
+    if wishes == [Wish(DEFAULT)]:
+        raise UsageError("no engine is named; auto leaves the choice to the device")
     for wish in wishes:
+        if wish._replace(refused=not wish.refused) in wishes:
+            raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
         if wish.engine in (AUTO, MEASURE):
             raise UsageError(f"{wish.engine!r} stands alone: it chooses engines, a list forces them")
         if wish.engine not in known:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Mapping, Sequence
 
+import numpy as np
+
 from optimize.accuracy import Feeds, relative_error, results
 from optimize.engine_options import Options, options_of
 from optimize.sample_inputs import drawn
@@ -29,9 +31,10 @@ class Budget:
         self._wanted = [results(_directly(one, specs), self._samples) for one in origins]
 
     @property
-    def folding_error(self) -> float:
-        """That of the pair, computed by direct sums, against the plain one."""
-        return relative_error(self._wanted[-1], self._wanted[0])
+    def sees_nothing(self) -> bool:
+        """Whether outputs are zero for every sample, by direct sums: what does not show there may show elsewhere."""
+        outputs = [output for result in self._wanted[-1] for output in result.values()]
+        return all(isinstance(output, np.ndarray) and not output.any() for output in outputs)
 
     def error(self, pair: Pair) -> float:
         """That of a pair, by the engines it chooses."""

@@ -88,6 +88,9 @@ def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
     ("IM2COL", {"accuracy": 1e-3}, "give one of the two"),
     ("auto", {"accuracy": 0.0}, "the accuracy must be positive, got 0"),
     ("auto", {"threads": 2}, "a number of threads is for engines that are measured"),
+    ("measure", {"threads": 0}, "the number of threads must be positive, got 0"),
+    ("", {}, "no engine is named"),
+    ("IM2COL,!IM2COL", {}, "'IM2COL' is asked for and ruled out"),
 ])
 def test_what_contradicts_itself_is_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
@@ -102,6 +105,15 @@ def test_within_the_budget_the_choice_is_the_runtimes() -> None:
     assert report.error is not None
     assert 0 < report.error <= 1e-4
     assert report.error == pytest.approx(error_of(pair))
+
+
+def test_an_error_that_cannot_show_is_not_told() -> None:
+    pair, report = convolutions(), Report()
+    net = pair.predict_net
+    hidden = (*net.op[:-1], replace(net.op[-1], output=("h",)), OperatorDef.of("Scale", ["h"], ["y"], scale=0.0))
+    pick_engines(pair.replace(predict_net=net.replace(op=hidden)), report=report)
+    assert report.error is None
+    assert report.warnings == ["outputs are zero for random inputs, so errors of engines do not show"]
 
 
 def test_a_tight_budget_rules_tiles_out_until_the_measured_error_fits() -> None:
