@@ -90,7 +90,7 @@ def fft(call: Call) -> Run:
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.outputs[0].itemsize, call.workers))):
         passage = _Passage(call, tiling, block)
-        kind = (*passage.extent, *block.groups)
+        kind = (*passage.extent, *block.groups, *block.filters)
         if kind not in middles:
             middles[kind] = list(passage.multiply(filters))
         steps += [*passage.transform(), *middles[kind], *passage.transform_back()]
@@ -105,7 +105,8 @@ class _Passage:
         self.front, self.back = call.scratch[:2]
         self.group = block.groups[1] - block.groups[0]
         self.extent = (block.rows[1] - block.rows[0], block.columns[1] - block.columns[0])
-        self.channels, self.filters = self.group * tiling.depth, self.group * tiling.width
+        self.width = block.filters[1] - block.filters[0]
+        self.channels, self.filters = self.group * tiling.depth, self.group * self.width
 
     def transform(self) -> Iterator[Step]:
         """From the image to the planes of its spectra, in the first buffer."""
@@ -130,9 +131,9 @@ class _Passage:
     def multiply(self, filters: Array) -> Iterator[Step]:
         """From the spectra of the pixels to those of the outputs, in the first buffer, to the outputs' columns."""
         (p, q), (rows, columns), tiling = self.tiling.period, self.extent, self.tiling
-        u = filters[:, :, slice(*self.block.groups)]
+        u = filters[:, :, slice(*self.block.groups), :, slice(*self.block.filters)]
         shape = (*filters.shape[:2], rows * columns, self.group)
-        pixels, outputs = _first(self.front, *shape, tiling.depth), _first(self.back, *shape, tiling.width)
+        pixels, outputs = _first(self.front, *shape, tiling.depth), _first(self.back, *shape, self.width)
         if tiling.depth == 1:
             yield partial(np.multiply, pixels, u.reshape(*u.shape[:2], 1, *u.shape[2::2]), out=outputs)
         else:
@@ -145,11 +146,11 @@ class _Passage:
 
     def transform_back(self) -> Iterator[Step]:
         """From the outputs' columns, in the second buffer, to the outputs."""
-        (rows, columns), tiling, first = self.extent, self.tiling, self.block.groups[0] * self.tiling.width
-        tile = tiling.rows.tile
+        (rows, columns), tiling, tile = self.extent, self.tiling, self.tiling.rows.tile
         begin, left = self.block.rows[0] * tile, self.block.columns[0] * tiling.columns.tile
         end, right = (min(n * side.tile, side.output) for n, side in (
             (self.block.rows[1], tiling.rows), (self.block.columns[1], tiling.columns)))  # fmt: skip
+        first = self.block.groups[0] * tiling.width + self.block.filters[0]
         filters = slice(first, first + self.filters)
         y = self.call.outputs[0][self.block.image, filters, begin:end, left:right]
         halves = _first(self.back, rows, tile, tiling.period[1], columns, self.filters)

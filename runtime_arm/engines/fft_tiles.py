@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Iterator, NamedTuple, Tuple
 
@@ -67,12 +68,19 @@ class Side(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Tiles that are computed at once: of one image, begin and end of groups, tile rows and tile columns."""
+    """Tiles that are computed at once: of one image, begin and end of groups, of the filters in each, of tile rows and
+    tile columns."""
 
     image: int
     groups: Tuple[int, int]
+    filters: Tuple[int, int]
     rows: Tuple[int, int]
     columns: Tuple[int, int]
+
+    @property
+    def size(self) -> int:
+        """Tiles, those of each group by themselves."""
+        return math.prod(end - begin for begin, end in (self.groups, self.rows, self.columns))
 
 
 class Tiling(NamedTuple):
@@ -111,20 +119,23 @@ class Tiling(NamedTuple):
         return multiplies(self.period) * max(self.depth, self.width)
 
     def blocks(self, itemsize: int, workers: int = 1) -> Iterator[Block]:
-        """As many for each worker, if there are enough groups or rows of tiles."""
+        """As many for each worker, if there are enough groups or tiles; the filters of a single tile are shared."""
         rows, columns, group = self.rows.tiles, self.columns.tiles, self.convolution.group
         least = LEAST_TILES if self.depth > 1 else 1
         most = max(least, BLOCK_NBYTES // (2 * itemsize * max(self.tile_size(), 1)))
         wide = min(columns, most)
+        across = workers if group < workers else 1
+        alone = group == 1 and self.convolution.batch * rows * columns < workers
         for image in range(self.convolution.batch):
             for groups in cut(group, max(1, most // (rows * columns)), workers):
-                for row in cut(rows, max(1, most // wide), 1 if group >= workers else workers):
-                    for column in cut(columns, wide):
-                        yield Block(image, groups, row, column)
+                for filters in cut(self.width, self.width, workers if alone else 1):
+                    for row in cut(rows, max(1, most // wide), across):
+                        for column in cut(columns, wide, across if rows < workers else 1):
+                            yield Block(image, groups, filters, row, column)
 
     def buffer_size(self, itemsize: int) -> int:
         """Elements of each of the two buffers."""
-        sizes = [(a[1] - a[0]) * (b[1] - b[0]) * (c[1] - c[0]) for _, a, b, c in self.blocks(itemsize)]
+        sizes = [block.size for block in self.blocks(itemsize)]
         return max(sizes, default=0) * self.tile_size()
 
     def work(self) -> Work:
