@@ -6,9 +6,10 @@ import gc
 import os
 import select
 import signal
+import sys
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, List, NoReturn, Optional
+from typing import TYPE_CHECKING, List, NamedTuple, NoReturn, Optional
 
 from runtime_arm.errors import ResourceError
 from runtime_arm.worker_programs import FAILED, WORD, serve
@@ -22,19 +23,52 @@ if TYPE_CHECKING:
 MOST_ASKED, LEAST_ASKED = 256, 8
 
 
-class Pipes:
-    """One end of two pipes, one for each direction."""
+class Bell(NamedTuple):
+    """Wakes up who waits for it; where the system has none, messages do that themselves.
 
-    def __init__(self, reading: int, writing: int):
+    Linux lets a process that a pipe wakes up run on the processor of who wrote to it, as if that one were about to
+    sleep. Here he is about to work: an event leaves both where they are.
+    """
+
+    event: Optional[int]
+
+    @classmethod
+    def new(cls) -> Bell:
+        return cls(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if sys.version_info >= (3, 10) else None)
+
+    def ring(self) -> None:
+        if sys.version_info >= (3, 10) and self.event is not None:
+            os.eventfd_write(self.event, 1)
+
+    def silence(self) -> None:
+        if sys.version_info >= (3, 10) and self.event is not None:
+            with suppress(BlockingIOError):
+                os.eventfd_read(self.event)
+
+    def twin(self) -> Bell:
+        """The same for another end, which closes it for itself."""
+        return Bell(None if self.event is None else os.dup(self.event))
+
+
+class Pipes:
+    """One end of two pipes, one for each direction, each with a bell."""
+
+    def __init__(self, reading: int, writing: int, bell: Bell, their_bell: Bell):
         self._reading, self._writing = reading, writing
-        self._open = [reading, writing]
+        self._bell, self._their_bell = bell, their_bell
+        self._open = [reading, writing, *(one.event for one in (bell, their_bell) if one.event is not None)]
         os.set_blocking(reading, False)
         self._patience = MOST_ASKED
         self._poll = select.poll()
-        self._poll.register(reading, select.POLLIN)
+        if bell.event is None:
+            self._poll.register(reading, select.POLLIN)
+        else:
+            self._poll.register(reading, 0)  # its end is told all the same
+            self._poll.register(bell.event, select.POLLIN)
 
     def send(self, message: bytes) -> None:
         os.write(self._writing, message)
+        self._their_bell.ring()
 
     def receive(self) -> bytes:
         for _ in range(self._patience):
@@ -45,8 +79,11 @@ class Pipes:
             self._patience = min(2 * self._patience, MOST_ASKED)
             return message
         self._patience = max(self._patience // 2, LEAST_ASKED)
-        self._poll.poll()
-        return os.read(self._reading, WORD)
+        while True:
+            self._poll.poll()
+            self._bell.silence()
+            with suppress(BlockingIOError):  # the bell rang for a message that is known already
+                return os.read(self._reading, WORD)
 
     def rest(self) -> str:
         """The text that the other end has sent before it was closed."""
@@ -81,7 +118,9 @@ class WorkerProcess:
 
     def __init__(self, worker: int, programs: Programs):
         down, up = os.pipe(), os.pipe()
-        self._pipes, theirs = Pipes(up[0], down[1]), Pipes(down[0], up[1])
+        mine, other = Bell.new(), Bell.new()
+        self._pipes = Pipes(up[0], down[1], mine, other)
+        theirs = Pipes(down[0], up[1], other.twin(), mine.twin())
         self.send, self.receive = self._pipes.send, self._pipes.receive
         self._owner = os.getpid()
         self._reaped = False
