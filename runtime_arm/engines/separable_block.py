@@ -94,7 +94,7 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
     """Columns, R, O, results; and what the last activation asks for."""
     kind, most = block.toeplitz, max(strip.size for strip in block.strips())
     widest = max(group.stop - group.start for group in block.groups)
-    inside, filtered = _rounded(most + block.pitch), _rounded(most)
+    inside, filtered = rounded(most + block.pitch), rounded(most)
     shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
               (kind.products, widest * filtered), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
     y = block.y.storage(np.dtype(np.float32))
@@ -147,7 +147,7 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
 
 def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
     """The columns of all planes."""
-    pitch, inside = block.pitch, _rounded(strip.size + block.pitch)
+    pitch, inside = block.pitch, rounded(strip.size + block.pitch)
     for piece, columns in zip(pieces, call.scratch[0][..., :inside]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
         yield copy(columns[:, :begin], tiled.ZERO)
@@ -193,7 +193,7 @@ def _meets(convolution: Convolution, axis: int, tap: int, phase: int, begin: int
 def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
     """R from the columns."""
     weights = call.packed(f"expand {group}", lambda: _with_bias(call.inputs[1], call.inputs[2], group)).T
-    count, inside = len(weights), _rounded(strip.size + block.pitch)
+    count, inside = len(weights), rounded(strip.size + block.pitch)
     between = call.scratch[1][:PLANES, : count * inside]
     target = between.reshape(PLANES, count, inside)
     for begin, end in cut(inside // VECTOR, max(1, SMALL_PRODUCT // weights.size // VECTOR)):
@@ -206,7 +206,7 @@ def _filter(call: Call, block: Block, strip: Strip, group: slice, limits: Limits
     """A group's results from R."""
     kind, count = block.toeplitz, group.stop - group.start
     matrices = call.packed(f"filter {kind} {group}", lambda: _matrices(kind, call.inputs[3], call.inputs[4], group))
-    inside, filtered = _rounded(strip.size + block.pitch), _rounded(strip.size)
+    inside, filtered = rounded(strip.size + block.pitch), rounded(strip.size)
     products = call.scratch[2][:, : count * filtered]
     yield from kind.multiply(matrices, call.scratch[1][:, : count * inside], products, block.pitch)
     results = products[kind.results].reshape(kind.planes, count, filtered)
@@ -234,7 +234,7 @@ def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:
         yield copy(target, source)
 
 
-def _rounded(positions: int) -> int:
+def rounded(positions: int) -> int:
     """So many that products lose no time with parts of vectors; what they make beyond is not read."""
     return -(-positions // VECTOR) * VECTOR
 

@@ -9,7 +9,7 @@ from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import gemm, separable_block
 from runtime_arm.engines.epilogue import limits_of
 from runtime_arm.engines.pointwise import WEIGHT
-from runtime_arm.engines.separable_block import Block
+from runtime_arm.engines.separable_block import Block, rounded
 from runtime_arm.engines.tiled_convolution import is_pointwise
 from runtime_arm.engines.tilings import FEW_CHANNELS, Layout, Option, tiling
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
@@ -107,11 +107,10 @@ def _are_limits(op: OperatorDef) -> bool:
 
 
 def _work(block: Block) -> Work:
-    kind, strips = block.toeplitz, block.strips()
-    positions = sum(strip.size for strip in strips)
-    inside = positions + block.pitch * (len(strips) - block.y.batch)  # rows outside of the image are left out
-    hidden = block.expand.filters
+    kind, strips, hidden = block.toeplitz, block.strips(), block.expand.filters
+    inside, filtered, seen = (sum(sizes) for sizes in zip(*(
+        (rounded(strip.size + block.pitch), rounded(strip.size), strip.size) for strip in strips)))  # fmt: skip
     expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
-    products = expand * PLANES * inside + project * kind.planes * positions + WEIGHT * (expand + project)
-    each = MOVED * (kind.terms + kind.products) * positions + CALL * len(strips)
-    return Work(products, hidden * each + GATHERED * block.expand.terms * PLANES * inside)
+    products = expand * PLANES * inside + project * kind.planes * seen + WEIGHT * (expand + project)
+    filtering = hidden * (MOVED * (kind.terms + kind.products) * filtered + CALL * len(strips))
+    return Work(products, filtering + GATHERED * block.expand.terms * PLANES * inside)
