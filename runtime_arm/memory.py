@@ -18,6 +18,8 @@ import numpy as np
 from runtime_arm.arena import Group, Lifetime, group, liveness_peak, place
 from runtime_arm.trace import Step, Value
 
+PRICE_OF_COPIES = 1.01
+
 
 class Place(NamedTuple):
     """Where a value lies that has no memory of its own: in that of ``root``, from its byte ``offset`` on.
@@ -50,13 +52,20 @@ class Layout(NamedTuple):
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
-    """The layout of what is fed before the first step, and of what the steps write: the smallest of three tries."""
+    """The layout of what is fed before the first step, and of what the steps write: the smallest of three tries.
+
+    One that copies more than it must counts as larger by ``PRICE_OF_COPIES``.
+    """
     tries = (("in_place", "parts"), ("parts", "in_place"), ("in_place",))
-    first, *others = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
-    best = _placed(first, steps)
-    for sharing in others:
-        if sharing.peak() < best.nbytes:
-            best = min(best, _placed(sharing, steps), key=lambda layout: layout.nbytes)
+    sharings = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
+    least_copied = min(sharing.copied_nbytes() for sharing in sharings)
+    best, size = None, float("inf")
+    for sharing in sharings:
+        price = 1.0 if sharing.copied_nbytes() == least_copied else PRICE_OF_COPIES
+        if sharing.peak() * price < size:
+            layout = _placed(sharing, steps)
+            best, size = min((best, size), (layout, layout.nbytes * price), key=lambda one: one[1])
+    assert best is not None
     return best
 
 
@@ -154,8 +163,12 @@ class Sharing:
         return liveness_peak(self.groups())
 
     def cost(self) -> Tuple[int, int]:
-        """The peak, and the bytes that are copied between parts and wholes."""
-        return self.peak(), sum(part.spec.nbytes for step in self._steps for part in self._copied(step))
+        """The peak, and what is copied."""
+        return self.peak(), self.copied_nbytes()
+
+    def copied_nbytes(self) -> int:
+        """Bytes that are copied between parts and wholes."""
+        return sum(part.spec.nbytes for step in self._steps for part in self._copied(step))
 
     def _copied(self, step: Step) -> List[Value]:
         """The parts that a step which joins or splits has to copy; of any other step nothing."""
