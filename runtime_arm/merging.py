@@ -10,6 +10,7 @@ from math import inf
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines import separable_block_tiling  # noqa: F401 (declares what a merged step can do)
+from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.tilings import options_of
 from runtime_arm.operators.separable_block import block_of, separable_block
 from runtime_arm.trace import Step, Value
@@ -79,7 +80,8 @@ def _block(expand: Step, depthwise: Step, project: Step) -> Optional[Step]:
     op = block_of(*(step.op for step in parts))
     operands = [value for step, count in zip(parts, (2, 2, 4)) for value in _padded(step.inputs[1:], count)]
     block = Step(project.index, op, separable_block, [expand.inputs[0], *operands], project.outputs)
-    return block if _least_time(block) < sum(map(_least_time, parts)) else None
+    biases = PASS * sum(spec.size for step in parts[:-1] for spec in step.out_specs)  # which the block adds on the way
+    return block if _least_time(block) < sum(map(_least_time, parts)) + biases else None
 
 
 def _padded(values: Sequence[Optional[Value]], count: int) -> List[Optional[Value]]:
