@@ -25,6 +25,17 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
     return shapes
 
 
+def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[str]:
+    """A line for each input whose sizes were taken as 1, more of them than the batch; ``given`` as below."""
+    return [f"input {info.name!r} {info.shape_text()}: open sizes are taken as 1, or give --shape {info.name}=N,N,..."
+            for info in inputs if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info))]
+
+
+def _inner(info: TensorInfo) -> Sequence[object]:
+    """The sizes behind that of the batch."""
+    return (None,) if info.shape is None else info.shape[1:]
+
+
 @contextmanager
 def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Iterator[None]:
     """Where an operator refuses the shapes that follow from sizes that nobody gave, the UsageError asks for --shape.

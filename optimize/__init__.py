@@ -18,6 +18,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.paranoid import run_paranoid
+from runtime_arm.tuning import TUNING
 
 __all__ = ["Report", "optimize", "pick_engines"]
 
@@ -56,6 +57,8 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     if stop_after is None or len(report.steps) < stop_after:
         result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, stop_after=stop_after,
                               report=report, progress=progress)
+    if pair.tuning is not None and result.tuning is None:
+        report.notes.append(f"{TUNING} is left behind: it is of another net; armnet optimize --engines measure renews it")
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)

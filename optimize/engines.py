@@ -44,7 +44,7 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
     UsageError for engines that do not exist and for options that contradict each other.
     """
     report = Report() if report is None else report
-    pair = pair.replace(tuning=None)
+    known, pair = pair.tuning, pair.replace(tuning=None)
     if engines not in (AUTO, MEASURE):
         if accuracy is not None:
             raise UsageError("an accuracy chooses engines, a list forces them; give one of the two")
@@ -62,12 +62,17 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
         if engines == MEASURE or accuracy is not None:
             raise
         report.notes.append(f"the error of engines is not known, as the net could not be tried: {error}")
-        return pair
+        return pair.replace(tuning=_kept(known, pair))
     if engines == AUTO:
-        return _explained(result, report)
+        return _explained(result.replace(tuning=_kept(known, result)), report)
     for count in [threads] if threads else sorted({1, available_cores()}):
         result = picker.measured(result, count, progress)
     return _explained(result, report)
+
+
+def _kept(tuning: Optional[Tuning], pair: Pair) -> Optional[Tuning]:
+    """What was measured before, if it was for this very net; whether on this machine, the runtime asks."""
+    return tuning if tuning is not None and tuning.net == net_hash(pair.predict_net) else None
 
 
 class _Picker:

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
     from armnet.console import note, print_json, progress
     from armnet.rivals import NOTE, Original
-    from armnet.shapes import parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
             with sizes_assumed(pair.inputs, feeds if args.input else shapes):
                 measured, heard = measure(predictor, original, feeds, against, args.runs, report)
         rows += measured
+        heard = [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes, *heard]
         warnings += [warning for warning in heard if warning not in warnings]
     if "onnxruntime" in against:
         note(NOTE)

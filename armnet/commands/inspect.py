@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.export import weights_nbytes
     from armnet.console import note, print_json
-    from armnet.shapes import parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from armnet.timeline import as_json, timeline
     from runtime_arm.predictor import load
 
@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         shapes = parse_shapes(args.shape)
         with sizes_assumed(pair.inputs, shapes):
             segment = predictor.plan(shapes)
+        for line in [*assumptions(pair.inputs, shapes), *predictor.notes]:
+            note(line)
         rows, memory = operator_rows(pair.predict_net, segment), timeline(segment)
     facts = {
         "inputs": [f"{i.name} {i.shape_text()}" for i in pair.inputs],

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.shapes import parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
     from runtime_arm.inputs import read_single_run
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         )
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
             timings = profile(predictor, feeds, max(1, args.rounds))
-    for line in predictor.notes:
+    for line in [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes]:
         note(line)
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import List
 
 import numpy as np
 import pytest
@@ -227,6 +228,19 @@ def test_sizes_that_nobody_gave_are_asked_for(armnet: Armnet, tmp_path: Path) ->
         assert "the kernel reaches over" in err
         assert "--shape" not in err
     assert armnet("inspect", tmp_path / "open", "--shape", "data=1,1,8,8")[0] == 0
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["profile"], ["bench", "--runs", "1", "--threads", "1"]])
+def test_who_plans_for_sizes_that_nobody_gave_or_passes_a_tuning_over_says_so(
+    armnet: Armnet, tmp_path: Path, command: List[str]
+) -> None:
+    net = NetDef.from_text('net "": data -> y\n Relu(data) -> y')
+    Pair(NetDef("init"), net, (TensorInfo("data", ("n", 1, "h", 8), "float32"),)).save(tmp_path / "open")
+    (tmp_path / "open/tuning.json").write_text("{")
+    _, _, err = armnet(command[0], tmp_path / "open", *command[1:])
+    assert "input 'data' (n, 1, h, 8): open sizes are taken as 1, or give --shape data=N,N,..." in err
+    assert "tuning.json is passed over: it is damaged" in err
+    assert "open sizes" not in armnet(command[0], tmp_path / "open", *command[1:], "--shape", "data=1,1,8,8")[2]
 
 
 def test_a_count_of_answers_below_zero_is_refused(armnet: Armnet, digits: Path) -> None:

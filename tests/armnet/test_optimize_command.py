@@ -129,6 +129,19 @@ def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pyt
         assert "--paranoid runs on one core and keeps nothing" in capsys.readouterr().err
 
 
+def test_what_was_measured_goes_with_the_net_for_which_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    optimized(folder, capsys, "--engines", "measure", "--threads", "1")
+    measured = folder / "cheap/tuning.json"
+    again = ["optimize", str(folder / "cheap"), "-o", str(folder / "again")]
+    assert main(again) == 0
+    assert (folder / "again/tuning.json").read_bytes() == measured.read_bytes()
+    assert "left behind" not in capsys.readouterr().out
+    of_another_net = {**json.loads(measured.read_text()), "predict_net": "0" * 64}
+    (folder / "pair/tuning.json").write_text(json.dumps(of_another_net))
+    assert "tuning.json is left behind: it is of another net" in optimized(folder, capsys)[1]
+    assert not measured.exists()
+
+
 def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = optimized(folder, capsys, "--engines", "measure", "--threads", "1", "--json")
     facts = json.loads(out)

@@ -270,8 +270,11 @@ def test_what_promises_most_is_tried_first_for_all_operators_alike() -> None:
 
 
 def test_what_another_pass_changes_is_not_tuned_any_more() -> None:
-    tuned = pick_engines(convolutions(1), "measure", threads=1)
-    assert optimize(tuned).tuning is None
+    pair = convolutions(1)
+    assert optimize(pick_engines(pair, "measure", threads=1)).tuning is not None
+    net = pair.predict_net
+    ops = (replace(net.op[0], output=("h",)), OperatorDef.of("Relu", ["h"], ["y"]))
+    assert optimize(pick_engines(pair.replace(predict_net=net.replace(op=ops)), "measure", threads=1)).tuning is None
 
 
 def test_options_follow_the_shapes() -> None:
