@@ -37,7 +37,7 @@ from runtime_arm.operators.separable_block import layers
 from runtime_arm.tensor import TensorSpec
 
 BLOCK_NBYTES = 1 << 20  # of what lies between the layers, for a group of channels; the results take as much at most
-ENOUGH_ROWS, ENOUGH_POSITIONS = 7, 256  # of a strip: the rows above and below are computed twice, calls take their time
+ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: the rows above and below are computed twice, calls take their time
 FEWEST_CHANNELS = 16  # of a group
 VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
 ONE = np.ones((), np.float32)
