@@ -58,7 +58,7 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
         result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, stop_after=stop_after,
                               report=report, progress=progress)
     if pair.tuning is not None and result.tuning is None:
-        report.notes.append(f"{TUNING} is left behind: it is of another net; armnet optimize --engines measure renews it")
+        report.notes.append(f"{TUNING} of another net is left behind; armnet optimize --engines measure renews it")
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)
