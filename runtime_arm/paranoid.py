@@ -121,17 +121,19 @@ def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterat
 
 def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
     """The channels of tiles of which live values are slices, without those slices."""
-    slices = [value.array for value in live if np.shares_memory(value.array, whole.array)]
-    strides, size = whole.array.strides, whole.array.itemsize
-    if whole.layout is None or not slices or any(array.strides != strides for array in slices):
+    if whole.layout is None:
         return
-    begin, done = _range(whole)[0], 0
-    for array in slices:
-        first = (array.__array_interface__["data"][0] - begin) // size
-        if done < first:
-            yield whole.array[..., done:first].view(f"u{size}")
-        done = max(done, first + array.shape[-1])
-    yield whole.array[..., done:].view(f"u{size}")
+    memory, done = whole.array, 0
+    slices = [value for value in live if np.shares_memory(value.array, memory)]
+    channels = [(_range(value)[0] - _range(whole)[0]) // memory.itemsize for value in slices]
+    most = [memory.shape[-1] - value.array.shape[-1] for value in slices]
+    if not slices or not all(value.array.strides == memory.strides and 0 <= channel <= last
+                             for value, channel, last in zip(slices, channels, most)):  # fmt: skip
+        return  # nothing of it is live, or other blobs lie there
+    for value, channel in zip(slices, channels):
+        yield memory[..., done : max(done, channel)].view(f"u{memory.itemsize}")
+        done = max(done, channel + value.array.shape[-1])
+    yield memory[..., done:].view(f"u{memory.itemsize}")
 
 
 def _range(value: Value) -> Tuple[int, int]:

@@ -20,7 +20,8 @@ from runtime_arm.tensor import TensorSpec
 from runtime_arm.trace import Step, Value
 from runtime_arm.verify import BrokenPlan
 from runtime_arm.weights import fill
-from tests.support.random_nets import RandomNet, random_nets
+from tests.support.random_nets import TILED, RandomNet, random_nets
+from tests.support.tiles import tiles_everywhere
 
 CHAIN = 'net "": x -> y\n Exp(x) -> a\n Transpose(a) -> b\n Exp(b) -> c\n Transpose(c) -> d\n Add(d, a) -> y'
 X = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) / 6}
@@ -33,6 +34,17 @@ def pair_of(text: str) -> Pair:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(random_nets())
 def test_sound_plans_stand(drawn: RandomNet) -> None:
+    assert_stands(drawn)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(random_nets(20, TILED))
+def test_sound_plans_with_slices_stand(drawn: RandomNet) -> None:
+    with tiles_everywhere():
+        assert_stands(drawn)
+
+
+def assert_stands(drawn: RandomNet) -> None:
     fills = NetDef("init", tuple(fill(name, value) for name, value in drawn.weights.items()))
     pair = Pair(fills, drawn.net, (TensorInfo("x", drawn.shape, "float32"),)).check()
     result = run_paranoid(pair, drawn.feed())
