@@ -29,7 +29,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.fft_tiles import Block, Side, Tiling, best_tiling
+from runtime_arm.engines.fft_tiles import FILTER_GROWTH, LARGEST_PERIOD, Block, Side, Tiling, best_tiling
 from runtime_arm.engines.fft_transforms import PLANES, Spectrum, basis, frequencies, inverse, transform_filters
 from runtime_arm.engines.pointwise import DTYPES
 from runtime_arm.engines.steps import Step, copy, in_turn, multiply
@@ -53,12 +53,17 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return f"there must be two spatial dimensions, got {window.ndim}"
     if set(window.stride) != {1}:
         return f"the stride must be 1, got {list(window.stride)}"
+    if set(window.kernel) == {1}:
+        return "the kernel must have more than one pixel"
     if convolution.channels_last:
         return "the order must be NCHW"
     if w.value is None:
         return "the weights must be constant"
     if min(convolution.batch, convolution.channels, convolution.filters, *window.image) == 0:
         return "there must be pixels, channels and filters"
+    if best_tiling(convolution) is None:
+        return (f"a kernel of {list(window.kernel)} pixels, dilated by {list(window.dilation)}, takes circles of more "
+                f"than {LARGEST_PERIOD} places, or {FILTER_GROWTH} times the memory of the filters")
     return None
 
 
@@ -66,7 +71,9 @@ def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
-    return best_tiling(convolution_of(op, x, w))
+    tiling = best_tiling(convolution_of(op, x, w))
+    assert tiling is not None
+    return tiling
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Iterator, NamedTuple, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
 from runtime_arm.engines.fft_transforms import Period, amplification, multiplies
 from runtime_arm.engines.steps import cut
@@ -15,6 +15,7 @@ from runtime_arm.operators.geometry import Window
 BLOCK_NBYTES = 4 << 20  # of both buffers together: about what a second-level cache holds
 LEAST_TILES = 32  # of a block, where they are multiplied with matrices, all of which come from memory for each block
 LARGEST_TILE = 96  # outputs of a side; the transforms take a multiply more for each
+LARGEST_PERIOD = 255  # places of a circle: the transforms are matrices of its square
 FILTER_GROWTH, FILTER_SIZE = 8, 4 << 20  # the filters' spectra may have so many times their elements, or so many
 
 # Costs in multiplies of a large matrix product, fitted to 330 tilings of layers from 8@56 to 512@14, kernels from 3x3
@@ -158,10 +159,10 @@ class Tiling(NamedTuple):
 
 
 @lru_cache(1024)
-def best_tiling(convolution: Convolution) -> Tiling:
-    """The tiling of least work, among those whose filters do not grow out of bounds."""
-    sides = range(1, min(max(convolution.window.output), LARGEST_TILE) + 1)
-    tilings = [Tiling.of(convolution, tile) for tile in sides]
+def best_tiling(convolution: Convolution) -> Optional[Tiling]:
+    """The tiling of least work, among those whose circles and filters do not grow out of bounds; None without one."""
+    sides = {-(-size // count) for size in convolution.window.output for count in range(1, size + 1)}  # no row in vain
+    tilings = [Tiling.of(convolution, tile) for tile in sorted(sides) if tile <= LARGEST_TILE]
     most = max(FILTER_SIZE, FILTER_GROWTH * convolution.filters * convolution.terms)
-    fitting = [tiling for tiling in tilings if tiling.filter_size <= most] or tilings[:1]
-    return min(fitting, key=lambda tiling: tiling.work().time)
+    fitting = [one for one in tilings if max(one.period) <= LARGEST_PERIOD and one.filter_size <= most]
+    return min(fitting, key=lambda tiling: tiling.work().time, default=None)

@@ -32,6 +32,14 @@ def test_a_name_is_read(text: str, wish: Wish) -> None:
     assert text in ("", "NNPACK") or str(wish) == text.replace(" ", "")
 
 
+@pytest.mark.parametrize(("algorithm", "engine"), [
+    ("AUTO", "WINOGRAD"), ("WINOGRAD", "WINOGRAD"), ("FT8", "FFT"), ("FT16", "FFT"), ("IMPLICIT_GEMM", "IM2COL"),
+    ("DIRECT", "POINTWISE")])
+def test_nnpack_is_what_its_algorithm_is_here(algorithm: str, engine: str) -> None:
+    assert list(wanted_engines(op_with("NNPACK,MOBILE").with_args(algo=algorithm))) == [engine, "MOBILE"]
+    assert list(wanted_engines(op_with("BLOCK").with_args(algo=algorithm))) == ["BLOCK"]
+
+
 def test_a_list_is_read_most_wanted_first() -> None:
     op = op_with("DEPTHWISE_3x3,NNPACK,WINOGRAD:f2x2_3x3,!GEMM")
     assert wanted_engines(op) == {"DEPTHWISE": "", "WINOGRAD": ""}

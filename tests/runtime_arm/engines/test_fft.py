@@ -74,7 +74,8 @@ def problems(draw: Any) -> Problem:
     def pair(values: Any, count: int = 2) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
-    kernel, dilation, pads = pair(st.integers(1, 9)), pair(st.sampled_from([1, 1, 2])), pair(st.integers(0, 9), 4)
+    kernel = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)).filter(lambda kernel: kernel != (1, 1)))
+    dilation, pads = pair(st.sampled_from([1, 1, 2])), pair(st.integers(0, 9), 4)
     sizes, reach = pair(st.sampled_from([1, 2, 3, 7, 13, 23, 37])), [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
     image = [max(n, r - head - tail) for n, r, head, tail in zip(sizes, reach, pads[:2], pads[2:])]
     group, depth, width = (draw(st.sampled_from(values)) for values in ([1, 1, 2, 5], [1, 3, 16], [1, 2, 16]))
@@ -93,8 +94,10 @@ def assert_agrees(op: OperatorDef, inputs: List[Any], workers: int = 1) -> None:
     actual, = run_kernel(op, inputs, "FFT", constants=WEIGHTS, workers=workers)
     terms = w[0].size + 1
     magnitude = terms * np.sqrt((w**2).mean() * (x**2).mean()) + np.abs(b).max()
-    period = fft.best_tiling(convolution(op, inputs)).period
-    assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=amplification(period, w.shape[2:]))
+    tiling = fft.best_tiling(convolution(op, inputs))
+    assert tiling is not None
+    grown = amplification(tiling.period, w.shape[2:])
+    assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=grown)
 
 
 @given(problems(), st.integers(1, 3))
@@ -197,13 +200,25 @@ def test_is_what_real_files_call_an_algorithm_of_nnpack(algorithm: str) -> None:
     ((1, 4, 20, 20), (4, 4, 5, 5), {"stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
     ((1, 20, 20, 4), (4, 5, 5, 4), {"order": "NHWC"}, (1,), "the order must be NCHW"),
     ((1, 4, 20), (4, 4, 5), {}, (1,), "there must be two spatial dimensions, got 1"),
+    ((1, 4, 20, 20), (4, 4, 1, 1), {}, (1,), "the kernel must have more than one pixel"),
     ((1, 4, 20, 20), (4, 4, 5, 5), {}, (), "the weights must be constant"),
     ((0, 4, 20, 20), (4, 4, 5, 5), {}, (1,), "there must be pixels, channels and filters"),
 ])
 def test_refuses(x: Any, w: Any, arguments: Any, constants: Any, reason: str) -> None:
-    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=[5] * (len(x) - 2), **arguments)
+    kernel = w[1:-1] if "order" in arguments else w[2:]
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=list(kernel), **arguments)
     schema, specs = lookup(op), specs_of([np.zeros(x, np.float32), np.zeros(w, np.float32)], constants)
     assert schema.kernels["FFT"].supports(op, specs, schema.infer(op, specs)) == reason
+
+
+@pytest.mark.parametrize(("x", "w", "dilation"), [
+    ((1, 1, 1, 9000), (1, 1, 1, 300), 1), ((1, 64, 99, 99), (64, 64, 3, 3), 40)])
+def test_refuses_what_would_take_memory_out_of_bounds(x: Any, w: Any, dilation: int) -> None:
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=list(w[2:]), dilation=dilation)
+    schema, specs = lookup(op), specs_of([np.zeros(x, np.float32), np.zeros(w, np.float32)], (1,))
+    refusal = schema.kernels["FFT"].supports(op, specs, schema.infer(op, specs))
+    assert refusal is not None
+    assert "takes circles of more than 255 places, or 8 times the memory of the filters" in refusal
 
 
 def test_refuses_halves() -> None:
@@ -229,6 +244,7 @@ def test_scratch_is_bounded_whatever_the_size_of_the_image(channels: int, group:
             (1, channels, size, size), (channels, channels // group, 7, 7))], (1,))  # fmt: skip
         schema = lookup(op)
         tiling = best_tiling(convolution_of(op, *specs[:2]))  # type: ignore[arg-type]
+        assert tiling is not None
         least = 2 * 4 * tiling.tile_size() * (1 if group > 1 else LEAST_TILES)
         buffers = schema.kernels["FFT"].scratch(op, specs, schema.infer(op, specs))
         assert sum(spec.nbytes for spec in buffers) <= max(fft_tiles.BLOCK_NBYTES, least)
