@@ -90,6 +90,7 @@ def _with_example(info: TensorInfo, shape: Sequence[int]) -> TensorInfo:
 
 
 def _warnings(pair: Pair, program: Program) -> Sequence[str]:
-    unknown = [f"the shape of input {info.name!r} is not known; what needs shapes is left as it is"
+    unknown = [f"the shape of input {info.name!r} is not known; what needs shapes is left as it is, unless "
+               f"--shape {info.name}=N,N,... gives an example"
                for info in pair.inputs if info.shape is None or info.dtype is None]
     return [*unknown, *(f"shapes are not known behind {refusal}" for refusal in program.inference_refusals)]

@@ -124,7 +124,8 @@ def test_without_shapes_it_does_what_it_can_and_says_so() -> None:
     report = Report()
     result = optimize(pair_of(BLOCK, WEIGHTS), report=report)
     assert operator_counts(result.predict_net) == {"Conv": 1, "Add": 1, "Relu": 1}
-    assert report.warnings == ["the shape of input 'x' is not known; what needs shapes is left as it is"]
+    assert report.warnings == ["the shape of input 'x' is not known; what needs shapes is left as it is, unless "
+                               "--shape x=N,N,... gives an example"]
 
 
 def test_an_example_of_a_shape_stands_in_for_what_is_open() -> None:
