@@ -14,16 +14,17 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.im2col import Block, blocks
-from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.pointwise import DTYPES, PASS
 from runtime_arm.engines.steps import Step, copy, in_turn
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.geometry import Index, Window
 from runtime_arm.operators.onnx_pool import onnx_average_pool, onnx_max_pool
 from runtime_arm.operators.pool import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
-from runtime_arm.registry import Call, Run, Specs
+from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
 BLOCK_NBYTES = 1 << 18  # between the passes; X and Y of the block lie in the second-level cache beside it
+STRETCH = 64  # elements that a pass takes as long for as for beginning anew at the next row
 
 Range = Tuple[int, int]
 
@@ -87,8 +88,18 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(map(planes.size, planes.blocks), default=0),), x.dtype)]
 
 
-@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
-@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    x = inputs[0]
+    assert x is not None
+    planes = Planes(pool_of(op, x), x.dtype.itemsize)
+    if _whole(planes.window):
+        return Work(0, PASS * x.size)
+    row = max(1, planes.window.output[2] * planes.inner)
+    return Work(0, PASS * sum(planes.window.kernel) * outputs[0].size * (1 + STRETCH / row))
+
+
+@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
 def max_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
@@ -107,8 +118,8 @@ def max_pool_numpy(call: Call) -> Run:
     return in_turn(steps)
 
 
-@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
-@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, shares=True)
+@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
 def average_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)

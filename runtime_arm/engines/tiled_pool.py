@@ -1,90 +1,113 @@
 """Pools between blobs in tiles: a pool of stride s makes tiles of m x m pixels from tiles of s * m x s * m.
 
-Under one tap of the kernel all outputs of a plane meet pixels of one plane, row by row. Taps that meet nothing but
-padding are left out, others where they do. A block of rows stays in the cache from the first tap to the last.
+First the rows of the kernel are combined, then its columns: 3 + 3 taps an output where the kernel has 9.
+
+    between[px, row, column]  = combination over ky of  X[plane of (py, ky), px, row + shift, column]
+    Y[py, px, row, column]    = combination over kx of  between[plane of (px, kx), row, column + shift]
+
+Under one tap all outputs of a plane meet pixels of one plane, row by row. Taps that meet nothing but padding are left
+out, others where they do. A block of rows stays in the cache from the first tap to the last.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, cut
+from runtime_arm.engines.steps import Step, cut
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 from runtime_arm.operators.geometry import Window
 from runtime_arm.operators.pool import Pool
+from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 18  # of a plane's outputs
+BLOCK_NBYTES = 1 << 19  # of what lies between the passes
 
 
-class _Met(NamedTuple):
-    """What one tap contributes to the outputs of a plane: to which of them, and the pixels."""
+def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+    """What a block has between the passes: (tile, rows, columns, channels)."""
+    rows = min(_most_rows(x, dtype.itemsize), y.image_tiles((0, 0))[0])
+    return [TensorSpec((x.tile, rows, x.pitch, x.channels), dtype)]
 
-    outputs: Tuple[Any, ...]
-    pixels: Array
+
+def _most_rows(x: Tiles, itemsize: int) -> int:
+    return max(1, BLOCK_NBYTES // (x.tile * x.pitch * x.channels * itemsize))
 
 
 def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
     """Combine with np.maximum, or with np.add: sums are divided by the pool's divisors."""
     result = call.outputs[0]
     scale = (1 / pool.divisors).astype(result.dtype).reshape(pool.window.output)
-    high = max(1, BLOCK_NBYTES // (y.pitch * y.channels * result.itemsize))
     rows = y.image_tiles((0, 0))[0]
-    blocks = [(image, *part) for image in range(y.batch) for part in cut(rows, min(high, -(-rows // call.workers)))]
+    most = min(_most_rows(x, result.itemsize), -(-rows // call.workers))
+    blocks = [(image, *part) for image in range(y.batch) for part in cut(rows, most)]
     steps = tiled.clear_borders(call, result, y)
     for image, begin, end in call.mine(blocks):
-        for phase in np.ndindex(y.tile, y.tile):
-            target = y.pixels(result, phase)[image, begin:end]
-            met = [_meet(call.inputs[0], x, pool.window, y, phase, tap, (image, begin, begin + len(target)))
-                   for tap in _from_the_middle(pool.window)]  # fmt: skip
-            steps += _combine(combine, target, [one for one in met if one is not None])
-            if combine is np.add:
-                factors = np.ascontiguousarray(scale[phase[0] :: y.tile, phase[1] :: y.tile][begin:end, :, None])
-                steps.append(partial(np.multiply, target, factors, out=target))
-        strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
-        steps += [copy(view, tiled.ZERO) for view in y.outside(result, strip)]
+        pixels = x.grid(call.inputs[0])[:, :, image]
+        for phase in range(y.tile):
+            count = min(end, y.image_tiles((phase, 0))[0]) - begin
+            between = [call.scratch[0][px, :count, : x.image_tiles((0, px))[1]] for px in range(x.tile)]
+            for px, target in enumerate(between):
+                met = _meet(0, pool.window, x, y, phase, (begin, begin + count))
+                steps += _combine(combine, target, [one.of(pixels[one.plane, px, :, : target.shape[1]]) for one in met])
+            for px in range(y.tile):
+                target = y.pixels(result, (phase, px))[image, begin : begin + count]
+                met = _meet(1, pool.window, x, y, px, (0, target.shape[1]))
+                steps += _combine(combine, target, [one.of(between[one.plane]) for one in met])
+                if combine is np.add:
+                    factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
+                    steps.append(partial(np.multiply, target, factors, out=target))
+        steps += tiled.clear(call, y, Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch))
     return tiled.in_turn(steps)
 
 
-def _from_the_middle(window: Window) -> List[Tuple[int, int]]:
-    """All taps, those first that most outputs meet."""
-    taps = [(ky, kx) for ky in range(window.kernel[0]) for kx in range(window.kernel[1])]
-    return sorted(taps, key=lambda tap: sum(abs(2 * k - size + 1) for k, size in zip(tap, window.kernel)))
+class _Tap(NamedTuple):
+    """What a row (axis 0) or column (axis 1) of the kernel meets: from which plane, which pixels, for which outputs."""
+
+    axis: int
+    plane: int
+    outputs: slice
+    pixels: slice
+
+    def of(self, pixels: Array) -> Tuple[_Tap, Array]:
+        """With its pixels of an array (rows, columns, channels)."""
+        return self, pixels[self.pixels] if self.axis == 0 else pixels[:, self.pixels]
+
+    def part(self, target: Array) -> Array:
+        """Its outputs."""
+        return target[self.outputs] if self.axis == 0 else target[:, self.outputs]
 
 
-def _meet(memory: Array, x: Tiles, window: Window, y: Tiles, phase: Tuple[int, int], tap: Tuple[int, int],
-          block: Tuple[int, int, int]) -> Optional[_Met]:
-    """What the tap contributes to the block's outputs of a plane. block: image, first and last row of tiles."""
-    index: List[slice] = []
-    pixels: List[slice] = []
-    planes: List[int] = []
-    for axis, (begin, end) in enumerate((block[1:], (0, y.image_tiles(phase)[1]))):
-        offset = phase[axis] * window.stride[axis] + tap[axis] * window.dilation[axis] - window.head[axis]
-        shift, plane = divmod(offset, x.tile)
-        inside = x.image_tiles((plane, plane))[axis]
-        first, last = max(begin, -shift), min(end, inside - shift)
-        if first >= last:
-            return None
-        index.append(slice(first - begin, last - begin))
-        pixels.append(slice(first + shift, last + shift))
-        planes.append(plane)
-    return _Met(tuple(index), x.grid(memory[planes[0], planes[1]])[block[0]][tuple(pixels)])
+def _meet(axis: int, window: Window, x: Tiles, y: Tiles, phase: int, outputs: Tuple[int, int]) -> List[_Tap]:
+    """What the outputs begin..end of a plane meet, the middle of the kernel first."""
+    begin, end = outputs
+    taps = []
+    for tap in sorted(range(window.kernel[axis]), key=lambda tap: abs(2 * tap - window.kernel[axis] + 1)):
+        shift, plane = divmod(phase * window.stride[axis] + tap * window.dilation[axis] - window.head[axis], x.tile)
+        first, last = max(begin, -shift), min(end, x.image_tiles((plane, plane))[axis] - shift)
+        if first < last:
+            taps.append(_Tap(axis, plane, slice(first - begin, last - begin), slice(first + shift, last + shift)))
+    return taps
 
 
-def _combine(combine: np.ufunc, target: Array, met: List[_Met]) -> Iterator[Step]:
+def _combine(combine: np.ufunc, target: Array, met: Sequence[Tuple[_Tap, Array]]) -> Iterator[Step]:
     """The first two taps that all outputs meet fill the target; if there are none, what is neutral does."""
-    whole = [one for one in met if one.pixels.shape == target.shape]
+    if not target.size:
+        return
+    whole = [pixels for _, pixels in met if pixels.shape == target.shape]
+    rest = list(met)
     if len(whole) > 1:
-        yield partial(combine, whole[0].pixels, whole[1].pixels, out=target)
-        met = [one for one in met if not any(one is other for other in whole[:2])]
+        yield partial(combine, whole[0], whole[1], out=target)
+        rest = [(tap, pixels) for tap, pixels in met if not any(pixels is other for other in whole[:2])]
+    elif whole:
+        yield partial(np.copyto, target, whole[0])
+        rest = [(tap, pixels) for tap, pixels in met if pixels is not whole[0]]
     else:
         yield partial(target.fill, -np.inf if combine is np.maximum else 0)
-    for one in met:
-        part = target[one.outputs]
-        yield partial(combine, part, one.pixels, out=part)
-
+    for tap, pixels in rest:
+        part = tap.part(target)
+        yield partial(combine, part, pixels, out=part)

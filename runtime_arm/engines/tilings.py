@@ -30,6 +30,7 @@ from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
+from runtime_arm.operators.geometry import Window
 from runtime_arm.tensor import TensorSpec
 
 Layout = Optional[Tiles]
@@ -138,7 +139,7 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
             to = Tiles.of(y, tile, border)
-            matching = _in_step(x, to, stride[0], reach)
+            matching = _in_step(x, to, window, reach)
             if matching is None:
                 continue
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
@@ -153,7 +154,7 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
     assert x is not None
     stride = convolution.window.stride[0]
     to = Tiles.of(y, 1, 1 if stride > 1 else max(1, reach))
-    of = _in_step(x, to, stride, reach)
+    of = _in_step(x, to, convolution.window, reach)
     if of is not None:
         taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
@@ -175,13 +176,23 @@ def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Sp
                                          writes_slices=writes_slices and is_matrix), work)
 
 
-def _in_step(x: TensorSpec, to: Tiles, stride: int, reach: int) -> Layout:
+def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Layout:
     """The layout of an input whose tiles lie as those of the output do, with a border of at least ``reach``."""
+    stride = window.stride[0]
     for border in range(max(reach, to.border), max(reach, to.border) + stride * to.tile + 1):
         of = Tiles.of(x, stride * to.tile, border)
-        if (of.pitch, of.rows) == (to.pitch, to.rows):
+        if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
             return of
     return None
+
+
+def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
+    """Whether all that the taps meet lies in the input's memory, also what positions of no image meet."""
+    nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
+    farthest = sum(of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1] for axis, (s, k, d, head) in enumerate(
+        zip(window.stride, window.kernel, window.dilation, window.head)))  # fmt: skip
+    last = to.strips(to.body)[-1].end - 1
+    return -nearest <= of.guard and last + farthest < of.body + of.guard
 
 
 def _reach(convolution: Convolution) -> int:
@@ -229,14 +240,20 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
     if window.stride[0] > 2 or (window.counts() == 0).any():
         return
     combine = np.add if op.type.startswith("Average") else np.maximum
-    taps = window.kernel[0] * window.kernel[1]
+    passes = window.stride[0] * (window.kernel[0] - 1) + window.kernel[1]
     for tile in TILES:
         for border in (0, 1):
             for before in (0, 1) if tile * window.stride[0] == 1 else (1,):
                 of, to = Tiles.of(x, tile * window.stride[0], before), Tiles.of(y, tile, border)
                 kernel = Kernel("NUMPY", partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to), shares=True,
-                                reads_slices=True, writes_slices=True)
-                yield Option((of,), (to,), kernel, Work(0, PASS * taps * y.size))
+                                scratch=_fixed(tiled_pool.scratch(of, to, FLOAT32)), reads_slices=True,
+                                writes_slices=True)
+                yield Option((of,), (to,), kernel, Work(0, PASS * passes * y.size))
+
+
+def _fixed(specs: Sequence[TensorSpec]) -> Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]:
+    """A kernel's scratch that depends on nothing."""
+    return lambda op, inputs, outputs: specs
 
 
 @tiling("GlobalAveragePool")

@@ -71,6 +71,13 @@ def test_convolutions(problem: Problem, workers: int) -> None:
     assert_options_agree(problem, workers, least=0)
 
 
+@pytest.mark.parametrize("image", [(9, 9), (9, 13), (11, 30)])
+def test_kernels_that_reach_far_from_positions_of_no_image(image: Tuple[int, int]) -> None:
+    inputs = [normal(1, 9, *image), normal(5, 9, 5, 5)]
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=5, stride=2, dilation=2, pad=2)
+    assert_options_agree((op, inputs, (1,)))
+
+
 @pytest.mark.parametrize("image", [(24, 31), (9, 67)])
 @pytest.mark.parametrize(("channels", "filters", "kernel", "stride", "group"), [
     (5, 7, 3, 1, 1), (9, 64, 3, 2, 1), (3, 8, 7, 2, 1), (16, 16, 1, 1, 1), (8, 8, 3, 1, 8), (8, 8, 3, 2, 8),
