@@ -3,7 +3,10 @@
     WINOGRAD                    this engine
     WINOGRAD:f4x4_3x3           one variant of it
     !WINOGRAD:f6x6_3x3          not this variant; !WINOGRAD: not this engine
+    block=524288                a hint: bytes of the blocks that the engine works in
+    panel=32                    a hint: columns of the panels into which it cuts a constant matrix; 0 leaves it whole
 
+Hints are what was measured on one machine; one that an engine has no use for, or that makes no sense, is passed over.
 Names that nobody knows are passed over, as in Caffe2, which passes over all but the first form itself. Names that
 stand in real Caffe2 files mean what serves them here.
 """
@@ -11,11 +14,13 @@ stand in real Caffe2 files mean what serves them here.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict, Iterable, List, NamedTuple, Sequence
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from runtime_arm.netdef import OperatorDef
 
 DEFAULT = "DEFAULT"
+BLOCK, PANEL = "block", "panel"
+MOST_DIGITS = 9  # of a hint
 ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
 NNPACK_ALGORITHMS = {"FT8": "FFT", "FT16": "FFT", "IMPLICIT_GEMM": "IM2COL", "DIRECT": "POINTWISE"}  # by ``algo``
 
@@ -39,9 +44,24 @@ class Wish(NamedTuple):
 
 def wishes(op: OperatorDef) -> List[Wish]:
     """The operator's list; DEFAULT alone where it is empty."""
-    names = [name.strip() for name in op.engine.split(",")]
+    names = [name.strip() for name in op.engine.split(",") if "=" not in name] or [""]
     nnpack = NNPACK_ALGORITHMS.get(op.get_str("algo", "AUTO"), "NNPACK") if "NNPACK" in names else ""
     return [Wish.parse(nnpack if name == "NNPACK" else name) for name in names]
+
+
+def hints(op: OperatorDef) -> List[str]:
+    """The hints among the operator's list, as they stand there."""
+    return [name.strip() for name in op.engine.split(",") if "=" in name] if "=" in op.engine else []
+
+
+def hint(op: OperatorDef, key: str) -> Optional[int]:
+    """The first value that the operator's list has for a hint; None if there is none, or it is no plain number."""
+    for text in hints(op):
+        name, _, value = text.partition("=")
+        if name == key:
+            is_plain = value.isascii() and value.isdecimal() and len(value) <= MOST_DIGITS
+            return int(value) if is_plain else None
+    return None
 
 
 def wanted_engines(op: OperatorDef) -> Dict[str, str]:

@@ -82,6 +82,10 @@ class Call:
         return (slice(None),) * axis + (self.share(shape[axis]),)
 
 
+def no_hints(op: OperatorDef) -> Sequence[str]:
+    return ()
+
+
 class Supports(Protocol):
     """Pure: the reason why the engine cannot run this operator, or None."""
 
@@ -124,7 +128,7 @@ class Kernel:
     shares: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them, all
     together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
     tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
-    its outputs.
+    its outputs. hints: the hints (see ``engine_names``) with which it would run this operator differently than it does.
     """
 
     engine: str
@@ -136,6 +140,7 @@ class Kernel:
     shares: bool = False
     reads_slices: bool = False
     writes_slices: bool = False
+    hints: Callable[[OperatorDef], Sequence[str]] = no_hints
 
     def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
         """Why this kernel must not run the operator, or None."""

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from runtime_arm import blas
+from runtime_arm.caches import caches
 from runtime_arm.tensor import memory_limit
 from runtime_arm.version import VERSION
 
@@ -105,14 +106,8 @@ def _features(cores: List[Dict[str, str]]) -> List[str]:
 
 def _caches(root: Path) -> Dict[str, int]:
     """Bytes by name ("L1 data", "L2") of the first core's caches."""
-    caches = {}
-    for index in sorted(root.glob("sys/devices/system/cpu/cpu0/cache/index*")):
-        size = re.fullmatch(r"(\d+)K", _text(index / "size"))
-        kind = _text(index / "type").lower()
-        if size and kind != "instruction":
-            name = f"L{_text(index / 'level')}" + ("" if kind == "unified" else f" {kind}")
-            caches[name] = int(size.group(1)) * 1024
-    return caches
+    return {f"L{cache.level}" + ("" if cache.kind == "unified" else f" {cache.kind}"): cache.nbytes
+            for cache in caches(str(root)) if cache.kind != "instruction"}  # fmt: skip
 
 
 def _memory(root: Path, field: str) -> Optional[int]:

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache, partial
-from typing import Callable, Iterator, List
+from typing import Callable, Iterator, List, Optional
 
 import numpy as np
 
 from runtime_arm import blas
+from runtime_arm.engine_names import PANEL, hint
 from runtime_arm.engines.steps import Step
 from runtime_arm.kernel import Call
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 
 SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
@@ -30,12 +31,16 @@ FEW_ROWS = 32  # the panels are read from memory anyway
 
 
 class Panels:
-    """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows."""
+    """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows.
 
-    def __init__(self, matrices: Array, rows: int):
+    panel: the hint of that name (see ``engine_names``); None, or what does not divide N, leaves it to
+    ``panel_width``.
+    """
+
+    def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        self.panel = panel_width(rows, self.depth, self.width)
+        self.panel = _width_for(panel, rows, self.depth, self.width)
         small = self.panel < self.width or rows * self.depth * self.panel <= SMALL_PRODUCT
         self._most = SMALL_PRODUCT // max(1, self.depth * self.panel) if small else 0
         self._panels = np.ascontiguousarray(
@@ -43,8 +48,9 @@ class Panels:
 
     @classmethod
     def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:
-        """Made once for all plans of the call's operator that multiply about as many rows."""
-        panels: Panels = call.packed(f"{key} by {rows}", lambda: cls(make(), rows))
+        """Made once for all plans of the call's operator that multiply about as many rows, by panels as it hints."""
+        panel = hint(call.op, PANEL)
+        panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(make(), rows, panel))
         return panels
 
     @property
@@ -78,6 +84,25 @@ class Panels:
         left = a.reshape(a.shape[0], -1, 1, block, self.depth)
         target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)
         return partial(np.matmul, left, self._panels[:, None], out=target.swapaxes(2, 3))
+
+
+def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[str]:
+    """Hints of panels that are others than those that the operator has."""
+    tried = {_width_for(hint(op, PANEL), rows, depth, width)}
+    for panel in (0, NARROW[0], WIDE[0]):
+        other = _width_for(panel, rows, depth, width)
+        if other not in tried:
+            tried.add(other)
+            yield f"{PANEL}={panel}"
+
+
+def _width_for(panel: Optional[int], rows: int, depth: int, width: int) -> int:
+    """Columns of a panel: what is hinted at, if it is sensible."""
+    if panel == 0:
+        return width
+    if panel is not None and panel >= VECTOR and width % panel == 0:
+        return panel
+    return panel_width(rows, depth, width)
 
 
 def panel_width(rows: int, depth: int, width: int) -> int:

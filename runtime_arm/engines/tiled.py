@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Callable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.caches import usual_block_nbytes
+from runtime_arm.engine_names import BLOCK, hint
 from runtime_arm.engines.steps import Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
 FEW_POSITIONS = 128  # of a worker: reading many filters takes as long as multiplying with them
+LEAST_BLOCK, MOST_BLOCK = 1 << 16, 1 << 23  # bytes that a hint may ask for
 ZERO = np.zeros((), np.float32)
 
 
@@ -33,6 +36,20 @@ def in_turn(steps: Sequence[Step]) -> Run:
             np.setbufsize(former)
 
     return run
+
+
+def block_nbytes(op: OperatorDef) -> int:
+    """Bytes of the blocks that an operator works in: what was measured, or what suits the caches."""
+    wanted = hint(op, BLOCK)
+    return wanted if wanted is not None and LEAST_BLOCK <= wanted <= MOST_BLOCK else usual_block_nbytes()
+
+
+def block_hints(op: OperatorDef, blocks: Callable[[int], Sequence[object]]) -> Iterator[str]:
+    """Hints of half and double the size of a block, if ``blocks``, of so many bytes, become more or fewer."""
+    now = block_nbytes(op)
+    for other in (now // 2, now * 2):
+        if LEAST_BLOCK <= other <= MOST_BLOCK and len(blocks(other)) != len(blocks(now)):
+            yield f"{BLOCK}={other}"
 
 
 def body(memory: Array, layout: Tiles, strip: Strip) -> Array:

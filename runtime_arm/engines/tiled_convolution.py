@@ -18,31 +18,41 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.gemm import Panels
+from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.steps import Step, copy
 from runtime_arm.engines.tiled_epilogue import bias, finish, has_gaps
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 20  # of the columns and products of a block: both stay in a second-level cache
 SLICE = 1 << 15  # products that are computed at once where results are a slice of channels
 
 
-def most_positions(convolution: Convolution, itemsize: int) -> int:
-    """Positions of a plane that are computed at once."""
-    return max(1, BLOCK_NBYTES // ((convolution.terms + convolution.filters) * itemsize))
+def most_positions(convolution: Convolution, itemsize: int, block: int) -> int:
+    """Positions of a plane that are computed at once: their columns and products take the bytes of a block."""
+    return max(1, block // ((convolution.terms + convolution.filters) * itemsize))
 
 
-def scratch(convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Products on the way into a slice; the columns of a block, but not for a pointwise convolution."""
-    positions = max((strip.size for strip in y.strips(most_positions(convolution, dtype.itemsize))), default=0)
+    most = most_positions(convolution, dtype.itemsize, tiled.block_nbytes(op))
+    positions = max((strip.size for strip in y.strips(most)), default=0)
     sizes = [min(max(SLICE, convolution.filters), positions * convolution.filters)]
     if not is_pointwise(convolution):
         sizes.append(positions * convolution.terms)
     return [TensorSpec((size,), dtype) for size in sizes]
+
+
+def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[str]:
+    """Other blocks and panels."""
+    def most(block: int) -> int:
+        return most_positions(convolution, dtype.itemsize, block)
+
+    rows = min(most(tiled.block_nbytes(op)), y.body)
+    return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
+            *panel_hints(op, rows, convolution.terms, convolution.filters)]
 
 
 def is_pointwise(convolution: Convolution) -> bool:
@@ -52,7 +62,7 @@ def is_pointwise(convolution: Convolution) -> bool:
 
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    most = most_positions(convolution, call.outputs[0].itemsize)
+    most = most_positions(convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
     panels = Panels.of(call, "by channel", min(most, y.body),
                        lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
     strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)

@@ -21,11 +21,10 @@ from runtime_arm.engines.steps import Step, copy, cut, margins, multiply
 from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 20  # of the columns and products of a block
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -38,14 +37,17 @@ class _Block(NamedTuple):
 
 
 class Stem:
-    """A convolution from (N, C, H, W) into tiles, cut into blocks of whole rows of tiles."""
+    """A convolution from (N, C, H, W) into tiles, cut into blocks of whole rows of tiles.
 
-    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int):
+    block: bytes of the columns and products of a block.
+    """
+
+    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int, block: int):
         self.convolution = convolution
         self.window = convolution.window
         self.y = y
         self.step = self.window.stride[0] * y.tile, self.window.stride[1] * y.tile
-        self.high = max(1, BLOCK_NBYTES // ((convolution.terms + 1 + convolution.filters) * y.pitch * itemsize))
+        self.high = max(1, block // ((convolution.terms + 1 + convolution.filters) * y.pitch * itemsize))
         self.reach = [(k - 1) * d + 1 for k, d in zip(self.window.kernel, self.window.dilation)]
         self.margin = -(-self.window.head[1] // self.step[1])  # columns of a phase to the left of the image
         self.wide = y.pitch + self.margin + (self.reach[1] + (y.tile - 1) * self.window.stride[1]) // self.step[1] + 1
@@ -65,12 +67,18 @@ class Stem:
         return split, (self.convolution.terms + 1) * rows * self.y.pitch
 
 
-def scratch(convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    return [TensorSpec((size,), dtype) for size in Stem(convolution, y, dtype.itemsize).sizes()]
+def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+    stem = Stem(convolution, y, dtype.itemsize, tiled.block_nbytes(op))
+    return [TensorSpec((size,), dtype) for size in stem.sizes()]
+
+
+def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[str]:
+    """Other blocks."""
+    return list(tiled.block_hints(op, lambda block: Stem(convolution, y, dtype.itemsize, block).blocks(1)))
 
 
 def bind(call: Call, convolution: Convolution, y: Tiles) -> Run:
-    stem = Stem(convolution, y, call.outputs[0].itemsize)
+    stem = Stem(convolution, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
     weights = call.packed("with bias", lambda: _with_bias(call, convolution))
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     for block in call.mine(stem.blocks(call.workers)):

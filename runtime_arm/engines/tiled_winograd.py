@@ -26,37 +26,47 @@ from typing import Iterator, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.gemm import Panels
+from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.steps import Step, multiply
 from runtime_arm.engines.tiled_epilogue import finish, has_gaps
 from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 20  # of V and M together: more leave the second-level cache
 LEAST_TILES = 112  # of a block: all filters stream through the cache for each
 
 
-def most_tiles(x: Tiles, y: Tiles, itemsize: int) -> int:
-    """Tiles that are computed at once."""
-    return max(LEAST_TILES, BLOCK_NBYTES // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
+def most_tiles(x: Tiles, y: Tiles, itemsize: int, block: int) -> int:
+    """Tiles that are computed at once: their V and M together take the bytes of a block."""
+    return max(LEAST_TILES, block // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
 
 
-def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Two buffers, which take turns: Y and M, V and Z."""
-    tiles = max((strip.size for strip in x.strips(most_tiles(x, y, dtype.itemsize))), default=0)
+    most = most_tiles(x, y, dtype.itemsize, tiled.block_nbytes(op))
+    tiles = max((strip.size for strip in x.strips(most)), default=0)
     reach = x.tile + TAPS - 1
     front = reach * max(x.tile * (tiles + 2) * x.channels, reach * tiles * y.channels)
     back = reach * tiles * max(reach * x.channels, x.tile * y.channels)
     return [TensorSpec((size,), dtype) for size in (front, back)]
 
 
+def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]:
+    """Other blocks and panels."""
+    def most(block: int) -> int:
+        return most_tiles(x, y, dtype.itemsize, block)
+
+    rows = min(most(tiled.block_nbytes(op)), y.body)
+    return [*tiled.block_hints(op, lambda block: x.strips(most(block))),
+            *panel_hints(op, rows, x.channels, y.channels)]
+
+
 def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    most = most_tiles(x, y, call.outputs[0].itemsize)
+    most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
     filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
                         lambda: transform_filters(x.tile, by_channel))
     strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)

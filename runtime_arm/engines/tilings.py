@@ -26,7 +26,7 @@ from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.pointwise import PASS, WEIGHT
 from runtime_arm.engines.winograd import open_tiles
 from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_multiplies
-from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
+from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
@@ -124,8 +124,9 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
             yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
                                partial(tiled_winograd.bind, x=of, y=to),
-                               partial(tiled_winograd.scratch, of, to, FLOAT32), (f"f{tile}x{tile}_3x3",),
-                               writes_slices=True)
+                               partial(tiled_winograd.scratch, x=of, y=to, dtype=FLOAT32), (f"f{tile}x{tile}_3x3",),
+                               writes_slices=True,
+                               hints=partial(tiled_winograd.hints, x=of, y=to, dtype=FLOAT32))
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not _may_run(op, engine):
         return
@@ -134,7 +135,9 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             to = Tiles.of(y, tile, 1)
             yield _convolution("IM2COL", op, None, to, inputs, y, _columns_work(convolution, y, 2 * PASS),
                                partial(tiled_stem.bind, convolution=convolution, y=to),
-                               partial(tiled_stem.scratch, convolution, to, FLOAT32), writes_slices=True)
+                               partial(tiled_stem.scratch, convolution=convolution, y=to, dtype=FLOAT32),
+                               writes_slices=True,
+                               hints=partial(tiled_stem.hints, convolution=convolution, y=to, dtype=FLOAT32))
         return
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
@@ -145,8 +148,9 @@ def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: T
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
             yield _convolution(engine, op, matching, to, inputs, y, _columns_work(convolution, y, copying, to),
                                partial(tiled_convolution.bind, convolution=convolution, x=matching, y=to),
-                               partial(tiled_convolution.scratch, convolution, to, FLOAT32),
-                               reads_slices=True, writes_slices=True)
+                               partial(tiled_convolution.scratch, convolution=convolution, y=to, dtype=FLOAT32),
+                               reads_slices=True, writes_slices=True,
+                               hints=partial(tiled_convolution.hints, convolution=convolution, y=to, dtype=FLOAT32))
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
@@ -159,21 +163,22 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
         taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
                            partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
-                           partial(tiled_depthwise.scratch, convolution, of, to, FLOAT32))
+                           lambda op: tiled_depthwise.scratch(convolution, of, to, FLOAT32))
 
 
 def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Specs, y: TensorSpec, work: Work,
-                 bind: Callable[[Call], Run], scratch: Callable[[], Sequence[TensorSpec]],
-                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False) -> Option:
+                 bind: Callable[[Call], Run], scratch: Callable[[OperatorDef], Sequence[TensorSpec]],
+                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False,
+                 hints: Callable[[OperatorDef], Sequence[str]] = no_hints) -> Option:
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
     is_matrix = to.channels > 1  # BLAS rounds products with a vector otherwise where rows lie apart
 
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        return [*scratch(), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
+        return [*scratch(op), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
 
     return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants,
                                          reads_slices=reads_slices and is_matrix,
-                                         writes_slices=writes_slices and is_matrix), work)
+                                         writes_slices=writes_slices and is_matrix, hints=hints), work)
 
 
 def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Layout:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 import pytest
 
-from runtime_arm.engine_names import Wish, open_variants, wanted_engines, wishes
+from runtime_arm.engine_names import Wish, hint, open_variants, wanted_engines, wishes
 from runtime_arm.kernel import Kernel, Work, choose
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry import lookup
@@ -38,6 +38,18 @@ def test_a_name_is_read(text: str, wish: Wish) -> None:
 def test_nnpack_is_what_its_algorithm_is_here(algorithm: str, engine: str) -> None:
     assert list(wanted_engines(op_with("NNPACK,MOBILE").with_args(algo=algorithm))) == [engine, "MOBILE"]
     assert list(wanted_engines(op_with("BLOCK").with_args(algo=algorithm))) == ["BLOCK"]
+
+
+@pytest.mark.parametrize(("engine", "block", "panel", "wanted"), [
+    ("", None, None, {"DEFAULT": ""}),
+    ("block=524288", 524288, None, {"DEFAULT": ""}),
+    ("WINOGRAD:f4x4_3x3, block=524288 ,panel=0,!GEMM", 524288, 0, {"WINOGRAD": "f4x4_3x3"}),
+    ("panel=32,panel=64,block=many", None, 32, {"DEFAULT": ""}),
+    ("BLOCK", None, None, {"BLOCK": ""}),
+])  # fmt: skip
+def test_hints_are_read_and_are_no_engines(engine: str, block: Any, panel: Any, wanted: Any) -> None:
+    op = op_with(engine)
+    assert (hint(op, "block"), hint(op, "panel"), wanted_engines(op)) == (block, panel, wanted)
 
 
 def test_a_list_is_read_most_wanted_first() -> None:
@@ -71,7 +83,8 @@ def kernels() -> Dict[str, Kernel]:
 @pytest.mark.parametrize(("engine", "chosen"), [
     ("", "CHEAP"), ("DEAR", "DEAR"), ("DEAR:b", "DEAR"), ("DEAR:c", "SILENT"), ("NEVER,DEAR", "DEAR"),
     ("!CHEAP", "DEAR"), ("!DEAR,!CHEAP", "SILENT"), ("!DEAR:a,!DEAR:b", "SILENT"), ("SILENT", "SILENT"),
-    ("REFERENCE", None), ("!DEAR,!CHEAP,!SILENT", None), ("WARP", "CHEAP"),
+    ("REFERENCE", None), ("block=65536", "CHEAP"), ("block=65536,SILENT", "SILENT"),
+    ("!DEAR,!CHEAP,!SILENT", None), ("WARP", "CHEAP"),
 ])
 def test_who_runs_it(engine: str, chosen: object) -> None:
     kernel, _ = choose(kernels(), op_with(engine), [], [])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Optional
 
 import numpy as np
 import pytest
 
 from runtime_arm import machine
+from runtime_arm.caches import block_nbytes
 
 CPUINFO = """\
 processor\t: {number}
@@ -54,6 +55,15 @@ def test_a_raspberry_pi(tmp_path: Path) -> None:
     assert identity["caches"] == {"L1 data": 32768, "L2": 1 << 20}
     assert identity["memory_nbytes"] == 3884408 * 1024
     assert identity["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize(("size", "block"), [
+    ("1024K", 1 << 19), ("2048K", 1 << 20), ("512K", 1 << 18), ("16384K", 1 << 20), ("128K", 1 << 18), ("", 1 << 20),
+    ("-1K", 1 << 20), ("many", 1 << 20), (None, 1 << 20),
+])  # fmt: skip
+def test_a_block_takes_half_of_the_second_level_cache(tmp_path: Path, size: Optional[str], block: int) -> None:
+    files = {f"{CACHE}/index0/type": "Unified\n", f"{CACHE}/index0/level": "2\n", f"{CACHE}/index0/size": f"{size}\n"}
+    assert block_nbytes(str(root_with(tmp_path, {} if size is None else files))) == block
 
 
 def test_a_phone_with_cores_of_several_kinds(tmp_path: Path) -> None:

@@ -24,6 +24,21 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
     np.testing.assert_array_equal(out, a @ b)
 
 
+@pytest.mark.parametrize(("hint", "panel"), [
+    (None, 64), (32, 32), (8, 8), (96, 96), (0, 192), (192, 192), (7, 64), (4, 64), (48, 48), (50, 64), (-8, 64),
+    (384, 64),
+])  # fmt: skip
+def test_a_hint_says_how_wide_panels_are_if_it_divides(hint: Any, panel: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    b = np.random.default_rng(0).integers(-8, 9, (64, 192)).astype(np.float32)
+    a, out = np.ones((1, 100, 64), np.float32), np.full((1, 100, 192), np.nan, np.float32)
+    panels = Panels(b, 100, hint)
+    assert panels.panel == panel
+    for step in panels.multiply(a, out):
+        step()
+    np.testing.assert_array_equal(out, a @ b)
+
+
 def test_small_products_stay_small(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     a, out = np.ones((1, 1009, 128), np.float32), np.empty((1, 1009, 256), np.float32)

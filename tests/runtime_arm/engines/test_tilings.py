@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, tiled_convolution, tiled_depthwise, tiled_pool, tiled_stem, tiled_winograd
+from runtime_arm.engines import gemm, tiled, tiled_depthwise, tiled_pool, tiled_winograd
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import lookup
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
 
@@ -85,8 +86,7 @@ def test_kernels_that_reach_far_from_positions_of_no_image(image: Tuple[int, int
 ])  # fmt: skip
 def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride: int, group: int,
                                 image: Tuple[int, int], monkeypatch: Any) -> None:
-    for module in (tiled_convolution, tiled_stem, tiled_winograd):
-        monkeypatch.setattr(module, "BLOCK_NBYTES", 20_000)
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
     monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
     monkeypatch.setattr(tiled_depthwise, "RUN", 40)
@@ -94,6 +94,56 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
     for workers in (1, 2):
         assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("hint", ["block=65536", "block=131072,panel=32", "panel=0", "panel=8", "panel=64"])
+@pytest.mark.parametrize(("channels", "filters", "kernel", "stride"), [
+    (64, 64, 3, 1), (64, 64, 3, 2), (128, 192, 1, 1), (3, 64, 7, 2),
+])  # fmt: skip
+def test_hints_change_how_it_is_cut_and_no_result(channels: int, filters: int, kernel: int, stride: int, hint: str,
+                                                  small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    inputs = [normal(1, channels, 40, 40), normal(filters, channels, kernel, kernel), normal(filters)]
+    op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, engine=hint)
+    for workers in (1, 2):
+        assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+def tiled_kernel(channels: int, filters: int, kernel: int, engine: str = "", size: int = 56) -> Any:
+    inputs = [normal(1, channels, size, size), normal(filters, channels, kernel, kernel), normal(filters)]
+    op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, pad=kernel // 2, engine=engine)
+    found = tiled_options(op, inputs, (1, 2))[0].kernel
+    specs = specs_of(inputs, (1, 2))
+    return op, found, found.scratch(op, specs, lookup(op).infer(op, specs))
+
+
+def test_a_kernel_tells_the_hints_that_would_change_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 20)
+    op, kernel, _ = tiled_kernel(64, 192, 1)
+    assert kernel.hints(op) == ["block=524288", "block=2097152", "panel=0", "panel=32"]
+    op, kernel, _ = tiled_kernel(64, 192, 1, "block=1048576,panel=32")
+    assert kernel.hints(op) == ["block=524288", "block=2097152", "panel=0", "panel=64"]
+    op, kernel, _ = tiled_kernel(64, 50, 1, size=7)
+    assert kernel.hints(op) == []
+
+
+def test_smaller_blocks_take_less_scratch() -> None:
+    whole, half = (sum(spec.nbytes for spec in tiled_kernel(64, 64, 3, f"block={nbytes}")[2])
+                   for nbytes in (1 << 22, 1 << 21))  # fmt: skip
+    assert half < 0.6 * whole
+
+
+@pytest.mark.parametrize("hint", [
+    "block=0", "block=1", "block=-1", "block=999999999", "block=" + "9" * 5000, "block=NaN", "block=1e6", "block=",
+    "block=\u0665\u0665\u0665\u0665\u0665\u0665", "panel=-8", "panel=1",
+    "panel=7", "panel=48", "panel=inf", "panel=999999999", "=", "=5", "block=banana,block=65536",
+])  # fmt: skip
+def test_a_hint_that_makes_no_sense_is_passed_over(hint: str) -> None:
+    op, kernel, scratch = tiled_kernel(64, 64, 3)
+    hinted, same, asked = tiled_kernel(64, 64, 3, hint)
+    assert (same.engine, asked, same.hints(hinted)) == (kernel.engine, scratch, kernel.hints(op))
 
 
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", ""])
