@@ -13,6 +13,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.activation import gelu_of
+from runtime_arm.operators.fixed_point import divide_by_power, high_product, inverse_square_root
 from runtime_arm.operators.lookup import bind_lookup, lookup_scratch, table_of
 from runtime_arm.operators.tflite_quantisation import (
     EIGHT_BITS,
@@ -27,6 +28,8 @@ from runtime_arm.operators.tflite_quantisation import (
 from runtime_arm.registry import Call, Operator, Run, Specs
 from runtime_arm.requantize import fixed_point
 from runtime_arm.tensor import TensorSpec
+
+_ROOT_BITS = 20  # behind the point of inverse square roots
 
 Formula = Callable[[OperatorDef, Affine, Affine, Array], Array]  # (op, of X, of Y, X as int64) -> outputs, not limited
 
@@ -144,8 +147,21 @@ def _negated(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
     return np.where(x == limits_of(np.int8).low, x, -x)
 
 
-def _rsqrt(x: Array) -> Array:
-    return np.asarray(1 / np.sqrt(x).astype(np.float32))
+def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    centred = x - of_x.zero_point
+    roots = np.array([_inverse_root(value) for value in centred.ravel().tolist()], np.int64).reshape(x.shape)
+    scale = 1 / float(np.sqrt(of_x.scale) * of_y.scale)
+    steps = multiplied(roots, scale / 2**_ROOT_BITS) + of_y.zero_point
+    return np.where(centred > 0, steps, np.where(centred < 0, -(1 << 30), 1 << 30))
+
+
+def _inverse_root(value: int) -> int:
+    """1 / sqrt(value) in fixed point, 0 for what has no root."""
+    if value <= 0:
+        return 0
+    mantissa, exponent = inverse_square_root(value)
+    shift = exponent + _ROOT_BITS
+    return int(divide_by_power(high_product(np.asarray(1 << max(shift, 0)), mantissa), max(-shift, 0)))
 
 
 def _elu(x: Array) -> Array:
@@ -163,6 +179,6 @@ quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` tha
 quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers as they are, -128 as itself.")
 quantized_sqrt = _unary("QuantizedSqrt", _of_reals(np.sqrt, np.trunc), "SQRT of the real numbers that X stands for, in "
                                                                        "float32, rounded towards zero to Y.")
-for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log),
-                         ("Rsqrt", _rsqrt)):
+quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point, the greatest for 0.")
+for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log)):
     _unary(f"Quantized{_type}", _of_reals(_function), f"{_type.upper()} {_REALS}")

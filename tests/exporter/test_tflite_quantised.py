@@ -209,6 +209,13 @@ def test_functions_of_positive_numbers(type: str, data: Any) -> None:
     net.assert_equal(type, "int8", data.draw(affine("int8")), version=2)
 
 
+def test_inverse_roots_round_as_fixed_point_does() -> None:
+    """1 / sqrt(53.5) is 17.4998 / 128, and in fixed point 17.5 / 128."""
+    net = Single()
+    net.feed(np.maximum(every("int8"), -127).astype(np.int8), Quantization([0.25], [-128]))
+    net.assert_equal("RSQRT", "int8", Quantization([2.0**-7], [-128]), version=2)
+
+
 @few
 @given(DTYPES, st.booleans(), st.data())
 def test_gelu(dtype: str, approximate: bool, data: Any) -> None:
