@@ -46,8 +46,7 @@ class Options(NamedTuple):
     @property
     def problem(self) -> Tuple[object, ...]:
         """What operators have in common that take the same time by the same engine."""
-        shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in self.inputs)
-        return replace(self.op, input=(), output=(), name="", debug_info=""), shapes
+        return problem_of(self.op, self.inputs)
 
     def within(self, limit: float) -> OperatorDef:
         """The operator, ruling out what enlarges errors by more than the limit."""
@@ -59,6 +58,12 @@ class Options(NamedTuple):
             inexact = [option.wish for option in options if option.error > limit]
             wishes += [Wish(engine)] if len(inexact) == len(options) else inexact
         return ruled_out(self.op, wishes) if wishes else self.op
+
+
+def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
+    """What operators have in common that take the same time by the same engine."""
+    shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in inputs)
+    return replace(op, input=(), output=(), name="", debug_info=""), shapes
 
 
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:

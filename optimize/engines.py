@@ -8,7 +8,17 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
 from optimize.engine_options import Option, options_of
 from optimize.error_budget import DIRECT, Budget, Limits, find_limits, limited
-from optimize.measure_engines import SECONDS, Progress, promising, seconds_of, time_options, with_engines
+from optimize.measure_engines import (
+    SECONDS,
+    TRIAL_ROUNDS,
+    WORTHWHILE,
+    Progress,
+    promising,
+    seconds_of,
+    time_options,
+    with_engines,
+)
+from optimize.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
 from optimize.report import EngineChoice, Report
 from optimize.shapes import sample_specs
 from runtime_arm.engine_names import DEFAULT, Wish
@@ -18,12 +28,10 @@ from runtime_arm.pair import Pair
 from runtime_arm.predictor import available_cores
 from runtime_arm.registry import REFERENCE, find, registered
 from runtime_arm.tensor import TensorSpec
-from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.tuning import PROCESSES, Measurement, Tuning, net_hash
 
 AUTO, MEASURE = "auto", "measure"
 ACCURACY = 1e-4
-TRIAL_ROUNDS = 5  # inferences by which two nets are compared, each
-WORTHWHILE = 0.99  # of the time; what gains less is within the noise
 
 Specs = Mapping[str, TensorSpec]
 Picks = Mapping[int, Option]
@@ -107,27 +115,42 @@ class _Picker:
         bare = pair.replace(tuning=None)
         options = options_of(bare, self._specs)
         timings = time_options(bare, options, self._specs, threads, progress)
+        picks = self._faster(bare, promising(options, timings), threads, progress)
+        engines = _names(picks)
+        hints = faster_hints(with_engines(bare, engines), self._specs, threads, progress)
+        for place, hint in hints.items():
+            engines[place] = f"{engines[place]},{hint}" if place in engines else hint
+        workers = faster_workers(with_engines(bare, engines), self._specs, threads, progress)
+        seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
+        tuned = pair.replace(tuning=tuning_of(pair, self._specs, threads, engines, seconds, workers))
+        compare = seconds_of if workers == PROCESSES else seconds_apart
+        before, after = compare([bare, tuned], self._specs, threads)
+        progress("done", 1, 1)
+        if after > before:
+            self._report.notes.append(f"threads={threads}: nothing that was measured is faster than the runtime's own "
+                                      f"choice, {before * 1e3:.2f} ms")
+            return pair.replace(tuning=tuning_of(pair, self._specs, threads, {}, seconds))
+        self._report.notes.append(
+            f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, {after * 1e3:.2f} ms with "
+            f"{len(picks)} engines and {len(hints)} sizes of blocks or panels chosen by what was measured"
+            + (", by threads of BLAS in one process" if workers != PROCESSES else ""))
+        return tuned
+
+    def _faster(self, bare: Pair, candidates: Sequence[Mapping[int, Option]], threads: int,
+                progress: Progress) -> Dict[int, Option]:
+        """The engines, of those that are promising, with which the whole net is faster."""
         picks: Dict[int, Option] = {}
-        candidates = promising(options, timings)
         end = time.perf_counter() + SECONDS
         for number, candidate in enumerate(candidates):
             progress("trials in the whole net", number, len(candidates))
             trial = {**picks, **candidate}
-            pairs = [with_engines(bare, picks), with_engines(bare, trial)]
+            pairs = [with_engines(bare, _names(picks)), with_engines(bare, _names(trial))]
             now, then = seconds_of(pairs, self._specs, threads, TRIAL_ROUNDS)
             if then < WORTHWHILE * now and self._is_accurate(pairs[1], candidate):
                 picks = trial
             if time.perf_counter() > end:
                 break
-        progress("done", 1, 1)
-        before, after = seconds_of([bare, with_engines(bare, picks)], self._specs, threads)
-        self._report.notes.append(f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, "
-                                  f"{after * 1e3:.2f} ms with {len(picks)} chosen by what was measured")
-        engines = {place: str(option.wish) for place, option in picks.items()}
-        seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
-        shapes = {name: spec.shape for name, spec in self._specs.items()}
-        tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())
-        return pair.replace(tuning=tuning.with_measurement(Measurement(shapes, threads, engines, seconds)))
+        return picks
 
     def _is_accurate(self, pair: Pair, picks: Picks) -> bool:
         if all(option.error <= DIRECT for option in picks.values()):
@@ -153,6 +176,10 @@ class _Picker:
             self._report.warnings.append(f"without any engine that rounds more, outputs still differ by {error:.2g} of "
                                          f"their largest magnitude, which is more than {self._accuracy:g}")
         return limits
+
+
+def _names(picks: Picks) -> Dict[int, str]:
+    return {place: str(option.wish) for place, option in picks.items()}
 
 
 def _preferring(net: NetDef, engines: str) -> NetDef:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from contextlib import suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from runtime_arm.registry import DataDependent, Operator, lookup
 from runtime_arm.shape_inference import content, infer_net
 from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
+from runtime_arm.tuning import THREADS, UNTUNED, Tuned
 from runtime_arm.turns import Turns
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Executor:
     """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for.
 
     ``workers`` share what pays, this process among them; the others start with the first run. ``tuned`` tells, for
-    feeds of some specs, the engines that operators shall prefer, by their place in the net.
+    feeds of some specs, the engines that operators shall prefer, and whether BLAS's threads take the workers' place.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Executor:
         net: NetDef,
         constants: Mapping[str, Any],
         workers: int = 1,
-        tuned: Callable[[Mapping[str, TensorSpec]], Mapping[int, str]] = lambda feeds: {},
+        tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
     ):
         self.net = net
         self._tuned = tuned
@@ -112,11 +112,12 @@ class Executor:
             self._crew = None
 
     def _segment(
-        self, start: int, env: Environment, fetches: Sequence[str], engines: Mapping[int, str] = MappingProxyType({})
+        self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED
     ) -> Segment:
+        engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs = self.net.external_output
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, self._workers)
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""

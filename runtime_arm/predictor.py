@@ -17,7 +17,7 @@ from runtime_arm.pair import Pair
 from runtime_arm.pair_meta import TensorInfo
 from runtime_arm.plan import Segment
 from runtime_arm.tensor import QuantizedTensor
-from runtime_arm.tuning import TunedEngines
+from runtime_arm.tuning import Tunings
 from runtime_arm.turns import Turns
 from runtime_arm.workspace import as_net, run_init_net
 
@@ -51,7 +51,7 @@ class Predictor:
         self._state = {name: value for name, value in parameters.items() if name in fed or name in written}
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._state}
-        self._tuned = TunedEngines(self.pair.tuning, net, self.threads)
+        self._tuned = Tunings(self.pair.tuning, net, self.threads)
         self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of)
         self._turn = Turns()
         self._plan_ahead()

@@ -1,13 +1,15 @@
-"""tuning.json: the engines that were fastest on one machine, for one net and the shapes that were tried.
+"""tuning.json: what was fastest on one machine, for one net and the shapes that were tried.
 
-    {"schema": 1, "armnet": "0.1.0", "predict_net": "SHA-256 of predict_net.pb",
+    {"schema": 2, "armnet": "0.1.0", "predict_net": "SHA-256 of predict_net.pb",
      "machine": {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {...}, "numpy": "1.26.4", "blas": "..."},
-     "measurements": [{"shapes": {"data": [1, 3, 224, 224]}, "threads": 4,
-                       "engines": {"0": "IM2COL", "1": "WINOGRAD:f4x4_3x3"},
+     "measurements": [{"shapes": {"data": [1, 3, 224, 224]}, "threads": 4, "workers": "processes",
+                       "engines": {"0": "IM2COL,block=524288", "1": "WINOGRAD:f4x4_3x3"},
                        "seconds": {"0": {"IM2COL": 0.0012}, "1": {"IM2COL": 0.0041, "WINOGRAD:f4x4_3x3": 0.0022}}}]}
 
-Operators are counted as in predict_net. The file lies beside the pair, outside its hashes. It is a hint: where it was
-made for another net, machine, number of threads or other shapes, or is damaged, it is passed over, with a note.
+Operators are counted as in predict_net; engines may come with hints (see ``engine_names``). Workers are processes that
+share the operators (see ``workers``), or the threads of BLAS in one process. The file lies beside the pair, outside its
+hashes. It is a hint: where it was made for another net, machine, number of threads or other shapes, or is damaged, it
+is passed over, with a note.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.files import map_file
@@ -24,20 +27,33 @@ from runtime_arm.tensor import TensorSpec
 from runtime_arm.version import VERSION
 
 TUNING = "tuning.json"
-SCHEMA = 1
+SCHEMA = 2
+PROCESSES, THREADS = "processes", "threads"
 
 _LARGEST_FILE = 1 << 26  # bytes
 
 Shapes = Mapping[str, Tuple[int, ...]]
 
 
+class Tuned(NamedTuple):
+    """How to run a net: the engines that operators shall prefer, by place, and who shares the work."""
+
+    engines: Mapping[int, str] = MappingProxyType({})
+    workers: str = PROCESSES
+
+
+UNTUNED = Tuned()
+
+
 class Measurement(NamedTuple):
-    """The fastest engines by operator, and how many seconds each engine took, for inputs of these shapes."""
+    """The fastest engines by operator, how many seconds each engine took, for inputs of these shapes, and the faster
+    workers."""
 
     shapes: Shapes
     threads: int
     engines: Mapping[int, str]
     seconds: Mapping[int, Mapping[str, float]]
+    workers: str = PROCESSES
 
     def to_json(self) -> Dict[str, Any]:
         """The object that tuning.json holds."""
@@ -82,9 +98,8 @@ class Tuning:
         return Tuning(self.net, self.machine, (*kept, new))
 
 
-class TunedEngines:
-    """The engines that a net's operators shall run by on this machine with so many threads; ``notes`` say where that is
-    not what was measured."""
+class Tunings:
+    """How a net shall run on this machine with so many threads; ``notes`` say where that is not what was measured."""
 
     def __init__(self, tuning: Optional[Tuning], net: NetDef, threads: int):
         self.notes: List[str] = []
@@ -95,17 +110,17 @@ class TunedEngines:
             self._pass_over(reason)
             self._tuning = None
 
-    def of(self, specs: Mapping[str, TensorSpec]) -> Mapping[int, str]:
-        """Engines by operator for inputs of these specs; empty where nothing was measured."""
+    def of(self, specs: Mapping[str, TensorSpec]) -> Tuned:
+        """What was measured for inputs of these specs, if anything was."""
         if self._tuning is None:
-            return {}
+            return UNTUNED
         shapes = {name: spec.shape for name, spec in specs.items()}
         found = self._tuning.find(shapes, self._threads)
         if found is None:
             given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
             self._pass_over(f"nothing was measured for {given} with threads={self._threads}")
-            return {}
-        return found.engines
+            return UNTUNED
+        return Tuned(found.engines, found.workers)
 
     def _pass_over(self, reason: str) -> None:
         note = f"{TUNING} is passed over: {reason}; armnet optimize --engines measure renews it"
@@ -143,7 +158,7 @@ def read_tuning(folder: Path) -> Optional[Tuning]:
         if len(data) > _LARGEST_FILE:
             raise ValueError(f"{len(data)} bytes are too many")
         return _parsed(json.loads(bytes(data).decode("utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         return Tuning("", {}, (), f"it is damaged ({type(error).__name__}: {error})")
 
 
@@ -159,7 +174,10 @@ def _measurement(content: Any) -> Measurement:
     engines = {int(index): str(engine) for index, engine in content["engines"].items()}
     seconds = {int(index): {str(engine): float(taken) for engine, taken in each.items()}
                for index, each in content["seconds"].items()}
-    return Measurement(shapes, int(content["threads"]), engines, seconds)
+    workers = content["workers"]
+    if workers not in (PROCESSES, THREADS):
+        raise ValueError(f"no workers are {workers!r}")
+    return Measurement(shapes, int(content["threads"]), engines, seconds, workers)
 
 
 def _sizes(shape: Sequence[Any]) -> Tuple[int, ...]:

@@ -2,7 +2,7 @@
 
   armnet optimize PAIR -o PAIR2
   armnet optimize PAIR -o PAIR2 --explain           what was done, why the rest was not, by what each operator runs
-  armnet optimize PAIR -o PAIR2 --engines measure   time the engines on this machine; the answers lie in tuning.json
+  armnet optimize PAIR -o PAIR2 --engines measure   time engines, blocks, panels, workers here; see tuning.json
   armnet optimize PAIR -o PAIR2 --accuracy 1e-5     leave out engines that round more than that
   armnet optimize PAIR -o PAIR2 --stop-after 12     only so many steps, to find the one that spoils a result
 
@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="folder to write")
     parser.add_argument("--engines", default="auto", metavar="auto|measure|LIST",
-                        help="auto: the device chooses; measure: what is fastest on this machine; a list, e.g. "
+                        help="auto: the device chooses; measure: what is fastest on this machine, sizes of blocks and "
+                             "panels and processes against threads, too; a list, e.g. "
                              "WINOGRAD:f4x4_3x3,IM2COL: these, where operators have them (default: %(default)s)")
     parser.add_argument("--accuracy", type=float, metavar="E",
                         help="by how much outputs may differ from the plain net's, over their largest magnitude "

@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(timing: Any) -> Dict[str, Any]:
     from runtime_arm.cost import cost_of
+    from runtime_arm.engine_names import hints
+    from runtime_arm.kernel import no_hints
 
     step = timing.step
     cost = cost_of(step.op, step.in_specs, step.out_specs)
@@ -70,6 +72,7 @@ def _row(timing: Any) -> Dict[str, Any]:
         "index": step.index,
         "type": step.op.full_type,
         "engine": step.engine,
+        "hints": hints(step.op) if step.kernel is not None and step.kernel.hints is not no_hints else [],
         "workers": step.workers,
         "output": step.op.output[0],
         "shape": list(step.out_specs[0].shape),
@@ -100,7 +103,7 @@ def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
                 [
                     row["index"] if row["index"] >= 0 else "",
                     row["type"],
-                    row["engine"],
+                    " ".join([row["engine"], *row["hints"]]),
                     row["workers"],
                     shape_text(row["shape"]),
                     f"{row['ms']:.3f}",

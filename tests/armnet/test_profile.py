@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
+from tests.optimize.nets import pair_of
 from tests.support.commands import Armnet
 
 
@@ -35,3 +38,18 @@ def test_the_trace_is_one_that_viewers_read(armnet: Armnet, digits: Path, tmp_pa
     assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
     assert any("Conv(" in event["args"]["signature"] for event in events)
     assert "why not another engine" in out.splitlines()[0]
+
+
+def test_the_hints_that_an_operator_goes_by_are_told(armnet: Armnet, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) for name in "vw"}
+    pair = pair_of('net "": x, v, w -> y\n Conv(x, v) -> a  kernel=3 pad=1\n Conv(a, w) -> b  kernel=3 pad=1\n '
+                   "Relu(b) -> y", weights, {"x": (1, 64, 56, 56)})
+    measured = Measurement({"x": (1, 64, 56, 56)}, 1, {0: "block=2097152", 2: "panel=32"}, {})
+    tuning = Tuning(net_hash(pair.predict_net), fingerprint(), (measured,))
+    pair.replace(tuning=tuning).save(tmp_path / "pair")
+    _, out, _ = armnet("profile", tmp_path / "pair", "--threads", 1, "--rounds", 1, "--json")
+    rows = {row["index"]: row["hints"] for row in json.loads(out)["operators"] if row["index"] >= 0}
+    assert rows == {0: ["block=2097152"], 1: [], 2: []}
+    _, out, _ = armnet("profile", tmp_path / "pair", "--threads", 1, "--rounds", 1)
+    assert " block=2097152 " in out

@@ -13,7 +13,7 @@ import pytest
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.tuning import TUNING, Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.tuning import PROCESSES, THREADS, TUNING, Measurement, Tuning, fingerprint, net_hash
 from runtime_arm.weights import fill
 
 NET = NetDef.from_text('net "tuned": x, w -> y\n Conv(x, w) -> y  kernel=1')
@@ -82,11 +82,16 @@ def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: D
 
 
 @pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", '{"schema": 2}', '{"schema": 1}', "\xff", "[" * 100_000,
-    json.dumps({"schema": 1, "predict_net": "", "machine": 3, "measurements": []}),
-    json.dumps({"schema": 1, "predict_net": "", "machine": {}, "measurements": [{"shapes": {"x": ["a"]}}]}),
-    json.dumps({"schema": 1, "predict_net": "", "machine": {}, "measurements": [
+    "", "{", "[]", "null", '{"schema": 3}', '{"schema": 2}', '{"schema": 1}', "\xff", "[" * 100_000,
+    json.dumps({"schema": 2, "predict_net": "", "machine": 3, "measurements": []}),
+    json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [{"shapes": {"x": ["a"]}}]}),
+    json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [
         {"shapes": {}, "threads": 1, "engines": {"zero": "IM2COL"}, "seconds": {}}]}),
+    *(json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [
+        {"shapes": {}, "threads": 1, "engines": {}, "seconds": {}, **wild}]})
+      for wild in ({}, {"workers": "elves"}, {"workers": ["threads"]}, {"workers": "threads", "threads": float("inf")},
+                   {"workers": "threads", "seconds": {"0": {"IM2COL": "long"}}},
+                   {"workers": "threads", "shapes": {"x": [float("nan")]}})),
 ])
 def test_a_damaged_file_is_passed_over_and_that_is_said(tmp_path: Path, content: str) -> None:
     pair_with().save(tmp_path / "pair")
@@ -100,6 +105,23 @@ def test_engines_and_operators_that_do_not_exist_do_no_harm() -> None:
     assert engine_of(pair_with(tuning_of("WARP")))["engine"] == "POINTWISE"
     wild = replace(tuning_of(), measurements=(Measurement({"x": SHAPE}, 1, {99: "IM2COL", -1: "IM2COL"}, {}),))
     assert engine_of(pair_with(wild))["engine"] == "POINTWISE"
+
+
+@pytest.mark.parametrize("hints", [
+    "block=65536", "panel=4", "panel=0", "block=0,panel=-1", "block=" + "9" * 400, "block=nan,panel=inf", "=,==,block",
+])  # fmt: skip
+def test_hints_change_no_result(hints: str) -> None:
+    assert engine_of(pair_with(tuning_of(hints))) == {"engine": "POINTWISE", "notes": []}
+    assert engine_of(pair_with(tuning_of(f"IM2COL,{hints}"))) == {"engine": "IM2COL", "notes": []}
+
+
+def test_threads_of_blas_take_the_place_of_workers() -> None:
+    shape = (1, 4, 640, 640)
+    for workers, shared in ((PROCESSES, True), (THREADS, False)):
+        measurement = Measurement({"x": shape}, 2, {}, {}, workers)
+        with Predictor(pair_with(replace(tuning_of(), measurements=(measurement,))), threads=2) as predictor:
+            assert predictor.plan({"x": shape}).is_shared is shared
+            assert not predictor.notes
 
 
 def test_a_measurement_takes_the_place_of_an_older_one() -> None:
