@@ -8,8 +8,8 @@ import select
 import signal
 import sys
 import warnings
-from contextlib import suppress
-from typing import TYPE_CHECKING, List, NamedTuple, NoReturn, Optional
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Callable, List, NamedTuple, NoReturn, Optional, Tuple
 
 from runtime_arm.errors import ResourceError
 from runtime_arm.worker_programs import FAILED, WORD, serve
@@ -117,20 +117,13 @@ class WorkerProcess:
     """A process, forked now, that serves one crew."""
 
     def __init__(self, worker: int, programs: Programs):
-        down, up = os.pipe(), os.pipe()
-        mine, other = Bell.new(), Bell.new()
-        self._pipes = Pipes(up[0], down[1], mine, other)
-        theirs = Pipes(down[0], up[1], other.twin(), mine.twin())
-        self.send, self.receive = self._pipes.send, self._pipes.receive
         self._owner = os.getpid()
         self._reaped = False
         try:
-            self.pid = _fork(theirs, programs)
+            self._pipes, self.pid = _started(programs)
         except OSError as error:
-            self._pipes.close()
             raise ResourceError(f"no worker process can be started, threads=1 needs none: {error}") from None
-        finally:
-            theirs.close()
+        self.send, self.receive = self._pipes.send, self._pipes.receive
 
     def end(self) -> None:
         self._pipes.close()
@@ -160,6 +153,40 @@ class WorkerProcess:
         except ChildProcessError:
             return None
         return status
+
+
+def _started(programs: Programs) -> Tuple[Pipes, int]:
+    """The caller's end and the number of a new process that serves. OSError, with nothing left open."""
+    ours, theirs = _connected()
+    try:
+        return ours, _fork(theirs, programs)
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+
+
+def _connected() -> Tuple[Pipes, Pipes]:
+    """Two ends that belong together. OSError, with nothing left open."""
+    with ExitStack() as opened:
+
+        def pipe() -> Tuple[int, int]:
+            ends = os.pipe()
+            for end in ends:
+                opened.callback(os.close, end)
+            return ends
+
+        def bell(make: Callable[[], Bell]) -> Bell:
+            one = make()
+            if one.event is not None:
+                opened.callback(os.close, one.event)
+            return one
+
+        down, up, mine, other = pipe(), pipe(), bell(Bell.new), bell(Bell.new)
+        ends = Pipes(up[0], down[1], mine, other), Pipes(down[0], up[1], bell(other.twin), bell(mine.twin))
+        opened.pop_all()
+        return ends
 
 
 def _fork(link: Pipes, programs: Programs) -> int:

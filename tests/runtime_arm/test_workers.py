@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, List, Optional, Sequence
 
@@ -16,14 +17,16 @@ import numpy as np
 import pytest
 
 from runtime_arm import workers
-from runtime_arm.errors import ArmnetError, WorkerError
+from runtime_arm.errors import ArmnetError, ResourceError, WorkerError
 from runtime_arm.executor import Executor
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry import Call, Run, operator
 from runtime_arm.sharing import BYTE, WORTH_SHARING, WORTH_WORKERS
 from runtime_arm.tensor import TensorSpec
+from runtime_arm.worker_process import WorkerProcess
 
 ROWS = 1 << 13  # of 1 << 7 numbers: more than pays sharing, and workers
+DESCRIPTORS = 8 if sys.version_info >= (3, 10) else 4  # that it takes to start a worker process
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
@@ -312,6 +315,35 @@ def test_several_executors_have_workers_of_their_own_also_in_threads(three: Any)
     assert wrong == []
     assert len({pid for executor in executors for pid in executor.worker_processes()}) == 6
     assert np.array_equal(run(executors[0]), numbers() * 4), "the thread that started them has ended"
+
+
+@FORKS
+@pytest.mark.parametrize("left", range(DESCRIPTORS))
+def test_where_too_few_descriptors_are_left_no_worker_starts_and_nothing_stays_open(left: int) -> None:
+    import resource  # where systems fork
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+
+    def take_all() -> int:
+        before = len(taken)
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(taken[0]))
+        return len(taken) - before
+
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64 + taken[0], limits[1]))
+        take_all()
+        for _ in range(left):
+            os.close(taken.pop())
+        with pytest.raises(ResourceError, match=r"threads=1 needs none: .*open files"):
+            WorkerProcess(1, [])
+        assert take_all() == left
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 @FORKS
