@@ -104,7 +104,8 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
         shape = (*weights.shape[:3], runs, pixels * channels)
         strides = (down * step, across, right * step, pixels * step, item)
         seen = as_strided(source[:, begin + at :], shape, strides)
-        along = call.packed(f"{taps.rows} {pixels}", lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
+        key = f"{taps.place} {pixels}"  # what is padded, and so which tap lies where, may depend on the image
+        along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
         yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
 

@@ -14,9 +14,11 @@ from device_tests.suite.tiled_kernels import described, run_option, tiled_option
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines import gemm, tiled, tiled_depthwise, tiled_pool, tiled_winograd
 from runtime_arm.engines.tilings import Option, conversion
+from runtime_arm.executor import Executor
 from runtime_arm.layouts import Tiles
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry import lookup
+from tests.support.tiles import tiles_everywhere
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
 
@@ -230,6 +232,24 @@ def test_what_is_asked_for_is_all_there_is() -> None:
     for engine, expected in (("WINOGRAD", {"WINOGRAD"}), ("IM2COL", {"IM2COL"}), ("!WINOGRAD", {"IM2COL"})):
         op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], engine=engine, kernel=3, pad=1)
         assert {option.kernel.engine for option in tiled_options(op, inputs, (1, 2))} == expected
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("sizes", [(60, 61), (61, 60)])
+def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel: int, sizes: Tuple[int, int]) -> None:
+    """With a stride of 2, images of odd and of even sizes are padded differently for one ``auto_pad``."""
+    draw = np.random.default_rng(0)
+    op = OperatorDef.of("Conv", ["x", "w"], ["y"], domain="onnx", auto_pad="SAME_UPPER", strides=[2, 2],
+                        kernel_shape=[kernel, kernel], group=16)  # fmt: skip
+    net = NetDef("test", (op,), ("x", "w"), ("y",))
+    weights = {"w": draw.standard_normal((16, 1, kernel, kernel)).astype(np.float32)}
+    with tiles_everywhere():
+        executor = Executor(net, weights)
+        for size in sizes:
+            feeds = {"x": draw.standard_normal((1, 16, size, size)).astype(np.float32)}
+            expected = Executor(net, weights).run(feeds, ["y"])["y"]
+            np.testing.assert_array_equal(executor.run(feeds, ["y"])["y"], expected)
+            assert "DEPTHWISE" in [step.engine for step in executor.plan_for(feeds, ["y"]).running]
 
 
 @given(st.data())
