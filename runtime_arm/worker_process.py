@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import select
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # keeps asking keeps it from whom he waits for: each time in vain the patience is halved, each success doubles it.
 MOST_ASKED, LEAST_ASKED = 256, 8
 
+ONE_EVENT = (1).to_bytes(8, sys.byteorder)
+
 
 class Bell(NamedTuple):
     """Wakes up who waits for it; where the system has none, messages do that themselves.
@@ -34,16 +37,23 @@ class Bell(NamedTuple):
 
     @classmethod
     def new(cls) -> Bell:
-        return cls(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if sys.version_info >= (3, 10) else None)
+        """OSError if no descriptor is left."""
+        if sys.version_info >= (3, 10) and hasattr(os, "eventfd"):
+            try:
+                return cls(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+            except OSError as error:
+                if error.errno not in (errno.ENOSYS, errno.EPERM):  # some sandboxes refuse the call
+                    raise
+        return cls(None)
 
     def ring(self) -> None:
-        if sys.version_info >= (3, 10) and self.event is not None:
-            os.eventfd_write(self.event, 1)
+        if self.event is not None:
+            os.write(self.event, ONE_EVENT)
 
     def silence(self) -> None:
-        if sys.version_info >= (3, 10) and self.event is not None:
+        if self.event is not None:
             with suppress(BlockingIOError):
-                os.eventfd_read(self.event)
+                os.read(self.event, len(ONE_EVENT))
 
     def twin(self) -> Bell:
         """The same for another end, which closes it for itself."""

@@ -47,8 +47,12 @@ class Crew:
         self._members: List[Member] = []
         self._close = weakref.finalize(self, _end, self._members)
         _crews.add(self)
-        for worker in range(1, workers):
-            self._members.append(_start(worker, [_shares(segment, worker) for segment in segments]))
+        try:
+            for worker in range(1, workers):
+                self._members.append(_start(worker, [_shares(segment, worker) for segment in segments]))
+        except BaseException:
+            self.close()
+            raise
         for segment in segments:
             segment.runs = list(_in_lockstep(segment, self._members))
 

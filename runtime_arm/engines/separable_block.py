@@ -36,8 +36,8 @@ from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.separable_block import layers
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 20  # of what lies between the layers, for a group of channels; the results take as much at most
-ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: the rows above and below are computed twice, calls take their time
+BLOCK_NBYTES = 1 << 19  # of what lies between the layers, for a group of channels; the results take as much at most
+ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: rows above and below are computed twice, calls take their time
 FEWEST_CHANNELS = 16  # of a group
 VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
 ONE = np.ones((), np.float32)
@@ -140,7 +140,8 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
     first += carry - 1 + late
     count = strip.last - strip.first + (block.toeplitz.stride == 1 or not late)
     high, wide = block.between.image_tiles((py, px))
-    begin = min(max(first, 0), high)
+    first = min(first, high)
+    begin = max(first, 0)
     end = min(max(first + count, begin), high)
     return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 

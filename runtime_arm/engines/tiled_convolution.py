@@ -76,9 +76,9 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
             if not has_gaps(results):
                 steps += panels.multiply(matrix[None], results[py, px][None])
                 continue
-            most = max(1, SLICE // panels.width)
-            for begin in range(0, strip.size, most):
-                positions = slice(begin, min(begin + most, strip.size))
+            piece = max(1, SLICE // panels.width)
+            for begin in range(0, strip.size, piece):
+                positions = slice(begin, min(begin + piece, strip.size))
                 shape = 1, 1, positions.stop - begin, panels.width
                 products = call.scratch[0][: shape[2] * shape[3]].reshape(shape)
                 steps += panels.multiply(matrix[positions][None], products[0])

@@ -11,6 +11,7 @@ import pytest
 from optimize import Report, optimize
 from optimize.report import operator_counts
 from runtime_arm import Predictor
+from runtime_arm.engines import separable_block
 from runtime_arm.pair import Pair
 from tests.optimize.nets import assert_same_numbers
 
@@ -93,8 +94,9 @@ def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared:
     assert report.warnings
 
 
-def test_the_memory_of_running_does_not_grow(shared: Path) -> None:
+def test_the_memory_of_running_grows_by_a_block_of_scratch_at_most(shared: Path) -> None:
     for name in ("squeezenet_v1.1/squeezenet_v1.1", "ultraface/version-RFB-320_simplified"):
         pair = export(shared / f"models/onnx/{name}.onnx")
-        with Predictor(pair) as plain, Predictor(optimize(pair)) as optimised:
-            assert optimised.plan().arena_nbytes <= 1.05 * plain.plan().arena_nbytes
+        with Predictor(pair, threads=1) as plain, Predictor(optimize(pair), threads=1) as optimised:
+            most = plain.plan().arena_nbytes + separable_block.BLOCK_NBYTES
+            assert optimised.plan().arena_nbytes <= most
