@@ -31,10 +31,10 @@ import numpy as np
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.fft_tiles import FILTER_GROWTH, LARGEST_PERIOD, Block, Side, Tiling, best_tiling
 from runtime_arm.engines.fft_transforms import PLANES, Spectrum, basis, frequencies, inverse, transform_filters
-from runtime_arm.engines.pointwise import DTYPES
+from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
 from runtime_arm.engines.steps import Step, copy, in_turn, multiply
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.conv import conv, conv_relu, onnx_conv
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
@@ -42,23 +42,13 @@ ZERO = np.zeros((), np.float32)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    convolution = convolution_of(op, x, w)
+    reason = refusal(op, inputs)
+    if reason is not None:
+        return reason
+    convolution = convolution_in(op, inputs)
     window = convolution.window
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    if window.ndim != 2:
-        return f"there must be two spatial dimensions, got {window.ndim}"
-    if set(window.stride) != {1}:
-        return f"the stride must be 1, got {list(window.stride)}"
     if set(window.kernel) == {1}:
         return "the kernel must have more than one pixel"
-    if convolution.channels_last:
-        return "the order must be NCHW"
-    if w.value is None:
-        return "the weights must be constant"
     if min(convolution.batch, convolution.channels, convolution.filters, *window.image) == 0:
         return "there must be pixels, channels and filters"
     if best_tiling(convolution) is None:
@@ -68,10 +58,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    tiling = best_tiling(convolution_of(op, x, w))
+    tiling = best_tiling(convolution_in(op, inputs))
     assert tiling is not None
     return tiling
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from runtime_arm.engine_names import open_variants, wanted_engines
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.pointwise import DTYPES, STRIDED, WEIGHT
+from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
+from runtime_arm.engines.pointwise import STRIDED, WEIGHT
 from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
@@ -31,7 +32,7 @@ from runtime_arm.engines.winograd_transforms import (
     transforms,
 )
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.conv import Convolution, conv, conv_relu, onnx_conv
 from runtime_arm.operators.geometry import Window
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
@@ -123,40 +124,29 @@ def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    convolution = convolution_of(op, x, w)
+    convolution = convolution_in(op, inputs)
     work = tile_work(convolution, choose_tile(op, convolution))
     return work._replace(moves=work.time / WORTHWHILE - work.multiplies)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    convolution = convolution_of(op, x, w)
+    reason = refusal(op, inputs)
+    if reason is not None:
+        return reason
+    convolution = convolution_in(op, inputs)
     window = convolution.window
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    if window.ndim != 2 or window.kernel[0] != window.kernel[1] or not open_tiles(op, window.kernel[0]):
-        return f"the kernel must be 3x3, or what the variant that is asked for takes, got {list(window.kernel)}"
-    if set(window.stride) | set(window.dilation) != {1}:
-        return f"stride and dilation must be 1, got {list(window.stride)} and {list(window.dilation)}"
-    if convolution.channels_last:
-        return "the order must be NCHW"
-    if convolution.group != 1:
-        return f"there must be one group, got {convolution.group}"
-    if w.value is None:
-        return "the weights must be constant"
-    return None
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {taps for _, taps in VARIANTS.values()}:
+        return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
+    if not open_tiles(op, window.kernel[0]):
+        return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"
+    if set(window.dilation) != {1}:
+        return f"the dilation must be 1, got {list(window.dilation)}"
+    return None if convolution.group == 1 else f"there must be one group, got {convolution.group}"
 
 
 def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
-    x, w = inputs[0], inputs[1]
+    x, convolution = inputs[0], convolution_in(op, inputs)
     assert x is not None
-    assert w is not None
-    convolution = convolution_of(op, x, w)
     return Tiling(convolution, choose_tile(op, convolution), x.dtype.itemsize)
 
 

@@ -133,7 +133,7 @@ def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, ti
     assert kernel is not None
     assert kernel.engine == ("FFT" if tile is None else "WINOGRAD")
     if tile is None:
-        assert "the kernel must be 3x3" in refusals["WINOGRAD"]
+        assert "no variant for a kernel of [5, 5]" in refusals["WINOGRAD"]
     else:
         assert winograd.choose_tile(op, convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
 
@@ -155,11 +155,12 @@ def test_is_chosen_where_it_saves_time(channels: int, size: int, engine: str, ti
 
 
 @pytest.mark.parametrize(("w", "arguments", "constants", "reason"), [
-    ((64, 64, 5, 5), {"kernel": 5}, (1,), "the kernel must be 3x3, or what the variant that is asked for takes, got"),
-    ((64, 64, 3, 3), {"kernel": 3, "engine": "WINOGRAD:f4x4_5x5"}, (1,), "that is asked for takes, got [3, 3]"),
-    ((64, 64, 3), {"kernels": [3]}, (1,), "the kernel must be 3x3"),
-    ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "stride and dilation must be 1, got [2, 2] and [1, 1]"),
-    ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "stride and dilation must be 1, got [1, 1] and [2, 2]"),
+    ((64, 64, 5, 5), {"kernel": 5}, (1,), "no variant for a kernel of [5, 5] is asked for, or left open"),
+    ((64, 64, 3, 3), {"kernel": 3, "engine": "WINOGRAD:f4x4_5x5"}, (1,), "no variant for a kernel of [3, 3]"),
+    ((64, 64, 3), {"kernels": [3]}, (1,), "there must be two spatial dimensions, got 1"),
+    ((64, 64, 7, 7), {"kernel": 7}, (1,), "the kernel must be 3x3, or 5x5 by name, got [7, 7]"),
+    ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
+    ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "the dilation must be 1, got [2, 2]"),
     ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
     ((64, 3, 3, 64), {"kernel": 3, "order": "NHWC"}, (1,), "the order must be NCHW"),
     ((64, 64, 3, 3), {"kernel": 3}, (), "the weights must be constant"),
