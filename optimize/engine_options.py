@@ -54,7 +54,7 @@ class Options(NamedTuple):
         for option in self.open:
             engines.setdefault(option.wish.engine, []).append(option)
         wishes: List[Wish] = []
-        for engine, options in engines.items():
+        for engine, options in sorted(engines.items()):
             inexact = [option.wish for option in options if option.error > limit]
             wishes += [Wish(engine)] if len(inexact) == len(options) else inexact
         return ruled_out(self.op, wishes) if wishes else self.op
