@@ -12,9 +12,9 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.im2col import ZERO, Block, blocks, pixels_of
+from runtime_arm.engines.im2col import Block, blocks, pixels_of
 from runtime_arm.engines.pointwise import DTYPES
-from runtime_arm.engines.steps import Step, copy, in_turn, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv_transpose import conv_transpose, onnx_conv_transpose, transposed_of
 from runtime_arm.operators.geometry import Index, Window

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, List, Optional, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
@@ -23,7 +23,7 @@ def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
     steps: List[Step] = []
     if target is not None:
         if call.worker == 0:
-            steps = [copy(view, tiled.ZERO) for view in _everything_outside(target, y)]
+            steps = [copy(view, ZERO) for view in _everything_outside(target, y)]
         pairs = _from_plain(x, y, target) if source is None else _between(x, source, y, target)
     else:
         assert source is not None

@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES
-from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.registry import Call, Run, Specs, Work
@@ -31,7 +31,6 @@ STRIP_ROWS = 4  # more rows meet more zeros, fewer leave less to one product; me
 SHORT_IMAGE = 8  # output rows that are one strip: here the calls cost more than the zeros
 LEAST_COLUMNS = 10  # of an output row; lines shorter than that cost more to copy than IM2COL's runs (measured at 7)
 FLAT = 6  # times as long takes a multiply in a product with STRIP_ROWS rows (measured from 5x5 on: 5.5 to 14)
-ZERO = np.zeros((), np.float32)
 
 
 class Block(NamedTuple):

@@ -22,7 +22,6 @@ Then the epilogue. Zeros in a spectrum's sums meet every pixel of a tile: an inf
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -32,13 +31,11 @@ from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.fft_tiles import FILTER_GROWTH, LARGEST_PERIOD, Block, Side, Tiling, best_tiling
 from runtime_arm.engines.fft_transforms import PLANES, Spectrum, basis, frequencies, inverse, transform_filters
 from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
-from runtime_arm.engines.steps import Step, copy, in_turn, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, multiply, shaped
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, onnx_conv
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
-
-ZERO = np.zeros((), np.float32)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -108,14 +105,14 @@ class _Passage:
         first = self.block.groups[0] * tiling.depth
         top, bottom = tiling.rows.pixels(self.block.rows[0])[0], tiling.rows.pixels(self.block.rows[1] - 1)[1]
         x = self.call.inputs[0][self.block.image, first : first + self.channels, top:bottom]
-        lines = _first(self.front, q, columns, self.channels, bottom - top)
+        lines = shaped(self.front, q, columns, self.channels, bottom - top)
         merged = (1, x.shape[0] * x.shape[1]) if x.flags.c_contiguous else x.shape[:2]
         for column in range(columns):
             matrix, pixels = self._reading(tiling.columns, self.block.columns[0] + column)
             target = lines[:, column].reshape(q, *merged).swapaxes(0, 1)
             yield _product(matrix, x[..., pixels].reshape(*merged, len(matrix.T)).swapaxes(1, 2), target)
         flat = lines.reshape(q * columns * self.channels, bottom - top).T
-        spectra = _first(self.back, rows, p, q * columns * self.channels)
+        spectra = shaped(self.back, rows, p, q * columns * self.channels)
         for row in range(rows):
             matrix, pixels = self._reading(tiling.rows, self.block.rows[0] + row)
             yield _product(matrix, flat[pixels.start - top : pixels.stop - top], spectra[row])
@@ -127,7 +124,7 @@ class _Passage:
         (p, q), (rows, columns), tiling = self.tiling.period, self.extent, self.tiling
         u = filters[:, :, slice(*self.block.groups), :, slice(*self.block.filters)]
         shape = (*filters.shape[:2], rows * columns, self.group)
-        pixels, outputs = _first(self.front, *shape, tiling.depth), _first(self.back, *shape, self.width)
+        pixels, outputs = shaped(self.front, *shape, tiling.depth), shaped(self.back, *shape, self.width)
         if tiling.depth == 1:
             yield partial(np.multiply, pixels, u.reshape(*u.shape[:2], 1, *u.shape[2::2]), out=outputs)
         else:
@@ -136,7 +133,7 @@ class _Passage:
         yield from Spectrum(tiling.period).join(planes, self._real(self.front, self.filters))
         back = inverse(p, tiling.rows.tile).T.astype(self.back.dtype)
         width = q * columns * self.filters
-        yield multiply(back, _first(self.front, rows, p, width), _first(self.back, rows, tiling.rows.tile, width))
+        yield multiply(back, shaped(self.front, rows, p, width), shaped(self.back, rows, tiling.rows.tile, width))
 
     def transform_back(self) -> Iterator[Step]:
         """From the outputs' columns, in the second buffer, to the outputs."""
@@ -147,7 +144,7 @@ class _Passage:
         first = self.block.groups[0] * tiling.width + self.block.filters[0]
         filters = slice(first, first + self.filters)
         y = self.call.outputs[0][self.block.image, filters, begin:end, left:right]
-        halves = _first(self.back, rows, tile, tiling.period[1], columns, self.filters)
+        halves = shaped(self.back, rows, tile, tiling.period[1], columns, self.filters)
         whole, rest = divmod(end - begin, tile)
         matrix = inverse(tiling.period[1], tiling.columns.tile).astype(y.dtype)
         for column in range(columns):
@@ -171,19 +168,16 @@ class _Passage:
     def _real(self, buffer: Array, depth: int) -> Array:
         """Real spectra of a block of tiles: (p, q, tile rows, tile columns * depth)."""
         (p, q), (rows, columns) = self.tiling.period, self.extent
-        spectra: Array = _first(buffer, rows, p, q, columns * depth).transpose(1, 2, 0, 3)
+        spectra: Array = shaped(buffer, rows, p, q, columns * depth).transpose(1, 2, 0, 3)
         return spectra
 
     def _planes(self, buffer: Array, depth: int) -> Array:
         """Their complex spectra: (3, frequencies, tile rows, tile columns * depth)."""
         (rows, columns), period = self.extent, self.tiling.period
-        return _first(buffer, PLANES, frequencies(period), rows, columns * depth)
+        return shaped(buffer, PLANES, frequencies(period), rows, columns * depth)
 
 
 def _product(matrix: Array, pixels: Array, out: Array) -> Step:
     """out = matrix @ pixels, also where there are none."""
     return multiply(matrix, pixels, out) if pixels.size else copy(out, ZERO)
 
-
-def _first(buffer: Array, *shape: int) -> Array:
-    return buffer[: math.prod(shape)].reshape(shape)

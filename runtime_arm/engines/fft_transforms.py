@@ -35,12 +35,11 @@ from typing import Iterator, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.netdef import Array
 
 PLANES = 3
 CHUNK = 1 << 20  # numbers of the filters' spectra that are computed at once, in float64
-ZERO = np.zeros((), np.float32)
 Period = Tuple[int, int]  # places along the columns and along the rows, both odd
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from runtime_arm.engines import depthwise, fft, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products
-from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.operators.geometry import Index, Window
@@ -23,7 +23,6 @@ from runtime_arm.tensor import TensorSpec
 
 COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block is never less than one row of the output
 SLIM = 32  # a product with one filter takes as many times as long a multiply: BLAS packs as much for it
-ZERO = np.zeros((), np.float32)
 
 
 class Block(NamedTuple):

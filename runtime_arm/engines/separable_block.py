@@ -26,7 +26,7 @@ import numpy as np
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.steps import Step, copy, cut, margins, multiply
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, cut, margins, multiply
 from runtime_arm.engines.tiled_epilogue import CLIPS_FAST, finish
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Call, Run, Specs
@@ -40,7 +40,6 @@ BLOCK_NBYTES = 1 << 19  # of what lies between the layers, for a group of channe
 ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: rows above and below are computed twice, calls take their time
 FEWEST_CHANNELS = 16  # of a group
 VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
-ONE = np.ones((), np.float32)
 
 Limits = Sequence[Tuple[Any, float]]
 
@@ -151,10 +150,10 @@ def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) ->
     pitch, inside = block.pitch, rounded(strip.size + block.pitch)
     for piece, columns in zip(pieces, call.scratch[0][..., :inside]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
-        yield copy(columns[:, :begin], tiled.ZERO)
-        yield copy(columns[:, end:], tiled.ZERO)
+        yield copy(columns[:, :begin], ZERO)
+        yield copy(columns[:, end:], ZERO)
         grid = columns[:, begin:end].reshape(len(columns), -1, pitch)
-        yield copy(grid[:, :, piece.columns :], tiled.ZERO)
+        yield copy(grid[:, :, piece.columns :], ZERO)
         grid = grid[:, :, : piece.columns]
         yield copy(grid[-1], ONE)
         if block.x is not None:
@@ -178,7 +177,7 @@ def _windows(image: Array, convolution: Convolution, piece: _Piece, columns: Arr
     for ky, kx in np.ndindex(*window.kernel):
         rows, seen_rows = _meets(convolution, 0, ky, piece.phase[0], piece.begin, piece.end)
         pixels, seen_pixels = _meets(convolution, 1, kx, piece.phase[1], 0, piece.columns)
-        yield from (copy(margin, tiled.ZERO) for margin in margins(taps[ky, kx], (rows, pixels)))
+        yield from (copy(margin, ZERO) for margin in margins(taps[ky, kx], (rows, pixels)))
         yield copy(taps[ky, kx][:, rows, pixels], image[:, seen_rows, seen_pixels])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
@@ -11,6 +12,8 @@ from runtime_arm.netdef import Array
 from runtime_arm.registry import Run
 
 Step = Callable[[], Any]
+
+ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
@@ -28,6 +31,11 @@ def in_turn(steps: Sequence[Step]) -> Run:
 
 def copy(target: Array, source: Array) -> Step:
     return partial(np.copyto, target, source)
+
+
+def shaped(buffer: Array, *shape: int) -> Array:
+    """The beginning of a scratch buffer, in this shape."""
+    return buffer[: math.prod(shape)].reshape(shape)
 
 
 def multiply(a: Array, b: Array, out: Array) -> Step:

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engine_names import BLOCK, hint
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
@@ -16,7 +16,6 @@ from runtime_arm.netdef import Array, OperatorDef
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
 FEW_POSITIONS = 128  # of a worker: reading many filters takes as long as multiplying with them
 LEAST_BLOCK, MOST_BLOCK = 1 << 16, 1 << 23  # bytes that a hint may ask for
-ZERO = np.zeros((), np.float32)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:

@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime_arm.blocks import BLOCK
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.engines.tiled_epilogue import by_channel, finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Tiles
@@ -20,8 +20,8 @@ from runtime_arm.operators.copying import are_same
 def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
     """Run the plain kernel over everything, then clear what is of no image: f(0) need not be 0."""
     y = call.outputs[0]
-    clears = [copy(view, tiled.ZERO) for strip in layout.strips(layout.body) for view in layout.outside(y, strip)]
-    return tiled.in_turn([kernel_run, *clears, *(copy(view, tiled.ZERO) for view in layout.borders(y))])
+    clears = [copy(view, ZERO) for strip in layout.strips(layout.body) for view in layout.outside(y, strip)]
+    return tiled.in_turn([kernel_run, *clears, *(copy(view, ZERO) for view in layout.borders(y))])
 
 
 def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:

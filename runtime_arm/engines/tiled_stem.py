@@ -17,15 +17,13 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, copy, cut, margins, multiply
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, cut, margins, multiply
 from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
-
-ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
 class _Block(NamedTuple):

@@ -27,7 +27,7 @@ import numpy as np
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
-from runtime_arm.engines.steps import Step, multiply
+from runtime_arm.engines.steps import Step, multiply, shaped
 from runtime_arm.engines.tiled_epilogue import finish, has_gaps
 from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
 from runtime_arm.kernel import Call, Run
@@ -73,7 +73,7 @@ def bind(call: Call, x: Tiles, y: Tiles) -> Run:
     filters = filters.columns(mine)
     for strip in strips:
         results = tiled.body(call.outputs[0][..., mine], y, strip)
-        pixels = _first(call.scratch[0], *results.shape) if has_gaps(results) else results
+        pixels = shaped(call.scratch[0], *results.shape) if has_gaps(results) else results
         steps += _filter(call, x, strip, filters, None if bias is None else bias[mine], pixels)
         steps += finish(call, y, strip, [], pixels, mine)
         steps += tiled.clear(call, y, strip, mine)
@@ -85,16 +85,16 @@ def _filter(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[
     """Fill ``pixels``, (tile, tile, positions, filters) without gaps; they may lie where the products do."""
     front, back = call.scratch[:2]
     reach, count = x.tile + TAPS - 1, strip.size
-    rows = _first(front, x.tile, reach, count + 2, x.channels)
+    rows = shaped(front, x.tile, reach, count + 2, x.channels)
     yield from _transform_rows(call.inputs[0], x, strip, rows)
-    spectrum = _first(back, reach, reach, count, x.channels)
+    spectrum = shaped(back, reach, reach, count, x.channels)
     yield from _transform_columns(rows, spectrum, x)
-    products = _first(front, reach * reach, count, filters.width)
+    products = shaped(front, reach * reach, count, filters.width)
     yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
     if bias is not None:
         yield partial(np.add, products[reach + 1], bias, out=products[reach + 1])
     matrix = transforms(x.tile).output.astype(back.dtype)
-    half = _first(back, x.tile, reach, count * filters.width)
+    half = shaped(back, x.tile, reach, count * filters.width)
     yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
     yield multiply(matrix, half, pixels.reshape(x.tile, x.tile, -1))
 
@@ -126,6 +126,3 @@ def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]
         target = spectrum[:, frequency]
         yield partial(np.add, target, outside, out=target)
 
-
-def _first(buffer: Array, *shape: int) -> Array:
-    return buffer[: int(np.prod(shape))].reshape(shape)

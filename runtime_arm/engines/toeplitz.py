@@ -22,10 +22,9 @@ from typing import Iterator, NamedTuple, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.netdef import Array
 
-ZERO = np.zeros((), np.float32)
 PLANES = 4  # of the image, the first rows of R: pixel rows -1 and 0
 
 

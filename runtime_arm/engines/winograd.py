@@ -23,7 +23,7 @@ from runtime_arm.engine_names import open_variants, wanted_engines
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
 from runtime_arm.engines.pointwise import STRIDED, WEIGHT
-from runtime_arm.engines.steps import Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply, shaped
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
     amplification,
@@ -43,7 +43,6 @@ SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without p
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
 WORTHWHILE = 0.95  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
 MOST_AMPLIFICATION = 300  # of rounding errors that nobody asked for: a dozen layers stay within 1e-4
-ZERO = np.zeros((), np.float32)
 
 
 class Block(NamedTuple):
@@ -176,24 +175,21 @@ def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int
     channels, width, tile, reach = tiling.convolution.channels, tiling.convolution.filters, tiling.tile, tiling.reach
     front, back = scratch[:2]
     output, _, before = (matrix.astype(front.dtype) for matrix in transforms(tile, tiling.taps))
-    pixels, spectrum = (_first(buffer, reach, reach, channels * tiles) for buffer in (front, back))
+    pixels, spectrum = (shaped(buffer, reach, reach, channels * tiles) for buffer in (front, back))
     yield multiply(before, pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1))
     yield multiply(before, spectrum, pixels)
-    products = _first(back, reach, reach, width * tiles)
+    products = shaped(back, reach, reach, width * tiles)
     yield _products(filters, pixels.reshape(reach**2, channels, tiles), products.reshape(reach**2, width, tiles))
-    half, y = _first(front, tile, reach, width * tiles), _first(back, tile, tile, width * tiles)
+    half, y = shaped(front, tile, reach, width * tiles), shaped(back, tile, tile, width * tiles)
     yield multiply(output, products.swapaxes(0, 1), half.swapaxes(0, 1))
     yield multiply(output, half, y)
 
-
-def _first(buffer: Array, *shape: int) -> Array:
-    return buffer[: int(np.prod(shape))].reshape(shape)
 
 
 def _gather(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
     """Copy the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
     x = call.inputs[0][block.image]
-    pixels = _first(call.scratch[0], tiling.reach, tiling.reach, x.shape[0], *block.extent)
+    pixels = shaped(call.scratch[0], tiling.reach, tiling.reach, x.shape[0], *block.extent)
     for phase in np.ndindex(tiling.reach, tiling.reach):
         rows = tiling.window.overlap(0, phase[0], *block.rows)
         columns = tiling.window.overlap(1, phase[1], *block.columns)
@@ -218,7 +214,7 @@ def _products(filters: Array, spectrum: Array, out: Array) -> Step:
 def _scatter(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
     """Put the pixels from the second buffer, (m, m, M, tile rows, tile columns), into the output; finish it there."""
     tile, output = tiling.tile, tiling.convolution.window.output
-    pixels = _first(call.scratch[1], tile, tile, tiling.convolution.filters, *block.extent)
+    pixels = shaped(call.scratch[1], tile, tile, tiling.convolution.filters, *block.extent)
     begin, end = block.rows[0] * tile, min(block.rows[1] * tile, output[0])
     left, right = block.columns[0] * tile, min(block.columns[1] * tile, output[1])
     y = call.outputs[0][block.image, :, begin:end, left:right]
