@@ -27,6 +27,13 @@ def blocks(shape: Sequence[int], limit: int = BLOCK) -> List[Tuple[Any, ...]]:
     return [(...,)]
 
 
+def ranges(total: int, most: int, workers: int = 1) -> List[Tuple[int, int]]:
+    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
+    count = -(-total // most)
+    count = min(-(-count // workers) * workers, total)
+    return [(total * i // count, total * (i + 1) // count) for i in range(count)]
+
+
 def block_size(shape: Sequence[int], limit: int = BLOCK) -> int:
     """Elements that no block of an array of this shape exceeds."""
     return min(math.prod(shape), limit)

@@ -25,6 +25,7 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.netdef import Array
 from runtime_arm.tensor import TensorSpec
 
@@ -164,12 +165,7 @@ class Strip(NamedTuple):
 
 
 def _cut(begin: int, end: int, most: int, workers: int = 1) -> Iterator[Tuple[int, int]]:
-    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
-    total = end - begin
-    count = -(-total // most)
-    count = min(-(-count // workers) * workers, total)
-    for i in range(count):
-        yield begin + total * i // count, begin + total * (i + 1) // count
+    return ((begin + first, begin + last) for first, last in ranges(end - begin, most, workers))
 
 
 __all__ = ["Strip", "Tiles"]

@@ -18,9 +18,10 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES
-from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.registry import Call, Run, Specs, Work
@@ -65,8 +66,8 @@ class Strips:
         strips = -(-height // max(self.rows, 1))
         most = max(1, LINES_NBYTES // max(1, self.reach(self.rows) * self.line_nbytes))  # strips
         for image in range(self.convolution.batch):
-            for channels in cut(self.convolution.channels, max(1, most // max(strips, 1)), workers):
-                for first, last in cut(strips, most):
+            for channels in ranges(self.convolution.channels, max(1, most // max(strips, 1)), workers):
+                for first, last in ranges(strips, most):
                     yield Block(image, channels, (first * self.rows, min(last * self.rows, height)))
 
     def lines(self, block: Block) -> Tuple[int, int, int, int]:

@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from typing import Iterator, NamedTuple, Optional, Tuple
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines.fft_transforms import Period, amplification, multiplies
-from runtime_arm.engines.steps import cut
 from runtime_arm.kernel import Work
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.geometry import Window
@@ -128,10 +128,10 @@ class Tiling(NamedTuple):
         across = workers if group < workers else 1
         alone = group == 1 and self.convolution.batch * rows * columns < workers
         for image in range(self.convolution.batch):
-            for groups in cut(group, max(1, most // (rows * columns)), workers):
-                for filters in cut(self.width, self.width, workers if alone else 1):
-                    for row in cut(rows, max(1, most // wide), across):
-                        for column in cut(columns, wide, across if rows < workers else 1):
+            for groups in ranges(group, max(1, most // (rows * columns)), workers):
+                for filters in ranges(self.width, self.width, workers if alone else 1):
+                    for row in ranges(rows, max(1, most // wide), across):
+                        for column in ranges(columns, wide, across if rows < workers else 1):
                             yield Block(image, groups, filters, row, column)
 
     def buffer_size(self, itemsize: int) -> int:

@@ -11,10 +11,11 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines import depthwise, fft, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products
-from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply
+from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.operators.geometry import Index, Window
@@ -43,13 +44,13 @@ def blocks(
     slices, rows, _ = window.output
     most = max(1, (block_nbytes or COLUMN_NBYTES) // max(row_nbytes, 1))
     if most >= slices * rows and batch >= workers:
-        for images in cut(batch, most // max(slices * rows, 1), workers):
+        for images in ranges(batch, most // max(slices * rows, 1), workers):
             yield Block(images, (0, slices), (0, rows))
         return
     most = min(most, max(1, -(-slices * rows // workers)))
     for image in range(batch):
-        for outer in cut(slices, max(1, most // rows), workers):
-            for inner in cut(rows, most, workers if slices == 1 else 1):
+        for outer in ranges(slices, max(1, most // rows), workers):
+            for inner in ranges(rows, most, workers if slices == 1 else 1):
                 yield Block((image, image + 1), outer, inner)
 
 

@@ -11,8 +11,9 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines.int8 import EXACT, Arithmetic, choose_arithmetic, weights_of
-from runtime_arm.engines.steps import Step, copy, cut, margins
+from runtime_arm.engines.steps import Step, copy, margins
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.geometry import Window
@@ -96,7 +97,8 @@ def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int, worke
     """
     height, width = window.output
     row = row_nbytes + width * channels * (4 + 8 + 8)
-    return [Block(image, *rows) for image in range(batch) for rows in cut(height, max(1, BLOCK_NBYTES // row), workers)]
+    parts = ranges(height, max(1, BLOCK_NBYTES // row), workers)
+    return [Block(image, *rows) for image in range(batch) for rows in parts]
 
 
 def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:

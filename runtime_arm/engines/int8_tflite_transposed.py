@@ -11,9 +11,10 @@ from typing import List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines.int8 import EXACT
 from runtime_arm.engines.int8_tflite_rows import requantizer_of
-from runtime_arm.engines.steps import Step, copy, cut, in_turn, multiply
+from runtime_arm.engines.steps import Step, copy, in_turn, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantization import all_known
 from runtime_arm.operators.tflite_conv import (
@@ -103,7 +104,7 @@ def quantized_transposed(call: Call) -> Run:
 def _requantised(call: Call, layer: _Layer, sums: Array, out: Array) -> List[Step]:
     requantize = requantizer_of(layer.products, 1, layer.reach)
     steps: List[Step] = []
-    for begin, end in cut(len(sums), _rows(layer)):
+    for begin, end in ranges(len(sums), _rows(layer)):
         part = sums[begin:end]
         work = [buffer[: part.size].reshape(part.shape).view(dtype)
                 for buffer, dtype in zip(call.scratch[3:], requantize.work_dtypes)]

@@ -23,10 +23,11 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.steps import ONE, ZERO, Step, copy, cut, margins, multiply
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply
 from runtime_arm.engines.tiled_epilogue import CLIPS_FAST, finish
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Call, Run, Specs
@@ -79,12 +80,12 @@ class Block(NamedTuple):
         each = 4 * (self.toeplitz.terms + self.toeplitz.products) * self.rows * self.pitch
         most, hidden = max(FEWEST_CHANNELS, BLOCK_NBYTES // each), self.expand.filters
         unit = VECTOR if hidden % VECTOR == 0 else 1
-        return [slice(begin * unit, end * unit) for begin, end in cut(hidden // unit, most // unit)]
+        return [slice(begin * unit, end * unit) for begin, end in ranges(hidden // unit, most // unit)]
 
     def strips(self, workers: int = 1) -> List[Strip]:
         """Rows of tiles of one image each."""
         high = self.y.image_tiles((0, 0))[0]
-        parts = cut(high, min(self.rows, -(-high * self.y.batch // workers)))
+        parts = ranges(high, min(self.rows, -(-high * self.y.batch // workers)))
         return [Strip(image * self.y.rows + begin, image * self.y.rows + end, 0, self.pitch, self.pitch)
                 for image in range(self.y.batch) for begin, end in parts]  # fmt: skip
 
@@ -196,7 +197,7 @@ def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits
     count, inside = len(weights), rounded(strip.size + block.pitch)
     between = call.scratch[1][:PLANES, : count * inside]
     target = between.reshape(PLANES, count, inside)
-    for begin, end in cut(inside // VECTOR, max(1, SMALL_PRODUCT // weights.size // VECTOR)):
+    for begin, end in ranges(inside // VECTOR, max(1, SMALL_PRODUCT // weights.size // VECTOR)):
         part = slice(begin * VECTOR, end * VECTOR)
         yield multiply(weights, call.scratch[0][..., part], target[..., part])
     yield from _limit(limits, between, between)

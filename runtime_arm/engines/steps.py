@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Callable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Sequence
 
 import numpy as np
 
@@ -41,13 +41,6 @@ def shaped(buffer: Array, *shape: int) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> Step:
     """out = a @ b, over leading dimensions that broadcast."""
     return partial(np.matmul, a, b, out=out)
-
-
-def cut(total: int, most: int, workers: int = 1) -> List[Tuple[int, int]]:
-    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
-    count = -(-total // most)
-    count = min(-(-count // workers) * workers, total)
-    return [(total * i // count, total * (i + 1) // count) for i in range(count)]
 
 
 def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:

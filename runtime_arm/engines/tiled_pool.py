@@ -16,8 +16,9 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import Step, cut
+from runtime_arm.engines.steps import Step
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -44,7 +45,7 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
     scale = (1 / pool.divisors).astype(result.dtype).reshape(pool.window.output)
     rows = y.image_tiles((0, 0))[0]
     most = min(_most_rows(x, result.itemsize), -(-rows // call.workers))
-    blocks = [(image, *part) for image in range(y.batch) for part in cut(rows, most)]
+    blocks = [(image, *part) for image in range(y.batch) for part in ranges(rows, most)]
     steps = tiled.clear_borders(call, result, y)
     for image, begin, end in call.mine(blocks):
         pixels = x.grid(call.inputs[0])[:, :, image]

@@ -16,8 +16,9 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
-from runtime_arm.engines.steps import ONE, ZERO, Step, copy, cut, margins, multiply
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply
 from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -52,7 +53,7 @@ class Stem:
 
     def blocks(self, workers: int) -> List[_Block]:
         rows = self.y.image_tiles((0, 0))[0]
-        return [_Block(image, *part) for image in range(self.y.batch) for part in cut(rows, self.high, workers)]
+        return [_Block(image, *part) for image in range(self.y.batch) for part in ranges(rows, self.high, workers)]
 
     def image_rows(self, rows: int) -> int:
         """Rows of the image under rows of tiles."""

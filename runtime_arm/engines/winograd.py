@@ -19,11 +19,12 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engine_names import open_variants, wanted_engines
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
 from runtime_arm.engines.pointwise import STRIDED, WEIGHT
-from runtime_arm.engines.steps import ZERO, Step, copy, cut, in_turn, margins, multiply, shaped
+from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, margins, multiply, shaped
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
     amplification,
@@ -78,8 +79,8 @@ class Tiling:
         """As many for each worker, if there are enough tiles."""
         rows, columns = self.window.output
         for image in range(self.convolution.batch):
-            for row in cut(rows, self._high, workers):
-                for column in cut(columns, self._wide):
+            for row in ranges(rows, self._high, workers):
+                for column in ranges(columns, self._wide):
                     yield Block(image, row, column)
 
     def buffers(self) -> List[int]:

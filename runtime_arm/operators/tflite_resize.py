@@ -10,8 +10,8 @@ from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.blocks import ranges
 from runtime_arm.engines.steps import Step, in_turn
-from runtime_arm.engines.steps import cut as cut_range
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.tflite_quantisation import EIGHT_BITS, quantised
@@ -103,7 +103,7 @@ def _blocks(shape: Sequence[int]) -> Iterator[_Block]:
     """Of an output of this shape."""
     batch, height, width, channels = shape
     for image in range(batch):
-        for begin, end in cut_range(height, max(1, BLOCK // max(width * channels, 1))):
+        for begin, end in ranges(height, max(1, BLOCK // max(width * channels, 1))):
             yield _Block(image, slice(begin, end))
 
 
