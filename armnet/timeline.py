@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from optimize.least_memory import least_nbytes
 from runtime_arm.arena import Lifetime
-from runtime_arm.memory import Layout
+from runtime_arm.memory import MemoryPlan
 from runtime_arm.plan import Segment
 from runtime_arm.trace import Step, Value
 
@@ -75,7 +75,7 @@ def timeline(segment: Segment) -> Timeline:
     return Timeline(blocks, _live(blocks, end + 1), layout.nbytes, layout.least_nbytes, needed)
 
 
-def _names(box: Lifetime, values: Sequence[Value], layout: Layout) -> Tuple[str, ...]:
+def _names(box: Lifetime, values: Sequence[Value], layout: MemoryPlan) -> Tuple[str, ...]:
     """Of those of these blobs that lie in the box, in the order in which they are written."""
     there = []
     for value in sorted(values, key=lambda value: value.first):

@@ -32,7 +32,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class Layout(NamedTuple):
+class MemoryPlan(NamedTuple):
     """Where everything lies.
 
     within: the place of each value that has no memory of its own. offsets: where the memory of each other value begins
@@ -51,8 +51,8 @@ class Layout(NamedTuple):
     least_nbytes: int
 
 
-def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
-    """The layout of what is fed before the first step, and of what the steps write: the smallest of three tries.
+def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
+    """The plan of what is fed before the first step, and of what the steps write: the smallest of three tries.
 
     One that copies more than it must counts as larger by ``PRICE_OF_COPIES``.
     """
@@ -81,13 +81,13 @@ def _shared(steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str]) 
     return sharing
 
 
-def _placed(sharing: Sharing, steps: Sequence[Step]) -> Layout:
+def _placed(sharing: Sharing, steps: Sequence[Step]) -> MemoryPlan:
     roots, groups = sharing.roots(), sharing.groups()
     offsets, nbytes, least = place(groups)
     rest = iter(offsets[len(roots) :])
     scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
     taken, begins = dict(zip(roots, groups)), dict(zip(roots, offsets))
-    return Layout(sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least)
+    return MemoryPlan(sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least)
 
 
 class _Memory(NamedTuple):
@@ -353,4 +353,4 @@ def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optio
     return int(piece.__array_interface__["data"][0] - probe.__array_interface__["data"][0])
 
 
-__all__ = ["Layout", "Place", "Sharing", "plan_memory"]
+__all__ = ["MemoryPlan", "Place", "Sharing", "plan_memory"]

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import numpy as np
 
 from runtime_arm.arena import allocate
-from runtime_arm.memory import Layout, Place, plan_memory
+from runtime_arm.memory import MemoryPlan, Place, plan_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.shape_inference import blamed_on
 from runtime_arm.sharing import share
@@ -130,7 +130,7 @@ class Segment:
         self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
         self.env.update(survivors)
 
-    def _bind(self, layout: Layout, shared: bool) -> Dict[Step, List[Array]]:
+    def _bind(self, layout: MemoryPlan, shared: bool) -> Dict[Step, List[Array]]:
         """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
         arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():

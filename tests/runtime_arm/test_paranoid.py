@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from runtime_arm import plan
 from runtime_arm.errors import UsageError
 from runtime_arm.kernel import Call, Kernel, Run
-from runtime_arm.memory import Layout, plan_memory
+from runtime_arm.memory import MemoryPlan, plan_memory
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.paranoid import run_paranoid
@@ -61,7 +61,7 @@ def test_it_poisons_what_is_free_and_says_how_much() -> None:
 
 
 def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_early(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
+    def too_early(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
         layout = plan_memory(steps, feeds)
         for a in (value for step in steps for value in step.outputs if value.name == "a" and value.last < len(steps)):
             a.last -= 1

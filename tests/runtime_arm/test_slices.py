@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import memory, plan
 from runtime_arm.executor import Executor
-from runtime_arm.memory import Layout, Sharing
+from runtime_arm.memory import MemoryPlan, Sharing
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.paranoid import run_paranoid
@@ -80,7 +80,7 @@ def planned(*lines: str, shape: Sequence[int] = SHAPE, fetches: str = "y") -> Se
 def nothing_shared() -> Iterator[None]:
     """Plans in which every value but a view has its own memory, for good."""
 
-    def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> Layout:
+    def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
         for value in [*feeds, *(value for step in steps for value in step.outputs)]:
             value.last = len(steps)
         return memory.plan_memory(steps, feeds)

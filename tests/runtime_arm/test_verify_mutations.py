@@ -15,31 +15,31 @@ from hypothesis import strategies as st
 from runtime_arm import memory, plan
 from runtime_arm.arena import ALIGNMENT, aligned
 from runtime_arm.executor import Executor
-from runtime_arm.memory import Layout, Place
+from runtime_arm.memory import MemoryPlan, Place
 from runtime_arm.plan import Segment
 from runtime_arm.trace import Step, Value
 from runtime_arm.verify import BrokenPlan, verify
 from tests.support.random_nets import KINDS, PARTS, TILED, Kind, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 
-Spoil = Callable[[Layout, Sequence[Step], random.Random], Layout]
-Planner = Callable[[Sequence[Step], Sequence[Value], random.Random], Layout]
+Spoil = Callable[[MemoryPlan, Sequence[Step], random.Random], MemoryPlan]
+Planner = Callable[[Sequence[Step], Sequence[Value], random.Random], MemoryPlan]
 HARMFUL = 1  # of the plans spoiled in one way so many must compute something wrong, else the test tests nothing
 
 
-def move_a_blob(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def move_a_blob(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     value = rng.choice(list(layout.offsets))
     last = (layout.nbytes - value.storage.nbytes) // ALIGNMENT
     return layout._replace(offsets={**layout.offsets, value: rng.randint(0, last) * ALIGNMENT})
 
 
-def put_a_blob_where_another_lies(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def put_a_blob_where_another_lies(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     value, other = rng.choice(list(layout.offsets)), rng.choice(list(layout.offsets))
     offset = min(layout.offsets[other], layout.nbytes - aligned(value.storage.nbytes))
     return layout._replace(offsets={**layout.offsets, value: offset})
 
 
-def let_a_result_overwrite_any_operand(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def let_a_result_overwrite_any_operand(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     step = rng.choice(steps)
     operands = [value for value in step.inputs if value is not None and value in layout.offsets]
     results = [value for value in step.outputs if value in layout.offsets and value not in operands]
@@ -49,7 +49,7 @@ def let_a_result_overwrite_any_operand(layout: Layout, steps: Sequence[Step], rn
     return layout._replace(offsets={**layout.offsets, results[0]: offset})
 
 
-def shift_a_part(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def shift_a_part(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     parts = [value for value, place in layout.within.items() if place.root.storage.nbytes > value.storage.nbytes]
     if not parts:
         return layout
@@ -60,11 +60,11 @@ def shift_a_part(layout: Layout, steps: Sequence[Step], rng: random.Random) -> L
     return layout._replace(within={**layout.within, part: Place(root, moved)})
 
 
-def drop_a_step(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def drop_a_step(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     return layout._replace(elided={*layout.elided, rng.choice(steps)})
 
 
-def move_scratch(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def move_scratch(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     users = [step for step in steps if step.scratch]
     if not users:
         return layout
@@ -73,19 +73,19 @@ def move_scratch(layout: Layout, steps: Sequence[Step], rng: random.Random) -> L
     return layout._replace(scratch={**layout.scratch, step: moved})
 
 
-def slices(layout: Layout) -> List[Value]:
+def slices(layout: MemoryPlan) -> List[Value]:
     """The values in tiles that share the positions of wider ones."""
     return [value for value, place in layout.within.items() if value.layout != place.root.layout]
 
 
-def moved_to_channel(layout: Layout, part: Value, channel: int) -> Layout:
+def moved_to_channel(layout: MemoryPlan, part: Value, channel: int) -> MemoryPlan:
     root, itemsize = layout.within[part].root, part.spec.dtype.itemsize
     most = root.storage.shape[-1] - part.storage.shape[-1]
     place = Place(root, min(max(channel, 0), most) * itemsize)
     return layout._replace(within={**layout.within, part: place})
 
 
-def shift_a_slice_by_a_channel(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def shift_a_slice_by_a_channel(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     if not slices(layout):
         return layout
     part = rng.choice(slices(layout))
@@ -93,7 +93,7 @@ def shift_a_slice_by_a_channel(layout: Layout, steps: Sequence[Step], rng: rando
     return moved_to_channel(layout, part, channel + rng.choice([-1, 1]))
 
 
-def put_a_slice_where_another_lies(layout: Layout, steps: Sequence[Step], rng: random.Random) -> Layout:
+def put_a_slice_where_another_lies(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
     pairs = [(one, other) for one, other in permutations(slices(layout), 2)
              if layout.within[one].offset != layout.within[other].offset]  # fmt: skip
     if not pairs:
@@ -102,7 +102,7 @@ def put_a_slice_where_another_lies(layout: Layout, steps: Sequence[Step], rng: r
     return moved_to_channel(layout, part, layout.within[other].offset // part.spec.dtype.itemsize)
 
 
-def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
+def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> MemoryPlan:
     """One blob's lifetime ends too early, before the layout is planned."""
     values = [*feeds, *(value for step in steps for value in step.outputs)]
     read_later = [value for value in values if value.last > max(value.first, 0) + 1]
@@ -112,7 +112,7 @@ def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.R
     return memory.plan_memory(steps, feeds)
 
 
-def hand_slices_to_whoever_comes(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
+def hand_slices_to_whoever_comes(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> MemoryPlan:
     """The kernels' word on slices is not heard."""
     tiled = {value for step in steps for value in step.outputs if value.layout is not None}
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -121,7 +121,7 @@ def hand_slices_to_whoever_comes(steps: Sequence[Step], feeds: Sequence[Value], 
 
 
 def planning(spoil: Spoil) -> Planner:
-    def planned(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> Layout:
+    def planned(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> MemoryPlan:
         return spoil(memory.plan_memory(steps, feeds), steps, rng)
 
     planned.__name__ = spoil.__name__
