@@ -71,7 +71,9 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
             yield partial(ufunc, source, vector, out=products)
             return
         count = max(1, min(BLOCK // vector.size, products.shape[2]))
-        row = repeated.setdefault(count, np.tile(vector, count))
+        if count not in repeated:
+            repeated[count] = np.tile(vector, count)
+        row = repeated[count]
         for to, of in zip(_blocks(_flat(products), row.size), _blocks(_flat(source), row.size)):
             yield partial(ufunc, of, row[: of.shape[-1]], out=to)
 
