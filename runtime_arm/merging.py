@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines import separable_block_tiling  # noqa: F401 (declares what a merged step can do)
+from runtime_arm.engines import gemm
 from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.tilings import options_of
 from runtime_arm.operators.separable_block import block_of, separable_block
@@ -27,6 +27,10 @@ class Merged(NamedTuple):
 
 def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
     """The steps with separable blocks in one. ``outputs``: the values that are read behind the steps."""
+    if not gemm.multiplies_small():
+        return Merged(list(steps), [])
+    from runtime_arm.engines import separable_block_tiling  # noqa: F401 (loaded where it can run: it declares how)
+
     made_by = {value: step for step in steps for value in step.outputs}
     readers: Dict[Value, List[Step]] = {}
     for step in steps:
