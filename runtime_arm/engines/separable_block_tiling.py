@@ -8,7 +8,7 @@ from typing import Iterator, List, Optional, Sequence
 from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import gemm, separable_block
 from runtime_arm.engines.epilogue import limits_of
-from runtime_arm.engines.pointwise import WEIGHT
+from runtime_arm.engines.pointwise import weight_cost
 from runtime_arm.engines.separable_block import Block, rounded
 from runtime_arm.engines.tiled_convolution import is_pointwise
 from runtime_arm.engines.tilings import FEW_CHANNELS, Layout, Option, tiling
@@ -112,6 +112,6 @@ def _work(block: Block) -> Work:
     inside, filtered, seen = (sum(sizes) for sizes in zip(*(
         (rounded(strip.size + block.pitch), rounded(strip.size), strip.size) for strip in strips)))  # fmt: skip
     expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
-    products = expand * PLANES * inside + project * kind.planes * seen + WEIGHT * (expand + project)
+    products = expand * PLANES * inside + project * kind.planes * seen + weight_cost() * (expand + project)
     filtering = hidden * (MOVED * (kind.terms + kind.products) * filtered + CALL * len(strips))
     return Work(NARROW * products, filtering + GATHERED * block.expand.terms * PLANES * inside)

@@ -23,7 +23,7 @@ from runtime_arm.engines import (
     tiled_winograd,
 )
 from runtime_arm.engines.epilogue import tail_scratch
-from runtime_arm.engines.pointwise import PASS, WEIGHT
+from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.winograd import open_tiles
 from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_multiplies
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
@@ -217,7 +217,7 @@ def _suits_winograd(convolution: Convolution) -> bool:
 def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:
     reach, channels, filters = tile + TAPS - 1, convolution.channels, convolution.filters
     tiles = to.batch * to.image_tiles((0, 0))[0] * to.pitch
-    products = reach**2 * channels * filters * (tiles + WEIGHT)
+    products = reach**2 * channels * filters * (tiles + weight_cost())
     moves = 2 * PASS * tiles * (tile + 1) * channels  # the pixels outside of the tile are added
     return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
 
@@ -226,7 +226,8 @@ def _columns_work(convolution: Convolution, y: TensorSpec, copying: float, to: L
     """The products, for positions of no image too, and a copy of so much an element of the columns."""
     pixels = y.size // convolution.filters
     positions = pixels if to is None else to.tile**2 * to.batch * to.image_tiles((0, 0))[0] * to.pitch
-    return Work(convolution.filters * convolution.terms * (positions + WEIGHT), copying * positions * convolution.terms)
+    products = convolution.filters * convolution.terms * (positions + weight_cost())
+    return Work(products, copying * positions * convolution.terms)
 
 
 @tiling("MaxPool", "MaxPool2D", "AveragePool", "AveragePool2D")

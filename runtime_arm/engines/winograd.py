@@ -23,7 +23,7 @@ from runtime_arm.blocks import ranges
 from runtime_arm.engine_names import open_variants, wanted_engines
 from runtime_arm.engines.epilogue import finish
 from runtime_arm.engines.overlapping_tiles import convolution_in, refusal
-from runtime_arm.engines.pointwise import STRIDED, WEIGHT
+from runtime_arm.engines.pointwise import STRIDED, weight_cost
 from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, margins, multiply, shaped
 from runtime_arm.engines.winograd_transforms import (
     TAPS,
@@ -96,7 +96,7 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
     reach = tile + taps - 1
     rows, columns = (-(-size // tile) for size in convolution.window.output)
     tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
-    products = reach**2 * channels * filters * (tiles + WEIGHT)
+    products = reach**2 * channels * filters * (tiles + weight_cost())
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
     transforming = tiles * transform_multiplies(tile, channels, filters, taps)
     return Work(products + transforming, moves, amplification(tile, taps))

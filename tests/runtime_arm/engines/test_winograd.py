@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import winograd
+from runtime_arm.engines import gemm, winograd
 from runtime_arm.engines.winograd_transforms import (
     amplification,
     multiplies_per_output,
@@ -138,11 +138,14 @@ def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, ti
         assert winograd.choose_tile(op, convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("channels", "size", "engine", "tile"), [
-    (64, 56, "WINOGRAD", 4), (128, 28, "WINOGRAD", 4), (256, 14, "WINOGRAD", 4), (512, 7, "WINOGRAD", 2),
-    (3, 56, "IM2COL", None), (16, 56, "IM2COL", None), (64, 1, "IM2COL", None),
+@pytest.mark.parametrize(("small", "channels", "size", "engine", "tile"), [
+    (False, 64, 56, "WINOGRAD", 4), (False, 128, 28, "WINOGRAD", 4), (False, 256, 14, "WINOGRAD", 4),
+    (False, 512, 7, "WINOGRAD", 2), (True, 128, 28, "WINOGRAD", 4), (True, 256, 14, "WINOGRAD", 2),
+    (False, 3, 56, "IM2COL", None), (False, 16, 56, "IM2COL", None), (False, 64, 1, "IM2COL", None),
 ])
-def test_is_chosen_where_it_saves_time(channels: int, size: int, engine: str, tile: Any) -> None:
+def test_is_chosen_where_it_saves_time(small: bool, channels: int, size: int, engine: str, tile: Any,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     op, inputs = problem((size, size), channels, channels, pad=1)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
     kernel, refusals = schema.choose(op, specs, schema.infer(op, specs))
