@@ -14,6 +14,9 @@ are products with small matrices, of all numbers that a plane has in the strip:
     rows       Z[:, b]    = A^T @ M[:, b]                      (m, m + 2) @ (m + 2, positions * M)
     columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes
 
+Where M does not stay in the second-level cache and BLAS multiplies small matrices without packing, the last two are one
+product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once.
+
 The first column of B^T is (1, 0, ... 0), the last one (0, ... 0, 1): so the pixels outside of the tile are added to one
 frequency each.
 """
@@ -25,7 +28,7 @@ from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines import tiled
+from runtime_arm.engines import gemm, tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.steps import Step, multiply, shaped
 from runtime_arm.engines.tiled_epilogue import finish, has_gaps
@@ -93,10 +96,8 @@ def _filter(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[
     yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
     if bias is not None:
         yield partial(np.add, products[reach + 1], bias, out=products[reach + 1])
-    matrix = transforms(x.tile).output.astype(back.dtype)
-    half = shaped(back, x.tile, reach, count * filters.width)
-    yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
-    yield multiply(matrix, half, pixels.reshape(x.tile, x.tile, -1))
+    at_once = gemm.multiplies_small() and products.nbytes > tiled.block_nbytes(call.op)
+    yield from (_at_once if at_once else _transform_back)(products, back, pixels.reshape(x.tile, x.tile, -1))
 
 
 def _transform_rows(memory: Array, x: Tiles, strip: Strip, rows: Array) -> Iterator[Step]:
@@ -126,3 +127,26 @@ def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]
         target = spectrum[:, frequency]
         yield partial(np.add, target, outside, out=target)
 
+
+
+def _transform_back(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
+    """pixels, (tile, tile, positions * M), from the products, (reach * reach, positions, M)."""
+    tile, reach = len(pixels), len(pixels) + TAPS - 1
+    matrix = transforms(tile).output.astype(back.dtype)
+    half = shaped(back, tile, reach, pixels.shape[-1])
+    yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
+    yield multiply(matrix, half, pixels)
+
+
+def _at_once(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
+    """The same by one product, in blocks of columns that BLAS does not pack."""
+    matrix = transforms(len(pixels)).output.astype(back.dtype)
+    both = np.kron(matrix, matrix)
+    size = gemm.SMALL_PRODUCT // both.size // gemm.VECTOR * gemm.VECTOR
+    x, y = products.reshape(len(products), -1), pixels.reshape(len(both), -1)
+    whole = y.shape[1] // size * size
+    if whole:
+        left, right = (rows[:, :whole].reshape(len(rows), -1, size).swapaxes(0, 1) for rows in (x, y))
+        yield multiply(both, left, right)
+    if whole < y.shape[1]:
+        yield multiply(both, x[:, whole:], y[:, whole:])
