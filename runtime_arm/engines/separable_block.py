@@ -24,6 +24,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.blocks import ranges
+from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.gemm import SMALL_PRODUCT, Panels
@@ -37,7 +38,6 @@ from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.separable_block import layers
 from runtime_arm.tensor import TensorSpec
 
-BLOCK_NBYTES = 1 << 19  # of what lies between the layers, for a group of channels; the results take as much at most
 ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: rows above and below are computed twice, calls take their time
 FEWEST_CHANNELS = 16  # of a group
 VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
@@ -69,16 +69,17 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Rows of tiles of a strip, at most. 0: the image is too wide."""
-        each = self.toeplitz.terms + self.toeplitz.products, self.toeplitz.planes * self.expand.filters
-        fitting = (BLOCK_NBYTES // (4 * self.pitch * most) for most in (FEWEST_CHANNELS * each[0], each[1]))
-        return min(max(ENOUGH_ROWS, ENOUGH_POSITIONS // self.pitch), *fitting, self.y.image_tiles((0, 0))[0])
+        """Rows of tiles of a strip, at most: R and O of a group take a block, the results two. 0: the image is too
+        wide."""
+        fewest = FEWEST_CHANNELS * (self.toeplitz.terms + self.toeplitz.products)
+        most = usual_block_nbytes() // (4 * self.pitch * max(fewest, self.toeplitz.planes * self.expand.filters / 2))
+        return int(min(max(ENOUGH_ROWS, ENOUGH_POSITIONS // self.pitch), most, self.y.image_tiles((0, 0))[0]))
 
     @property
     def groups(self) -> List[slice]:
         """The channels that are expanded and filtered at once."""
         each = 4 * (self.toeplitz.terms + self.toeplitz.products) * self.rows * self.pitch
-        most, hidden = max(FEWEST_CHANNELS, BLOCK_NBYTES // each), self.expand.filters
+        most, hidden = max(FEWEST_CHANNELS, usual_block_nbytes() // each), self.expand.filters
         unit = VECTOR if hidden % VECTOR == 0 else 1
         return [slice(begin * unit, end * unit) for begin, end in ranges(hidden // unit, most // unit)]
 

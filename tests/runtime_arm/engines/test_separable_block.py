@@ -117,7 +117,7 @@ def test_the_last_one_may_end_with_anything(activation: str) -> None:
 def test_strips_and_groups_join_seamlessly(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
     monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
-    monkeypatch.setattr(separable_block, "BLOCK_NBYTES", 70_000)
+    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 70_000)
     monkeypatch.setattr(separable_block, "SMALL_PRODUCT", 20_000)
     for workers in (1, 3):
         Problem((8, 48, 16), (23, 37), stride, 2, adds=True).check(workers)
@@ -147,7 +147,7 @@ def test_limits_that_move_zero_are_left_to_others() -> None:
 
 
 def test_images_that_are_too_wide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(separable_block, "BLOCK_NBYTES", 4096)
+    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 4096)
     assert Problem((16, 32, 8), (32, 64)).options() == []
 
 
