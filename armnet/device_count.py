@@ -17,7 +17,7 @@ from runtime_arm.display import table
 from runtime_arm.errors import UsageError
 
 COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
-CHANGE = "against budget"
+CHANGE, START = "against budget", "start"
 
 
 def count_action(args: argparse.Namespace) -> int:
@@ -44,13 +44,15 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
     if args.json:
         operators = [{**op._asdict(), "counts": _by_kind(op.counts)} for op in counts.operators]
         others = {name: _by_kind(counted) for name, counted in rivals.items()}
-        facts = {"machine": machine.name, "network": _by_kind(counts.network), "operators": operators}
+        facts = {"machine": machine.name, "network": _by_kind(counts.network), "operators": operators,
+                 "start": counts.start.instructions}
         print_json("device count", {**facts, "others": others})
         return 0
     print(_operator_table(counts))
     rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **rivals}.items()]
     print(f"\none inference on {machine.name}, one thread, in millions of instructions")
     print(table(["", *COLUMNS], rows, right=COLUMNS))
+    print(f"to load the runtime and the pair, plan and run once: {counts.start.instructions / 1e6:.0f} M")
     return 0
 
 
@@ -72,7 +74,8 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
             note(f"armnet: counting {network} on {machine.name}")
             model = budgets.source_model(network, Path(name))
             counts = budgets.count_network(machine, model, Path(name))
-            row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network)}
+            row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network),
+                                   "start": counts.start.instructions}
             if args.update_budget:
                 budgets.write_budget(network, budgets.as_budget(machine, counts))
             budget = budgets.read_budget(network)
@@ -107,9 +110,9 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
     for row in rows:
         counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
         rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
-        cells.append([row["network"], *counts, _change(row), *rivals])
+        cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *rivals])
     print(f"one inference on {machine.name}, one thread, in millions of instructions")
-    print(table(["network", *COLUMNS, CHANGE, *others], cells, right=[*COLUMNS, CHANGE, *others]))
+    print(table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others]))
     for row in rows:
         for excess in row["excesses"]:
             print(f"{row['network']}: {excess}")

@@ -1,4 +1,4 @@
-"""What networks may cost on emulated ARM: instructions by operator, committed in ``device_tests/budgets``.
+"""What networks may cost on emulated ARM: instructions by operator and to start, committed in ``device_tests/budgets``.
 
 A count that grows is waste, whatever a clock says. ``armnet device count --update-budget`` takes the counts anew.
 """
@@ -28,11 +28,12 @@ NOISE = 20_000  # instructions, by which an operator's may in any case
 
 
 class Budget(NamedTuple):
-    """Instructions of an inference by kind and by operator, and what they were counted on."""
+    """Instructions of an inference by kind and by operator, those of the start, and what they were counted on."""
 
     counted_on: Dict[str, Any]
     network: Dict[str, int]
     operators: Dict[str, int]
+    start: int
 
 
 def read_budget(name: str) -> Budget:
@@ -51,7 +52,8 @@ def write_budget(name: str, budget: Budget) -> None:
 def as_budget(machine: Machine, counts: NetworkCounts) -> Budget:
     """The counts as a budget."""
     network = {kind: getattr(counts.network, kind) for kind in KINDS}
-    return Budget(counted_on(machine), network, {op.name: op.counts.instructions for op in counts.operators})
+    operators = {op.name: op.counts.instructions for op in counts.operators}
+    return Budget(counted_on(machine), network, operators, counts.start.instructions)
 
 
 def counted_on(machine: Machine) -> Dict[str, Any]:
@@ -72,11 +74,17 @@ def other_conditions(budget: Budget, conditions: Dict[str, Any]) -> str:
 
 
 def excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
-    """What exceeds the budget by more than ``GROWTH``, in lines: the network, then operators, the worst first.
+    """What exceeds the budget by more than ``GROWTH``, in lines: the start, the network, operators, the worst first.
 
     Operators that the budget does not know are named only where the network exceeds it. Nothing exceeds the budget of a
     network that has become cheaper by as much: what its operators may cost is to be counted anew.
     """
+    start = counts.start.instructions
+    slower = [f"the start: {_growth(budget.start, start)}"] if start > (1 + GROWTH) * budget.start else []
+    return slower + _network_excesses(budget, counts)
+
+
+def _network_excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
     most, total = budget.network["instructions"], counts.network.instructions
     if total < (1 - GROWTH) * most:
         return []

@@ -1,4 +1,4 @@
-"""What a network costs on emulated ARM in instructions: as a whole, by operator, and beside other runtimes.
+"""What a network costs on emulated ARM in instructions: as a whole, by operator, to start, and beside other runtimes.
 
 counts = count_pair(emulated("arm64"), "squeezenet")
 counts.network.instructions, counts.operators[0].counts.multiply_add
@@ -17,7 +17,7 @@ from device_tests.host.cache import EmulationUnavailable, built, cache_root, loc
 from device_tests.host.counting import CountReport, Counts, count
 from device_tests.host.emulation import Machine
 from device_tests.host.suite_run import runtime_files, suite_files
-from device_tests.suite.count_steps import NETWORK, NOTHING
+from device_tests.suite.count_steps import NETWORK, NOTHING, START
 from runtime_arm.errors import UsageError
 
 TIMEOUT = 900.0  # seconds
@@ -44,10 +44,12 @@ class OperatorCounts(NamedTuple):
 
 
 class NetworkCounts(NamedTuple):
-    """Counts of one inference, and of each operator in it."""
+    """Counts of one inference, of each operator in it, and of the start: from importing the runtime, which compiles it,
+    to the end of the first inference."""
 
     network: Counts
     operators: List[OperatorCounts]
+    start: Counts
 
 
 def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
@@ -60,8 +62,8 @@ def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
         arguments = ["-m", "device_tests.suite.count_steps", str(pair.resolve())]
         report = count(machine, arguments, TIMEOUT, cwd=Path(folder))
     regions = _net_regions(report)
-    network = regions.pop(NETWORK)
-    return NetworkCounts(network, [_operator_counts(name, counts) for name, counts in regions.items()])
+    network, start = regions.pop(NETWORK), regions.pop(START)
+    return NetworkCounts(network, [_operator_counts(name, counts) for name, counts in regions.items()], start)
 
 
 def count_rival(machine: Machine, model: Path) -> Counts:

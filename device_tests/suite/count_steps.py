@@ -1,4 +1,4 @@
-"""``python -m device_tests.suite.count_steps PAIR``: one inference in a region, then each step of another in its own.
+"""``python -m device_tests.suite.count_steps PAIR``: the start, one inference, and each step of another, in regions.
 
 Run under a counting emulator, see ``device_tests.host.operator_counts``. A step's region is called by its index, type,
 output and engine, with tabs between them.
@@ -7,26 +7,33 @@ output and engine, with tabs between them.
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 import numpy as np
 
 from device_tests.suite.regions import region
-from runtime_arm import Predictor, load
-from runtime_arm.profiling import around_steps
-from runtime_arm.registry import Run
-from runtime_arm.trace import Step
 
-NOTHING, NETWORK = "nothing", "network"  # regions that are no operators
+if TYPE_CHECKING:
+    from runtime_arm import Predictor
+    from runtime_arm.registry import Run
+    from runtime_arm.trace import Step
+
+NOTHING, START, NETWORK = "nothing", "start", "network"  # regions that are no operators
 
 
 def main(path: str) -> None:
-    """Runs the pair at ``path`` three times: to plan and warm up, as a whole, step by step."""
-    with load(path, threads=1) as predictor:
+    """Runs the pair at ``path`` three times: from loading the runtime on, as a whole, step by step."""
+    with region(NOTHING):
+        pass
+    with region(START):
+        from runtime_arm import load
+
+        predictor = load(path, threads=1)
+        predictor.run(examples(predictor))
+    from runtime_arm.profiling import around_steps
+
+    with predictor:
         feeds = examples(predictor)
-        predictor.run(feeds)
-        with region(NOTHING):
-            pass
         with region(NETWORK):
             predictor.run(feeds)
         with around_steps(predictor, _counted):

@@ -16,10 +16,10 @@ from device_tests.host.operator_counts import NetworkCounts, OperatorCounts, cou
 from device_tests.host.suite_run import runtime_files
 from runtime_arm.errors import ArmnetError, UsageError
 
-BUDGET = Budget({}, {"instructions": 10_000_000}, {"Conv -> y": 8_000_000, "Relu -> z": 30_000})
+BUDGET = Budget({}, {"instructions": 10_000_000}, {"Conv -> y": 8_000_000, "Relu -> z": 30_000}, 500_000_000)
 
 
-def counted(network: int, conv: int, relu: int, **more: int) -> NetworkCounts:
+def counted(network: int, conv: int, relu: int, start: int = 500_000_000, **more: int) -> NetworkCounts:
     """Counts of a network of these operators."""
 
     def counts(instructions: int) -> Counts:
@@ -28,7 +28,7 @@ def counted(network: int, conv: int, relu: int, **more: int) -> NetworkCounts:
     operators = [("Conv", "y", conv), ("Relu", "z", relu), *((type, "w", value) for type, value in more.items())]
     return NetworkCounts(counts(network), [
         OperatorCounts(number, type, output, "NUMPY", counts(value))
-        for number, (type, output, value) in enumerate(operators)])  # fmt: skip
+        for number, (type, output, value) in enumerate(operators)], counts(start))  # fmt: skip
 
 
 def test_what_stays_within_two_per_cent_passes() -> None:
@@ -64,6 +64,12 @@ def test_operators_that_came_anew_are_named_if_the_network_grew() -> None:
     assert excesses(BUDGET, counted(10_000_000, 7_000_000, 0, ConvRelu=2_000_000)) == []
     grown = excesses(BUDGET, counted(12_000_000, 8_000_000, 30_000, Softmax=2_000_000))
     assert "Softmax -> w" in grown[1]
+
+
+def test_a_start_that_grows_is_named() -> None:
+    assert excesses(BUDGET, counted(10_000_000, 8_000_000, 30_000, start=509_000_000)) == []
+    assert excesses(BUDGET, counted(1_000_000, 800_000, 30_000, start=511_000_000)) == [
+        "the start: 500,000,000 instructions allowed, 511,000,000 counted"]
 
 
 def test_a_budget_says_what_it_was_counted_on() -> None:
@@ -110,7 +116,7 @@ def test_the_network_keeps_its_budget(
 
 
 def test_counts_add_up(counts: Dict[str, NetworkCounts]) -> None:
-    for network, operators in counts.values():
+    for network, operators, _ in counts.values():
         assert sum(op.counts.instructions for op in operators) == pytest.approx(network.instructions, rel=0.1)
         assert sum(op.counts.multiply_add for op in operators) == pytest.approx(network.multiply_add, rel=0.001)
 
