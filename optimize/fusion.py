@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Optional
+from typing import Optional, Tuple
 
 from optimize.layers import CONVOLUTIONS
 from optimize.rewrite import Refusal
 from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.operators.elementwise_kernels import FORMULAS
-from runtime_arm.operators.fused import PRELU
+from runtime_arm.operators.fused import PRELU, activation_of
 from runtime_arm.operators.statistics import channels_last
 from runtime_arm.registry import lookup
 
@@ -45,8 +45,24 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
     if prelu and not _agree_on_channels(op, activation):
         raise Refusal("the channels lie in different dimensions")
     fused = _fused(op, addend_index(op) + 1, activation.input[1], y) if prelu else _fused(op, 0, op.input[0], y)
-    args = [] if prelu else [arg for arg in activation.arg if arg.name in _arguments(activation)]
+    args = [arg for arg in activation.arg if arg.name in _arguments(activation)]
     return replace(fused, arg=(*fused.arg, Argument.of("activation", activation.full_type), *args))
+
+
+def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorDef]]:
+    """A convolution as what it is in front of its activation, and that activation, from its output to its output."""
+    if op.type == "ConvRelu":
+        return replace(op, type="Conv"), OperatorDef("Relu", op.output, op.output)
+    activation = activation_of(op)
+    if activation is None:
+        return op, None
+    names, at = _arguments(activation), addend_index(op)
+    slope, inputs = op.input[at + 1 :], op.input[: at + 1]
+    own = tuple(arg for arg in op.arg if arg.name in names)
+    before = replace(op, input=inputs, arg=tuple(arg for arg in op.arg if arg.name not in {"activation", *names}))
+    if not any(inputs[at:]):
+        before = replace(before, type="Conv", domain="", input=inputs[:at])
+    return before, OperatorDef(activation.type, (*op.output, *slope), op.output, own, domain=activation.domain)
 
 
 def _agree_on_channels(op: OperatorDef, activation: OperatorDef) -> bool:
@@ -62,6 +78,8 @@ def _require_inference(op: OperatorDef) -> None:
 
 def _arguments(activation: OperatorDef) -> set[str]:
     """The arguments that the activation has a use for."""
+    if activation.full_type == PRELU:
+        return set()
     lookup(activation)  # loads its formula
     return set(FORMULAS[activation.domain, activation.type].defaults)
 

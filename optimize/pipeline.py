@@ -22,6 +22,7 @@ from optimize.passes import (
     merge_parallel_convolutions,
     remove_no_ops,
     reorder_operators,
+    split_convolution_over_concat,
 )
 
 COMPOSING = (
@@ -44,6 +45,7 @@ PORTABLE = (
 FUSING = (
     fuse_add.PASS,
     fuse_activation.PASS,
+    split_convolution_over_concat.PASS,
 )
 MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS

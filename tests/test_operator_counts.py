@@ -24,7 +24,7 @@ def test_what_is_left_of_well_known_networks() -> None:
     assert list(rows) == ["resnet50", "mobilenet_v2", "googlenet", "densenet121", "squeezenet1_1"]
     for row in rows.values():
         assert not row["after"].keys() & (ACTIVATIONS | NORMALISATIONS), row
-        assert sum(row["after"].values()) < 0.61 * sum(row["before"].values())
+        assert sum(row["after"].values()) < 0.64 * sum(row["before"].values())
     # Without those that are left, of 58, DenseNet would need more memory: its first dense block while most is live.
     copies = {name: row["copies"]["after"] for name, row in rows.items()}
     assert copies.pop("densenet121") <= 3

@@ -241,3 +241,23 @@ def hard_gating(d: Drawing) -> None:
         other = x if d.draw(st.integers(0, 3)) else d.like(x)
         d.emit("Mul", [other, d.ops[-1].output[0]], shape)
     d.emit("Div", [d.ops[-1].output[0], "six"], shape)
+
+
+def joined_parts(d: Drawing) -> None:
+    """A concatenation of results, perhaps pooled, and a 1x1 convolution of it."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    if c > 8 or min(h, w) < 2:
+        return
+    parts = []
+    for name in (x, d.like(x)):
+        d.emit("Abs", [name], d.shapes[x])
+        parts.append(d.ops[-1].output[0])
+    d.emit("Concat", parts, (n, 2 * c, h, w), extra_outputs=1, axis=1)
+    if d.draw(st.booleans()):
+        h, w = h - 1, w - 1
+        d.emit(d.draw(st.sampled_from(["MaxPool", "AveragePool"])), [d.ops[-1].output[0]], (n, 2 * c, h, w), kernel=2)
+    m = int(d.draw(st.integers(1, 2 * c + 1)))
+    bias = [d.weight(m)] if d.draw(st.booleans()) else []
+    d.emit(d.draw(st.sampled_from(["Conv", "ConvRelu"])), [d.ops[-1].output[0], d.weight(m, 2 * c, 1, 1), *bias],
+           (n, m, h, w), kernel=1)

@@ -1,0 +1,95 @@
+"""A 1x1 convolution of a concatenation becomes a sum of convolutions of its parts; a pool between them moves along.
+
+    Conv(Concat(a, b)) = Conv(a) + Conv(b)            Pool(Concat(a, b)) = Concat(Pool(a), Pool(b))
+
+A concatenation has its price even where its parts are written into the whole at once: a slice of something wider is one
+more pass over its elements, and short rows. A sum is a pass over what the convolution makes, in long rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from optimize.fusion import with_activation, with_addend, without_activation
+from optimize.layers import CONVOLUTIONS, Layer
+from optimize.program import Match, Program, Rewrite
+from optimize.rewrite import Pass, Refusal, Rule
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.concat import adds_axis, join_axis
+from runtime_arm.operators.geometry import channels_last
+
+SLICE, ADDEND = 0.30, 0.15  # ns an element, of what is concatenated and of what is summed up
+CLEARLY = 2  # times cheaper, or nothing is done
+
+_CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}
+_POOLS = {"AveragePool", "AveragePool2D", "MaxPool", "MaxPool2D"}
+
+
+def _split_ones(program: Program, start: int) -> Iterator[Match]:
+    """A concatenation, perhaps a pool, and a convolution."""
+    for place in range(start, len(program.net.op)):
+        op = program.net.op[place]
+        if op.full_type not in _CONVOLUTIONS:
+            continue
+        before = [program.writer(op.input[0])]
+        if before[0] is not None and program.net.op[before[0]].full_type in _POOLS:
+            before.append(program.writer(program.net.op[before[0]].input[0]))
+        places = [at for at in before if at is not None]
+        if places and len(places) == len(before) and program.net.op[places[-1]].full_type in {"Concat", "DepthConcat"}:
+            gone = [name for at in places for name in program.net.op[at].output if name]
+            yield Match((*reversed(places), place), tuple(gone))
+
+
+def _split(program: Program, match: Match) -> Rewrite:
+    concat, *pools, conv = program.operators(match)
+    layer = Layer.of(program, conv)
+    if any(channels_last(op) for op in (*pools, conv)):
+        raise Refusal("the channels come last")
+    channels = _channels(program, concat)
+    if conv.get_int("group", 1) != 1 or set(layer.weights.shape[2:]) != {1} or layer.inputs != sum(channels):
+        raise Refusal("it is no 1x1 convolution of all channels")
+    if CLEARLY * ADDEND * (len(channels) - 1) * layer.outputs.number > SLICE * sum(channels):
+        raise Refusal(f"sums of {layer.outputs.number} channels are not clearly cheaper than {sum(channels)} in slices")
+    parts, pooled = concat.input, []
+    for pool in pools:
+        parts = tuple(program.fresh(f"{pool.output[0]}_{at}") for at in range(len(concat.input)))
+        pooled = [replace(pool, input=(x,), output=(y,)) for x, y in zip(concat.input, parts)]
+    weights, sums = _sums(program, layer, parts, channels)
+    return Rewrite((*pooled, *sums), weights=weights)
+
+
+def _channels(program: Program, concat: OperatorDef) -> List[int]:
+    """How many channels each part has."""
+    shapes = [program.dims(name) for name in concat.input]
+    channels = [shape[1] if shape is not None and len(shape) > 1 else None for shape in shapes]
+    known = [number for number in channels if number is not None]
+    if len(known) < len(channels) or adds_axis(concat) or join_axis(concat, len(shapes[0] or ())) != 1:
+        raise Refusal("it does not join known numbers of channels")
+    if len(known) == 1 or any(program.writer(name) is None for name in concat.input):
+        raise Refusal("not every part is the result of an operator")
+    return known
+
+
+def _sums(program: Program, layer: Layer, parts: Tuple[str, ...],
+          channels: List[int]) -> Tuple[Dict[str, Optional[Array]], List[OperatorDef]]:
+    """The weights of each part and the convolutions: the first has bias and addend, the last one the activation."""
+    w, y = layer.op.input[1], layer.op.output[0]
+    slices = np.split(layer.weights, np.cumsum(channels)[:-1], axis=1)
+    weights: Dict[str, Optional[Array]] = {
+        program.fresh(f"{w}_{at}"): np.ascontiguousarray(part) for at, part in enumerate(slices)}
+    names = [*(program.fresh(f"{y}_{at}") for at in range(len(parts) - 1)), y]
+    first, activation = without_activation(layer.op)
+    bare = replace(first, type="Conv", domain="")
+    sums = []
+    for x, w, addend, y in zip(parts, weights, ["", *names], names):
+        one = with_addend(replace(bare, input=(x, w)), addend, y)
+        sums.append(one if addend else replace(first, input=(x, w, *first.input[2:]), output=(y,)))
+    if activation is not None:
+        sums[-1] = with_activation(sums[-1], activation)
+    return weights, sums
+
+
+PASS = Pass("split_convolution_over_concat", (Rule(_split_ones, _split),))
