@@ -9,6 +9,7 @@ import pytest
 
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import Predictor
+from runtime_arm.engines import gemm
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.plan import Segment
@@ -27,9 +28,9 @@ def conv(x: str, y: str, kernel: int = 3, **arguments: Any) -> OperatorDef:
 
 def weights(net: NetDef, channels: int) -> Dict[str, Any]:
     draw = np.random.default_rng(0)
-    sizes = {op.input[1]: op.get_int("kernel") for op in net.op if op.type == "Conv"}
-    return {name: draw.standard_normal((channels, channels, size, size)).astype(np.float32) / channels
-            for name, size in sizes.items()}  # fmt: skip
+    kinds = {op.input[1]: (op.get_int("kernel"), op.get_int("group", 1)) for op in net.op if op.type == "Conv"}
+    return {name: draw.standard_normal((channels, channels // group, size, size)).astype(np.float32) / channels
+            for name, (size, group) in kinds.items()}  # fmt: skip
 
 
 def predictor(net: NetDef, channels: int) -> Predictor:
@@ -89,6 +90,24 @@ def test_tiles_and_the_reference_agree() -> None:
     x = np.random.default_rng(1).standard_normal((1, 64, 37, 41)).astype(np.float32)
     with predictor(chain(*ops, output="y"), 64) as fast, predictor(chain(*plain, output="y"), 64) as slow:
         assert_close(fast.run({"x": x})["y"], slow.run({"x": x})["y"], terms=9 * 64 * 4, amplification=256)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_what_is_kept_for_one_size_of_image_serves_no_other_wrongly(
+    small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    relu = OperatorDef.of("Relu", ["a"], ["r"])
+    pool = OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2, pad=1)
+    net = chain(conv("x", "a"), relu, conv("r", "b", group=16), conv("b", "c", 1), pool, conv("p", "d", stride=2),
+                conv("d", "e", group=16, stride=2), conv("e", "f", 1), output="f")  # fmt: skip
+    draw = np.random.default_rng(2)
+    sizes = [(1, (28, 28)), (1, (27, 31)), (2, (28, 28)), (1, (5, 40)), (1, (29, 28)), (1, (1, 1))]
+    images = [draw.standard_normal((batch, 16, *size)).astype(np.float32) for batch, size in sizes]
+    with predictor(net, 16) as one:
+        for x in [*images, *images[::-1], *images]:
+            with predictor(net, 16) as fresh:
+                np.testing.assert_array_equal(one.run({"x": x})["f"], fresh.run({"x": x})["f"])
 
 
 @pytest.mark.parametrize("tile", [1, 2, 4])
