@@ -68,6 +68,12 @@ class Block(NamedTuple):
         return self.y.pitch
 
     @property
+    def x_follows(self) -> bool:
+        """Whether X lies as what is between does, position for position, with a row of zeros between images."""
+        x, y = self.x, self.y
+        return x is not None and (x.tile, x.pitch, x.rows) == (2, y.pitch, y.rows) and x.rows > y.image_tiles((0, 0))[0]
+
+    @property
     def rows(self) -> int:
         """Rows of tiles of a strip, at most: R and O of a group take a block, the results two. 0: the image is too
         wide."""
@@ -149,19 +155,45 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
 
 def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
     """The columns of all planes."""
-    pitch, inside = block.pitch, rounded(strip.size + block.pitch)
-    for piece, columns in zip(pieces, call.scratch[0][..., :inside]):
+    pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
+    key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
+    yield copy(columns[:, -1], call.packed(key, lambda: _inside(columns[:, -1], pieces, pitch)))
+    if block.x is not None and block.x_follows:
+        yield from _runs(call.inputs[0], block.x, strip.size + pitch, pieces, columns[:, :-1])
+        return
+    for piece, plane in zip(pieces, columns[:, :-1]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
-        yield copy(columns[:, :begin], ZERO)
-        yield copy(columns[:, end:], ZERO)
-        grid = columns[:, begin:end].reshape(len(columns), -1, pitch)
-        yield copy(grid[:, :, piece.columns :], ZERO)
-        grid = grid[:, :, : piece.columns]
-        yield copy(grid[-1], ONE)
+        grid = _grid(plane, piece, pitch)
+        yield from (copy(part, ZERO) for part in (plane[:, :begin], plane[:, end:], grid[..., piece.columns :]))
+        grid = grid[..., : piece.columns]
         if block.x is not None:
-            yield copy(grid[:-1], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
+            yield copy(grid, _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
         else:
-            yield from _windows(call.inputs[0][piece.image], block.expand, piece, grid[:-1])
+            yield from _windows(call.inputs[0][piece.image], block.expand, piece, grid)
+
+
+def _inside(planes: Array, pieces: Sequence[_Piece], pitch: int) -> Array:
+    """Like ``planes``, (planes, positions), one for every position inside of the image, zero for the others."""
+    ones = np.zeros_like(planes)
+    for piece, plane in zip(pieces, ones):
+        _grid(plane, piece, pitch)[..., : piece.columns] = 1
+    return ones
+
+
+def _grid(plane: Array, piece: _Piece, pitch: int) -> Array:
+    """The rows of a piece: (..., positions) -> (..., rows, pitch)."""
+    begin, rows = piece.above * pitch, piece.end - piece.begin
+    return plane[..., begin : begin + rows * pitch].reshape(*plane.shape[:-1], rows, pitch)
+
+
+def _runs(memory: Array, x: Tiles, count: int, pieces: Sequence[_Piece], columns: Array) -> Iterator[Step]:
+    """From X that lies as the planes do, with what is zero around the image; two planes are of the same rows."""
+    for number in range(0, PLANES, 2):
+        image, (py, _), begin, _, _, above = pieces[number]
+        first = x.guard + (image * x.rows + begin - above) * x.pitch
+        yield copy(columns[number : number + 2, :, :count], memory[py, :, first : first + count].transpose(0, 2, 1))
+    if count < columns.shape[2]:
+        yield copy(columns[..., count:], ZERO)
 
 
 def _pixels(memory: Array, x: Tiles, piece: _Piece) -> Array:

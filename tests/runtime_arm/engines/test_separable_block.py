@@ -102,7 +102,7 @@ def test_windows_first(image: Tuple[int, int], stride: int, batch: int, kernel: 
     problem.check()
 
 
-@pytest.mark.parametrize("pads", [(0, 0, 1, 1), (0, 1, 1, 0), (1, 0, 0, 1), (0, 0, 0, 0), (1, 1, 0, 0)])
+@pytest.mark.parametrize("pads", [(0, 0, 1, 1), (0, 1, 1, 0), (1, 0, 0, 1), (0, 0, 0, 0), (1, 1, 0, 0), (0, 0, 5, 4)])
 @pytest.mark.parametrize("image", [(8, 8), (9, 11), (3, 4)])
 def test_uneven_padding(image: Tuple[int, int], pads: Tuple[int, ...]) -> None:
     Problem((4, 16, 8), image, 2, 2, pad=0, pads=list(pads)).check()
@@ -113,15 +113,18 @@ def test_the_last_one_may_end_with_anything(activation: str) -> None:
     Problem((8, 32, 16), (9, 10), activations=("Relu", "", activation), adds=activation != "PRelu").check(2)
 
 
+@pytest.mark.parametrize("image", [(23, 37), (24, 36)])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_strips_and_groups_join_seamlessly(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strips_and_groups_join_seamlessly(
+    stride: int, image: Tuple[int, int], monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
     monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
     monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 70_000)
     monkeypatch.setattr(separable_block, "SMALL_PRODUCT", 20_000)
     for workers in (1, 3):
-        Problem((8, 48, 16), (23, 37), stride, 2, adds=True).check(workers)
-        Problem((3, 48, 16), (23, 37), stride, 2, expand={"kernel": 3, "stride": 2, "pad": 1}).check(workers)
+        Problem((8, 48, 16), image, stride, 2, adds=True).check(workers)
+        Problem((3, 48, 16), image, stride, 2, expand={"kernel": 3, "stride": 2, "pad": 1}).check(workers)
 
 
 @pytest.mark.parametrize("arguments", [
