@@ -24,8 +24,11 @@ TIMEOUT = 900.0  # seconds
 RIVALS = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}
 RIVAL_PROGRAM = Path(__file__).with_name("rival_inference.py")
 RECIPE = 1
-# Wheels for 64-bit ARM: what pip takes on a Debian 12 there.
-WHEEL_PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64")
+# Wheels that pip takes on a Debian 12.
+WHEEL_PLATFORMS = {
+    "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),
+    "armhf": ("manylinux2014_armv7l", "manylinux_2_28_armv7l", "manylinux_2_34_armv7l"),
+}
 
 
 class OperatorCounts(NamedTuple):
@@ -87,12 +90,10 @@ def rival_of(model: Path) -> str:
 
 def rival_packages(machine: Machine, name: str) -> Path:
     """A folder with the newest release of that package for the machine, from the package index that pip uses."""
-    if machine.architecture != "arm64":
-        raise EmulationUnavailable(f"{name} has no package for {machine.architecture}")
-
     def build(folder: Path) -> None:
         progress(f"downloading {name} for {machine.architecture}")
-        platforms = [word for platform in WHEEL_PLATFORMS for word in ("--platform", platform)]
+        tags = WHEEL_PLATFORMS[machine.architecture]
+        platforms = [word for platform in tags for word in ("--platform", platform)]
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"),
             *("--python-version", machine.python_version, *platforms, "--dest", str(folder), name),
@@ -108,7 +109,7 @@ def rival_packages(machine: Machine, name: str) -> Path:
 
     cache = cache_root()
     with locked(cache):
-        return built(cache / "rivals" / name, [RECIPE, name, machine.python_version], build)
+        return built(cache / "rivals" / f"{name}-{machine.architecture}", [RECIPE, name, machine.python_version], build)
 
 
 def _operator_counts(region: str, counts: Counts) -> OperatorCounts:

@@ -148,11 +148,14 @@ def test_an_operator_that_became_slower_is_named(
     assert named == ["Softmax -> probabilities"]
 
 
-@pytest.mark.parametrize("rival", ["onnxruntime", "tflite-runtime"])
-def test_other_runtimes_are_counted(rival: str, arm64: Machine, counting: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rival", "machine"), [
+    ("onnxruntime", "arm64"), ("tflite-runtime", "arm64"), ("tflite-runtime", "armhf")])
+def test_other_runtimes_are_counted(
+    rival: str, machine: str, request: pytest.FixtureRequest, counting: Path, tmp_path: Path
+) -> None:
     model = budgets.rival_model(budgets.source_model("digits", tmp_path), rival, tmp_path)
     try:
-        counts = count_rival(arm64, model)
+        counts = count_rival(request.getfixturevalue(machine), model)
     except operator_counts.EmulationUnavailable as error:
         pytest.skip(str(error))
     assert 200_000 < counts.instructions < 5_000_000
