@@ -45,8 +45,13 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
     if prelu and not _agree_on_channels(op, activation):
         raise Refusal("the channels lie in different dimensions")
     fused = _fused(op, addend_index(op) + 1, activation.input[1], y) if prelu else _fused(op, 0, op.input[0], y)
-    args = [arg for arg in activation.arg if arg.name in _arguments(activation)]
-    return replace(fused, arg=(*fused.arg, Argument.of("activation", activation.full_type), *args))
+    return replace(fused, arg=(*fused.arg, *as_arguments(activation)))
+
+
+def as_arguments(activation: OperatorDef) -> Tuple[Argument, ...]:
+    """What says of a fused operator that it ends with this activation."""
+    own = [arg for arg in activation.arg if arg.name in _arguments(activation)]
+    return Argument.of("activation", activation.full_type), *own
 
 
 def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorDef]]:

@@ -16,6 +16,7 @@ from optimize.passes import (
     fold_constants,
     fold_padding,
     fuse_activation,
+    fuse_activation_into_pool,
     fuse_add,
     fuse_relu,
     hoist_activation_over_concat,
@@ -46,6 +47,7 @@ FUSING = (
     fuse_add.PASS,
     fuse_activation.PASS,
     split_convolution_over_concat.PASS,
+    fuse_activation_into_pool.PASS,
 )
 MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS

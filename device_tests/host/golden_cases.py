@@ -173,6 +173,7 @@ def convolution() -> Iterator[Case]:
     yield from case("FusedConvTranspose", "1x4x5x5", "!4x3x2x2", "!3", "1x3x10x10", domain="armnet", kernel=2, stride=2)
     yield from case("FusedFC", "3x8", "!5x8", "!5", "3x5", domain="armnet", activation="Relu")
     yield from case("FusedFCTransposed", "3x8", "!8x5", "!5", "3x5", domain="armnet")
+    yield from case("FusedMaxPool", "1x3x9x8", domain="armnet", kernel=3, stride=2, pad=1, activation="Relu")
     yield from onnx("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", strides=[2, 2], pads=[1, 1, 1, 1])
     for pool in ("MaxPool", "AveragePool"):
         yield from case(f"{pool} {pool}2D", "1x3x9x8", kernel=3, stride=2, pad=1)

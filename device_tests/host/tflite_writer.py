@@ -161,13 +161,14 @@ def _padded(graph: _Graph, x: int, window: Window) -> Tuple[int, Dict[str, int]]
 
 
 def _pool(graph: _Graph, step: Step) -> None:
-    """Zeros around the image of a maximum do no harm behind a Relu, where such padding occurs."""
+    """Zeros around the image of a maximum do no harm next to a Relu, where such padding occurs."""
     assert step.in_specs[0] is not None
     x, y = _tensors(graph, step)
     window = pool_of(step.op, step.in_specs[0]).window
     x, fields = _padded(graph, x, window)
-    code = "MAX_POOL_2D" if step.op.type == "MaxPool" else "AVERAGE_POOL_2D"
-    graph.add(code, [x], y, "Pool2DOptions", FilterHeight=window.kernel[0], FilterWidth=window.kernel[1], **fields)
+    code = "AVERAGE_POOL_2D" if step.op.type == "AveragePool" else "MAX_POOL_2D"
+    fields.update(FilterHeight=window.kernel[0], FilterWidth=window.kernel[1])
+    graph.add(code, [x], y, "Pool2DOptions", **fields, FusedActivationFunction=_activation(step.op))
 
 
 def _fully_connected(graph: _Graph, step: Step) -> None:
@@ -198,8 +199,8 @@ def _softmax(graph: _Graph, step: Step) -> None:
 
 
 _TRANSLATIONS: Dict[str, Callable[[_Graph, Step], None]] = {
-    "Conv": _convolution, "ConvRelu": _convolution, "FusedConv": _convolution, "MaxPool": _pool, "AveragePool": _pool,
-    "FC": _fully_connected, "Concat": _concat, "Flatten": _flatten, "Softmax": _softmax,
+    "Conv": _convolution, "ConvRelu": _convolution, "FusedConv": _convolution, "MaxPool": _pool, "FusedMaxPool": _pool,
+    "AveragePool": _pool, "FC": _fully_connected, "Concat": _concat, "Flatten": _flatten, "Softmax": _softmax,
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ _FIRST = {  # type and number of inputs
     "FusedConvTranspose": ("ConvTranspose", 3),
     "FusedFC": ("FC", 3),
     "FusedFCTransposed": ("FCTransposed", 3),
+    "FusedMaxPool": ("MaxPool", 1),
 }
 
 

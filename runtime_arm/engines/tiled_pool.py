@@ -6,7 +6,7 @@ First the rows of the kernel are combined, then its columns: 3 + 3 taps an outpu
     Y[py, px, row, column]    = combination over kx of  between[plane of (px, kx), row, column + shift]
 
 Under one tap all outputs of a plane meet pixels of one plane, row by row. Taps that meet nothing but padding are left
-out, others where they do. A block of rows stays in the cache from the first tap to the last.
+out, others where they do. A block of rows stays in the cache from the first tap to the activation.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
 from runtime_arm.engines.steps import Step
+from runtime_arm.engines.tiled_epilogue import finish
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -62,7 +63,9 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
                 if combine is np.add:
                     factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
                     steps.append(partial(np.multiply, target, factors, out=target))
-        steps += tiled.clear(call, y, Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch))
+        strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
+        steps += finish(call, y, strip, [])
+        steps += tiled.clear(call, y, strip)
     return tiled.in_turn(steps)
 
 

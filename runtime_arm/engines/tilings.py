@@ -230,7 +230,7 @@ def _columns_work(convolution: Convolution, y: TensorSpec, copying: float, to: L
     return Work(products, copying * positions * convolution.terms)
 
 
-@tiling("MaxPool", "MaxPool2D", "AveragePool", "AveragePool2D")
+@tiling("MaxPool", "MaxPool2D", "FusedMaxPool", "AveragePool", "AveragePool2D")
 def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
     from runtime_arm.operators.pool import pool_of
 

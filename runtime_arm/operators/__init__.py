@@ -225,8 +225,10 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     "armnet": {
         "engines.fused": "FusedBatchNorm FusedConv",
         "engines.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
+        "engines.fused_pool": "FusedMaxPool",
         "operators.fused": "FusedBatchNorm FusedConv",
         "operators.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
+        "operators.fused_pool": "FusedMaxPool",
         "operators.separable_block": "SeparableBlock",
         "operators.layout_change": "ChangeLayout",
     },

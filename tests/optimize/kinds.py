@@ -243,6 +243,18 @@ def hard_gating(d: Drawing) -> None:
     d.emit("Div", [d.ops[-1].output[0], "six"], shape)
 
 
+def pooled_activation(d: Drawing) -> None:
+    """A limit, alone or behind a convolution, and a pool, mostly of overlapping windows."""
+    if d.draw(st.booleans()):
+        convolving(d)
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    type, arguments = d.draw(st.sampled_from([("Relu", {}), ("Relu", {}), ("Clip", {"min": -0.5, "max": 0.5})]))
+    d.emit(type, [x], d.shapes[x], **arguments)
+    kernel, pad = d.draw(st.sampled_from([(3, 1), (3, 1), (1, 0)]))
+    d.emit("MaxPool", [d.ops[-1].output[0]], (n, c, (h + 1) // 2, (w + 1) // 2), kernel=kernel, stride=2, pad=pad)
+
+
 def joined_parts(d: Drawing) -> None:
     """A concatenation of results, perhaps pooled, and a 1x1 convolution of it."""
     x = latest(d)

@@ -187,6 +187,14 @@ def test_pools(type: str, kernel: int, stride: int, pad: int, image: Tuple[int, 
         assert_options_agree((op, [normal(2, 5, *image)], ()), workers)
 
 
+@pytest.mark.parametrize("activation", [{"activation": "Relu"}, {"activation": "Clip", "min": 0.5, "max": 1.0}])
+def test_pools_with_limits(activation: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tiled_pool, "BLOCK_NBYTES", 1000)
+    op = OperatorDef.of("FusedMaxPool", ["X"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1, **activation)
+    for workers in (1, 2):
+        assert_options_agree((op, [normal(2, 5, 13, 7)], ()), workers)
+
+
 def test_global_average_pools() -> None:
     op = OperatorDef.of("AveragePool", ["X"], ["Y"], global_pooling=1)
     assert_options_agree((op, [normal(3, 7, 5, 6)], ()), least=4)

@@ -111,6 +111,22 @@ def test_other_layers_do_what_their_parts_do(type: str, x: Any, w: Any, y: Any, 
     np.testing.assert_array_equal(run_kernel(op, operands)[0], result)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"activation": "Relu"}, {"activation": "Clip", "min": 0.25, "max": 1.0},
+                                       {"activation": "Sigmoid"}], ids=name_of)
+@pytest.mark.parametrize("rest", [{"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 2, "stride": 2, "order": "NHWC"},
+                                  {"global_pooling": 1}], ids=str)
+def test_a_pool_does_what_its_parts_do(rest: Dict[str, Any], arguments: Dict[str, Any]) -> None:
+    op, x = OperatorDef.of("FusedMaxPool", ["x"], ["y"], domain="armnet", **rest, **arguments), normal(2, 6, 40, 41)
+    x[1, 2, 3] = np.nan
+    limited = arguments.get("activation") != "Sigmoid"
+    assert assert_engines_match_reference(op, [x]) == (["NUMPY"] if limited else [])
+    result, = run_kernel(OperatorDef.of("MaxPool", ["x"], ["y"], **rest), [x])
+    activation = activation_of(op)
+    if activation is not None:
+        result, = run_kernel(activation, [result])
+    np.testing.assert_array_equal(run_kernel(op, [x])[0], result)
+
+
 def test_sums_that_broadcast_are_left_to_the_reference() -> None:
     for type, w in (("FusedFC", (4, 5)), ("FusedConvTranspose", (5, 4, 1, 1))):
         x, rest = (normal(3, 5), {}) if type == "FusedFC" else (normal(3, 5, 1, 1), {"kernel": 1})
