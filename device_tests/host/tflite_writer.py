@@ -12,20 +12,19 @@ import numpy as np
 
 from runtime_arm import Pair, Predictor
 from runtime_arm.errors import ExportError
+from runtime_arm.executor import spec_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import convolution_of
 from runtime_arm.operators.fused import activation_of
 from runtime_arm.operators.geometry import Window
 from runtime_arm.operators.pool import pool_of
-from runtime_arm.plan import Segment
 from runtime_arm.tensor import TensorSpec
-from runtime_arm.trace import Step
+from runtime_arm.trace import FEED_STEP, Step, Trace, Value
 
 SAME, VALID = 0, 1  # tflite.Padding
 NONE, RELU, RELU6 = 0, 1, 3  # tflite.ActivationFunctionType
 FLOAT32, INT32 = 0, 2  # tflite.TensorType
 VERSION = 3  # of the format
-CHANGE_LAYOUT = "ChangeLayout"
 
 
 class _Node(NamedTuple):
@@ -75,25 +74,28 @@ def tflite_bytes(pair: Pair) -> bytes:
     """The pair as a .tflite file. ExportError for an operator that has no translation here."""
     graph = _Graph()
     with Predictor(pair, threads=1) as predictor:
-        segment = predictor.plan()
-        inputs = [graph.blob(value.name, value.spec) for value in segment.feeds]
-        for step in segment.steps:
-            if step.op.type == CHANGE_LAYOUT:
-                continue  # blobs lie otherwise here
+        trace = _traced(predictor)
+        inputs = [graph.blob(info.name, trace.env[info.name].spec) for info in pair.inputs]
+        for step in trace.steps:
             if step.op.type not in _TRANSLATIONS:
                 raise ExportError(f"{step.op.signature()}: no translation into TFLite")
             _TRANSLATIONS[step.op.type](graph, step)
-        outputs = [graph.blob(info.name, _spec_of(segment, info.name)) for info in pair.outputs]
+        outputs = [graph.blob(info.name, trace.env[info.name].spec) for info in pair.outputs]
         return _serialise(graph, inputs, outputs)
+
+
+def _traced(predictor: Predictor) -> Trace:
+    """The operators of the net themselves: a plan merges some, and converts between layouts."""
+    constants = {name: np.asarray(content) for name, content in predictor.executor.constants.items()}
+    specs = {name: TensorSpec(array.shape, array.dtype, array) for name, array in constants.items()}
+    specs.update((info.name, spec_of(info.example())) for info in predictor.inputs)
+    return Trace(predictor.pair.predict_net.op, 0, {
+        name: Value(name, spec, FEED_STEP, spec.value) for name, spec in specs.items()})  # fmt: skip
 
 
 def nhwc(shape: Sequence[int]) -> Tuple[int, ...]:
     """The shape of a blob (N, C, H, W) in the file; others stay."""
     return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else tuple(shape)
-
-
-def _spec_of(segment: Segment, name: str) -> TensorSpec:
-    return segment.env[name].spec
 
 
 def _tensors(graph: _Graph, step: Step) -> Tuple[int, int]:
