@@ -38,7 +38,7 @@ FLOAT32 = np.dtype(np.float32)
 TILES = (1, 2, 4)
 RUN = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies
 MULTIPLY_ADD = 11  # of einsum, and what follows it
-SCATTERED = 60  # an element that is copied alone
+SCATTERED = 100  # an element that is copied alone
 FEW_CHANNELS = 8  # up to which a convolution reads (N, C, H, W) by rows of pixels
 
 
