@@ -14,7 +14,7 @@ import numpy as np
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import depthwise, fft, winograd  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.epilogue import finish
-from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products
+from runtime_arm.engines.pointwise import DTYPES, PASS, STRIDED, products, shares_filters
 from runtime_arm.engines.steps import ZERO, Step, copy, in_turn, margins, multiply
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import conv, conv_relu, convolution_of, onnx_conv
@@ -110,12 +110,27 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
 @onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
 def im2col(call: Call) -> Run:
     columns = Columns(call.op, call.in_specs, call.workers)
-    bind = _bind_channels_last if columns.convolution.channels_last else _bind_channels_first
-    return in_turn([step for block in call.mine(columns.blocks) for step in bind(call, columns, block)])
+    if columns.convolution.channels_last:
+        return in_turn([step for block in call.mine(columns.blocks) for step in _channels_last(call, columns, block)])
+    mine, filters = _shares(call, columns)
+    return in_turn([step for block in mine for step in _channels_first(call, columns, block, filters)])
 
 
-def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Step]:
-    """columns: (N, group, C / group, *kernel, pixels), products: W @ columns, (N, group, M / group, pixels)."""
+def _shares(call: Call, columns: Columns) -> Tuple[Sequence[Block], slice]:
+    """This worker's blocks and filters."""
+    convolution = columns.convolution
+    pixels = convolution.batch * math.prod(convolution.window.output)
+    weights, outputs = convolution.filters * convolution.terms, pixels * convolution.filters
+    if convolution.group > 1 or not shares_filters(call.workers, pixels, weights, outputs):
+        return call.mine(columns.blocks), slice(None)
+    return Columns(call.op, call.in_specs).blocks, call.share(convolution.filters)
+
+
+def _channels_first(call: Call, columns: Columns, block: Block, filters: slice) -> List[Step]:
+    """columns: (N, group, C / group, *kernel, pixels), products: W @ columns, (N, group, M / group, pixels).
+
+    filters: those that are computed, if there is one group.
+    """
     group, terms = columns.convolution.group, columns.convolution.terms
     depth, width = columns.convolution.channels // group, columns.convolution.filters // group
     window, extent = columns.window, columns.extent(block)
@@ -123,16 +138,17 @@ def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Ste
     count, size = images.stop - images.start, pixels.stop - pixels.start
     buffer = call.scratch[0][: columns.size(block)]
     x = call.inputs[0][images].reshape(count, group, depth, *window.image)
-    y = call.outputs[0][images].reshape(count, group, width, math.prod(window.output))[..., pixels]
-    flat = call.outputs[0][images].reshape(count, group * width, math.prod(window.output))[..., pixels]
+    y = call.outputs[0][images].reshape(count, group, width, math.prod(window.output))[:, :, filters, pixels]
+    flat = call.outputs[0][images].reshape(count, group * width, math.prod(window.output))[:, filters, pixels]
+    w = call.inputs[1].reshape(group, width, terms)[:, filters]
     return [
         *fill_columns(buffer.reshape(count, group, depth, *window.kernel, *extent), x, window, block),
-        multiply(call.inputs[1].reshape(group, width, terms), buffer.reshape(count, group, terms, size), y),
-        *finish(call, flat, False),
+        multiply(w, buffer.reshape(count, group, terms, size), y),
+        *finish(call, flat, False, filters),
     ]
 
 
-def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
+def _channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
     """columns: (N, group, pixels, *kernel, C / group), products: columns @ W, (N, pixels, group, M / group)."""
     group, terms = columns.convolution.group, columns.convolution.terms
     depth, width = columns.convolution.channels // group, columns.convolution.filters // group

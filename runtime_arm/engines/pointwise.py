@@ -13,6 +13,7 @@ from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
+FEW_PIXELS = 128  # of a worker: reading many filters takes as long as multiplying with them
 SLIM = 16  # times as many pixels as filters: workers share the pixels, for fewer filters would multiply slowly
 DTYPES = ("float32", "float64")  # what BLAS multiplies
 
@@ -47,6 +48,11 @@ def products(convolution: Convolution) -> int:
     """The multiplies of a convolution without short cuts, and what its weights take to come from memory."""
     pixels = convolution.batch * math.prod(convolution.window.output)
     return convolution.filters * convolution.terms * (pixels + weight_cost())
+
+
+def shares_filters(workers: int, pixels: int, weights: int, outputs: int) -> bool:
+    """Whether workers rather share the filters than the pixels: each reads his own filters alone."""
+    return workers > 1 and pixels < FEW_PIXELS * workers and weights >= outputs
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:

@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engine_names import BLOCK, hint
 from runtime_arm.engines import steps as plain
+from runtime_arm.engines.pointwise import shares_filters
 from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -16,7 +17,6 @@ from runtime_arm.netdef import Array, OperatorDef
 
 COPIES_ROWS = np.lib.NumpyVersion(np.__version__) < "2.3.0"  # see in_turn
 SMALLEST_BUFFER = 16  # elements, that NumPy allows
-FEW_POSITIONS = 128  # of a worker: reading many filters takes as long as multiplying with them
 LEAST_BLOCK, MOST_BLOCK = 1 << 16, 1 << 23  # bytes that a hint may ask for
 
 
@@ -78,13 +78,11 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
 def shares_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
     """This worker's strips of output 0, and its channels, whole groups of them.
 
-    Where there are few positions and many ``weights`` the filters are shared, not the strips: each worker reads his own
-    alone.
+    Where there are few positions and many ``weights`` the filters are shared, not the strips.
     """
-    groups = layout.channels // group
-    positions, outputs = layout.body, layout.tile**2 * layout.body * layout.channels
-    light = positions >= FEW_POSITIONS * call.workers or weights < outputs
-    if call.workers == 1 or light or layout.channels % group or groups < call.workers:
+    groups, outputs = layout.channels // group, layout.tile**2 * layout.body * layout.channels
+    few = shares_filters(call.workers, layout.body, weights, outputs)
+    if not few or layout.channels % group or groups < call.workers:
         return strips_of(call, layout, most), slice(None)
     mine = call.share(groups)
     return layout.strips(most), slice(mine.start * group, mine.stop * group)

@@ -27,7 +27,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
-SLICE = 1 << 15  # products that are computed at once where results are a slice of channels
+SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
 def most_positions(convolution: Convolution, itemsize: int, block: int) -> int:
@@ -39,7 +39,7 @@ def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype
     """Products on the way into a slice; the columns of a block, but not for a pointwise convolution."""
     most = most_positions(convolution, dtype.itemsize, tiled.block_nbytes(op))
     positions = max((strip.size for strip in y.strips(most)), default=0)
-    sizes = [min(max(SLICE, convolution.filters), positions * convolution.filters)]
+    sizes = [min(max(SLICE, LEAST_ROWS * convolution.filters), positions * convolution.filters)]
     if not is_pointwise(convolution):
         sizes.append(positions * convolution.terms)
     return [TensorSpec((size,), dtype) for size in sizes]
@@ -76,7 +76,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
             if not has_gaps(results):
                 steps += panels.multiply(matrix[None], results[py, px][None])
                 continue
-            piece = max(1, SLICE // panels.width)
+            piece = max(LEAST_ROWS, SLICE // panels.width)
             for begin in range(0, strip.size, piece):
                 positions = slice(begin, min(begin + piece, strip.size))
                 shape = 1, 1, positions.stop - begin, panels.width

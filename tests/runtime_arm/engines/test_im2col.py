@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Tuple
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from device_tests.suite.kernels import run_kernel
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.im2col import Block, blocks, fill_columns, pixels_of
+from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.geometry import Window
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 5))
@@ -45,3 +49,17 @@ def test_padding_may_be_any_number_that_is_known_when_the_step_runs() -> None:
         for step in steps:
             step()
         assert taps.reshape(2, 3).tolist() == [[number, 5, 6], [5, 6, number]]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("filters", [1, 2, 23])
+def test_workers_share_the_filters_of_few_pixels(filters: int, batch: int, workers: int) -> None:
+    draw = np.random.default_rng(0)
+    shapes = [(batch, 40, 6, 7), (filters, 40, 3, 3), (filters,), (batch, filters, 3, 4), (filters,)]
+    inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
+    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1,
+                        activation="PRelu")
+    expected, = run_kernel(op, inputs)
+    actual, = run_kernel(op, inputs, "IM2COL", constants=(1, 2, 4), workers=workers)
+    assert_close(actual, expected, terms=9 * 40 + 2)
