@@ -25,9 +25,10 @@ from runtime_arm.netdef import Array, OperatorDef
 
 SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
-WIDE_DEPTH, NARROW_DEPTH = 128, 512  # rows of matrices up to which such a panel stays in the first-level cache, or near
+WIDE_DEPTH, NARROW_DEPTH = 128, 768  # rows of matrices up to which such a panel stays in the first-level cache, or near
 VECTOR = 8  # numbers, of the narrower ones that CPUs have
-FEW_ROWS = 32  # the panels are read from memory anyway
+FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # the panels are read from memory anyway
+SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # packing a matrix takes long for so few
 
 
 class Panels:
@@ -110,9 +111,9 @@ def panel_width(rows: int, depth: int, width: int) -> int:
     if not multiplies_small():
         return width
     fitting: List[int] = []
-    if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= NARROW_DEPTH):
+    if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= FEW_ROWS_DEPTH):
         fitting += WIDE
-    if depth <= NARROW_DEPTH:
+    if depth <= NARROW_DEPTH or (rows <= SOME_ROWS and depth <= SOME_ROWS_DEPTH):
         fitting += NARROW
     return next((panel for panel in fitting if width % panel == 0), width)
 
