@@ -13,7 +13,7 @@ from runtime_arm.operators.conv import Convolution, conv, conv_relu, convolution
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
-FEW_PIXELS = 128  # of a worker: reading many filters takes as long as multiplying with them
+FEW_PIXELS = 64  # of a worker: reading many filters takes as long as multiplying with them
 SLIM = 16  # times as many pixels as filters: workers share the pixels, for fewer filters would multiply slowly
 DTYPES = ("float32", "float64")  # what BLAS multiplies
 
@@ -51,8 +51,10 @@ def products(convolution: Convolution) -> int:
 
 
 def shares_filters(workers: int, pixels: int, weights: int, outputs: int) -> bool:
-    """Whether workers rather share the filters than the pixels: each reads his own filters alone."""
-    return workers > 1 and pixels < FEW_PIXELS * workers and weights >= outputs
+    """Whether workers rather share the filters than the pixels: each reads his own filters alone. But all of them
+    prepare the pixels, and write their results apart from each other: there must be clearly more weights than results.
+    """
+    return workers > 1 and pixels < FEW_PIXELS * workers and weights >= 2 * outputs
 
 
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
