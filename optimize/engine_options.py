@@ -68,28 +68,30 @@ def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
 
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
     """The options of every operator that runs by itself for inputs of these specs, up to the first whose output shape
-    depends on data. Without those in branches, and without those that run as one step with others."""
+    depends on data. Without those in branches, and without those that run as one step with others, unless they are the
+    ones by whose engine it runs."""
     with Predictor(pair, threads=1) as predictor:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
         ops = dict(enumerate(pair.predict_net.op))
-        return [_of_step(step) for step in steps if step.op is ops.get(step.index)]
+        return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
 
 
 def _of_step(step: Step) -> Options:
     found: Dict[Wish, Option] = {}
-    refused = {name: reason for name, reason in step.refusals.items() if name not in step.schema.kernels}
-    for kernel in step.schema.kernels.values():
-        options, reasons = _of_kernel(step, kernel)
+    own = step.origin
+    refused = {name: reason for name, reason in own.refusals.items() if name not in own.schema.kernels}
+    for kernel in own.schema.kernels.values():
+        options, reasons = _of_kernel(own, kernel)
         found.update((option.wish, option) for option in options)
         refused.update(reasons)
-    for option in _in_tiles(step):
+    for option in _in_tiles(own):
         known = found.get(option.wish)
         if known is None or known.predicted > option.predicted:
             found[option.wish] = option
     for wish in found:
         refused.pop(str(wish), None)
     everything = list(found.values())
-    return Options(step.index, step.op, step.in_specs, step.engine, everything, refused, _running(step, everything))
+    return Options(step.index, own.op, own.in_specs, step.engine, everything, refused, _running(step, everything))
 
 
 def _in_tiles(step: Step) -> Iterator[Option]:

@@ -36,7 +36,7 @@ def open_hints(pair: Pair, specs: Specs) -> List[Open]:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
         ops = dict(enumerate(pair.predict_net.op))
         found = [Open(step.index, problem_of(step.op, step.in_specs), step.kernel.hints(step.op))
-                 for step in steps if step.kernel is not None and step.op is ops.get(step.index)]
+                 for step in steps if step.kernel is not None and step.origin.op is ops.get(step.index)]
     return [one for one in found if one.hints]
 
 

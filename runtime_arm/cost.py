@@ -77,6 +77,12 @@ def _separable_block(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
     return sum(size * _filter_taps(w) for size, w in zip(sizes, inputs[1:7:2]))
 
 
+def _pooled_convolution(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    from runtime_arm.operators.pooled_convolution import LAYERS
+
+    return LAYERS.specs(op, inputs)[0].size * _filter_taps(inputs[1])
+
+
 _MULTIPLY_ADDS: Dict[str, Callable[[OperatorDef, Specs, Sequence[TensorSpec]], int]] = {
     "Conv": _convolution,
     "Conv1D": _convolution,
@@ -84,6 +90,7 @@ _MULTIPLY_ADDS: Dict[str, Callable[[OperatorDef, Specs, Sequence[TensorSpec]], i
     "Conv3D": _convolution,
     "ConvRelu": _convolution,
     "FusedConv": _convolution,
+    "PooledConv": _pooled_convolution,
     "SeparableBlock": _separable_block,
     "ConvTranspose": _transposed_convolution,
     "FusedConvTranspose": _transposed_convolution,

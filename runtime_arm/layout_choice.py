@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.tilings import Layout, Option, conversion, options_of
+from runtime_arm.merges import plain_time
 from runtime_arm.merging import merged, needed
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.layout_change import layout_change
-from runtime_arm.operators.separable_block import separable_block
 from runtime_arm.trace import Step, Value
 
 MOST_SWEEPS = 8
@@ -169,15 +168,12 @@ def _candidates(step: Step) -> List[_Candidate]:
     options = [] if step.schema.view else options_of(step.op, step.in_specs, step.out_specs, step.kernel)
     time = _plain_time(step, bool(options))
     tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
-    return tiled if step.schema is separable_block else [_Candidate(None, *plain, time), *tiled]
+    is_merged = options and not step.schema.kernels
+    return tiled if is_merged else [_Candidate(None, *plain, time), *tiled]
 
 
 def _plain_time(step: Step, has_options: bool) -> float:
-    if not has_options or step.kernel is None:
-        return 0.0
-    if step.kernel.cost is not None:
-        return step.kernel.cost(step.op, step.in_specs, step.out_specs).time
-    return PASS * float(sum(spec.size for spec in [*step.in_specs, *step.out_specs] if spec is not None))
+    return plain_time(step) if has_options and step.kernel is not None else 0.0
 
 
 def _conversion_step(value: Value, twin: Value) -> Step:

@@ -69,7 +69,8 @@ Environment = Dict[str, Value]
 class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
-    ``workers`` share it, one at first; each has scratch buffers of its own, in turn in ``scratch``.
+    ``workers`` share it, one at first; each has scratch buffers of its own, in turn in ``scratch``. ``within``: of the
+    steps that were merged into this one the one whose operator tells by which engine it runs.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Step:
     ):
         self.index = index
         self.op = op
+        self.within: Optional[Step] = None
         self.schema = schema
         self.inputs = inputs
         self.outputs = outputs
@@ -103,6 +105,11 @@ class Step:
         """Run by this kernel, which reads and writes the layouts of its values."""
         self.kernel, self.tiled = kernel, True
         self.share(self.workers)
+
+    @property
+    def origin(self) -> Step:
+        """The step whose operator tells by which engine this one runs: itself, unless steps were merged."""
+        return self if self.within is None else self.within
 
     @property
     def engine(self) -> str:

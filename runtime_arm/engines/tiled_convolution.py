@@ -12,43 +12,54 @@ A kernel of 1 and stride 1 needs no columns: a plane is the matrix.
 
 from __future__ import annotations
 
-from typing import Iterator, List, Sequence, Tuple
+from functools import partial
+from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
-from runtime_arm.engines.steps import Step, copy
-from runtime_arm.engines.tiled_epilogue import bias, finish, has_gaps
+from runtime_arm.engines.steps import Step, copy, shaped
+from runtime_arm.engines.tiled_epilogue import Landing, Pass, Piece, bias, finish, has_gaps, in_place
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
+if TYPE_CHECKING:
+    from runtime_arm.engines.strip_pooling import Pooling
+
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
-def most_positions(convolution: Convolution, itemsize: int, block: int) -> int:
+def most_positions(convolution: Convolution, itemsize: int, block: int, pooling: Optional[Pooling] = None) -> int:
     """Positions of a plane that are computed at once: their columns and products take the bytes of a block."""
-    return max(1, block // ((convolution.terms + convolution.filters) * itemsize))
+    products = convolution.filters * (1 if pooling is None else pooling.taps)
+    return max(1, block // ((convolution.terms + products) * itemsize))
 
 
-def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    """Products on the way into a slice; the columns of a block, but not for a pointwise convolution."""
-    most = most_positions(convolution, dtype.itemsize, tiled.block_nbytes(op))
+def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
+            pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
+    """Products on the way into a slice, or to be pooled; the columns of a block, but not for a pointwise convolution.
+
+    y: see ``bind``.
+    """
+    most = most_positions(convolution, dtype.itemsize, tiled.block_nbytes(op), pooling)
     positions = max((strip.size for strip in y.strips(most)), default=0)
-    sizes = [min(max(SLICE, LEAST_ROWS * convolution.filters), positions * convolution.filters)]
+    products, piece = positions * convolution.filters, max(SLICE, LEAST_ROWS * convolution.filters)
+    sizes = [min(piece, products) if pooling is None else pooling.taps * products]
     if not is_pointwise(convolution):
         sizes.append(positions * convolution.terms)
     return [TensorSpec((size,), dtype) for size in sizes]
 
 
-def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype) -> Sequence[str]:
+def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
+          pooling: Optional[Pooling] = None) -> Sequence[str]:
     """Other blocks and panels."""
     def most(block: int) -> int:
-        return most_positions(convolution, dtype.itemsize, block)
+        return most_positions(convolution, dtype.itemsize, block, pooling)
 
     rows = min(most(tiled.block_nbytes(op)), y.body)
     return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
@@ -60,51 +71,62 @@ def is_pointwise(convolution: Convolution) -> bool:
     return set(window.kernel) == {1} and set(window.stride) == {1} and not any(window.head + window.tail)
 
 
-def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
-    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    most = most_positions(convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
+def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
+    """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
+    to = y if pooling is None else pooling.after(y)
+    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
+    most = most_positions(convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
     panels = Panels.of(call, "by channel", min(most, y.body),
                        lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
     strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)
     panels = panels.columns(filters)
     biases = bias(call, filters)
-    matrices = _planes if is_pointwise(convolution) else _columns
     for strip in strips:
-        results = tiled.body(call.outputs[0][..., filters], y, strip)
-        for (py, px), matrix, copies in matrices(call, convolution, x, y, strip):
+        matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, x, strip)
+        for plane, pieces in _landings(call, to, strip, biases, filters, pooling):
+            matrix, copies = matrix_of(plane)
             steps += copies
-            if not has_gaps(results):
-                steps += panels.multiply(matrix[None], results[py, px][None])
-                continue
-            piece = max(LEAST_ROWS, SLICE // panels.width)
-            for begin in range(0, strip.size, piece):
-                positions = slice(begin, min(begin + piece, strip.size))
-                shape = 1, 1, positions.stop - begin, panels.width
-                products = call.scratch[0][: shape[2] * shape[3]].reshape(shape)
-                steps += panels.multiply(matrix[positions][None], products[0])
-                part = slice(py, py + 1), slice(px, px + 1), positions
-                steps += finish(call, y, strip, biases, products, filters, part)
-        if not has_gaps(results):
-            steps += finish(call, y, strip, biases, channels=filters)
-        steps += tiled.clear(call, y, strip, filters)
+            for positions, target, then in pieces:
+                steps += panels.multiply(matrix[positions][None], target[None])
+                steps += then
+        steps += tiled.clear(call, to, strip, filters)
     return tiled.in_turn(steps)
 
 
-Matrix = Tuple[Tuple[int, int], Array, List[Step]]  # plane of the output, (positions, terms), and what fills it
+def _landings(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice,
+              pooling: Optional[Pooling]) -> Iterator[Landing]:
+    if pooling is not None:
+        return pooling.landings(call, y, strip, biases, filters, call.scratch[0])
+    is_slice = has_gaps(call.outputs[0][..., filters])
+    return (_in_pieces if is_slice else in_place)(call, y, strip, biases, filters)
 
 
-def _planes(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip) -> Iterator[Matrix]:
-    pixels = tiled.body(call.inputs[0], x, strip)
-    for plane in np.ndindex(y.tile, y.tile):
-        yield plane, pixels[plane], []
+def _in_pieces(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice) -> Iterator[Landing]:
+    """By way of the scratch."""
+    width = call.outputs[0][..., filters].shape[-1]
+    most = max(LEAST_ROWS, SLICE // width)
+    for py, px in np.ndindex(y.tile, y.tile):
+        pieces: List[Piece] = []
+        for begin in range(0, strip.size, most):
+            positions = slice(begin, min(begin + most, strip.size))
+            products = shaped(call.scratch[0], 1, 1, positions.stop - begin, width)
+            part = slice(py, py + 1), slice(px, px + 1), positions
+            then = list(finish(call, y, strip, biases, products, filters, part))
+            pieces.append((positions, products[0, 0], then))
+        yield (py, px), pieces
 
 
-def _columns(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip) -> Iterator[Matrix]:
-    columns = call.scratch[1][: strip.size * convolution.terms]
-    columns = columns.reshape(strip.size, *convolution.window.kernel, x.channels)
-    for plane in np.ndindex(y.tile, y.tile):
-        copies = list(_gather(call.inputs[0], convolution, x, strip, plane, columns))
-        yield plane, columns.reshape(strip.size, convolution.terms), copies
+Matrix = Tuple[Array, List[Step]]  # (positions, terms), and what fills it
+
+
+def _plane(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:
+    return tiled.body(call.inputs[0], x, strip)[plane], []
+
+
+def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:
+    columns = shaped(call.scratch[1], strip.size, *convolution.window.kernel, x.channels)
+    copies = list(_gather(call.inputs[0], convolution, x, strip, plane, columns))
+    return columns.reshape(strip.size, convolution.terms), copies
 
 
 def _gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],

@@ -1,4 +1,4 @@
-"""What follows the products of a convolution between blobs in tiles: bias, addend, activation.
+"""What follows the products of a convolution between blobs in tiles: bias, addend, activation, and perhaps a pool.
 
 Each is a pass over products that are cached, in place, over long rows:
 
@@ -11,7 +11,7 @@ without gaps, and a last pass copies them.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -24,21 +24,31 @@ from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
 from runtime_arm.operators.elementwise_kernels import level
 
+if TYPE_CHECKING:
+    from runtime_arm.engines.strip_pooling import Pooling
+
 CLIPS_FAST = np.lib.NumpyVersion(np.__version__) >= "2.0.0"  # before, two comparisons are faster than np.clip
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
+Piece = Tuple[slice, Array, Sequence[Step]]  # positions of a strip, where their products go, and the steps behind them
+Landing = Tuple[Tuple[int, int], Sequence[Piece]]  # a plane of a strip, (positions, channels), piece by piece
 WHOLE = (slice(None),) * 3
 
 
 def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], products: Optional[Array] = None,
-           channels: slice = slice(None), part: Tuple[slice, ...] = WHOLE, addend_at: int = 3) -> Iterator[Step]:
+           channels: slice = slice(None), part: Tuple[slice, ...] = WHOLE, addend_at: int = 3,
+           pooling: Optional[Pooling] = None) -> Iterator[Step]:
     """The steps behind the products of a strip of output 0: these passes, the addend, the activation.
 
     products: where they lie, if not in the output. channels, part: those of the output, and of the tiles and positions
-    of the strip, that they are. addend_at: the input that is added; the next one is PRelu's slope.
+    of the strip, that they are. addend_at: the input that is added; the next one is PRelu's slope. pooling: what makes
+    results of products that lie elsewhere; nothing is added to them then.
     """
     results = tiled.body(call.outputs[0][..., channels], layout, strip)[part]
     if products is None:
+        products = results
+    if pooling is not None and pooling.comes_first(call.op):
+        yield from pooling.steps(products, results)
         products = results
     for one in passes:
         yield from one(products)
@@ -47,7 +57,17 @@ def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], prod
         yield from _add(tiled.body(addend, layout, strip)[..., channels][part], products)
     yield from _activate(Activation(call, addend_at + 1, products, -1, channels), products)
     if products is not results:
-        yield copy(results, products)
+        yield from [copy(results, products)] if pooling is None else pooling.steps(products, results)
+
+
+def in_place(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass],
+             channels: slice = slice(None)) -> Iterator[Landing]:
+    """Straight into output 0; what follows comes in the end for all planes."""
+    results = tiled.body(call.outputs[0][..., channels], layout, strip)
+    planes = list(np.ndindex(*results.shape[:2]))
+    for plane in planes:
+        then = list(finish(call, layout, strip, passes, channels=channels)) if plane == planes[-1] else []
+        yield plane, [(slice(None), results[plane], then)]
 
 
 def has_gaps(pixels: Array) -> bool:

@@ -12,7 +12,7 @@ are products with small matrices, of all numbers that a plane has in the strip:
     multiply   M[a, b]    = V[a, b] @ U[a, b]                  (positions, C) @ (C, M) a frequency
     bias                    is added to M[1, 1] alone: all outputs take frequency (1, 1) once
     rows       Z[:, b]    = A^T @ M[:, b]                      (m, m + 2) @ (m + 2, positions * M)
-    columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes
+    columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes, if P is the output
 
 Where M does not stay in the second-level cache and BLAS multiplies small matrices without packing, the last two are one
 product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once.
@@ -24,7 +24,7 @@ frequency each.
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.tensor import TensorSpec
 
+if TYPE_CHECKING:
+    from runtime_arm.engines.strip_pooling import Pooling
+
 LEAST_TILES = 112  # of a block: all filters stream through the cache for each
 
 
@@ -49,7 +52,7 @@ def most_tiles(x: Tiles, y: Tiles, itemsize: int, block: int) -> int:
 def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Two buffers, which take turns: Y and M, V and Z."""
     most = most_tiles(x, y, dtype.itemsize, tiled.block_nbytes(op))
-    tiles = max((strip.size for strip in x.strips(most)), default=0)
+    tiles = max((strip.size for strip in y.strips(most)), default=0)
     reach = x.tile + TAPS - 1
     front = reach * max(x.tile * (tiles + 2) * x.channels, reach * tiles * y.channels)
     back = reach * tiles * max(reach * x.channels, x.tile * y.channels)
@@ -62,42 +65,46 @@ def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]
         return most_tiles(x, y, dtype.itemsize, block)
 
     rows = min(most(tiled.block_nbytes(op)), y.body)
-    return [*tiled.block_hints(op, lambda block: x.strips(most(block))),
+    return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
             *panel_hints(op, rows, x.channels, y.channels)]
 
 
-def bind(call: Call, x: Tiles, y: Tiles) -> Run:
+def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
+    """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
+    to = y if pooling is None else pooling.after(y)
     by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
-    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
+    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
     filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
                         lambda: transform_filters(x.tile, by_channel))
     strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
     filters = filters.columns(mine)
     for strip in strips:
-        results = tiled.body(call.outputs[0][..., mine], y, strip)
-        pixels = shaped(call.scratch[0], *results.shape) if has_gaps(results) else results
-        steps += _filter(call, x, strip, filters, None if bias is None else bias[mine], pixels)
-        steps += finish(call, y, strip, [], pixels, mine)
-        steps += tiled.clear(call, y, strip, mine)
+        products = shaped(call.scratch[0], (x.tile + TAPS - 1) ** 2, strip.size, filters.width)
+        steps += _multiply(call, x, strip, filters, None if bias is None else bias[mine], products)
+        at_once = gemm.multiplies_small() and products.nbytes > tiled.block_nbytes(call.op)
+        pixels = tiled.body(call.outputs[0][..., mine], to, strip)
+        if pooling is not None or has_gaps(pixels):
+            pixels = shaped(call.scratch[1 if at_once else 0], y.tile, y.tile, strip.size, filters.width)
+        transform = _at_once if at_once else _transform_back
+        steps += transform(products, call.scratch[1], pixels.reshape(y.tile, y.tile, -1))
+        steps += finish(call, to, strip, [], pixels, mine, pooling=pooling)
+        steps += tiled.clear(call, to, strip, mine)
     return tiled.in_turn(steps)
 
 
-def _filter(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[Array],
-            pixels: Array) -> Iterator[Step]:
-    """Fill ``pixels``, (tile, tile, positions, filters) without gaps; they may lie where the products do."""
+def _multiply(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[Array],
+              products: Array) -> Iterator[Step]:
+    """Fill the products of a strip, (reach * reach, positions, filters), in the first buffer."""
     front, back = call.scratch[:2]
     reach, count = x.tile + TAPS - 1, strip.size
     rows = shaped(front, x.tile, reach, count + 2, x.channels)
     yield from _transform_rows(call.inputs[0], x, strip, rows)
     spectrum = shaped(back, reach, reach, count, x.channels)
     yield from _transform_columns(rows, spectrum, x)
-    products = shaped(front, reach * reach, count, filters.width)
     yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
     if bias is not None:
         yield partial(np.add, products[reach + 1], bias, out=products[reach + 1])
-    at_once = gemm.multiplies_small() and products.nbytes > tiled.block_nbytes(call.op)
-    yield from (_at_once if at_once else _transform_back)(products, back, pixels.reshape(x.tile, x.tile, -1))
 
 
 def _transform_rows(memory: Array, x: Tiles, strip: Strip, rows: Array) -> Iterator[Step]:
@@ -130,7 +137,8 @@ def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]
 
 
 def _transform_back(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
-    """pixels, (tile, tile, positions * M), from the products, (reach * reach, positions, M)."""
+    """pixels, (tile, tile, positions * M), from the products, (reach * reach, positions, M); they may lie in the first
+    buffer, too."""
     tile, reach = len(pixels), len(pixels) + TAPS - 1
     matrix = transforms(tile).output.astype(back.dtype)
     half = shaped(back, tile, reach, pixels.shape[-1])
@@ -139,7 +147,7 @@ def _transform_back(products: Array, back: Array, pixels: Array) -> Iterator[Ste
 
 
 def _at_once(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
-    """The same by one product, in blocks of columns that BLAS does not pack."""
+    """The same by one product, in blocks of columns that BLAS does not pack; pixels may lie in the second buffer."""
     matrix = transforms(len(pixels)).output.astype(back.dtype)
     both = np.kron(matrix, matrix)
     size = gemm.SMALL_PRODUCT // both.size // gemm.VECTOR * gemm.VECTOR

@@ -6,9 +6,10 @@ None is (N, C, H, W). Every option says what it takes, as ``Work``, so that the 
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from functools import partial
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,7 +32,10 @@ from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.geometry import Window
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.tensor import Shape, TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.engines.strip_pooling import Pooling
 
 Layout = Optional[Tiles]
 FLOAT32 = np.dtype(np.float32)
@@ -87,7 +91,8 @@ def _is_image(spec: Optional[TensorSpec]) -> bool:
     return spec is not None and len(spec.shape) == 4 and spec.dtype == FLOAT32 and min(spec.shape) > 0
 
 
-def _may_run(op: OperatorDef, engine: str) -> bool:
+def may_run(op: OperatorDef, engine: str) -> bool:
+    """Whether the operator neither rules the engine out nor asks for others alone."""
     wanted = wanted_engines(op)
     return not is_refused(op, engine) and (engine in wanted or set(wanted) <= {"DEFAULT"})
 
@@ -95,96 +100,127 @@ def _may_run(op: OperatorDef, engine: str) -> bool:
 @tiling("Conv", "ConvRelu", "Conv2D", "FusedConv")
 def convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
                  plain: Optional[Kernel]) -> Iterator[Option]:
+    convolution = constant_convolution(op, inputs, outputs[0].shape)
+    if convolution is None:
+        return
+    if convolution.group == convolution.channels == convolution.filters and convolution.group > 1:
+        yield from _depthwise(op, convolution, inputs, outputs[0])
+    else:
+        yield from dense_convolutions(op, convolution, inputs, outputs[0])
+
+
+def constant_convolution(op: OperatorDef, inputs: Specs, shape: Shape) -> Optional[Convolution]:
+    """The operator's convolution, if its weights and bias are constant, its results (N, C, H, W) have this shape and so
+    has what is added to them."""
     x, w, addend = inputs[0], inputs[1], _at(inputs, 3)
     assert x is not None
-    if w is None or w.value is None or (addend is not None and addend.shape != outputs[0].shape):
-        return
+    if w is None or w.value is None or (addend is not None and addend.shape != shape):
+        return None
     if len(inputs) > 2 and inputs[2] is not None and inputs[2].value is None:
-        return
+        return None
     convolution = convolution_of(op, x, w)
-    if convolution.channels_last or convolution.output_shape != outputs[0].shape:
-        return
-    yield from _convolutions(op, convolution, inputs, outputs[0])
+    return None if convolution.channels_last or convolution.output_shape != shape else convolution
 
 
-def _convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec,
+                       pooling: Optional[Pooling] = None) -> Iterator[Option]:
+    """The options of a convolution of one group. With ``pooling``, those of a step that makes of its results ``y``."""
     x = inputs[0]
     assert x is not None
     window = convolution.window
     stride, reach = window.stride, _reach(convolution)
-    if convolution.group == convolution.channels == convolution.filters and convolution.group > 1:
-        if _may_run(op, "DEPTHWISE") and (
-            stride == (1, 1) or (stride == (2, 2) and set(window.dilation) == {1})):
-            yield from _depthwise(op, convolution, inputs, y, reach)
-        return
     if convolution.group != 1 or stride[0] != stride[1]:
         return
-    if _may_run(op, "WINOGRAD") and _suits_winograd(convolution):
+    if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
         for tile in open_tiles(op):
-            of, to = Tiles.of(x, tile, 1), Tiles.of(y, tile, 1)
-            yield _convolution("WINOGRAD", op, of, to, inputs, y, _winograd_work(convolution, tile, to),
-                               partial(tiled_winograd.bind, x=of, y=to),
-                               partial(tiled_winograd.scratch, x=of, y=to, dtype=FLOAT32), (f"f{tile}x{tile}_3x3",),
-                               writes_slices=True,
-                               hints=partial(tiled_winograd.hints, x=of, y=to, dtype=FLOAT32))
+            of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
+            if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
+                continue
+            yield _convolution("WINOGRAD", op, of, between, inputs, _winograd_work(convolution, tile, between),
+                               partial(tiled_winograd.bind, x=of, y=between, pooling=pooling),
+                               partial(tiled_winograd.scratch, x=of, y=between, dtype=FLOAT32),
+                               partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32), pooling,
+                               variants=(f"f{tile}x{tile}_3x3",), writes_slices=True)
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
-    if not _may_run(op, engine):
+    if not may_run(op, engine):
         return
     if convolution.channels <= FEW_CHANNELS and engine == "IM2COL":
         for tile in TILES:
-            to = Tiles.of(y, tile, 1)
-            yield _convolution("IM2COL", op, None, to, inputs, y, _columns_work(convolution, y, 2 * PASS),
-                               partial(tiled_stem.bind, convolution=convolution, y=to),
-                               partial(tiled_stem.scratch, convolution=convolution, y=to, dtype=FLOAT32),
-                               writes_slices=True,
-                               hints=partial(tiled_stem.hints, convolution=convolution, y=to, dtype=FLOAT32))
+            between = _before(pooling, Tiles.of(y, tile, 1))
+            yield _convolution("IM2COL", op, None, between, inputs, _columns_work(convolution, 2 * PASS),
+                               partial(tiled_stem.bind, convolution=convolution, y=between, pooling=pooling),
+                               partial(tiled_stem.scratch, convolution=convolution, y=between, dtype=FLOAT32,
+                                       pooling=pooling),
+                               partial(tiled_stem.hints, convolution=convolution, y=between, dtype=FLOAT32,
+                                       pooling=pooling), pooling, writes_slices=True)  # fmt: skip
         return
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
-            to = Tiles.of(y, tile, border)
-            matching = _in_step(x, to, window, reach)
+            between = _before(pooling, Tiles.of(y, tile, border))
+            matching = _in_step(x, between, window, reach, border)
             if matching is None:
                 continue
             copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-            yield _convolution(engine, op, matching, to, inputs, y, _columns_work(convolution, y, copying, to),
-                               partial(tiled_convolution.bind, convolution=convolution, x=matching, y=to),
-                               partial(tiled_convolution.scratch, convolution=convolution, y=to, dtype=FLOAT32),
-                               reads_slices=True, writes_slices=True,
-                               hints=partial(tiled_convolution.hints, convolution=convolution, y=to, dtype=FLOAT32))
+            yield _convolution(engine, op, matching, between, inputs, _columns_work(convolution, copying, between),
+                               partial(tiled_convolution.bind, convolution=convolution, x=matching, y=between,
+                                       pooling=pooling),
+                               partial(tiled_convolution.scratch, convolution=convolution, y=between, dtype=FLOAT32,
+                                       pooling=pooling),
+                               partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
+                                       pooling=pooling), pooling, reads_slices=True, writes_slices=True)  # fmt: skip
 
 
-def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, reach: int) -> Iterator[Option]:
-    x = inputs[0]
+def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
+    """How a convolution's results lie in tiles, if the output of its step has the layout ``y``."""
+    return y if pooling is None else pooling.before(y)
+
+
+def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Layout:
+    """Tiles of this size for a convolution's results, with a border of a pixel around the output."""
+    if pooling is None:
+        return Tiles.of(y, tile, 1)
+    return None if tile % pooling.stride else pooling.before(Tiles.of(y, tile // pooling.stride, 1))
+
+
+def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    x, window, reach = inputs[0], convolution.window, _reach(convolution)
     assert x is not None
-    stride = convolution.window.stride[0]
-    to = Tiles.of(y, 1, 1 if stride > 1 else max(1, reach))
-    of = _in_step(x, to, convolution.window, reach)
+    stride = window.stride[0]
+    strided = window.stride == (2, 2) and set(window.dilation) == {1}
+    if not may_run(op, "DEPTHWISE") or not (window.stride == (1, 1) or strided):
+        return
+    border = 1 if stride > 1 else max(1, reach)
+    to = Tiles.of(y, 1, border)
+    of = _in_step(x, to, window, reach, border)
     if of is not None:
-        taps = convolution.window.kernel[0] * convolution.window.kernel[1] * (1.5 if of.tile > 1 else 1)
-        yield _convolution("DEPTHWISE", op, of, to, inputs, y, Work(0, MULTIPLY_ADD * taps * y.size),
+        taps = window.kernel[0] * window.kernel[1] * (1.5 if of.tile > 1 else 1)
+        yield _convolution("DEPTHWISE", op, of, to, inputs, Work(0, MULTIPLY_ADD * taps * y.size),
                            partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
                            lambda op: tiled_depthwise.scratch(convolution, of, to, FLOAT32))
 
 
-def _convolution(engine: str, op: OperatorDef, of: Layout, to: Tiles, inputs: Specs, y: TensorSpec, work: Work,
+def _convolution(engine: str, op: OperatorDef, of: Layout, between: Tiles, inputs: Specs, work: Work,
                  bind: Callable[[Call], Run], scratch: Callable[[OperatorDef], Sequence[TensorSpec]],
-                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False,
-                 hints: Callable[[OperatorDef], Sequence[str]] = no_hints) -> Option:
+                 hints: Callable[[OperatorDef], Sequence[str]] = no_hints, pooling: Optional[Pooling] = None,
+                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False) -> Option:
+    """between: the layout of the results, which are also the step's output unless they are pooled."""
+    to = between if pooling is None else pooling.after(between)
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
     is_matrix = to.channels > 1  # BLAS rounds products with a vector otherwise where rows lie apart
 
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        return [*scratch(op), *tail_scratch(op, inputs, [to.storage(FLOAT32)])]
+        return [*scratch(op), *tail_scratch(op, inputs, [between.storage(FLOAT32)])]
 
     return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants,
                                          reads_slices=reads_slices and is_matrix,
                                          writes_slices=writes_slices and is_matrix, hints=hints), work)
 
 
-def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Layout:
-    """The layout of an input whose tiles lie as those of the output do, with a border of at least ``reach``."""
-    stride = window.stride[0]
-    for border in range(max(reach, to.border), max(reach, to.border) + stride * to.tile + 1):
+def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Layout:
+    """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
+    about ``border`` suits them."""
+    stride, least = window.stride[0], max(reach, border)
+    for border in range(least, least + stride * to.tile + 1):
         of = Tiles.of(x, stride * to.tile, border)
         if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
             return of
@@ -222,9 +258,9 @@ def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:
     return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
 
 
-def _columns_work(convolution: Convolution, y: TensorSpec, copying: float, to: Layout = None) -> Work:
+def _columns_work(convolution: Convolution, copying: float, to: Layout = None) -> Work:
     """The products, for positions of no image too, and a copy of so much an element of the columns."""
-    pixels = y.size // convolution.filters
+    pixels = convolution.batch * math.prod(convolution.window.output)
     positions = pixels if to is None else to.tile**2 * to.batch * to.image_tiles((0, 0))[0] * to.pitch
     products = convolution.filters * convolution.terms * (positions + weight_cost())
     return Work(products, copying * positions * convolution.terms)

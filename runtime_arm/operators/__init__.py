@@ -229,6 +229,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused": "FusedBatchNorm FusedConv",
         "operators.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused_pool": "FusedMaxPool",
+        "operators.pooled_convolution": "PooledConv",
         "operators.separable_block": "SeparableBlock",
         "operators.layout_change": "ChangeLayout",
     },

@@ -13,6 +13,7 @@ from optimize.accuracy import relative_error, results
 from optimize.engine_options import Option, Options, options_of
 from optimize.error_budget import Budget, find_limits
 from optimize.measure_engines import promising
+from optimize.measure_hints import open_hints
 from optimize.sample_inputs import drawn
 from optimize.shapes import sample_specs
 from runtime_arm import Predictor
@@ -68,6 +69,35 @@ def test_what_runs_as_one_step_with_others_has_no_options_of_its_own(monkeypatch
         assert [step.op.type for step in predictor.plan().steps if step.index == 2] == ["SeparableBlock"]
     assert [one.place for one in options_of(pair, sample_specs(pair.inputs))] == [3]
     assert [op.type for op in pick_engines(pair, accuracy=1e-9).predict_net.op] == ["Conv"] * 4
+
+
+def pooled() -> Pair:
+    """Two convolutions and a pool, which runs as one step with the second."""
+    rng = np.random.default_rng(0)
+    weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24 for name in ("a_w", "b_w")}
+    pair = pair_of("""net "": x, a_w, b_w -> y
+        Conv(x, a_w) -> a  kernel=3  pad=1
+        Conv(a, b_w) -> b  kernel=3  pad=1
+        MaxPool(b) -> y  kernel=2  stride=2""", weights, {"x": SHAPE})
+    with Predictor(pair, threads=1) as predictor:
+        assert [step.op.type for step in predictor.plan().steps if step.index == 1] == ["PooledConv"]
+    return pair
+
+
+def test_a_convolution_that_runs_as_one_step_with_its_pool_has_its_options() -> None:
+    pair = pooled()
+    first, second = options_of(pair, sample_specs(pair.inputs))
+    assert (second.place, second.engine, second.open) == (1, first.engine, first.open)
+    assert second.chosen == first.chosen
+    assert engines_of(pick_engines(pair, accuracy=1e-9)) == ["!FFT,!WINOGRAD", "!FFT,!WINOGRAD", ""]
+
+
+def test_a_convolution_that_runs_as_one_step_with_its_pool_is_measured() -> None:
+    pair = pooled()
+    assert [one.place for one in open_hints(pair, sample_specs(pair.inputs))] == [0, 1]
+    tuning = pick_engines(pair, "measure", threads=1).tuning
+    assert tuning is not None
+    assert {"WINOGRAD:f2x2_3x3", "WINOGRAD:f4x4_3x3", "IM2COL"} <= set(tuning.measurements[0].seconds[1])
 
 
 # What is forced

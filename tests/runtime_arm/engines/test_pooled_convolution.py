@@ -1,0 +1,158 @@
+"""A convolution and the max pool behind it in one step, against the reference kernels of the two."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from device_tests.suite.kernels import run_kernel, specs_of
+from device_tests.suite.tiled_kernels import described, run_option, tiled_options
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.engines import gemm, pooled_convolution, tiled, tiled_winograd
+from runtime_arm.engines.tilings import Option
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators.pooled_convolution import pooled_conv_of
+from runtime_arm.registry import lookup
+
+assert pooled_convolution  # declares the options
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+class Problem:
+    """A convolution of an image (N, C, H, W) by so many filters, and a pool of stride ``step``."""
+
+    def __init__(self, image: Tuple[int, int, int, int], filters: int, kernel: int = 3, window: int = 2, step: int = 2,
+                 bias: bool = True, activation: str = "Relu", **arguments: Any):
+        pool = {key: arguments.pop(key) for key in ("pads", "legacy_pad", "order") if key in arguments}
+        arguments = {"kernel": kernel, "pad": kernel // 2, **arguments}
+        if activation == "Clip":
+            arguments.update(min=-0.25, max=0.75)
+        names = ["x", "w", "b" if bias else "", *(["", "s"] if activation == "PRelu" else [])]
+        first = OperatorDef.of("FusedConv", names if activation == "PRelu" or bias else ["x", "w"], ["y"],
+                               domain="armnet", **arguments, **({"activation": activation} if activation else {}))
+        self.op = pooled_conv_of(first, OperatorDef.of("MaxPool", ["y"], ["p"], kernel=window, stride=step, **pool))
+        given = {"x": normal(*image), "w": normal(filters, image[1], kernel, kernel), "b": normal(filters),
+                 "s": normal(filters), "": None}
+        self.inputs: List[Any] = [given[name] for name in first.input]
+        self.constants = tuple(range(1, len(self.inputs)))
+
+    def options(self) -> List[Option]:
+        return tiled_options(self.op, self.inputs, self.constants)
+
+    def check(self, workers: int = 1, least: int = 1) -> List[Option]:
+        """All options make what the reference does."""
+        expected = run_kernel(self.op, self.inputs)[0]
+        x, w = self.inputs[:2]
+        terms = w[0].size + 1
+        magnitude = terms * float(np.sqrt((w**2).mean() * (x**2).mean())) + 3
+        options = self.options()
+        assert len(options) >= least
+        for option in options:
+            for slices in (False, True):
+                actual = run_option(self.op, self.inputs, option, self.constants, workers, slices)
+                assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
+                             what=described(option))  # fmt: skip
+        return options
+
+
+sizes = st.sampled_from([4, 5, 6, 7, 8, 9, 13, 16])
+
+
+@given(batch=st.integers(1, 2), channels=st.sampled_from([1, 3, 9, 32]), height=sizes, width=sizes,
+       filters=st.sampled_from([1, 5, 64]), kernel=st.sampled_from([1, 2, 3, 5]), stride=st.sampled_from([1, 1, 2]),
+       pool=st.sampled_from([(2, 2), (2, 2), (3, 3), (2, 3), (1, 2)]), bias=st.booleans(),
+       activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu"]), workers=st.integers(1, 3))
+@settings(deadline=None, max_examples=120)
+def test_it_is_the_pool_of_the_convolution(batch: int, channels: int, height: int, width: int, filters: int,
+                                           kernel: int, stride: int, pool: Tuple[int, int], bias: bool,
+                                           activation: str, workers: int) -> None:
+    image = max(height, stride * (pool[0] + 1) + kernel), max(width, stride * (pool[0] + 1) + kernel)
+    problem = Problem((batch, channels, *image), filters, kernel, *pool, bias, activation, stride=stride)
+    problem.check(workers)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("image", [(24, 31), (10, 67)])
+@pytest.mark.parametrize(("channels", "filters", "kernel", "activation"), [
+    (5, 7, 3, "Relu"), (9, 64, 3, "onnx.HardSwish"), (3, 8, 5, "Clip"), (16, 16, 1, ""), (12, 8, 5, "PRelu"),
+])  # fmt: skip
+def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, activation: str, image: Tuple[int, int],
+                                small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
+    monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
+    for workers in (1, 2):
+        Problem((2, channels, *image), filters, kernel, activation=activation).check(workers)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_small_blocks_of_many_channels(kernel: int, small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 16)
+    Problem((1, 64, 40, 40), 64, kernel).check(2)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("activation", ["Relu", "PRelu"])
+@pytest.mark.parametrize(("kernel", "filters"), [(3, 128), (1, 192), (5, 64)])
+def test_workers_share_filters(kernel: int, filters: int, activation: str, small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    for workers in (2, 3):
+        Problem((1, 200, 7, 7), filters, kernel, activation=activation).check(workers, least=2)
+
+
+@pytest.mark.parametrize(("engine", "expected"), [
+    ("", {"WINOGRAD", "IM2COL"}), ("WINOGRAD", {"WINOGRAD"}), ("!WINOGRAD", {"IM2COL"}), ("FFT", set()),
+    ("WINOGRAD:f2x2_3x3", {"WINOGRAD"}), ("!WINOGRAD,!IM2COL", set()),
+])  # fmt: skip
+def test_it_runs_by_the_engines_of_the_convolution(engine: str, expected: Any) -> None:
+    problem = Problem((1, 16, 14, 14), 16)
+    first, pool = problem.op.get_net("layers").op
+    asking = OperatorDef("FusedConv", first.input, first.output, first.arg, domain="armnet", engine=engine)
+    problem.op = pooled_conv_of(asking, pool)
+    assert {option.kernel.engine for option in problem.options()} == expected
+
+
+@pytest.mark.parametrize("arguments", [
+    {"window": 3}, {"pads": [1, 1, 1, 1]}, {"window": 3, "step": 1}, {"group": 2}, {"order": "NHWC"},
+    {"legacy_pad": 3, "image": (1, 16, 13, 14)},
+])  # fmt: skip
+def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
+    problem = Problem(**{"image": (1, 16, 14, 14), "filters": 16, **arguments})
+    if "group" in arguments:
+        problem.inputs[1] = normal(16, 8, 3, 3)
+    assert problem.options() == []
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_scratch_does_not_grow_with_the_image(kernel: int) -> None:
+    for channels in (3, 64):
+        problem = Problem((1, channels, 400, 300), 64, kernel)
+        specs = specs_of(problem.inputs, problem.constants)
+        outputs = lookup(problem.op).infer(problem.op, specs)
+        for option in problem.options():
+            assert sum(spec.nbytes for spec in option.kernel.scratch(problem.op, specs, outputs)) < 4 << 20
+
+
+def test_the_hints_are_those_of_the_convolution(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 20)
+    problem = Problem((1, 64, 56, 56), 192, 1)
+    option = problem.options()[0]
+    assert option.kernel.hints(problem.op) == ["block=524288", "block=2097152", "panel=0", "panel=32"]
+
+
+@pytest.mark.parametrize("net", [NetDef(), NetDef(op=(OperatorDef.of("Relu", ["x"], ["convolved"]),) * 2)])
+def test_layers_must_be_two_that_fit(net: NetDef) -> None:
+    op = OperatorDef.of("PooledConv", ["x", "w"], ["y"], domain="armnet", layers=net)
+    with pytest.raises(ArgumentError, match="must be"):
+        run_kernel(op, [normal(1, 4, 5, 5), normal(4, 4, 3, 3)])

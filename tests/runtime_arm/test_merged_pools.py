@@ -1,0 +1,113 @@
+"""Convolutions that a plan runs in one step with the pool behind them: where, and what can be seen from outside."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm import Predictor, merging
+from runtime_arm.cost import cost_of
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair import Pair
+from runtime_arm.paranoid import run_paranoid
+from runtime_arm.plan import Segment
+from runtime_arm.weights import fill
+
+X = np.random.default_rng(1).standard_normal((2, 3, 75, 70)).astype(np.float32)
+TOGETHER, APART = ["ConvRelu", "armnet.PooledConv", "ConvRelu"], ["ConvRelu", "ConvRelu", "MaxPool", "ConvRelu"]
+
+
+def pair(outputs: Tuple[str, ...] = ("y",), convolution: str = "", pool: str = "",
+         more: Tuple[OperatorDef, ...] = (), **pooling: Any) -> Pair:
+    """x - a - b - p - y: convolutions of 3x3, and p is pooled of b."""
+    ops = (
+        OperatorDef.of("ConvRelu", ["x", "a_w", "a_b"], ["a"], kernel=3, pad=1),
+        OperatorDef.of("ConvRelu", ["a", "b_w", "b_b"], ["b"], kernel=3, pad=1, engine=convolution),
+        OperatorDef.of("MaxPool", ["b"], ["p"], engine=pool, **{"kernel": 2, "stride": 2, **pooling}),
+        OperatorDef.of("ConvRelu", ["p", "y_w", "y_b"], ["y"], kernel=3, pad=1),
+        *more,
+    )
+    draw = np.random.default_rng(0)
+    shapes: Dict[str, Tuple[int, ...]] = {"a_w": (32, 3, 3, 3), "b_w": (64, 32, 3, 3), "y_w": (48, 64, 3, 3)}
+    shapes.update({f"{name[0]}_b": shape[:1] for name, shape in shapes.items()})
+    weights = {name: (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+               for name, shape in shapes.items()}  # fmt: skip
+    init = NetDef(name="init", op=tuple(fill(*item) for item in weights.items()), external_output=tuple(weights))
+    return Pair.from_nets(init, NetDef("net", ops, ("x", *weights), outputs))
+
+
+def planned(net: Pair, threads: int = 1) -> Segment:
+    with Predictor(net, threads=threads) as predictor:
+        return predictor.plan({"x": X.shape})
+
+
+def operators(net: Pair) -> List[str]:
+    return [step.op.full_type for step in planned(net).steps if step.op.type != "ChangeLayout"]
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that makes plans merge nothing from then on."""
+    return lambda: monkeypatch.setattr(merging, "merge", lambda last, before: None)
+
+
+def test_a_pool_runs_with_the_convolution_before_it() -> None:
+    assert operators(pair()) == TOGETHER
+
+
+@pytest.mark.parametrize("wishes", [
+    {"convolution": "FFT"}, {"convolution": "REFERENCE"}, {"pool": "REFERENCE"}, {"pool": "!NUMPY"},
+    {"kernel": 3}, {"pad": 1}, {"outputs": ("b", "y")},
+])  # fmt: skip
+def test_it_does_not_where_it_must_not(wishes: Dict[str, Any]) -> None:
+    assert operators(pair(**wishes)) == APART
+
+
+def test_what_two_read_is_not_left_out() -> None:
+    sigmoid = OperatorDef.of("Sigmoid", ["b"], ["z"])
+    assert operators(pair(outputs=("y", "z"), more=(sigmoid,))) == [*APART, "Sigmoid"]
+
+
+@pytest.mark.parametrize("engine", ["WINOGRAD:f4x4_3x3", "WINOGRAD:f2x2_3x3"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_makes_the_same_numbers_in_the_same_strips(engine: str, threads: int, apart: Any) -> None:
+    with Predictor(pair(convolution=engine), threads=threads) as predictor:
+        together = predictor.run({"x": X})["y"]
+    apart()
+    with Predictor(pair(convolution=engine), threads=threads) as predictor:
+        np.testing.assert_array_equal(predictor.run({"x": X})["y"], together)
+
+
+def test_workers_share_it() -> None:
+    segment = planned(pair(), threads=2)
+    assert [step.workers for step in segment.steps if step.op.type == "PooledConv"] == [2]
+    with Predictor(pair(convolution="REFERENCE"), threads=1) as slow, Predictor(pair(), threads=2) as fast:
+        expected = slow.run({"x": X})["y"]
+        assert_close(fast.run({"x": X})["y"], expected, terms=9 * 64, amplification=256)
+
+
+def test_what_is_fetched_changes_no_result() -> None:
+    names = ["a", "b", "p"]
+    with Predictor(pair(), threads=1) as predictor:
+        alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=names)
+    np.testing.assert_array_equal(alone["y"], kept["y"])
+    with Predictor(pair(convolution="REFERENCE"), threads=1) as predictor:
+        expected = predictor.run({"x": X}, keep=names)
+    for name, result in kept.items():
+        assert_close(result, expected[name], terms=9 * 64, amplification=256, what=name)
+
+
+def test_a_paranoid_run_finds_nothing() -> None:
+    run_paranoid(pair(), {"x": X})
+
+
+def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(apart: Any) -> None:
+    segment = planned(pair())
+    step = next(step for step in segment.steps if step.op.type == "PooledConv")
+    assert cost_of(step.op, step.in_specs, step.out_specs).multiply_adds == 2 * 75 * 70 * 64 * 32 * 9
+    assert {value.name for step in segment.steps for value in step.outputs} == {"a", "p", "y"}
+    apart()
+    assert segment.arena_nbytes < planned(pair()).arena_nbytes - 2 * 75 * 70 * 32 * 4
