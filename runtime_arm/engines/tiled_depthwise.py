@@ -17,7 +17,7 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines import tiled
+from runtime_arm.engines import gemm, tiled
 from runtime_arm.engines.steps import Step
 from runtime_arm.engines.tiled_epilogue import bias, finish
 from runtime_arm.kernel import Call, Run
@@ -26,7 +26,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.tensor import TensorSpec
 
-RUN = 4096  # elements of a run, about: with fewer, calls of the inner loop cost more than its work
+RUN, SHORT_RUN = 4096, 1536  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip
 
 
@@ -100,7 +100,7 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
     begin = x.guard + strip.begin + taps.shifts[0] + taps.columns[0]
     down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
     right = taps.columns[1] - taps.columns[0] if len(taps.columns) > 1 else 0
-    for at, runs, pixels in _runs(strip.size, max(1, RUN // channels)):
+    for at, runs, pixels in _runs(strip.size, max(1, _most_elements() // channels)):
         shape = (*weights.shape[:3], runs, pixels * channels)
         strides = (down * step, across, right * step, pixels * step, item)
         seen = as_strided(source[:, begin + at :], shape, strides)
@@ -108,6 +108,12 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
         along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
         yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
+
+
+def _most_elements() -> int:
+    """Of a run. Each calls the inner loop once a tap; but where wide vectors wait for memory, it pays that the weights
+    along a short one, of 3x3, stay in the first-level cache (measured with AVX-512: an eighth faster)."""
+    return SHORT_RUN if gemm.multiplies_small() else RUN
 
 
 def _runs(count: int, most: int) -> Iterator[Tuple[int, int, int]]:

@@ -92,6 +92,7 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
     monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
     monkeypatch.setattr(tiled_depthwise, "RUN", 40)
+    monkeypatch.setattr(tiled_depthwise, "SHORT_RUN", 40)
     inputs = [normal(2, channels, *image), normal(filters, channels // group, kernel, kernel), normal(filters)]
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
     for workers in (1, 2):
