@@ -3,18 +3,21 @@
 With three channels a column is too short to copy pixel by pixel. Here the columns lie the other way round, one row of
 many pixels for each tap and channel:
 
-    split     S[q, c, y, :] = X[c, y, q :: s * m]                      once a block, for every phase q of the columns
-    columns   A[(c, ky, kx), position] = S[phase, c, row, column]      long runs
-    multiply  Y[py, px, position, m] = A^T @ W^T                       BLAS reads A transposed
+    split     S[p, q, c, position] = X[c, s * m * row + p, s * m * column + q]    once a block, for every phase
+    columns   A[(c, ky, kx), position] = S[p, q, c, position + shift]              long runs, those of a phase at once
+    multiply  Y[py, px, position, m]   = A^T @ W^T                                 BLAS reads A transposed
 
-s is the stride, m the tile of the output; a last row of ones in A carries the bias.
+s is the stride, m the tile of the output; a last row of ones in A carries the bias. Rows of S are as long as those of
+the output, if they hold the columns under one of its rows and zeros beside them. Then a run is a block of rows.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
@@ -38,6 +41,13 @@ class _Block(NamedTuple):
     last: int
 
 
+class _Tap(NamedTuple):
+    """How many rows or columns of tiles away, and in which phase of theirs, a tap meets pixels."""
+
+    shift: int
+    phase: int
+
+
 class Stem:
     """A convolution from (N, C, H, W) into tiles ``y``, cut into blocks of whole rows of tiles.
 
@@ -53,23 +63,32 @@ class Stem:
         self.pooled = 0 if pooling is None else pooling.taps  # planes whose products lie in scratch
         products = convolution.filters * max(1, self.pooled)
         self.high = max(1, block // ((convolution.terms + 1 + products) * y.pitch * itemsize))
-        self.reach = [(k - 1) * d + 1 for k, d in zip(self.window.kernel, self.window.dilation)]
-        self.margin = -(-self.window.head[1] // self.step[1])  # columns of a phase to the left of the image
-        self.wide = y.pitch + self.margin + (self.reach[1] + (y.tile - 1) * self.window.stride[1]) // self.step[1] + 1
+        self.apart = [step // math.gcd(step, d) for step, d in zip(self.step, self.window.dilation)]  # taps of a phase
+        last = [k - 1 for k in self.window.kernel]
+        self.below = self.tap(0, y.tile - 1, last[0]).shift  # rows that a block meets below its own
+        self.left = -self.tap(1, 0, 0).shift  # zeros in front of a row
+        self.right = max(0, self.tap(1, y.tile - 1, last[1]).shift)
+        met = [y.image_tiles((phase, phase))[1] + self.tap(1, phase, last[1]).shift for phase in range(y.tile)]
+        self.wide = max(y.pitch, -(-self.window.image[1] // self.step[1]) + self.left, *met)
+
+    def tap(self, axis: int, phase: int, k: int) -> _Tap:
+        """What a row (axis 0) or column (axis 1) of the kernel meets under outputs of a plane, from the block's top."""
+        pixel = phase * self.window.stride[axis] + k * self.window.dilation[axis]
+        return _Tap(*divmod(pixel - (self.window.head[1] if axis else 0), self.step[axis]))
 
     def blocks(self, workers: int) -> List[_Block]:
         rows = self.y.image_tiles((0, 0))[0]
         return [_Block(image, *part) for image in range(self.y.batch) for part in ranges(rows, self.high, workers)]
 
-    def image_rows(self, rows: int) -> int:
-        """Rows of the image under rows of tiles."""
-        return (rows * self.y.tile - 1) * self.window.stride[0] + self.reach[0]
+    def length(self, rows: int) -> int:
+        """Positions of a channel of the split image under so many rows of tiles."""
+        return self.left + (rows + self.below) * self.wide + self.right
 
     def sizes(self) -> Tuple[int, int, int]:
-        """Elements of the split rows of a block, of its columns, and of what is to be pooled."""
+        """Elements of the split image of a block, of its columns, and of what is to be pooled."""
         rows = min(self.high, self.y.image_tiles((0, 0))[0])
         positions, convolution = rows * self.y.pitch, self.convolution
-        split = self.step[1] * convolution.channels * self.image_rows(rows) * self.wide
+        split = self.step[0] * self.step[1] * convolution.channels * self.length(rows)
         return split, (convolution.terms + 1) * positions, self.pooled * convolution.filters * positions
 
 
@@ -99,8 +118,9 @@ def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooli
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         landings = in_place(call, to, strip, []) if pooling is None else pooling.landings(
             call, to, strip, [], slice(None), call.scratch[2])  # fmt: skip
-        split, copies = _split_rows(call, stem, block)
-        steps += copies
+        split = shaped(call.scratch[0], *stem.step, convolution.channels, stem.length(block.last - block.first))
+        top = block.first * stem.step[0] - stem.window.head[0]
+        steps += _split(call.inputs[0][block.image], split, top, stem)
         columns = shaped(call.scratch[1], stem.convolution.terms + 1, block.last - block.first, y.pitch)
         steps.append(copy(columns[-1], ONE))
         for plane, pieces in landings:
@@ -119,36 +139,37 @@ def _with_bias(call: Call, convolution: Convolution) -> Array:
     return np.ascontiguousarray(np.concatenate([w.T, bias[None]]))
 
 
-def _split_rows(call: Call, stem: Stem, block: _Block) -> Tuple[Array, List[Step]]:
-    """The rows of the image under a block, (phases, C, rows, columns), and what fills them."""
-    high = stem.image_rows(block.last - block.first)
-    split = shaped(call.scratch[0], stem.step[1], stem.convolution.channels, high, stem.wide)
-    top = block.first * stem.y.tile * stem.window.stride[0] - stem.window.head[0]
-    return split, list(_split(call.inputs[0][block.image], split, top, stem))
-
-
 def _gather(stem: Stem, plane: Tuple[int, int], split: Array, columns: Array) -> Iterator[Step]:
     """columns: (C * kh * kw, rows, columns), those of one plane."""
-    window, (rows, pitch), (py, px) = stem.window, columns.shape[1:], plane
-    taps = columns.reshape(stem.convolution.channels, *window.kernel, rows, pitch)
-    for ky, kx in np.ndindex(*window.kernel):
-        row = py * window.stride[0] + ky * window.dilation[0]
-        shift, phase = divmod(px * window.stride[1] + kx * window.dilation[1] - window.head[1], stem.step[1])
-        begin = stem.margin + shift
-        yield copy(taps[:, ky, kx], split[phase, :, row :: stem.step[0], begin : begin + pitch][:, :rows])
+    kernel, (py, px) = stem.window.kernel, plane
+    taps = columns.reshape(stem.convolution.channels, *kernel, *columns.shape[1:])
+    for ky, kx in np.ndindex(*map(min, stem.apart, kernel)):
+        target = taps[:, ky :: stem.apart[0], kx :: stem.apart[1]]
+        yield copy(target, _met(stem, split, stem.tap(0, py, ky), stem.tap(1, px, kx), target.shape))
+
+
+def _met(stem: Stem, split: Array, down: _Tap, across: _Tap, shape: Tuple[int, ...]) -> Array:
+    """What a tap meets, and those behind it that meet the same phases: (C, of ky, of kx, rows, pitch)."""
+    plane = split[down.phase, across.phase, :, stem.left + down.shift * stem.wide + across.shift :]
+    channel, position = plane.strides
+    row = stem.wide * position
+    rows, columns = (apart * d // step for apart, d, step in zip(stem.apart, stem.window.dilation, stem.step))
+    view: Array = as_strided(plane, shape, (channel, rows * row, columns * position, row, position))
+    return view
 
 
 def _split(image: Array, split: Array, top: int, stem: Stem) -> Iterator[Step]:
-    """Copy the rows from ``top`` on, their columns apart by phase, with zeros around the image."""
-    high, (height, width) = split.shape[2], image.shape[1:]
-    inside = slice(min(max(-top, 0), high), max(min(height - top, high), 0))
-    for phase in range(stem.step[1]):
-        count = min(max(0, -(-(width - phase) // stem.step[1])), stem.wide - stem.margin)
-        columns = slice(stem.margin, stem.margin + count)
-        if inside.start >= inside.stop or not count:
-            yield copy(split[phase], ZERO)
-            continue
-        source = image[:, inside.start + top : inside.stop + top, phase :: stem.step[1]]
-        yield copy(split[phase][:, inside, columns], source[:, :, :count])
-        for margin in margins(split[phase], (inside, columns)):
+    """Copy the rows from ``top`` on, rows and columns apart by phase, with zeros around the image."""
+    channels, length = split.shape[2:]
+    end = length - stem.right
+    yield copy(split[..., : stem.left], ZERO)
+    yield copy(split[..., end:], ZERO)
+    rows = split[..., stem.left : end].reshape(*stem.step, channels, -1, stem.wide)
+    for p, q in np.ndindex(*stem.step):
+        target, source = rows[p, q], image[:, (top + p) % stem.step[0] :: stem.step[0], q :: stem.step[1]]
+        above = -((top + p) // stem.step[0])  # rows of the target above the image; a part of the image if less than 0
+        first, last = (min(max(row, 0), target.shape[1]) for row in (above, above + source.shape[1]))
+        inside = slice(first, last), slice(0, source.shape[2])
+        yield copy(target[:, inside[0], inside[1]], source[:, first - above : last - above])
+        for margin in margins(target, inside):
             yield copy(margin, ZERO)
