@@ -11,7 +11,7 @@ import pytest
 from optimize import Report, optimize
 from optimize.report import operator_counts
 from runtime_arm import Predictor
-from runtime_arm.engines import separable_block
+from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.pair import Pair
 from tests.optimize.nets import assert_same_numbers
 
@@ -100,5 +100,5 @@ def test_the_memory_of_running_grows_by_a_block_of_scratch_at_most(shared: Path)
     for name in ("squeezenet_v1.1/squeezenet_v1.1", "ultraface/version-RFB-320_simplified"):
         pair = export(shared / f"models/onnx/{name}.onnx")
         with Predictor(pair, threads=1) as plain, Predictor(optimize(pair), threads=1) as optimised:
-            most = plain.plan().arena_nbytes + separable_block.BLOCK_NBYTES
+            most = plain.plan().arena_nbytes + usual_block_nbytes()
             assert optimised.plan().arena_nbytes <= most
