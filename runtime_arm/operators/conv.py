@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -39,11 +39,26 @@ class Convolution(NamedTuple):
         return int(np.prod(self.window.kernel)) * self.channels // self.group
 
 
+MOST_KEPT = 256
+_kept: Dict[Tuple[int, Tuple[int, ...], Tuple[int, ...]], Tuple[OperatorDef, Convolution]] = {}
+
+
 def convolution_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
-    """Reads and checks the arguments of a convolution of any domain.
+    """Reads and checks the arguments of a convolution of any domain; the latest are kept, for engines ask many times.
 
     Those of "tflite" are ONNX's, its blobs (N, *image, C).
     """
+    key = id(op), x.shape, w.shape
+    of, convolution = _kept.get(key, (None, None))
+    if of is not op or convolution is None:
+        convolution = _read(op, x, w)
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        _kept[key] = op, convolution
+    return convolution
+
+
+def _read(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
     require(op, w.ndim == x.ndim >= 3, "X and the weights need the same number of dimensions, at least 3", x, w)
     onnx = op.domain in ("onnx", "tflite")
     last = op.domain == "tflite" or (not onnx and channels_last(op))
