@@ -439,6 +439,7 @@ def test_ctrl_c_ends_the_run_and_no_worker_complains() -> None:
         text=True,
         cwd=Path(__file__).parents[2],
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job would ignore it
     ) as process:
         assert process.stdout is not None
         first = int(process.stdout.readline())
