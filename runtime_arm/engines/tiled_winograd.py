@@ -135,7 +135,6 @@ def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]
         yield partial(np.add, target, outside, out=target)
 
 
-
 def _transform_back(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
     """pixels, (tile, tile, positions * M), from the products, (reach * reach, positions, M); they may lie in the first
     buffer, too."""
