@@ -57,6 +57,7 @@ def tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
     if activation is not None:
         if not can_be_fused(activation.full_type):
             raise ArgumentError(op, f"activation {activation.full_type!r} cannot be fused")
+        require(op, slope is not None or activation.type != PRELU, "PRelu needs a slope", y)
         inputs = [y, slope] if activation.type == PRELU else [y]
         lookup(activation).infer(activation, inputs)
     require(op, slope is None or (activation is not None and activation.type == PRELU), "a slope needs PRelu", slope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
 
+from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.operators.layers import Layers, renamed
 from runtime_arm.registry import operator
@@ -16,8 +17,11 @@ LAYERS = Layers(("x", "w", "b", "addend", "slope"), ("convolved", "y"))
 def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = the second of the operators in the net ``layers``, a pool, which reads what the first, a convolution, makes.
 
-    Inputs: those of the convolution.
+    Inputs: those of the convolution. ArgumentError if the layers are others.
     """
+    convolution, pool = LAYERS.of(op).op
+    if not convolution.type.startswith(("Conv", "FusedConv")) or not pool.type.startswith("MaxPool"):
+        raise ArgumentError(op, f"layers must be a convolution and a max pool, got {convolution.type} and {pool.type}")
     return LAYERS.specs(op, inputs)[-1:]
 
 

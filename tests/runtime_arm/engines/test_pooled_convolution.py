@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -151,7 +152,14 @@ def test_the_hints_are_those_of_the_convolution(monkeypatch: Any) -> None:
     assert option.kernel.hints(problem.op) == ["block=524288", "block=2097152", "panel=0", "panel=32"]
 
 
-@pytest.mark.parametrize("net", [NetDef(), NetDef(op=(OperatorDef.of("Relu", ["x"], ["convolved"]),) * 2)])
+CONV, RELU = OperatorDef.of("Conv", ["x", "w"], ["convolved"], kernel=3), OperatorDef.of("Relu", ["x"], ["convolved"])
+AVERAGE = OperatorDef.of("AveragePool", ["convolved"], ["y"], kernel=2, stride=2)
+
+
+@pytest.mark.parametrize("net", [
+    NetDef(), NetDef(op=(RELU, RELU)), NetDef(op=(CONV, AVERAGE)),
+    NetDef(op=(RELU, replace(AVERAGE, type="MaxPool"))),
+])
 def test_layers_must_be_two_that_fit(net: NetDef) -> None:
     op = OperatorDef.of("PooledConv", ["x", "w"], ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):

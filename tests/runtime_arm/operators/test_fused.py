@@ -173,6 +173,14 @@ def test_a_slope_needs_prelu() -> None:
         run_kernel(op, [normal(1, 4, 6, 6), normal(8, 4, 3, 3), None, None, normal(8)])
 
 
+@pytest.mark.parametrize("type", ["FusedConv", "FusedMaxPool"])
+def test_prelu_needs_a_slope(type: str) -> None:
+    op = OperatorDef.of(type, ["x", "w"][: 2 if type == "FusedConv" else 1], ["y"], domain="armnet", kernel=3,
+                        stride=2, activation="PRelu")
+    with pytest.raises(ShapeError, match="PRelu needs a slope"):
+        run_kernel(op, [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
+
+
 def test_training_is_not_fused() -> None:
     op = OperatorDef.of("FusedBatchNorm", list("xstmv"), ["y"], domain="armnet", is_test=0)
     with pytest.raises(ArmnetError, match="is_test must be 1"):
