@@ -16,7 +16,6 @@ _MOST = 2**31 - 1  # elements: Caffe counts them in an int
 _LEGACY = ("num", "channels", "height", "width")
 
 
-
 class Blob:
     """``Blob([2, 3, 4])``: values ``data`` and gradients ``diff``, zero until they are written.
 

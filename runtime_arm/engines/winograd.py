@@ -186,7 +186,6 @@ def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int
     yield multiply(output, half, y)
 
 
-
 def _gather(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
     """Copy the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
     x = call.inputs[0][block.image]
