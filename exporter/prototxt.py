@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Union
 
 from runtime_arm.errors import FormatError
@@ -11,6 +12,7 @@ from runtime_arm.netdef.messages import class_from
 
 AnyPath = Union[str, "os.PathLike[str]"]
 DESCRIPTOR = "caffe.desc"  # a FileDescriptorProto: what protoc makes of caffe.proto
+_LONGEST_QUOTED = 100  # characters of a line that an error quotes
 
 
 def message_class(name: str) -> Any:
@@ -19,17 +21,22 @@ def message_class(name: str) -> Any:
 
 
 def read_prototxt(path: AnyPath) -> Any:
-    """The NetParameter of a text file. FormatError, naming file and line, for what is none."""
+    """The NetParameter of a text file. FormatError, naming file and line, for what is none.
+
+    Comments may be in any encoding, names are in UTF-8.
+    """
     net = message_class("NetParameter")()
     from google.protobuf import text_format
 
     try:
-        text = str(map_file(path), "utf-8")
-        text_format.Parse(text, net)
-    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"{os.fspath(path)}: is no prototxt: {_first_line(error)}") from error
+        text_format.Parse(str(map_file(path), "utf-8-sig", "replace"), net)
+    except (text_format.ParseError, RecursionError) as error:
+        raise FormatError(f"{os.fspath(path)}: is no prototxt: {_problem(error)}") from error
     return net
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def _problem(error: Exception) -> str:
+    """What protobuf says, without the text that it quotes where that is long: line and column stand before it."""
+    line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+    return re.sub(rf"'.{{{_LONGEST_QUOTED},}}'(: )?", "", shown)

@@ -88,3 +88,31 @@ def test_regions_are_pooled(tmp_path: Path) -> None:
 def test_refusals_name_the_layer(tmp_path: Path, text: str, rule: str) -> None:
     with pytest.raises(ExportError, match=rf"layer 'y' \(\w+\): {rule}"):
         pair_of(tmp_path, net(text))
+
+
+SSD = """
+layer { name: "d" type: "AnnotatedData" top: "data" top: "label" include { phase: PHASE }
+  transform_param { mirror: true mean_value: 104 mean_value: 117 mean_value: 123 emit_constraint { emit_type: CENTER }
+    resize_param { prob: 1 resize_mode: WARP height: 300 width: 300 interp_mode: LINEAR interp_mode: AREA }
+    distort_param { brightness_prob: 0.5 brightness_delta: 32 random_order_prob: 0 }
+    expand_param { prob: 0.5 max_expand_ratio: 4 } noise_param { jpeg: 40 saltpepper_param { value: 0 } } }
+  data_param { source: "lmdb" batch_size: 8 backend: LMDB }
+  annotated_data_param { label_map_file: "labels" anno_type: BBOX batch_sampler { max_sample: 1 max_trials: 50
+    use_original_image: false sampler { min_scale: 0.3 max_aspect_ratio: 2 }
+    sample_constraint { min_jaccard_overlap: 0.1 } } } }
+layer { name: "p" type: "Power" bottom: "data" top: "found" power_param { scale: 2 } }
+layer { name: "loss" type: "MultiBoxLoss" bottom: "found" bottom: "label" top: "loss" include { phase: TRAIN }
+  propagate_down: true propagate_down: false loss_param { normalization: VALID }
+  multibox_loss_param { loc_loss_type: SMOOTH_L1 conf_loss_type: SOFTMAX loc_weight: 1 num_classes: 21
+    share_location: true match_type: PER_PREDICTION overlap_threshold: 0.5 code_type: CENTER_SIZE
+    neg_pos_ratio: 3 neg_overlap: 0.5 mining_type: MAX_NEGATIVE nms_param { nms_threshold: 0.4 } } }
+layer { name: "eval" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "eval" include { phase: TEST }
+  detection_evaluate_param { num_classes: 21 background_label_id: 0 overlap_threshold: 0.5 name_size_file: "sizes"
+    evaluate_difficult_gt: false resize_param { height: 300 width: 300 } } }
+"""
+
+
+@pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
+def test_the_nets_that_ssd_trains_and_evaluates_lose_what_needs_labels(tmp_path: Path, phase: str) -> None:
+    pair = pair_of(tmp_path, f"state {{ phase: {phase} }}" + SSD.replace("PHASE", phase))
+    assert ([info.name for info in pair.inputs], [info.name for info in pair.outputs]) == (["data"], ["found"])

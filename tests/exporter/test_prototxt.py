@@ -9,7 +9,7 @@ import pytest
 from exporter.caffe_net import inference_layers, outputs_of
 from exporter.caffe_upgrade import upgraded
 from exporter.prototxt import read_prototxt
-from runtime_arm.errors import ExportError
+from runtime_arm.errors import ExportError, FormatError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,3 +43,26 @@ def test_rules_decide_which_layers_run(tmp_path: Path, rule: str, kept: bool) ->
     path.write_text(f"""state {{ level: 1 stage: "deploy" }} layer {{ name: "x" type: "Input" top: "x" }}
         layer {{ name: "r" type: "ReLU" bottom: "x" top: "y" {rule} }}""")
     assert outputs_of(inference_layers(upgraded(read_prototxt(path)))) == (["y"] if kept else [])
+
+
+NET = 'layer { name: "x" type: "Input" top: "x" } layer { name: "r" type: "ReLU" bottom: "x" top: "y" }'
+
+
+@pytest.mark.parametrize("start", [
+    b"\xef\xbb\xbf", "# \u5377\u79ef\n".encode("gbk"), "# Gr\u00f6\u00dfe\r\n".encode("latin-1"),
+], ids=["byte order mark", "Chinese", "German"])
+def test_editors_leave_their_marks(tmp_path: Path, start: bytes) -> None:
+    """Comments are in whatever encoding their author had; Caffe skips them unread."""
+    path = tmp_path / "net.prototxt"
+    path.write_bytes(start + NET.encode())
+    assert [layer.name for layer in read_prototxt(path).layer] == ["x", "r"]
+
+
+@pytest.mark.parametrize("wrong", ["name: 5", "name: " + "z" * 5000, 'name: "' + "z" * 5000, "\x1b[2J" * 1000])
+def test_a_net_in_one_line_is_not_quoted_as_a_whole(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(" ".join([NET] * 100 + [wrong]))
+    with pytest.raises(FormatError, match=r"is no prototxt: 1:\d+ : ") as caught:
+        read_prototxt(path)
+    assert len(str(caught.value)) < len(str(path)) + 200
+    assert str(caught.value).isprintable()
