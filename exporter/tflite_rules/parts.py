@@ -94,14 +94,26 @@ def _cuts(node: Node, count: int) -> Tuple[List[_Cut], List[int]]:
 
 
 def _bounds(node: Node, cut: _Cut, begin: List[int], end: List[int], strides: List[int]) -> Tuple[int, int, int]:
-    """Start, end and step of a dimension in ONNX's sense."""
-    start, stop, step = begin[cut.place], end[cut.place], strides[cut.place]
+    """Start, end and step of a dimension in ONNX's sense; with ``offset`` the end counts from the start."""
+    start, stop, step = begin[cut.place], end[cut.place], 1 if cut.shrinks else strides[cut.place]
+    if cut.begin_masked:
+        start = 0 if step > 0 else _END
     if cut.shrinks:
         return start, start + 1 if start != -1 else _END, 1
-    if node.option("offset", False) and not cut.end_masked:
+    if cut.end_masked:
+        return start, _END if step > 0 else _FRONT, step
+    if node.option("offset", False):
+        start = _from_front(node, cut.axis, start)
         stop += start
-    return (0 if step > 0 else _END) if cut.begin_masked else start, (
-        _END if step > 0 else _FRONT) if cut.end_masked else stop, step
+    return start, stop, step
+
+
+def _from_front(node: Node, axis: int, start: int) -> int:
+    """A start that may count from the end of its dimension, or lie behind that, as the position that it means."""
+    if start == 0:
+        return 0
+    size = node.known_dims(0)[axis]
+    return min(max(start + size if start < 0 else start, 0), size)
 
 
 def _cut(node: Node, cuts: Dict[int, Tuple[int, int, int]], target: Optional[str] = None) -> None:
@@ -122,8 +134,7 @@ def _cut_computed(node: Node, cuts: List[_Cut], strides: List[int], target: str)
     """The bounds that count are computed; those that masks leave out are constants."""
     places = node.constant("places", np.array([cut.place for cut in cuts], np.int64))
     steps = np.array([1 if cut.shrinks else strides[cut.place] for cut in cuts], np.int64)
-    starts = _picked(node, 1, places, [cut.begin_masked and not cut.shrinks for cut in cuts],
-                     np.where(steps > 0, 0, _END))
+    starts = _picked(node, 1, places, [cut.begin_masked for cut in cuts], np.where(steps > 0, 0, _END))
     ends = _picked(node, 2, places, [cut.end_masked and not cut.shrinks for cut in cuts],
                    np.where(steps > 0, _END, _FRONT))
     if node.option("offset", False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import List
 
 import numpy as np
@@ -30,56 +31,69 @@ def _rearranged(node: Node, type: str) -> None:
 
 @rule("SPACE_TO_BATCH_ND", any_type=True)
 def space_to_batch(node: Node) -> None:
-    """Padded pictures (N, H, W, C) as (b * b' * N, H / b, W / b', C); quantised ones only where nothing is padded."""
-    block, pads = _block(node), _pairs(node)
-    source, dims = node.input(0), node.known_dims(0)
+    """Padded pictures (N, H, W, C) as (b * b' * N, H / b, W / b', C)."""
+    block, dims = _block(node), _behind_batch(node)
+    source, count = node.input(0), len(block)
+    pads = _pairs(node, count)
     if pads.any():
-        if node.is_quantised and node.scale(0)[1]:
-            raise ExportError("armnet pads quantised tensors only where zero is their zero point")
-        whole = np.zeros((len(dims), 2), np.int64)
-        whole[1 : 1 + len(block)] = pads
+        whole = np.zeros((1 + len(dims), 2), np.int64)
+        whole[1 : 1 + count] = pads
+        zero = np.asarray(node.scale(0)[1] if node.is_quantised else 0, node.dtype(0))
         padded = node.between("padded")
-        node.add("Pad", [source, node.constant("pads", whole.T.reshape(-1))], [padded], domain="onnx")
-        source, dims = padded, [int(n) for n in np.array(dims) + whole.sum(axis=1)]
-    if any(n % b for n, b in zip(dims[1:], block)):
-        raise ExportError(f"blocks of {block} do not divide pictures of {dims[1 : 1 + len(block)]}")
-    count, rest = len(block), dims[1 + len(block) :]
-    split = [dims[0], *(k for n, b in zip(dims[1:], block) for k in (n // b, b)), *rest]
+        names = [source, node.constant("pads", whole.T.reshape(-1)), node.constant("zero", zero)]
+        node.add("Pad", names, [padded], domain="onnx")
+        source, dims = padded, [int(n) for n in np.array(dims) + whole[1:].sum(axis=1)]
+    if any(n % b for n, b in zip(dims, block)):
+        raise ExportError(f"blocks of {block} do not divide pictures of {dims[:count]}")
+    rest = dims[count:]
+    split = [-1, *(k for n, b in zip(dims, block) for k in (n // b, b)), *rest]
     order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, len(split))]
-    _regrouped(node, source, split, order, [-1, *(n // b for n, b in zip(dims[1:], block)), *rest], node.output())
+    _regrouped(node, source, split, order, [-1, *(n // b for n, b in zip(dims, block)), *rest], node.output())
+    node.ranked(1 + len(dims))
 
 
 @rule("BATCH_TO_SPACE_ND", any_type=True)
 def batch_to_space(node: Node) -> None:
     """The inverse of SPACE_TO_BATCH_ND; what was padded is cropped."""
-    block, crops = _block(node), _pairs(node)
-    dims, count = node.known_dims(0), len(block)
-    rest = dims[1 + count :]
-    if dims[0] % int(np.prod(block)):
-        raise ExportError(f"a batch of {dims[0]} is not made of blocks of {block}")
-    split = [*block, dims[0] // int(np.prod(block)), *dims[1 : 1 + count], *rest]
+    block, dims = _block(node), _behind_batch(node)
+    count, crops = len(block), _pairs(node, len(block))
+    batch, rest = (node.dims(0) or [None])[0], dims[count:]
+    if batch is not None and batch % math.prod(block):
+        raise ExportError(f"a batch of {batch} is not made of blocks of {block}")
+    split = [*block, -1, *dims]
     order = [count, *(axis for i in range(count) for axis in (count + 1 + i, i)), *range(2 * count + 1, len(split))]
-    sizes = [n * b for n, b in zip(dims[1:], block)]
+    sizes = [n * b for n, b in zip(dims, block)]
     target = node.between("joined") if crops.any() else node.output()
     _regrouped(node, node.input(0), split, order, [-1, *sizes, *rest], target)
     if crops.any():
         rows = (crops[:, 0], np.array(sizes) - crops[:, 1], np.arange(1, count + 1))
         names = [node.constant(stem, row.astype(np.int64)) for stem, row in zip(("starts", "ends", "axes"), rows)]
         node.add("Slice", [target, *names], [node.output()], domain="onnx")
+    node.ranked(1 + len(dims))
+
+
+def _behind_batch(node: Node) -> List[int]:
+    """The dimensions of input 0 behind the batch, which may be open; they may not."""
+    dims = node.dims(0)
+    sizes = [] if dims is None else [n for n in dims[1:] if n is not None]
+    if dims is None or len(sizes) != len(dims) - 1 or 0 in sizes:
+        raise ExportError(f"of {node.tensor(0).name!r} all dimensions but the batch must be known and positive, its "
+                          f"shape is {dims}")
+    return sizes
 
 
 def _block(node: Node) -> List[int]:
     block = node.constant_integers(1)
-    if not block or min(block) < 1 or len(block) + 1 >= node.known_rank(0) + 1:
+    if not block or min(block) < 1 or len(block) >= node.known_rank(0):
         raise ExportError(f"the block must be positive constants, one a dimension of the picture; it is {block}")
     return block
 
 
-def _pairs(node: Node) -> Array:
-    """What is added or cut, before and after, along each dimension of the picture."""
+def _pairs(node: Node, count: int) -> Array:
+    """What is added or cut, before and after, along each of the ``count`` dimensions of the picture."""
     value = node.constant_value(2, "what is padded or cropped")
-    if value.ndim != 2 or value.shape[1] != 2 or value.min(initial=0) < 0:
-        raise ExportError(f"a pair of sizes a dimension is due, the shape is {value.shape}")
+    if value.shape != (count, 2) or value.dtype.kind != "i" or value.min(initial=0) < 0:
+        raise ExportError(f"a pair of sizes for each of {count} dimensions is due, it is {value.tolist()}"[:200])
     pairs: Array = value.astype(np.int64)
     return pairs
 

@@ -343,3 +343,17 @@ def test_extremes(type: str, dtype: str) -> None:
     for operand in range(2):
         net.feed(whole_range((2, 3, 4), dtype, operand), quantization)
     net.assert_equal(type, dtype, quantization, "MaximumMinimumOptions", version=2)
+
+
+@few
+@given(DTYPES, st.integers(1, 3), st.integers(1, 3), st.lists(st.integers(0, 4), min_size=4, max_size=4), SEEDS,
+       st.data())
+def test_space_to_batch(dtype: str, rows: int, columns: int, pads: Any, seed: int, data: Any) -> None:
+    """What is padded is the zero point."""
+    block = np.array([rows, columns], np.int32)
+    sizes = [-(-(5 + added) // n) * n - added for n, added in ((rows, sum(pads[:2])), (columns, sum(pads[2:])))]
+    net, of_x = Single(), data.draw(affine(dtype))
+    net.feed(whole_range((2, *sizes, 3), dtype, seed), of_x)
+    net.constant(block)
+    net.constant(np.array(pads, np.int32).reshape(2, 2))
+    net.assert_equal("SPACE_TO_BATCH_ND", dtype, of_x, version=2)

@@ -42,12 +42,15 @@ for _name, _begin, _end, _strides, _masks in (
     ("masked", (1, 1), (0, 0), (1, 2), {"BeginMask": 1, "EndMask": 3}),
     ("backwards", (0, 0), (0, 0), (-1, -2), {"BeginMask": 3, "EndMask": 3}),
     ("shrunk", (-1, 1), (0, 3), (1, 1), {"ShrinkAxisMask": 1}),
+    ("shrunk_masked", (-1, 1), (0, 3), (1, 1), {"BeginMask": 1, "ShrinkAxisMask": 1}),
+    ("offset", (-2, 1), (2, 2), (1, 1), {"Offset": True}),
+    ("offset_masked", (2, -3), (2, 2), (1, 1), {"Offset": True, "BeginMask": 1}),
     ("added", (0, 1, 0), (0, 2, 3), (1, 1, 1), {"NewAxisMask": 1}),
     ("ellipsis", (0, 1), (0, 2), (1, 1), {"EllipsisMask": 1}),
 ):
     case(f"STRIDED_SLICE:{_name}", [floats(3, 4), i32(*_begin), i32(*_end), i32(*_strides)], "StridedSliceOptions",
          **_masks)
-    if _name not in ("added", "ellipsis"):
+    if _name not in ("added", "ellipsis") and "Offset" not in _masks:
         case(f"STRIDED_SLICE:{_name}_computed", [floats(3, 4), np.array(_begin, np.int32), np.array(_end, np.int32),
                                                  i32(*_strides)], "StridedSliceOptions", **_masks)
 case("SPLIT", [scalar(1), floats(2, 6)], "SplitOptions", outputs=3, NumSplits=3)
@@ -108,5 +111,9 @@ case("SPACE_TO_DEPTH", [floats(2, 4, 6, 3)], "SpaceToDepthOptions", BlockSize=2)
 case("DEPTH_TO_SPACE", [floats(2, 4, 6, 8)], "DepthToSpaceOptions", BlockSize=2)
 case("SPACE_TO_BATCH_ND", [floats(2, 4, 6, 3), i32(2, 3), [np.array([[0, 0], [0, 0]], np.int32)]])
 case("SPACE_TO_BATCH_ND:padded", [floats(2, 4, 5, 3), i32(2, 3), [np.array([[1, 1], [0, 4]], np.int32)]])
+case("SPACE_TO_BATCH_ND:batch", [floats(2, 4, 5, 3), i32(2, 3), [np.array([[1, 1], [0, 4]], np.int32)]],
+     signature=True)
+case("BATCH_TO_SPACE_ND:batch", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[1, 0], [2, 1]], np.int32)]],
+     signature=True)
 case("BATCH_TO_SPACE_ND", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[0, 0], [0, 0]], np.int32)]])
 case("BATCH_TO_SPACE_ND:cropped", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[1, 0], [2, 1]], np.int32)]])
