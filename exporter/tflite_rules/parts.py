@@ -101,11 +101,20 @@ def _bounds(node: Node, cut: _Cut, begin: List[int], end: List[int], strides: Li
     if cut.shrinks:
         return start, start + 1 if start != -1 else _END, 1
     if cut.end_masked:
-        return start, _END if step > 0 else _FRONT, step
-    if node.option("offset", False):
+        stop = _END if step > 0 else _FRONT
+    elif node.option("offset", False):
         start = _from_front(node, cut.axis, start)
         stop += start
+    if step < 0 and _lies_before(node, cut.axis, start):
+        return 0, 0, 1
     return start, stop, step
+
+
+def _lies_before(node: Node, axis: int, start: int) -> bool:
+    """Whether a start that counts from the end lies before the first element, where ONNX would begin with that."""
+    dims = node.dims(0)
+    size = dims[axis] if dims is not None else None
+    return size is not None and start < -size
 
 
 def _from_front(node: Node, axis: int, start: int) -> int:

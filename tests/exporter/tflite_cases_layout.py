@@ -53,6 +53,8 @@ for _name, _begin, _end, _strides, _masks in (
     if _name not in ("added", "ellipsis") and "Offset" not in _masks:
         case(f"STRIDED_SLICE:{_name}_computed", [floats(3, 4), np.array(_begin, np.int32), np.array(_end, np.int32),
                                                  i32(*_strides)], "StridedSliceOptions", **_masks)
+case("STRIDED_SLICE:backwards_from_before", [floats(3, 4), i32(-9, 3), i32(0, 0), i32(-1, -1)], "StridedSliceOptions",
+     EndMask=3)
 case("SPLIT", [scalar(1), floats(2, 6)], "SplitOptions", outputs=3, NumSplits=3)
 case("SPLIT_V", [floats(2, 6), i32(1, -1, 2), scalar(1)], "SplitVOptions", outputs=3, NumSplits=3)
 
