@@ -41,9 +41,9 @@ class Panels:
     def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        self.panel = _width_for(panel, rows, self.depth, self.width)
-        small = self.panel < self.width or rows * self.depth * self.panel <= SMALL_PRODUCT
-        self._most = SMALL_PRODUCT // max(1, self.depth * self.panel) if small else 0
+        fitting = _width_for(panel, rows, self.depth, self.width)
+        self.panel = fitting or self.width
+        self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
         self._panels = np.ascontiguousarray(
             b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))  # fmt: skip
 
@@ -97,25 +97,25 @@ def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[
             yield f"{PANEL}={panel}"
 
 
-def _width_for(panel: Optional[int], rows: int, depth: int, width: int) -> int:
-    """Columns of a panel: what is hinted at, if it is sensible."""
+def _width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
+    """Columns of a panel, None for no panels: what is hinted at, if it is sensible."""
     if panel == 0:
-        return width
+        return None
     if panel is not None and panel >= VECTOR and width % panel == 0:
         return panel
     return panel_width(rows, depth, width)
 
 
-def panel_width(rows: int, depth: int, width: int) -> int:
-    """Columns of a panel: all, where this BLAS is faster at products that it packs."""
+def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
+    """Columns of a panel; None where this BLAS is faster at products that it packs."""
     if not multiplies_small():
-        return width
+        return None
     fitting: List[int] = []
     if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= FEW_ROWS_DEPTH):
         fitting += WIDE
     if depth <= NARROW_DEPTH or (rows <= SOME_ROWS and depth <= SOME_ROWS_DEPTH):
         fitting += NARROW
-    return next((panel for panel in fitting if width % panel == 0), width)
+    return next((panel for panel in fitting if width % panel == 0), None)
 
 
 @lru_cache(None)

@@ -62,16 +62,16 @@ class Pooling(NamedTuple):
         return bool(limits_of(op)) or activation_of(op) is None
 
     def steps(self, products: Array, results: Array) -> Iterator[Step]:
-        """From planes (tiles, tiles, positions, channels) to those of the results."""
-        for py, px in np.ndindex(*results.shape[:2]):
-            result = results[py, px]
-            first, *others = (products[py * self.stride + ky, px * self.stride + kx]
-                              for ky, kx in np.ndindex(*self.kernel))  # fmt: skip
-            if not others:
-                yield copy(result, first)
-            for other in others:
-                yield partial(np.maximum, first, other, out=result)
-                first = result
+        """From planes (tiles, tiles, positions, channels), which are overwritten, to those of the results."""
+        rows = products[:: self.stride]
+        for ky in range(1, self.kernel[0]):
+            yield partial(np.maximum, rows, products[ky :: self.stride], out=rows)
+        first, *others = (rows[:, kx :: self.stride] for kx in range(self.kernel[1]))
+        if not others:
+            yield copy(results, first)
+        for other in others:
+            yield partial(np.maximum, first, other, out=results)
+            first = results
 
     def landings(self, call: Call, y: Tiles, strip: Strip, passes: Sequence[Pass], channels: slice,
                  buffer: Array) -> Iterator[Landing]:

@@ -80,9 +80,15 @@ def shares_of(call: Call, layout: Tiles, most: int, weights: int, group: int) ->
 
     Where there are few positions and many ``weights`` the filters are shared, not the strips.
     """
-    groups, outputs = layout.channels // group, layout.tile**2 * layout.body * layout.channels
+    outputs = layout.tile**2 * layout.body * layout.channels
     few = shares_filters(call.workers, layout.body, weights, outputs)
-    if not few or layout.channels % group or groups < call.workers:
+    if not few or -(-layout.channels // group) < call.workers:
         return strips_of(call, layout, most), slice(None)
-    mine = call.share(groups)
-    return layout.strips(most), slice(mine.start * group, mine.stop * group)
+    return shares_of_filters(call, layout, most, group)
+
+
+def shares_of_filters(call: Call, layout: Tiles, most: int, group: int) -> Tuple[Sequence[Strip], slice]:
+    """All strips of output 0, and this worker's channels, whole groups of them; no strip if it has none."""
+    mine = call.share(-(-layout.channels // group))
+    strips = layout.strips(most) if mine.start < mine.stop else ()
+    return strips, slice(mine.start * group, min(mine.stop * group, layout.channels))

@@ -21,6 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
+from runtime_arm.engines.gemm import SMALL_PRODUCT, WIDE_DEPTH, multiplies_small
 from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply, shaped
 from runtime_arm.engines.tiled_epilogue import in_place
 from runtime_arm.kernel import Call, Run
@@ -126,7 +127,7 @@ def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooli
         for plane, pieces in landings:
             steps += _gather(stem, plane, split, columns[:-1])
             for positions, target, then in pieces:
-                steps.append(multiply(columns.reshape(len(columns), -1)[:, positions].T, weights, target))
+                steps += _products(columns.reshape(len(columns), -1)[:, positions].T, weights, target)
                 steps += then
         steps += tiled.clear(call, to, strip)
     return tiled.in_turn(steps)
@@ -137,6 +138,14 @@ def _with_bias(call: Call, convolution: Convolution) -> Array:
     w = call.inputs[1].reshape(convolution.filters, -1)
     bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(len(w), w.dtype)
     return np.ascontiguousarray(np.concatenate([w.T, bias[None]]))
+
+
+def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
+    """out = a @ weights, in blocks of rows small enough for the kernels that do not pack; a is read transposed."""
+    rows, depth = a.shape
+    small = multiplies_small() and depth <= WIDE_DEPTH
+    for begin, end in ranges(rows, max(1, SMALL_PRODUCT // weights.size) if small else rows):
+        yield multiply(a[begin:end], weights, out[begin:end])
 
 
 def _gather(stem: Stem, plane: Tuple[int, int], split: Array, columns: Array) -> Iterator[Step]:

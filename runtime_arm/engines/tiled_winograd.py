@@ -15,7 +15,8 @@ are products with small matrices, of all numbers that a plane has in the strip:
     columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes, if P is the output
 
 Where M does not stay in the second-level cache and BLAS multiplies small matrices without packing, the last two are one
-product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once.
+product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once. There deep layers of few tiles
+have the channels first, too, see ``planar_winograd``.
 
 The first column of B^T is (1, 0, ... 0), the last one (0, ... 0, 1): so the pixels outside of the tile are added to one
 frequency each.
@@ -24,16 +25,18 @@ frequency each.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines import gemm, tiled
+from runtime_arm.engines import planar_winograd, tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
-from runtime_arm.engines.steps import Step, multiply, shaped
+from runtime_arm.engines.pointwise import PASS, weight_cost
+from runtime_arm.engines.steps import Step, shaped
+from runtime_arm.engines.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled_epilogue import finish, has_gaps
-from runtime_arm.engines.winograd_transforms import TAPS, transform_filters, transforms
-from runtime_arm.kernel import Call, Run
+from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_filters, transform_multiplies
+from runtime_arm.kernel import Call, Run, Work
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.tensor import TensorSpec
@@ -49,8 +52,20 @@ def most_tiles(x: Tiles, y: Tiles, itemsize: int, block: int) -> int:
     return max(LEAST_TILES, block // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
 
 
+def work(x: Tiles, y: Tiles) -> Work:
+    """What a convolution between such blobs takes."""
+    positions = y.batch * y.image_tiles((0, 0))[0] * y.pitch
+    products = planar_winograd.work(x, y) if planar_winograd.suits(x, y) else Work(
+        (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (positions + weight_cost()))  # fmt: skip
+    outside = 2 * PASS * positions * (x.tile + 1) * x.channels  # the pixels outside of the tile are added
+    return Work(products.multiplies + positions * transform_multiplies(x.tile, x.channels, y.channels),
+                products.moves + outside, amplification(x.tile))  # fmt: skip
+
+
 def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Two buffers, which take turns: Y and M, V and Z."""
+    if planar_winograd.suits(x, y):
+        return [TensorSpec((size,), dtype) for size in planar_winograd.scratch(x, y)]
     most = most_tiles(x, y, dtype.itemsize, tiled.block_nbytes(op))
     tiles = max((strip.size for strip in y.strips(most)), default=0)
     reach = x.tile + TAPS - 1
@@ -61,6 +76,9 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[Te
 
 def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]:
     """Other blocks and panels."""
+    if planar_winograd.suits(x, y):
+        return ()
+
     def most(block: int) -> int:
         return most_tiles(x, y, dtype.itemsize, block)
 
@@ -72,88 +90,56 @@ def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]
 def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
     """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
-    by_channel, bias = call.inputs[1].swapaxes(0, 1), call.inputs[2] if len(call.inputs) > 2 else None
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
-                        lambda: transform_filters(x.tile, by_channel))
-    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
-    filters = filters.columns(mine)
+    strips, mine, pixels_of = (_planar if planar_winograd.suits(x, y) else _by_strips)(call, x, y)
+    bias = call.inputs[2][mine] if len(call.inputs) > 2 and call.inputs[2] is not None else None
     for strip in strips:
-        products = shaped(call.scratch[0], (x.tile + TAPS - 1) ** 2, strip.size, filters.width)
-        steps += _multiply(call, x, strip, filters, None if bias is None else bias[mine], products)
-        at_once = gemm.multiplies_small() and products.nbytes > tiled.block_nbytes(call.op)
-        pixels = tiled.body(call.outputs[0][..., mine], to, strip)
-        if pooling is not None or has_gaps(pixels):
-            pixels = shaped(call.scratch[1 if at_once else 0], y.tile, y.tile, strip.size, filters.width)
-        transform = _at_once if at_once else _transform_back
-        steps += transform(products, call.scratch[1], pixels.reshape(y.tile, y.tile, -1))
-        steps += finish(call, to, strip, [], pixels, mine, pooling=pooling)
-        steps += tiled.clear(call, to, strip, mine)
+        results = tiled.body(call.outputs[0][..., mine], to, strip)
+        in_place = pooling is None and not has_gaps(results)
+        pixels, computing = pixels_of(strip, bias, results if in_place else None)
+        steps += [*computing, *finish(call, to, strip, [], pixels, mine, pooling=pooling),
+                  *tiled.clear(call, to, strip, mine)]  # fmt: skip
     return tiled.in_turn(steps)
 
 
-def _multiply(call: Call, x: Tiles, strip: Strip, filters: Panels, bias: Optional[Array],
-              products: Array) -> Iterator[Step]:
-    """Fill the products of a strip, (reach * reach, positions, filters), in the first buffer."""
+# A worker's strips, its filters, and what computes the pixels of a strip with these: the rest of ``convolve``.
+Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
+
+
+def _by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
+    most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body), lambda: _transformed(call, x))
+    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
+    return strips, mine, partial(convolve, call, x, filters.columns(mine))
+
+
+def _planar(call: Call, x: Tiles, y: Tiles) -> Share:
+    filters = call.packed(f"f{x.tile}x{x.tile}_3x3 planar", lambda: planar_winograd.Filters(_transformed(call, x)))
+    strips, mine = tiled.shares_of_filters(call, y, y.body, planar_winograd.FILTERS)
+    return strips, mine, partial(planar_winograd.convolve, call, x, filters.columns(mine))
+
+
+def _transformed(call: Call, x: Tiles) -> Array:
+    return transform_filters(x.tile, call.inputs[1].swapaxes(0, 1))
+
+
+def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array],
+             pixels: Optional[Array]) -> Result:
+    """The pixels of a strip without what follows, (tile, tile, positions, M), and the steps that compute them.
+
+    pixels: where they shall lie; None leaves them in scratch.
+    """
     front, back = call.scratch[:2]
-    reach, count = x.tile + TAPS - 1, strip.size
-    rows = shaped(front, x.tile, reach, count + 2, x.channels)
-    yield from _transform_rows(call.inputs[0], x, strip, rows)
-    spectrum = shaped(back, reach, reach, count, x.channels)
-    yield from _transform_columns(rows, spectrum, x)
-    yield from filters.multiply(spectrum.reshape(reach * reach, count, x.channels), products)
+    reach, count, channels = x.tile + TAPS - 1, strip.size, x.channels
+    stretch = Stretch((x.guard + strip.begin) * channels, count * channels, channels, x.pitch * channels)
+    rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(back, reach, reach, stretch.numbers)
+    products = shaped(front, reach * reach, count, filters.width)
+    memory = call.inputs[0].reshape(x.tile, x.tile, -1)
+    steps = [*transform_rows(memory, stretch, rows), *transform_columns(rows, stretch, spectrum),
+             *filters.multiply(spectrum.reshape(reach * reach, count, channels), products)]  # fmt: skip
     if bias is not None:
-        yield partial(np.add, products[reach + 1], bias, out=products[reach + 1])
-
-
-def _transform_rows(memory: Array, x: Tiles, strip: Strip, rows: Array) -> Iterator[Step]:
-    """rows: (tile, reach, positions, C), of column phase and frequency, with a position more at both ends."""
-    matrix = np.ascontiguousarray(transforms(x.tile).input[:, 1:-1].astype(memory.dtype))
-    yield multiply(matrix, _row(memory, x, strip, 0).swapaxes(0, 1), rows.reshape(*rows.shape[:2], -1))
-    above, below = _row(memory, x, strip, -x.pitch)[-1], _row(memory, x, strip, x.pitch)[0]
-    for frequency, outside in ((0, above), (-1, below)):
-        target = rows[:, frequency].reshape(len(rows), -1)
-        yield partial(np.add, target, outside, out=target)
-
-
-def _row(memory: Array, x: Tiles, strip: Strip, shift: int) -> Array:
-    """The strip ``shift`` positions on, one position wider at both ends: (tile, tile, positions * C)."""
-    begin = x.guard + strip.begin + shift
-    view = memory[:, :, begin - 1 : begin + strip.size + 1]
-    return view.reshape(*view.shape[:2], -1)
-
-
-def _transform_columns(rows: Array, spectrum: Array, x: Tiles) -> Iterator[Step]:
-    """spectrum: (reach, reach, positions, C)."""
-    matrix = np.ascontiguousarray(transforms(x.tile).input[:, 1:-1].astype(rows.dtype))
-    count = spectrum.shape[2]
-    here = rows[:, :, 1 : count + 1].reshape(*rows.shape[:2], -1)
-    yield multiply(matrix, here.swapaxes(0, 1), spectrum.reshape(*spectrum.shape[:2], -1))
-    for frequency, outside in ((0, rows[-1, :, :count]), (-1, rows[0, :, 2:])):
-        target = spectrum[:, frequency]
-        yield partial(np.add, target, outside, out=target)
-
-
-def _transform_back(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
-    """pixels, (tile, tile, positions * M), from the products, (reach * reach, positions, M); they may lie in the first
-    buffer, too."""
-    tile, reach = len(pixels), len(pixels) + TAPS - 1
-    matrix = transforms(tile).output.astype(back.dtype)
-    half = shaped(back, tile, reach, pixels.shape[-1])
-    yield multiply(matrix, products.reshape(reach, reach, -1).swapaxes(0, 1), half.swapaxes(0, 1))
-    yield multiply(matrix, half, pixels)
-
-
-def _at_once(products: Array, back: Array, pixels: Array) -> Iterator[Step]:
-    """The same by one product, in blocks of columns that BLAS does not pack; pixels may lie in the second buffer."""
-    matrix = transforms(len(pixels)).output.astype(back.dtype)
-    both = np.kron(matrix, matrix)
-    size = gemm.SMALL_PRODUCT // both.size // gemm.VECTOR * gemm.VECTOR
-    x, y = products.reshape(len(products), -1), pixels.reshape(len(both), -1)
-    whole = y.shape[1] // size * size
-    if whole:
-        left, right = (rows[:, :whole].reshape(len(rows), -1, size).swapaxes(0, 1) for rows in (x, y))
-        yield multiply(both, left, right)
-    if whole < y.shape[1]:
-        yield multiply(both, x[:, whole:], y[:, whole:])
+        steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
+    flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
+    results, transform = transform_back(products.reshape(reach * reach, -1), (front, back),
+                                        tiled.block_nbytes(call.op), flat)  # fmt: skip
+    return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]

@@ -26,7 +26,6 @@ from runtime_arm.engines import (
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.winograd import open_tiles
-from runtime_arm.engines.winograd_transforms import TAPS, amplification, transform_multiplies
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
@@ -136,7 +135,7 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
             of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
             if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
                 continue
-            yield _convolution("WINOGRAD", op, of, between, inputs, _winograd_work(convolution, tile, between),
+            yield _convolution("WINOGRAD", op, of, between, inputs, tiled_winograd.work(of, between),
                                partial(tiled_winograd.bind, x=of, y=between, pooling=pooling),
                                partial(tiled_winograd.scratch, x=of, y=between, dtype=FLOAT32),
                                partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32), pooling,
@@ -249,13 +248,6 @@ def _suits_winograd(convolution: Convolution) -> bool:
     window = convolution.window
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
 
-
-def _winograd_work(convolution: Convolution, tile: int, to: Tiles) -> Work:
-    reach, channels, filters = tile + TAPS - 1, convolution.channels, convolution.filters
-    tiles = to.batch * to.image_tiles((0, 0))[0] * to.pitch
-    products = reach**2 * channels * filters * (tiles + weight_cost())
-    moves = 2 * PASS * tiles * (tile + 1) * channels  # the pixels outside of the tile are added
-    return Work(products + tiles * transform_multiplies(tile, channels, filters), moves, amplification(tile))
 
 
 def _columns_work(convolution: Convolution, copying: float, to: Layout = None) -> Work:

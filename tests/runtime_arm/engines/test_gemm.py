@@ -47,3 +47,13 @@ def test_small_products_stay_small(monkeypatch: Any) -> None:
     assert panels.panel < 256
     assert all(rows * 128 * panels.panel <= gemm.SMALL_PRODUCT for _, rows in sizes)
     assert {rows for _, rows in sizes} == {112, 113}
+
+
+@pytest.mark.parametrize(("depth", "width"), [(33, 64), (193, 32), (97, 24), (128, 16)])
+def test_a_matrix_that_is_a_panel_itself_is_multiplied_in_small_products(depth: int, width: int,
+                                                                         monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    a, out = np.ones((1, 3136, depth), np.float32), np.empty((1, 3136, width), np.float32)
+    panels = Panels(np.ones((depth, width), np.float32), 3136)
+    sizes = [step.args[0].shape[-2] for step in panels.multiply(a, out)]  # type: ignore[attr-defined]
+    assert all(rows * depth * width <= gemm.SMALL_PRODUCT for rows in sizes)
