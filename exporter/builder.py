@@ -40,6 +40,7 @@ class NetBuilder:
         self._aliases: Dict[str, str] = {}
         if outer is None:
             self._names: Set[str] = set(outputs)
+            self._counts: Dict[str, int] = {}  # how many names were made of a stem
             self._constants: Dict[str, Array] = {}
             self._kept: Dict[str, str] = {}
             self._made_of: Dict[str, int] = {}  # bytes of constants in the pair that a blob of known content stands on
@@ -56,10 +57,10 @@ class NetBuilder:
 
     def fresh(self, stem: str) -> str:
         """A name that nobody has: ``stem`` itself, or with a number behind it."""
-        names, name, count = self._root._names, stem, 0
+        names, counts, name = self._root._names, self._root._counts, stem
         while not name or name in names:
-            count += 1
-            name = f"{stem}_{count}"
+            counts[stem] = counts.get(stem, 0) + 1
+            name = f"{stem}_{counts[stem]}"
         names.add(name)
         return name
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from collections import Counter
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from exporter.onnx_node import Node
 from exporter.onnx_weights import DTYPES
 from runtime_arm.errors import ExportError
 
+_MOST_NODES = 1 << 18  # of a model once its functions are inlined
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
@@ -87,10 +89,11 @@ def _bound(node: onnx.NodeProto, given: Dict[str, onnx.AttributeProto]) -> onnx.
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the functions that it defines inlined. ExportError if they call each other in circles."""
+    """The model with the functions that it defines inlined. ExportError if they call each other in circles, too often.
+    """
     if not model.functions:
         return model
-    _refuse_recursion(model.functions)
+    _refuse_recursion(model)
     try:
         from onnx import inliner
     except ImportError as error:
@@ -102,14 +105,32 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     return inlined
 
 
-def _refuse_recursion(functions: Iterable[onnx.FunctionProto]) -> None:
-    calls = {(f.domain, f.name): {(node.domain, node.op_type) for node in f.node} for f in functions}
-    settled: Set[Tuple[str, str]] = set()
+def _refuse_recursion(model: onnx.ModelProto) -> None:
+    """ExportError if functions call each other in circles, or so often that the model would outgrow every machine."""
+    called = {(f.domain, f.name): Counter(_types(f.node)) for f in model.functions}
+    sizes: Dict[Tuple[str, str], int] = {}  # nodes of a function once all calls in it are inlined
     while True:
-        ready = {name for name, called in calls.items() if not (called & calls.keys()) - settled}
-        if ready <= settled:
+        ready = [name for name, types in called.items()
+                 if name not in sizes and not (types.keys() & called.keys()) - sizes.keys()]
+        if not ready:
             break
-        settled |= ready
-    circle: List[str] = sorted(f"{domain}.{name}" for domain, name in calls.keys() - settled)
+        sizes.update({name: _size(called[name], sizes) for name in ready})
+    circle: List[str] = sorted(f"{domain}.{name}" for domain, name in called.keys() - sizes.keys())
     if circle:
         raise ExportError(f"the functions {', '.join(circle)} call each other in circles")
+    size = _size(Counter(_types(model.graph.node)), sizes)
+    if size > _MOST_NODES:
+        raise ExportError(f"its functions stand for {size} nodes, at most {_MOST_NODES} are translated")
+
+
+def _types(nodes: Iterable[onnx.NodeProto]) -> Iterator[Tuple[str, str]]:
+    """Domain and type of nodes and of those in their graphs."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _types(graph.node)
+
+
+def _size(types: Mapping[Tuple[str, str], int], sizes: Mapping[Tuple[str, str], int]) -> int:
+    return sum(count * sizes.get(type, 1) for type, count in types.items())

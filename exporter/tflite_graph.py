@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence
 
 from exporter.builder import NetBuilder
@@ -14,8 +14,25 @@ from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
 
 _DEEPEST = 16  # graphs inside each other
+_MOST_REPEATED = 1 << 13  # operators of graphs that other operators run
 OnProblem = Callable[[Operation, str], object]
 Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Allowance:
+    """Operators that may still be translated in place of calls.
+
+    Graphs that run others several times each make a file of a few kilobytes as large as they like.
+    """
+
+    left: int = _MOST_REPEATED
+
+    def spend(self, operations: int) -> None:
+        """Count what takes the place of one call. ExportError when it is too much altogether."""
+        self.left -= operations
+        if self.left < 0:
+            raise ExportError(f"graphs that run each other come to more than {_MOST_REPEATED} operators")
 
 
 @dataclass(frozen=True)
@@ -25,15 +42,16 @@ class Options:
     file: TfliteFile
     on_problem: Optional[OnProblem] = None
     progress: Optional[Progress] = None
+    repeated: Allowance = field(default_factory=Allowance)
 
 
 class Translator:
     """Translates graphs into the nets of builders; what nodes know as ``Subnets``."""
 
-    def __init__(self, options: Options, depth: int = 0, variables: Optional[Variables] = None):
+    def __init__(self, options: Options, outer: Optional[Translator] = None):
         self._options = options
-        self._depth = depth
-        self.variables = variables or Variables()
+        self._depth: int = outer._depth + 1 if outer else 0
+        self.variables: Variables = outer.variables if outer else Variables()
 
     def walk(self, blobs: Blobs) -> None:
         """Translate the operators of a graph whose inputs are bound."""
@@ -78,8 +96,9 @@ class Translator:
             raise ExportError(f"graphs are nested more than {_DEEPEST} deep")
         if len(graphs[index].inputs) != inputs:
             raise ExportError(f"graph {index} has {len(graphs[index].inputs)} inputs, {inputs} are given")
+        self._options.repeated.spend(len(graphs[index].operations))
         return graphs[index]
 
     def _inside(self, blobs: Blobs) -> List[str]:
-        Translator(self._options, self._depth + 1, self.variables).walk(blobs)
+        Translator(self._options, self).walk(blobs)
         return [blobs.read(blobs.graph.tensors[index]) for index in blobs.graph.outputs]

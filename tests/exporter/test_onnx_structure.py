@@ -95,6 +95,18 @@ def test_functions_that_call_each_other_in_circles_are_refused() -> None:
         from_onnx(proto)
 
 
+def test_functions_that_double_each_other_are_refused_before_they_fill_the_memory() -> None:
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
+    doubling = [onnx.helper.make_function("my", f"F{k}", ["x"], ["y"], [node(f"F{k + 1}", ["x"], ["h"], domain="my"),
+                                                                        node(f"F{k + 1}", ["h"], ["y"], domain="my")],
+                                          opsets) for k in range(30)]
+    last = onnx.helper.make_function("my", "F30", ["x"], ["y"], [node("Abs", ["x"], ["y"])], opsets)
+    proto = model([node("F0", ["x"], ["y"], domain="my")], [X], ["y"], functions=[*doubling, last])
+    proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    with pytest.raises(ExportError, match="its functions stand for 1073741824 nodes"):
+        from_onnx(proto)
+
+
 def test_functions_of_the_model_are_inlined() -> None:
     opsets = [onnx.helper.make_opsetid("", 18)]
     function = onnx.helper.make_function("my", "Twice", ["x"], ["y"], [node("Add", ["x", "x"], ["y"])], opsets)

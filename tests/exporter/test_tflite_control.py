@@ -112,6 +112,20 @@ def test_a_graph_that_calls_itself_is_refused(tmp_path: Path) -> None:
         exported(tmp_path, model.to_bytes([y]))
 
 
+def test_graphs_that_double_each_other_are_refused(tmp_path: Path) -> None:
+    model, deepest = Model(), 15
+    for index, graph in enumerate([model, *(model.graph(str(k)) for k in range(1, deepest + 1))]):
+        x, half, y = graph.input("x", (2,)), graph.tensor("half", (2,)), graph.tensor("y", (2,))
+        graph.outputs = [y]
+        if index == deepest:
+            graph.operator("ABS", [x], [y])
+            continue
+        for source, target in ((x, half), (half, y)):
+            graph.operator("CALL", [source], [target], "CallOptions", Subgraph=index + 1)
+    with pytest.raises(ExportError, match="graphs that run each other come to more than"):
+        exported(tmp_path, model.to_bytes())
+
+
 def test_a_variable_without_content_is_refused(tmp_path: Path) -> None:
     model = Model()
     handle, y = model.tensor("handle", (), "resource"), model.tensor("y", (2,))
