@@ -67,7 +67,7 @@ def _pieces(shape: Shape) -> Iterator[Tuple[Any, ...]]:
         axis -= 1
         inner *= shape[axis]
     if axis == 0:
-        yield ()
+        yield (...,)  # of no dimensions: () would copy the number
         return
     step = BLOCK // inner
     for outer in np.ndindex(*shape[: axis - 1]):

@@ -9,7 +9,9 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
+from runtime_arm import Predictor
 from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.netdef import NetDef
 from runtime_arm.operators.elementwise_kernels import BLOCK
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
@@ -48,6 +50,13 @@ def test_onnx_broadcasts_the_slope(slope: Any) -> None:
     x, slopes = random((2, 3, 4)), random(slope, 1)
     assert_close(run_kernel(onnx("PRelu", "X S"), [x, slopes])[0], np.where(x > 0, x, x * slopes))
     assert assert_engines_match_reference(onnx("PRelu", "X S"), [x, slopes]) == ["NUMPY"]
+
+
+def test_one_number_is_read_anew_in_each_run() -> None:
+    net = NetDef("", (onnx("PRelu", "X S"),), external_input=("X", "S"), external_output=("Y",))
+    with Predictor(NetDef(""), net, threads=1) as predictor:
+        for x, expected in ((-2, -6), (5, 5)):
+            assert predictor.run([np.array(x, np.float32), np.array(3, np.float32)])["Y"] == expected
 
 
 def test_allocates_nothing_of_the_size_of_a_blob() -> None:
