@@ -21,6 +21,7 @@ Specs = Dict[str, Optional[TensorSpec]]
 # Networks halve pictures up to five times, hence the multiples of 32; none is 1, which would broadcast.
 CHOICES = ((2, 224), (3, 480))
 STEP = 32
+LARGEST_SAMPLE = 1 << 30  # bytes: with several open sizes the product of such choices may be more than a machine has
 
 
 def example_specs(inputs: Sequence[TensorInfo]) -> List[Specs]:
@@ -32,12 +33,17 @@ def example_specs(inputs: Sequence[TensorInfo]) -> List[Specs]:
 def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
     """Specs of one sample: what is open is 1 along the first dimension and as above along others.
 
-    UsageError, naming the input, where rank or dtype is not known.
+    UsageError, naming the input, where rank or dtype is not known, or where that would be too large.
     """
     chosen = _chosen(inputs, 1, CHOICES[0][1])
     unknown = [name for name, spec in chosen.items() if spec is None]
     if unknown:
         raise UsageError(f"the shape of input {unknown[0]!r} is not known")
+    for info in inputs:
+        spec = chosen[info.name]
+        if spec is not None and not info.is_static and spec.nbytes > LARGEST_SAMPLE:
+            raise UsageError(f"a sample of input {info.name!r} with {list(spec.shape)} for {info.shape_text()} "
+                             f"would take {spec.nbytes:,} bytes; give an example of its shape")
     return {name: spec for name, spec in chosen.items() if spec is not None}
 
 

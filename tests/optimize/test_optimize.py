@@ -134,6 +134,16 @@ def test_an_example_of_a_shape_stands_in_for_what_is_open() -> None:
     assert result.inputs[0].shape is None
 
 
+def test_samples_that_no_machine_holds_are_not_tried() -> None:
+    pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": ("n", "a", "b", "c", "d", "e")})
+    report = Report()
+    optimize(pair, report=report)
+    assert "a sample of input 'x' with [1, 256, 288, 320, 352, 384]" in report.notes[0]
+    with pytest.raises(UsageError, match="give an example of its shape"):
+        optimize(pair, accuracy=1e-3)
+    assert optimize(pair, shapes={"x": (1, 2, 2, 2, 2, 2)}).predict_net == pair.predict_net
+
+
 def test_an_operator_that_nobody_knows_is_named_and_the_rest_optimised() -> None:
     net = BLOCK.replace("Relu(a) -> y", "Relu(a) -> a\n Mystery(a) -> b\n Relu(b) -> c\n Relu(c) -> y")
     report = Report()
