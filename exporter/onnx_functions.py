@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import onnx
@@ -11,6 +11,7 @@ import onnx
 from exporter.builder import Dims
 from exporter.onnx_microsoft import OPSET, definition
 from exporter.onnx_node import Node
+from exporter.onnx_structure import every_node
 from exporter.onnx_weights import DTYPES
 from runtime_arm.errors import ExportError
 
@@ -98,6 +99,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         from onnx import inliner
     except ImportError as error:
         raise ExportError("a model with functions of its own needs onnx 1.16 or newer") from error
+    _give_defaults(model)
     try:
         inlined: onnx.ModelProto = inliner.inline_local_functions(model, True)
     except Exception as error:  # onnx's C++ exceptions have no common base
@@ -105,9 +107,19 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     return inlined
 
 
+def _give_defaults(model: onnx.ModelProto) -> None:
+    """Write the attributes that calls leave out into them: onnx's inliner takes their defaults for absent."""
+    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions}
+    for body in [model.graph, *model.functions]:
+        for node in every_node(body):
+            given = {attribute.name for attribute in node.attribute}
+            missing = defaults.get((node.domain, node.op_type, node.overload), ())
+            node.attribute.extend(attribute for attribute in missing if attribute.name not in given)
+
+
 def _refuse_recursion(model: onnx.ModelProto) -> None:
     """ExportError if functions call each other in circles, or so often that the model would outgrow every machine."""
-    called = {(f.domain, f.name): Counter(_types(f.node)) for f in model.functions}
+    called = {(f.domain, f.name): _types(f) for f in model.functions}
     sizes: Dict[Tuple[str, str], int] = {}  # nodes of a function once all calls in it are inlined
     while True:
         ready = [name for name, types in called.items()
@@ -118,18 +130,14 @@ def _refuse_recursion(model: onnx.ModelProto) -> None:
     circle: List[str] = sorted(f"{domain}.{name}" for domain, name in called.keys() - sizes.keys())
     if circle:
         raise ExportError(f"the functions {', '.join(circle)} call each other in circles")
-    size = _size(Counter(_types(model.graph.node)), sizes)
+    size = _size(_types(model.graph), sizes)
     if size > _MOST_NODES:
         raise ExportError(f"its functions stand for {size} nodes, at most {_MOST_NODES} are translated")
 
 
-def _types(nodes: Iterable[onnx.NodeProto]) -> Iterator[Tuple[str, str]]:
-    """Domain and type of nodes and of those in their graphs."""
-    for node in nodes:
-        yield node.domain, node.op_type
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _types(graph.node)
+def _types(body: Union[onnx.GraphProto, onnx.FunctionProto]) -> Mapping[Tuple[str, str], int]:
+    """How many nodes there are of each domain and type, those of inner graphs among them."""
+    return Counter((node.domain, node.op_type) for node in every_node(body))
 
 
 def _size(types: Mapping[Tuple[str, str], int], sizes: Mapping[Tuple[str, str], int]) -> int:

@@ -13,7 +13,7 @@ from exporter.builder import Dims, NetBuilder
 from exporter.onnx_functions import Body, function_body
 from exporter.onnx_node import Node, Operators, attributes_of
 from exporter.onnx_rules import find_rule
-from exporter.onnx_structure import defined, ordered, require_distinct, title
+from exporter.onnx_structure import defined, needed, ordered, require_distinct, title
 from exporter.onnx_upgrade import upgraded
 from exporter.onnx_weights import DTYPES, Weights
 from runtime_arm.errors import ArmnetError, ExportError
@@ -105,12 +105,13 @@ class Translator:
         """Translate the initializers and nodes of a graph whose inputs are bound; its outputs are blobs afterwards."""
         weights = self._options.weights
         require_distinct(graph)
+        nodes, names = needed(ordered(graph.node, defined(graph), scope.has), [value.name for value in graph.output])
         for tensor in graph.initializer:
-            scope.net.constant(scope.define(tensor.name), weights.array(tensor, f"initializer {tensor.name!r}"))
+            if tensor.data_type in DTYPES or tensor.name in names:
+                scope.net.constant(scope.define(tensor.name), weights.array(tensor, f"initializer {tensor.name!r}"))
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             scope.net.constant(scope.define(name), weights.sparse(sparse, f"initializer {name!r}"))
-        nodes = ordered(graph.node, defined(graph), scope.has)
         for index, node in enumerate(nodes):
             if self._options.progress and not scope.depth:
                 self._options.progress("operators", index, len(nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import Callable, Dict, Iterable, Iterator, List, Sequence, Set
+from typing import Callable, Dict, Iterable, Iterator, List, Sequence, Set, Tuple, Union
 
 import onnx
 
@@ -19,8 +19,8 @@ def title(node: onnx.NodeProto) -> str:
     return f"node {name!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
 
 
-def every_node(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of the graph and of the graphs inside of it."""
+def every_node(graph: Union[onnx.GraphProto, onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes of the graph, or of a function, and of the graphs inside of it."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):
@@ -41,6 +41,16 @@ def reads(node: onnx.NodeProto) -> Set[str]:
     for graph in subgraphs(node):
         names |= captured(graph)
     return names
+
+
+def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> Tuple[List[onnx.NodeProto], Set[str]]:
+    """Those of the nodes, which are in order, that the outputs need, and all names that are read for them."""
+    kept, names = [], set(outputs)
+    for node in reversed(nodes):
+        if not names.isdisjoint(node.output):
+            kept.append(node)
+            names |= reads(node)
+    return kept[::-1], names
 
 
 def captured(graph: onnx.GraphProto) -> Set[str]:

@@ -120,7 +120,7 @@ def _spec(array: Any) -> TensorSpec:
     return TensorSpec(array.shape, array.dtype)
 
 
-@operator("Loop", domain="onnx", inputs=(2, None), outputs=(0, None), control=True)
+@operator("Loop", domain="onnx", inputs=(1, None), outputs=(0, None), control=True)
 def loop(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Runs ``body`` as often as the first input says, and no longer than the condition holds.
 
@@ -132,7 +132,7 @@ def loop(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
 
 
 @loop.reference
-def loop_reference(op: OperatorDef, nets: SubNets, trips: Optional[Array], condition: Optional[Array],
+def loop_reference(op: OperatorDef, nets: SubNets, trips: Optional[Array], condition: Optional[Array] = None,
                    *carried: Any) -> List[Any]:
     body = op.get_net("body")
     count = ENDLESS if trips is None else int(trips.reshape(-1)[0])

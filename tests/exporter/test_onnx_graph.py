@@ -70,6 +70,17 @@ def test_what_nothing_reads_is_dropped() -> None:
     assert pair.init_net.op == ()
 
 
+def test_what_nothing_reads_may_be_of_any_type_and_operator() -> None:
+    nodes = [node("Constant", [], ["text"], value_string="leftover"), node("Relu", ["x"], ["y"]),
+             node("StringNormalizer", ["labels"], ["upper"]), node("Identity", ["upper"], ["unused"])]
+    proto = model(nodes, [value("x", [2])], ["y"])
+    proto.graph.initializer.append(helper.make_tensor("labels", TensorProto.STRING, [1], [b"cat"]))
+    assert types(proto) == ["Relu"]
+    proto.graph.output.append(onnx.ValueInfoProto(name="upper"))
+    with pytest.raises(ExportError, match="initializer 'labels': the data type STRING is not supported"):
+        from_onnx(proto)
+
+
 def test_inputs_and_constants_may_be_outputs() -> None:
     nodes = [node("Identity", ["x"], ["same"]), node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
              node("Identity", ["c"], ["d"])]
@@ -113,6 +124,13 @@ def test_a_loop_carries_values_and_reads_what_is_around_it() -> None:
     y, z = run(proto, np.array([1, 2], np.float32), np.zeros(2, np.float32), np.array(3))
     assert y.tolist() == [3, 6]
     assert z.tolist() == [[1, 2], [2, 4], [3, 6]]
+
+
+def test_a_loop_may_carry_nothing() -> None:
+    body = graph([node("Mul", ["i", "i"], ["square"]), node("Identity", ["going"], ["goes_on"])],
+                 [value("i", [], np.int64), value("going", [], np.bool_)], ["goes_on", "square"])
+    proto = model([node("Loop", ["trips", ""], ["y"], body=body)], [value("trips", [], np.int64)], ["y"])
+    assert run(proto, np.array(4))[0].tolist() == [0, 1, 4, 9]
 
 
 def test_a_scan_walks_over_a_dimension() -> None:

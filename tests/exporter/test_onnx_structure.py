@@ -116,6 +116,21 @@ def test_functions_of_the_model_are_inlined() -> None:
     np.testing.assert_array_equal(run(proto, np.array([1, 2], np.float32))[0], [4, 8])
 
 
+def test_attributes_that_a_call_leaves_out_have_the_functions_defaults() -> None:
+    leaky = onnx.helper.make_node("LeakyRelu", ["x"], ["y"])
+    leaky.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    inner = onnx.helper.make_function("my", "Leaky", ["x"], ["y"], [leaky], [onnx.helper.make_opsetid("", 18)],
+                                      attribute_protos=[onnx.helper.make_attribute("slope", 0.5)])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
+    outer = onnx.helper.make_function("my", "Outer", ["x"], ["y"], [node("Leaky", ["x"], ["y"], domain="my")], opsets)
+    calls = [node("Leaky", ["x"], ["a"], domain="my"), node("Leaky", ["x"], ["b"], domain="my", slope=0.25),
+             node("Outer", ["x"], ["c"], domain="my")]
+    proto = model(calls, [X], ["a", "b", "c"], functions=[inner, outer])
+    proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    results = run(proto, np.array([-4, 2], np.float32))
+    assert [list(result) for result in results] == [[-2, 2], [-1, 2], [-2, 2]]
+
+
 def test_functions_by_which_onnx_defines_an_operator_stand_in_for_it() -> None:
     x = np.linspace(-4, 4, 9).astype(np.float32)
     proto = model([node("MeanVarianceNormalization", ["x"], ["y"], axes=[0])], [value("x", [9])], ["y"])
