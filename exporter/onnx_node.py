@@ -126,6 +126,11 @@ class Node:
         """The input's data type if it is known."""
         return self.net.dtype(self.inputs[index]) if self.has(index) else None
 
+    def holds_integers(self, index: int) -> bool:
+        """Whether the input is known to hold no floats: many of Caffe2's operators take nothing else."""
+        dtype = self.dtype_of_input(index)
+        return dtype is not None and dtype.kind != "f"
+
     def dims(self, index: int) -> Optional[Dims]:
         """The input's shape as far as it is known."""
         return self.net.dims(self.inputs[index]) if self.has(index) else None

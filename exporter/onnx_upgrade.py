@@ -178,8 +178,9 @@ def _batch_normalization(node: Node) -> Node:
 
 @_upgrade(14, "BatchNormalization")
 def _batch_normalization_mode(node: Node) -> Node:
+    """Training if more than Y is asked for; what is saved for the way back, outputs 3 and 4, is dropped."""
     training = len([name for name in node.outputs if name]) > 1
-    return node.replace(attributes={**node.attributes, "training_mode": int(training)})
+    return node.replace(outputs=node.outputs[:3], attributes={**node.attributes, "training_mode": int(training)})
 
 
 @_upgrade(16, "RoiAlign")
@@ -200,11 +201,11 @@ def _dft(node: Node) -> Node:
 
 @_upgrade(21, "GroupNormalization")
 def _group_normalization(node: Node) -> Node:
-    """Scale and bias of each group, repeated for its channels."""
+    """Scale and bias of each group, repeated for its channels; if they are not known ONNX's function does it."""
     dims, groups = node.dims(0), node.get_int("num_groups")
     scale, bias = node.value(1), node.value(2)
     if dims is None or len(dims) < 2 or dims[1] is None or scale is None or bias is None or groups < 1:
-        raise ExportError("before opset 21 scale and bias must be constants and the number of channels known")
+        return node.replace(type="GroupwiseNormalization")
     repeated = [np.repeat(value, dims[1] // groups) for value in (scale, bias)]
     names = [node.constant(stem, value) for stem, value in zip(("scale", "bias"), repeated)]
     return node.replace(inputs=(node.input(0), *names))

@@ -54,19 +54,20 @@ def _same_pads(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[in
     return less + more if upper else more + less
 
 
-def kernel_of(node: Node) -> List[int]:
-    """The kernel's size: the attribute, or the last dimensions of the weights (input 1)."""
+def kernel_of(node: Node) -> Optional[List[int]]:
+    """The kernel's size: the attribute, or the last dimensions of the weights (input 1) where they are known."""
     dims = node.dims(1)
     if "kernel_shape" in node.attributes:
         return node.get_ints("kernel_shape")
     if dims is None or len(dims) < 3 or None in dims[2:]:
-        raise ExportError("attribute 'kernel_shape' is required where the shape of the weights is not known")
+        return None
     return [n for n in dims[2:] if n is not None]
 
 
 @rule("Conv")
 def conv(node: Node) -> Operators:
-    arguments = window(node, kernel_of(node))
+    kernel = kernel_of(node)
+    arguments = None if kernel is None else window(node, kernel)
     return [node.as_onnx() if arguments is None else node.to("Conv", **arguments, group=_group(node))]
 
 
@@ -75,7 +76,7 @@ def conv_transpose(node: Node) -> Operators:
     """Caffe2's is 2-D, without dilation, and its output size follows from the padding."""
     kernel = kernel_of(node)
     beyond = "output_shape" in node.attributes or node.get_str("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-    if len(kernel) != 2 or set(node.get_ints("dilations", [1])) != {1} or beyond:
+    if kernel is None or len(kernel) != 2 or set(node.get_ints("dilations", [1])) != {1} or beyond:
         return [node.as_onnx()]
     arguments = window(node, kernel)
     adjs = node.get_ints("output_padding", [0, 0])

@@ -6,6 +6,7 @@ from typing import List, Optional
 
 import numpy as np
 
+from exporter.builder import Dims
 from exporter.onnx_node import Node, Operators
 from exporter.onnx_rules import rule
 from exporter.onnx_rules.reduction import from_the_front
@@ -26,12 +27,23 @@ def constant(node: Node) -> Operators:
 def reshape(node: Node) -> Operators:
     """Caffe2's has two outputs; the shape is an argument where it is constant."""
     shape = node.constant_ints(1)
-    if node.get_int("allowzero", 0) and (shape is None or 0 in shape):
-        return [node.as_onnx()]
+    if shape is None or 0 in shape:
+        zeros_stay = node.get_int("allowzero", 0)
+        if zeros_stay or not (node.caffe2_compatible or _copies_alike(node.dims(0), shape)):
+            return [node.as_onnx()]
     outputs = [node.outputs[0], node.fresh("old_shape")]
     if shape is None:
         return [node.to("Reshape", outputs=outputs)]
     return [node.to("Reshape", [node.input(0)], outputs, shape=shape)]
+
+
+def _copies_alike(dims: Optional[Dims], shape: Optional[List[int]]) -> bool:
+    """Whether zeros copy the same dimensions in Caffe2 as in ONNX: where nothing is reshaped, Caffe2 leaves them."""
+    if dims is None:
+        return False
+    open_dims = [axis for axis, n in enumerate(dims) if not n]
+    copied = None if shape is None else [axis for axis, n in enumerate(shape) if n == 0]
+    return not open_dims or (len(open_dims) == 1 and copied == open_dims)
 
 
 @rule("Flatten")

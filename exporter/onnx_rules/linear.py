@@ -8,7 +8,9 @@ from exporter.onnx_rules import rule
 
 @rule("MatMul")
 def mat_mul(node: Node) -> Operators:
-    """Caffe2's MatMul is for matrices, its BatchMatMul for stacks of them."""
+    """Caffe2's MatMul is for matrices of floats, its BatchMatMul for stacks of them."""
+    if node.holds_integers(0):
+        return [node.as_onnx()]
     ranks = [node.rank(index) for index in (0, 1)]
     if ranks == [2, 2]:
         return [node.to("MatMul")]
@@ -20,6 +22,6 @@ def mat_mul(node: Node) -> Operators:
 def gemm(node: Node) -> Operators:
     """Fully connected layers: Y = X W + b with one b a column."""
     plain = node.get_float("alpha", 1.0) == node.get_float("beta", 1.0) == 1.0 and not node.get_int("transA", 0)
-    if not plain or not node.has(2) or node.rank(2) != 1 or node.dims(2) == (1,):
+    if not plain or node.holds_integers(0) or not node.has(2) or node.rank(2) != 1 or node.dims(2) in ((1,), (None,)):
         return [node.as_onnx()]
     return [node.to("FC" if node.get_int("transB", 0) else "FCTransposed")]

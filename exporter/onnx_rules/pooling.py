@@ -13,8 +13,8 @@ CAFFE_POOLING = 3  # Caffe2's legacy_pad
 
 @rule("MaxPool", "AveragePool")
 def pool(node: Node) -> Operators:
-    """Caffe2's know no dilation, give no indices, average over what lies inside the image, and round up as Caffe."""
-    beyond = node.get_int("count_include_pad", 0) or node.wants(1)
+    """Caffe2's take floats, know no dilation, give no indices, average inside the image, and round up as Caffe."""
+    beyond = node.get_int("count_include_pad", 0) or node.wants(1) or node.holds_integers(0)
     arguments = window(node, node.get_ints("kernel_shape"))
     if arguments is None or beyond or "dilations" in arguments:
         return [node.as_onnx()]

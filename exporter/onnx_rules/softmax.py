@@ -32,6 +32,8 @@ def of_rows(node: Node) -> Operators:
     if axis == -1 or axis + 1 == rank:
         return [newest.as_onnx(axis=-1)]
     rows, result = node.fresh("rows"), node.fresh("of_rows")
-    flatten = node.to("Flatten", outputs=[rows], axis=axis + rank if rank is not None and axis < 0 else axis)
+    flatten = node.replace(type="Flatten", outputs=(rows,)).as_onnx(axis=axis)
+    if rank is not None or axis >= 0:
+        flatten = node.to("Flatten", outputs=[rows], axis=axis + rank if rank is not None and axis < 0 else axis)
     of_flat = newest.replace(inputs=(rows,), outputs=(result,)).as_onnx(axis=-1)
     return [flatten, of_flat, node.to("ResizeLike", [result, node.input(0)])]

@@ -218,6 +218,20 @@ CASES = [
     case("Sum", [X, floats(6)], "Add(a, b) -> y"),
     case("LSTM", [floats(3, 1, 2), floats(1, 12, 2), floats(1, 12, 3)], "onnx.LSTM(a, b, c) -> y  hidden_size=3",
          constants=(1, 2), opset=7, hidden_size=3),
+    # Of shapes that are not known before the net runs.
+    case("Conv", [X, floats(8, 4, 3, 3)], "onnx.Conv(a, b) -> y  strides=[2, 1]", shapes=[None, None], strides=[2, 1]),
+    case("ConvTranspose", [X, floats(4, 2, 3, 3)], "onnx.ConvTranspose(a, b) -> y", shapes=[None, None]),
+    case("Gemm", [floats(2, 3), floats(3, 4), floats(1)], "onnx.Gemm(a, b, c) -> y", shapes=[None, None, ["n"]]),
+    case("MatMul", [ints(1, 2).reshape(1, 2), ints(3, 4).reshape(2, 1)], "onnx.MatMul(a, b) -> y",
+         shapes=[["n", 2], [2, "k"]]),
+    case("MaxPool", [X.astype(np.uint8)], "onnx.MaxPool(a) -> y  kernel_shape=[2, 2]", shapes=[None],
+         kernel_shape=[2, 2]),
+    case("Reshape", [X, ints(0, -1)], "Reshape(a) -> y, y_old_shape  shape=[0, -1]", constants=(1,),
+         shapes=[["n", 4, 6, 6], None]),
+    case("Reshape", [X, ints(0, -1)], "onnx.Reshape(a, b) -> y", constants=(1,), shapes=[["n", 4, "h", "w"], None]),
+    case("Reshape", [X, ints(0, -1)], "onnx.Reshape(a, b) -> y", shapes=[["n", 4, 6, 6], [2]]),
+    case("Hardmax", [X], "onnx.Flatten(a) -> y_rows  axis=-2; onnx.Hardmax(y_rows) -> y_of_rows  axis=-1; "
+         "ResizeLike(y_of_rows, a) -> y", opset=11, axis=-2, shapes=[None]),
 ]
 IDS = [f"{index}-{case.type}" for index, case in enumerate(CASES)]
 
@@ -252,6 +266,38 @@ def test_more_than_there_are_is_no_top_k(shapes: Any) -> None:
 def test_extremes_of_nothing_are_infinite(type: str, of_nothing: float) -> None:
     pair = from_onnx(one_node(type, [floats(2, 3)], opset=13, axes=[0], shapes=[["n", 3]]))
     assert Predictor(pair).run([np.zeros((0, 3), np.float32)])["y"].tolist() == [[of_nothing] * 3]
+
+
+@pytest.mark.parametrize(("shape", "wanted", "expected"), [
+    ((0, 4), (0, 0), (0, 4)), ((4, 0), (0, 0), (4, 0)), ((2, 0, 8), (0, -1, 4), (2, 0, 4)),
+    ((0, 4), (0, 2, 2), (0, 2, 2)),
+])
+def test_zeros_copy_dimensions_of_nothing_too(shape: Any, wanted: Any, expected: Any) -> None:
+    for constants, declared in (((1,), [list("nchw"[: len(shape)]), None]), ((1,), None), ((), None)):
+        predictor = Predictor(from_onnx(one_node("Reshape", [np.zeros(shape, np.float32), ints(*wanted)],
+                                                 constants=constants, shapes=declared)))
+        feeds = [np.zeros(shape, np.float32), *([] if constants else [ints(*wanted)])]
+        assert predictor.run(feeds)["y"].shape == expected
+
+
+def test_groups_of_scales_that_are_not_known_are_normalised() -> None:
+    x, scale, bias = floats(2, 4, 3), floats(2), floats(2)
+    proto = one_node("GroupNormalization", [x, scale, bias], opset=18, num_groups=2, shapes=[["n", "c", 3], None, None])
+    grouped = x.reshape(2, 2, 6)
+    normal = (grouped - grouped.mean(axis=2, keepdims=True)) / np.sqrt(grouped.var(axis=2, keepdims=True) + 1e-5)
+    expected = normal.reshape(2, 2, 2, 3) * scale.reshape(1, 2, 1, 1) + bias.reshape(1, 2, 1, 1)
+    with Predictor(from_onnx(proto)) as predictor:
+        y = predictor.run([x, scale, bias])["y"]
+    np.testing.assert_allclose(y, expected.reshape(x.shape), rtol=1e-5, atol=1e-5)
+
+
+def test_what_training_saves_for_the_way_back_is_dropped() -> None:
+    proto = one_node("BatchNormalization", [X, *[floats(4)] * 4], opset=9, outputs=5, constants=(1, 2, 3, 4))
+    del proto.graph.output[1:]
+    mean, variance = (f(X, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.var))
+    expected = (X - mean) / np.sqrt(variance + 1e-5) * floats(4, 1, 1) + floats(4, 1, 1)
+    with Predictor(from_onnx(proto)) as predictor:
+        np.testing.assert_allclose(predictor.run([X])["y"], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_caffe2_compatible_nets_keep_caffe2s_operators() -> None:
