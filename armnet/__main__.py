@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 from importlib import import_module
-from typing import Any, List, Optional
+from typing import List, Optional
 
 import armnet
 from armnet.commands import COMMANDS
-from runtime_arm.errors import ArmnetError
-
-REFUSED = 2  # exit status for the user's mistakes; 1 is an answer ("they differ"), tracebacks are our bugs
+from runtime_arm.command_line import REFUSED, guarded
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -29,34 +26,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parser.parse_args(words[1:])
     if getattr(args, "threads", None) == 1:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"  # OpenBLAS starts its threads when NumPy loads it
-    return _guarded(module, args)
-
-
-def _guarded(module: Any, args: argparse.Namespace) -> int:
-    try:
-        status: int = module.run(args)
-        sys.stdout.flush()
-        return status
-    except ArmnetError as error:
-        print(f"armnet: {error}", file=sys.stderr)
-        return REFUSED
-    except KeyboardInterrupt:
-        print("armnet: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        _drop_output()
-        return 0
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        _drop_output()
-        print(f"armnet: standard output: {error.strerror}", file=sys.stderr)
-        return REFUSED
-
-
-def _drop_output() -> None:
-    """What is still buffered for stdout goes nowhere, instead of failing again when Python exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return guarded("armnet", lambda: int(module.run(args)))
 
 
 def _overview() -> argparse.ArgumentParser:

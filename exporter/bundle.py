@@ -38,12 +38,17 @@ if sys.version_info < (3, 9):
     sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
     sys.exit(2)
 try:
-    import numpy
-except ImportError:
-    sys.stderr.write("this program needs NumPy: apt-get install python3-numpy, pkg install python-numpy\\n")
-    sys.exit(2)
-
-from runtime_arm.app import main
+    try:
+        import numpy
+    except ImportError as error:
+        reason = [line for line in str(error).splitlines() if line.startswith("Original error was: ")]
+        if getattr(error, "name", None) == "numpy":
+            reason = ["apt-get install python3-numpy, pkg install python-numpy"]
+        sys.stderr.write("this program needs NumPy: %s\\n" % (reason or str(error).splitlines() or ["?"])[0])
+        sys.exit(2)
+    from runtime_arm.app import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 path = os.path.dirname(os.path.abspath(__file__))
 sys.exit(main(path, sys.argv[1:], os.path.basename(path)))

@@ -30,10 +30,19 @@ def plain(value: Any) -> Array:
 
 
 def summarise(name: str, outputs: Outputs, labels: Optional[Sequence[str]], top: int) -> Dict[str, Any]:
-    """One run as JSON: its outputs' shapes and ranges, and the ``top`` best answers of the first output."""
+    """One run as JSON: its outputs' shapes and ranges, and the ``top`` best answers of the first output.
+
+    Of a batch of several they are the best of each item, whose number stands in "item".
+    """
     described = {key: _describe(plain(value)) for key, value in outputs.items()}
-    answers = best(plain(next(iter(outputs.values()))), labels, top) if top and outputs else []
-    return {"input": name, "outputs": described, "top": [answer._asdict() for answer in answers]}
+    answers = _best_answers(plain(next(iter(outputs.values()))), labels, top) if top and outputs else []
+    return {"input": name, "outputs": described, "top": answers}
+
+
+def _best_answers(scores: Array, labels: Optional[Sequence[str]], top: int) -> List[Dict[str, Any]]:
+    if scores.ndim < 2 or len(scores) < 2:
+        return [answer._asdict() for answer in best(scores, labels, top)]
+    return [{"item": item, **answer._asdict()} for item, row in enumerate(scores) for answer in best(row, labels, top)]
 
 
 def _describe(array: Array) -> Dict[str, Any]:
@@ -47,9 +56,7 @@ def _describe(array: Array) -> Dict[str, Any]:
 def text(summary: Mapping[str, Any]) -> str:
     """The best answers if there are any, else a line an output."""
     if summary["top"]:
-        return "\n".join(
-            [summary["input"], *(f"  {answer['score']:10.6g}  {answer['label']}" for answer in summary["top"])]
-        )
+        return "\n".join([summary["input"], *map(_answer_line, summary["top"])])
     lines = []
     for name, facts in summary["outputs"].items():
         numbers = (
@@ -57,6 +64,11 @@ def text(summary: Mapping[str, Any]) -> str:
         )
         lines.append(f"{summary['input']}: {name}  {facts['dtype']} {shape_text(facts['shape'])}{numbers}")
     return "\n".join(lines)
+
+
+def _answer_line(answer: Mapping[str, Any]) -> str:
+    item = f"  [{answer['item']}]" if "item" in answer else ""
+    return f"{item}  {answer['score']:10.6g}  {answer['label']}"
 
 
 def write_npz(path: str, runs: Sequence[Outputs]) -> None:

@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 import time
 from typing import Any, Callable, Dict, List, Sequence
 
@@ -16,8 +15,9 @@ import numpy as np
 from runtime_arm import blas
 from runtime_arm.answers import answers_wanted, plain, summarise, text, write_npz
 from runtime_arm.bundle import open_bundle
+from runtime_arm.command_line import guarded
 from runtime_arm.display import size
-from runtime_arm.errors import ArmnetError, UsageError
+from runtime_arm.errors import UsageError
 from runtime_arm.inputs import read_runs
 from runtime_arm.pair import Pair
 from runtime_arm.pictures import read_labels
@@ -29,13 +29,7 @@ def main(path: str, words: Sequence[str], program: str) -> int:
     """Runs the bundle or pair at ``path`` for the command line ``words``; the exit status: 0, 1 (self-test failed), 2
     (refused)."""
     args = _parser(program).parse_args(words)
-    try:
-        return _run(path, args)
-    except ArmnetError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return guarded(program, lambda: _run(path, args))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

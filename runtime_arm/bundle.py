@@ -33,6 +33,9 @@ MANIFEST, SAMPLE, PAIR_FOLDER = "MANIFEST.json", "pair/sample.npz", "pair"
 SCHEMA = 1
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")  # signature, ..., length of name, length of extra field (APPNOTE 4.3.7)
 
+# what zipfile and NumPy raise for archives that are damaged
+_UNREADABLE = (OSError, ValueError, EOFError, NotImplementedError, MemoryError, struct.error, zipfile.BadZipFile)
+
 
 class Bundle(NamedTuple):
     """What a bundle holds: the pair, one set of inputs with the outputs it should give, and how far these may be
@@ -68,12 +71,13 @@ def _parts(data: memoryview, path: Path) -> Dict[str, memoryview]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries: List[zipfile.ZipInfo] = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except _UNREADABLE as error:
         raise PairError(f"{path}: is no bundle: {error}") from error
     parts: Dict[str, memoryview] = {}
     for entry in entries:
         header_end = entry.header_offset + _LOCAL_HEADER.size
-        if entry.compress_type != zipfile.ZIP_STORED or header_end > len(data) or entry.filename in parts:
+        inside = entry.header_offset >= 0 and header_end <= len(data)
+        if entry.compress_type != zipfile.ZIP_STORED or not inside or entry.filename in parts:
             raise PairError(f"{path}: part {entry.filename!r} is not stored as a bundle stores it")
         *_, name_length, extra_length = _LOCAL_HEADER.unpack(data[entry.header_offset : header_end])
         start = header_end + name_length + extra_length
@@ -109,7 +113,7 @@ def _sample(data: memoryview, source: str) -> Dict[str, Array]:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise PairError(f"{source}: part {SAMPLE!r} cannot be read: {error}") from error
 
 

@@ -94,3 +94,8 @@ class UsageError(ArmnetError):
 
 class MissingDependency(ArmnetError):
     """A package that this command needs is not installed."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, its first line alone; its kind where it says nothing."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

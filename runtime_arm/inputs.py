@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
+from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.errors import ArmnetError, FeedError, UsageError, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.pair_meta import TensorInfo
 from runtime_arm.pictures import is_picture, read_picture
@@ -50,18 +50,19 @@ def _named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
 
 def read_npy(path: str) -> Array:
     """The array in an .npy file. FeedError if it cannot be read."""
-    try:
-        array: Array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FeedError(f"{path}: cannot be read as an .npy array: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise FeedError(f"{path}: holds an archive; name it .npz")
-    return array
+    with _read_errors(path, ".npy array"):
+        array = np.load(path, allow_pickle=False)
+        if isinstance(array, np.ndarray):
+            return array
+        array.close()
+    raise FeedError(f"{path}: holds an archive; name it .npz")
 
 
 def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
     """The arrays of an .npz by input name; a key may carry the prefix ``in_``. FeedError if it cannot be read."""
-    try:
+    with _read_errors(path, ".npz archive"):
+        with zipfile.ZipFile(path):  # NumPy's own reader prints more than an error for what is none
+            pass
         with np.load(path, allow_pickle=False) as archive:
             keys = {name: key for name in names for key in (name, f"in_{name}") if key in archive.files}
             if not keys:
@@ -69,8 +70,19 @@ def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
                     f"{path}: holds {', '.join(archive.files) or 'nothing'}; the net takes {', '.join(names)}"
                 )
             return {name: archive[key] for name, key in keys.items()}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-        raise FeedError(f"{path}: cannot be read as an .npz archive: {error}") from error
+
+
+@contextmanager
+def _read_errors(path: str, what: str) -> Iterator[None]:
+    """Turns whatever NumPy raises for a broken file, which may be anything, into a FeedError of one line."""
+    try:
+        yield
+    except ArmnetError:
+        raise
+    except OSError as error:
+        raise FeedError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise FeedError(f"{path}: cannot be read as an {what}: {first_line(error)}") from error
 
 
 def read_single_run(

@@ -20,7 +20,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, MissingDependency, UsageError
+from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError, first_line
 from runtime_arm.netdef import Array
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
@@ -128,30 +128,51 @@ def _target_size(rule: Mapping[str, Any], shape: Optional[Sequence[Any]], layout
 
 def _decode(path: Union[str, os.PathLike[str]], gray: bool, target: Any, crop: Optional[Tuple[int, int]]) -> Array:
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError as error:
         raise MissingDependency(
             f"{os.fspath(path)}: pictures need Pillow: pip install 'armnet[image]', or feed an .npy"
         ) from error
+    named = os.fspath(path)
     try:
         with Image.open(path) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise FeedError(f"{os.fspath(path)}: {image.width}x{image.height} pixels are too many")
-            picture = image.convert("L" if gray else "RGB")
+            _require_size(image.width, image.height, named)
+            picture = _eight_bits(image, "L" if gray else "RGB", named)
     except FileNotFoundError as error:
-        raise FeedError(f"{os.fspath(path)}: no such file") from error
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
-        raise FeedError(f"{os.fspath(path)}: not a picture that can be read: {error}") from error
+        raise FeedError(f"{named}: no such file") from error
+    except ArmnetError:
+        raise
+    except Exception as error:  # decoders raise anything for a broken file
+        raise FeedError(f"{named}: not a picture that can be read: {first_line(error)}") from error
     width, height = picture.size
     if isinstance(target, int):
         ratio = target / min(width, height)
         target = (max(target, round(height * ratio)), max(target, round(width * ratio)))
     if target is not None:
-        picture = picture.resize((target[1], target[0]), Image.Resampling.BILINEAR)
+        _require_size(target[1], target[0], named)
+        resampling: Any = getattr(Image, "Resampling", Image)  # Pillow before 9.1, as in Debian 11, has no Resampling
+        picture = picture.resize((target[1], target[0]), resampling.BILINEAR)
     pixels = np.asarray(picture)
     if crop is not None:
         pixels = _centre(pixels, crop, path)
     return pixels.reshape(pixels.shape[0], pixels.shape[1], -1)
+
+
+def _eight_bits(image: Any, mode: str, path: str) -> Any:
+    """The picture in ``mode``, upright as its camera noted; of 16 bits a channel the upper eight."""
+    from PIL import Image, ImageOps
+
+    deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+    if image.mode in ("I", "F") and not deep:
+        raise FeedError(f"{path}: pixels of mode {image.mode} may mean anything; save them with 8 or 16 bits")
+    if deep:
+        image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).astype(np.uint8))
+    return ImageOps.exif_transpose(image).convert(mode)
+
+
+def _require_size(width: int, height: int, path: str) -> None:
+    if width * height > MAX_PIXELS:
+        raise FeedError(f"{path}: {width}x{height} pixels are too many")
 
 
 def _centre(pixels: Array, crop: Tuple[int, int], path: Union[str, os.PathLike[str]]) -> Array:

@@ -92,18 +92,39 @@ def test_turns_are_taken_and_slow_candidates_get_fewer(monkeypatch: pytest.Monke
     assert figures["a"].runs == timing.LEAST_RUNS
 
 
-def test_noise_and_throttling_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "busy_seconds", lambda: time.perf_counter() * (os.cpu_count() or 1))
+class Clock:
+    """Stands for the module time: it goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(timing, "time", clock)
+    monkeypatch.setattr(timing, "cpu_seconds", lambda: 0.0)
+    return clock
+
+
+def test_noise_and_throttling_are_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "busy_seconds", lambda: clock.now * (os.cpu_count() or 1))
     monkeypatch.setattr(timing, "condition", lambda: {"slowed": ["under-voltage"]})
-    _, warnings = take_turns({"a": lambda: time.sleep(0.01)}, 3)
-    assert any("other processes took" in warning for warning in warnings)
+    _, warnings = take_turns({"a": lambda: clock.sleep(0.01)}, 3)
+    assert any("other processes took 100%" in warning for warning in warnings)
     assert any("under-voltage" in warning for warning in warnings)
 
 
-def test_what_becomes_slower_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_becomes_slower_is_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "busy_seconds", lambda: None)
     seconds = iter([0.0, *[0.01] * 4, *[0.02] * 8])
-    _, warnings = take_turns({"a": lambda: time.sleep(next(seconds))}, 12)
+    _, warnings = take_turns({"a": lambda: clock.sleep(next(seconds))}, 12)
     assert any("a became slower" in warning for warning in warnings)
     assert any("spread over" in warning for warning in warnings)
 

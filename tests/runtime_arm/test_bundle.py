@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import shutil
+import signal
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +27,7 @@ bundles = pytest.importorskip("exporter.bundle", reason="the exporter is not ins
 W = np.random.default_rng(0).standard_normal((4, 300)).astype(np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pair() -> Pair:
     init = NetDef(
         "init",
@@ -41,10 +46,17 @@ def pair() -> Pair:
     )
 
 
+@pytest.fixture(scope="module")
+def packed(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("packed") / "app.pyz"
+    bundles.pack(pair, path)
+    return path
+
+
 @pytest.fixture
-def bundle(pair: Pair, tmp_path: Path) -> Path:
-    bundles.pack(pair, tmp_path / "app.pyz")
-    return tmp_path / "app.pyz"
+def bundle(packed: Path, tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copy(packed, tmp_path))
 
 
 def app(bundle: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -71,10 +83,62 @@ def test_a_bundle_tests_itself_and_describes_itself_and_times_itself(bundle: Pat
     assert json.loads(app(bundle, "--bench", "3", "--json").stdout)["runs"] == 3
 
 
-def test_equal_pairs_give_equal_bytes(pair: Pair, tmp_path: Path) -> None:
-    for name in ("a.pyz", "b.pyz"):
-        bundles.pack(pair, tmp_path / name)
-    assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
+def test_equal_pairs_give_equal_bytes(pair: Pair, packed: Path, tmp_path: Path) -> None:
+    bundles.pack(pair, tmp_path / "again.pyz")
+    assert (tmp_path / "again.pyz").read_bytes() == packed.read_bytes()
+
+
+def test_each_item_of_a_batch_has_answers_of_its_own(bundle: Path) -> None:
+    x = np.zeros((2, 300), np.float32)
+    x[0], x[1] = W[2], W[1]
+    np.save(bundle.parent / "x.npy", x)
+    (run,) = json.loads(app(bundle, "x.npy", "--top", "1", "--json").stdout)["runs"]
+    assert [(answer["item"], answer["label"]) for answer in run["top"]] == [(0, "two"), (1, "one")]
+    lines = app(bundle, "x.npy", "--top", "1").stdout.splitlines()
+    assert [line.split()[::2] for line in lines[1:]] == [["[0]", "two"], ["[1]", "one"]]
+
+
+def test_it_runs_from_anywhere_read_only_and_under_any_name(bundle: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 300), np.float32))
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    app_file = bundle.rename(folder / "für alle (1).pyz")
+    app_file.chmod(0o444)
+    folder.chmod(0o555)
+    done = subprocess.run(
+        [sys.executable, "-I", str(app_file), "x.npy"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_errors(bundle: Path) -> None:
+    np.save(bundle.parent / "x.npy", np.ones((1, 300), np.float32))
+    (bundle.parent / "labels.txt").write_text("größe\n" * 4, encoding="utf-8")
+    words = [sys.executable, bundle.name, "x.npy", "--labels", "labels.txt"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    gone = subprocess.run(words, cwd=bundle.parent, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (gone.returncode, gone.stderr) == (0, "")
+    plain = subprocess.run(words, cwd=bundle.parent, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+                           capture_output=True, text=True, check=False)  # fmt: skip
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in plain.stdout
+
+
+def test_ctrl_c_is_one_line(bundle: Path) -> None:
+    program = (
+        "import runpy, signal, sys, os; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import runtime_arm.predictor as p; p.Predictor.run = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.argv = [sys.argv[1], '--bench']; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(bundle)}
+    done = subprocess.run([sys.executable, "-c", program, str(bundle)], env=environment, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr == "app.pyz: interrupted\n"
 
 
 def test_weights_are_views_of_the_mapped_file(bundle: Path) -> None:
@@ -115,6 +179,22 @@ def test_missing_and_truncated_parts_are_refused(bundle: Path, tmp_path: Path) -
             open_bundle(cut)
 
 
+def test_damage_anywhere_in_the_archive_is_refused_in_words(packed: Path, tmp_path: Path) -> None:
+    whole, draw = packed.read_bytes(), random.Random(0)
+    directory, opened = whole.find(b"PK\x01\x02"), []
+    for attempt in range(300):
+        damaged = bytearray(whole[draw.randrange(1, 60) if attempt % 10 == 0 else 0 :])
+        for _ in range(draw.randint(1, 4)):
+            damaged[draw.randrange(directory - 60, len(damaged))] = draw.choice([0, 1, 0x7F, 0x80, 0xFF])
+        path = tmp_path / f"{attempt}.pyz"
+        path.write_bytes(damaged)
+        with suppress(PairError):  # what spoils but a date or a mode is no damage
+            open_bundle(path)
+            opened.append(path)
+        path.unlink()
+    assert len(opened) < 100
+
+
 def test_a_compressed_part_is_refused(bundle: Path, tmp_path: Path) -> None:
     squeezed = tmp_path / "squeezed.pyz"
     with zipfile.ZipFile(bundle) as source, zipfile.ZipFile(squeezed, "w", zipfile.ZIP_DEFLATED) as target:
@@ -130,6 +210,24 @@ def test_a_python_too_old_is_told_so(bundle: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("this program needs Python 3.9 or newer")
     assert len(done.stderr.splitlines()) == 1
+
+
+NO_LIBRARY = "raise ImportError('\\nREAD THIS\\nOriginal error was: libcblas.so.3: cannot open\\n')"
+
+
+@pytest.mark.parametrize(("numpy", "told"), [
+    ("raise ModuleNotFoundError(name='numpy')", "this program needs NumPy: apt-get install python3-numpy"),
+    (NO_LIBRARY, "this program needs NumPy: Original error was: libcblas.so.3"),
+    ("raise KeyboardInterrupt", ""),
+])  # fmt: skip
+def test_a_numpy_that_does_not_start_is_told_of(bundle: Path, tmp_path: Path, numpy: str, told: str) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "numpy.py").write_text(numpy)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "broken")}
+    done = subprocess.run([sys.executable, bundle], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if told else 130)
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == bool(told)
 
 
 def test_a_user_mistake_is_one_line_and_status_2(bundle: Path) -> None:

@@ -73,6 +73,57 @@ def test_files_that_are_no_pictures_are_refused(tmp_path: Path, picture: Path) -
             read_picture(tmp_path / name, {})
 
 
+def test_of_sixteen_bits_the_upper_eight_count(tmp_path: Path) -> None:
+    wide = np.array([[0x0000, 0x1234], [0x80FF, 0xFFFF]], np.uint16)
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    (tmp_path / "wide.pgm").write_bytes(b"P5\n2 2\n65535\n" + wide.astype(">u2").tobytes())
+    for name in ("wide.png", "wide.pgm"):
+        batch = read_picture(tmp_path / name, {"channels": "GRAY"})
+        assert batch[0, 0].tolist() == [[0x00, 0x12], [0x80, 0xFF]], name
+
+
+def test_pixels_without_a_known_range_are_refused(tmp_path: Path) -> None:
+    for name, dtype in (("floats.tif", np.float32), ("integers.tif", np.int32)):
+        Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / name)
+        with pytest.raises(FeedError, match=f"{name}: pixels of mode [FI] may mean anything"):
+            read_picture(tmp_path / name, {})
+
+
+def test_a_picture_stands_upright_as_the_camera_noted(picture: Path, tmp_path: Path) -> None:
+    upright = Image.open(picture).resize((16, 8), 0)
+    exif = Image.Exif()
+    exif[0x112] = 6  # to be turned to the right
+    upright.rotate(90, expand=True).save(tmp_path / "turned.png", exif=exif)
+    np.testing.assert_array_equal(read_picture(tmp_path / "turned.png", {})[0].transpose(1, 2, 0), np.asarray(upright))
+
+
+def test_transparent_palette_and_tiny_pictures_are_read(picture: Path, tmp_path: Path) -> None:
+    for mode in ("RGBA", "P", "L", "LA", "1"):
+        Image.open(picture).convert(mode).save(tmp_path / f"{mode}.png")
+        assert read_picture(tmp_path / f"{mode}.png", {}).shape == (1, 3, 4, 6)
+    Image.open(picture).resize((1, 1)).save(tmp_path / "dot.png")
+    assert read_picture(tmp_path / "dot.png", {"resize": 8, "crop": 8}).shape == (1, 3, 8, 8)
+
+
+def test_a_strip_that_resizing_would_blow_up_is_refused(tmp_path: Path) -> None:
+    Image.new("L", (1, 60_000)).save(tmp_path / "strip.png")
+    with pytest.raises(FeedError, match=r"strip\.png: 224x13440000 pixels are too many"):
+        read_picture(tmp_path / "strip.png", {"resize": 224, "crop": 224})
+
+
+def test_pillow_8_which_debian_11_has_will_do(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older:
+        """PIL.Image before 9.1."""
+
+        def __getattr__(self, name: str) -> object:
+            if name == "Resampling":
+                raise AttributeError(name)
+            return getattr(Image, name)
+
+    monkeypatch.setattr("PIL.Image", Older())
+    assert read_picture(picture, {"resize": 8}).shape == (1, 3, 8, 12)
+
+
 def test_the_best_answers_come_first_and_ties_keep_their_order() -> None:
     answers = best(np.array([[0.1, 0.7, 0.1, 0.1]]), ["a", "b", "c", "d"], 3)
     assert [(answer.number, answer.label) for answer in answers] == [(1, "b"), (0, "a"), (2, "c")]
