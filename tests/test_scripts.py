@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,43 @@ def test_mistakes_are_one_line_and_status_2(script: str, words: List[str], probl
 def test_scripts_can_be_started() -> None:
     for script in shell_scripts():
         assert script.suffix == ".sh" or os.access(script, os.X_OK), script
+
+
+def jobs(folder: Path, commands: str) -> List[str]:
+    """A script that runs these commands by scripts/jobs.sh, two at once."""
+    functions = "say() { printf '\\n== %s\\n' \"$*\" >&2; }; await() { until [ -e $1 ]; do sleep 0.02; done; }"
+    script = f"set -euo pipefail; {functions}; source {SCRIPTS}/jobs.sh; at_once=2; {commands}; await_all || exit 1"
+    return ["timeout", "60", "bash", "-c", script]
+
+
+def test_parts_run_beside_one_another_and_failures_are_named(tmp_path: Path) -> None:
+    commands = """first() { echo of first; touch a; await b; }; second() { touch b; await a; false; echo on and on; }
+    beside "the first" first; beside "the second" second; beside "the third" echo of third"""
+    done = subprocess.run(jobs(tmp_path, commands), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["of first", "of third"]
+    assert "the first: passed after" in done.stderr
+    assert "the second: failed (exit status 1) after" in done.stderr
+    assert done.stderr.splitlines()[-1] == "== failed: the second; "
+
+
+def test_no_more_parts_run_than_there_are_cores(tmp_path: Path) -> None:
+    part = "part() { mkdir p_$1; sleep 0.1; echo p_* | wc -w; rmdir p_$1; }"
+    commands = f"{part}; for i in 1 2 3 4 5; do beside $i part $i; done"
+    done = subprocess.run(jobs(tmp_path, commands), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 5
+    assert set(done.stdout.split()) <= {"1", "2"}
+
+
+def test_when_the_tests_are_ended_their_parts_end(tmp_path: Path) -> None:
+    commands = "part() { python3 -c 'import time; open(\"started\", \"w\"); time.sleep(600)'; }; beside long part"
+    with subprocess.Popen(jobs(tmp_path, commands)[2:], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as script:
+        while not (tmp_path / "started").exists():
+            assert script.poll() is None
+        script.terminate()
+        assert script.wait(timeout=60) == 128 + signal.SIGTERM
+    assert "KeyboardInterrupt" in (tmp_path / "build/test/logs/long").read_text()
 
 
 def test_the_descriptors_are_made_from_the_proto_files(tmp_path: Path) -> None:
