@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 
 from runtime_arm.errors import ArmnetError, FeedError, UsageError, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.pair_meta import TensorInfo
-from runtime_arm.pictures import is_picture, read_picture
+from runtime_arm.pictures import SUFFIXES, is_picture, read_picture
 
 Run = Tuple[str, Dict[str, Array]]  # what the run is called, and its inputs by name
 
@@ -50,12 +51,14 @@ def _named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
 
 def read_npy(path: str) -> Array:
     """The array in an .npy file. FeedError if it cannot be read."""
-    with _read_errors(path, ".npy array"):
-        array = np.load(path, allow_pickle=False)
-        if isinstance(array, np.ndarray):
-            return array
-        array.close()
-    raise FeedError(f"{path}: holds an archive; name it .npz")
+    with _read_errors(path, ".npy array"), open(path, "rb") as file:
+        start = file.read(len(MAGIC_PREFIX))
+        file.seek(0)
+        if start == MAGIC_PREFIX:
+            return np.asarray(np.load(file, allow_pickle=False))
+    if start.startswith(b"PK"):
+        raise FeedError(f"{path}: holds an archive; name it .npz")
+    raise FeedError(f"{path}: is no .npy array; the names of pictures end in {', '.join(SUFFIXES)}")
 
 
 def read_npz(path: str, names: List[str]) -> Dict[str, Array]:

@@ -194,7 +194,7 @@ def _per_channel(value: Any, depth: int, what: str) -> Array:
 def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
     """One label a line. FeedError if the file cannot be read as UTF-8 text."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # Windows puts a mark before the first line
             return [line.rstrip("\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise FeedError(f"{os.fspath(path)}: cannot read labels: {error}") from error

@@ -29,8 +29,8 @@ def test_arrays_are_read_however_they_lie(array: np.ndarray, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", [
-    b"", b"hello", b"\x93NUMPY\x01\x00", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
-    npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }"), npy(b"((("), npy(b"\xff\x00"),
+    b"\x93NUMPY\x01\x00", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
+    npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }"), npy(b"((("), npy(b"\xff\0"),
 ])  # fmt: skip
 def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     for name in ("x.npy", "x.npz"):
@@ -39,6 +39,13 @@ def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path)
         with pytest.raises(FeedError, match=r"x\.np[yz]: cannot be read as an \.np") as refusal:
             refuse()
         assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_what_is_neither_an_array_nor_named_as_a_picture_is_refused(tmp_path: Path) -> None:
+    for name, content in (("photo.heic", b"\0\0\0\x24ftypheic"), ("notes.txt", b"hello"), ("nothing", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(FeedError, match=rf"{name}: is no \.npy array; the names of pictures end in \.jpg, "):
+            read_npy(str(tmp_path / name))
 
 
 def test_what_is_not_there_and_folders_are_refused(tmp_path: Path) -> None:

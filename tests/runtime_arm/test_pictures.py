@@ -137,8 +137,9 @@ def test_a_background_label_is_passed_over_where_the_network_has_no_such_class()
 
 
 def test_labels_are_utf8_lines(tmp_path: Path) -> None:
-    (tmp_path / "labels.txt").write_text("Köter\nKatze\n", encoding="utf-8")
-    assert read_labels(tmp_path / "labels.txt") == ["Köter", "Katze"]
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / "labels.txt").write_text("Köter\r\nKatze\n", encoding=encoding)
+        assert read_labels(tmp_path / "labels.txt") == ["Köter", "Katze"]
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     for name in ("binary.txt", "nowhere.txt"):
         with pytest.raises(FeedError, match=name):
