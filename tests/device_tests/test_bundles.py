@@ -54,6 +54,13 @@ def bundle(squeezenet: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits") / "digits.pyz"
+    pack(export(str(DEMO / "digits.onnx")), path)
+    return path
+
+
 def test_a_bundle_is_hardly_larger_than_its_weights(squeezenet: Pair, bundle: Path) -> None:
     assert os.path.getsize(bundle) <= 1.1 * weights_nbytes(squeezenet.init_net) + MEGABYTE
 
@@ -69,9 +76,8 @@ def test_squeezenet_gives_its_reference_answers(target: Target, bundle: Path, re
     assert [answer["score"] for answer in run["top"]] == pytest.approx(wanted[best].tolist(), rel=1e-3)
 
 
-def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, tmp_path: Path) -> None:
-    pack(export(str(DEMO / "digits.onnx")), tmp_path / "digits.pyz")
-    data = bytearray((tmp_path / "digits.pyz").read_bytes())
+def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, digits: Path, tmp_path: Path) -> None:
+    data = bytearray(digits.read_bytes())
     at = data.find(b"pair/init_net.pb") + 50_000
     data[at] ^= 1
     (tmp_path / "digits.pyz").write_bytes(data)
@@ -82,8 +88,7 @@ def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, tmp_path: 
     assert "'pair/init_net.pb' is not the one that was packed" in done.stderr
 
 
-def test_without_numpy_a_bundle_says_so(target: Target, tmp_path: Path) -> None:
-    pack(export(str(DEMO / "digits.onnx")), tmp_path / "digits.pyz")
-    target.deploy({"digits.pyz": tmp_path / "digits.pyz"})
+def test_without_numpy_a_bundle_says_so(target: Target, digits: Path) -> None:
+    target.deploy({"digits.pyz": digits})
     with pytest.raises(DeviceError, match="needs NumPy: apt-get install python3-numpy"):
         target.output(["-S", "digits.pyz", "--info"])
