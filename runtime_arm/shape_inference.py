@@ -16,6 +16,8 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry import DataDependent, Operator, describe, lookup
 from runtime_arm.tensor import QuantizedTensor, TensorSpec
 
+_LARGEST_EVALUATED = 1 << 26  # bytes of known content that may come of less
+
 
 @contextmanager
 def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterator[None]:
@@ -31,6 +33,8 @@ def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterat
 def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
     """The schema and the specs of the outputs; specs carry values where all inputs are known and the operator is pure.
 
+    Nothing is evaluated that takes many bytes and more than what it is made of: a few numbers can ask for any memory.
+
     Raises DataDependent if the shapes follow only from content that is not known yet.
     """
     schema = lookup(op)
@@ -39,12 +43,24 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
             schema.check_counts(op)
             raise DataDependent(op.type)
         specs = schema.infer(op, inputs)
-        if schema.pure and all(spec is None or spec.value is not None for spec in inputs):
+        known = all(spec is None or spec.value is not None for spec in inputs)
+        if known and schema.pure and _bounded(op, inputs, specs):
             specs = [
                 spec if spec.value is not None else with_value(spec, value)
                 for spec, value in zip(specs, _evaluated(schema, op, inputs, specs))
             ]
     return schema, specs
+
+
+def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec]) -> bool:
+    """Whether the outputs may be evaluated ahead."""
+    nbytes = sum(spec.nbytes for spec in outputs)
+    if nbytes <= _LARGEST_EVALUATED:
+        return True
+    arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
+    texts = (text for arg in op.arg for text in (arg.s, *arg.strings) if text is not None)
+    given = sum(spec.nbytes for spec in inputs if spec is not None) + sum(array.nbytes for array in arrays)
+    return nbytes <= 2 * (given + sum(map(len, texts)))
 
 
 def with_value(spec: TensorSpec, value: np.ndarray) -> TensorSpec:

@@ -11,7 +11,7 @@ from exporter.tflite_rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
-_LARGEST_MATRIX = 1 << 22  # elements
+_LARGEST_MATRIX = 1 << 22  # elements of a constant that the file gives by its size alone
 
 
 def narrowed(node: Node, blob: str, index: int = 0) -> None:
@@ -83,7 +83,7 @@ def one_hot(node: Node) -> None:
     depth = only_integer(node.constant_integers(1), "the depth")
     axis = int(node.option("axis", -1))
     at = rank if axis == -1 else axis
-    if not 0 <= at <= rank or depth < 0:
+    if not (0 <= at <= rank and 0 <= depth <= _LARGEST_MATRIX):
         raise ExportError(f"an axis {axis} of {depth} elements cannot be added to {rank} dimensions")
     row = np.arange(depth, dtype=np.int64).reshape([depth if i == at else 1 for i in range(rank + 1)])
     wide, hot = node.between("indices"), node.between("hot")

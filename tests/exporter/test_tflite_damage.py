@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -185,3 +186,19 @@ def test_custom_operators_are_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(model.to_bytes([y]))
     with pytest.raises(ExportError, match=r"CUSTOM 'FancyOp' \(operator 0\) -> 'y': armnet has no such operator"):
         export(path)
+
+
+@pytest.mark.parametrize("type", ["ONE_HOT", "FILL"])
+def test_a_size_alone_gets_no_memory(tmp_path: Path, type: str) -> None:
+    model = Model()
+    one, y = model.constant("one", np.float32(1)), model.tensor("y")
+    if type == "ONE_HOT":
+        x, depth = model.input("x", (2,), "int32"), model.constant("depth", np.int32(1 << 28))
+        model.operator(type, [x, depth, one, one], [y], "OneHotOptions", Axis=-1)
+    else:
+        model.operator(type, [model.constant("shape", np.array([1 << 14, 1 << 14], np.int32)), one], [y])
+    tracemalloc.start()
+    refused_or_exported(tmp_path, model.to_bytes([y]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24

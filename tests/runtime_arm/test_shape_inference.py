@@ -1,0 +1,40 @@
+"""What shape inference evaluates ahead."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from runtime_arm import shape_inference
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.shape_inference import infer_operator
+from runtime_arm.tensor import TensorSpec
+from runtime_arm.weights import fill
+
+
+def test_a_few_numbers_get_no_memory_for_the_asking() -> None:
+    op = OperatorDef.of("Expand", ["x", "shape"], ["y"], domain="onnx")
+    inputs = [TensorSpec.known(np.ones(1, np.float32)), TensorSpec.known(np.array([1 << 13, 1 << 13], np.int64))]
+    tracemalloc.start()
+    (spec,) = infer_operator(op, inputs)[1]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (spec.shape, spec.value) == ((1 << 13, 1 << 13), None)
+    assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+@pytest.mark.parametrize("value", [np.arange(9, dtype=np.float32), np.arange(9), np.ones(9, bool)])
+def test_weights_of_any_size_are_known(monkeypatch: pytest.MonkeyPatch, value: np.ndarray, unpacked: bool) -> None:
+    monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
+    (spec,) = infer_operator(fill("w", value, unpacked), [])[1]
+    np.testing.assert_array_equal(spec.value, value)
+
+
+def test_what_is_as_large_as_its_inputs_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (spec,) = infer_operator(OperatorDef.of("Transpose", ["x"], ["y"]), [TensorSpec.known(x)])[1]
+    np.testing.assert_array_equal(spec.value, x.T)
