@@ -77,13 +77,13 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     most = most_positions(convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
     panels = Panels.of(call, "by channel", min(most, y.body),
-                       lambda: call.inputs[1].transpose(2, 3, 1, 0).reshape(1, -1, y.channels))
+                       lambda: by_channel(call.inputs[1]))
     strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)
     panels = panels.columns(filters)
     biases = bias(call, filters)
     for strip in strips:
         matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, x, strip)
-        for plane, pieces in _landings(call, to, strip, biases, filters, pooling):
+        for plane, pieces in landings(call, to, strip, biases, filters, pooling):
             matrix, copies = matrix_of(plane)
             steps += copies
             for positions, target, then in pieces:
@@ -93,7 +93,13 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     return tiled.in_turn(steps)
 
 
-def _landings(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice,
+def by_channel(filters: Array) -> Array:
+    """(1, kh * kw * C, M) from (M, C, kh, kw)."""
+    matrix: Array = filters.transpose(2, 3, 1, 0).reshape(1, -1, len(filters))
+    return matrix
+
+
+def landings(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice,
               pooling: Optional[Pooling]) -> Iterator[Landing]:
     if pooling is not None:
         return pooling.landings(call, y, strip, biases, filters, call.scratch[0])
@@ -125,11 +131,11 @@ def _plane(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: 
 
 def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:
     columns = shaped(call.scratch[1], strip.size, *convolution.window.kernel, x.channels)
-    copies = list(_gather(call.inputs[0], convolution, x, strip, plane, columns))
+    copies = list(gather(call.inputs[0], convolution, x, strip, plane, columns))
     return columns.reshape(strip.size, convolution.terms), copies
 
 
-def _gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
+def gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
             columns: Array) -> Iterator[Step]:
     window, count = convolution.window, strip.size
     for ky in range(window.kernel[0]):

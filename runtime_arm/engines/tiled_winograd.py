@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines import planar_winograd, tiled
+from runtime_arm.engines import planar, planar_winograd, tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.steps import Step, shaped
@@ -114,8 +114,8 @@ def _by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
 
 
 def _planar(call: Call, x: Tiles, y: Tiles) -> Share:
-    filters = call.packed(f"f{x.tile}x{x.tile}_3x3 planar", lambda: planar_winograd.Filters(_transformed(call, x)))
-    strips, mine = tiled.shares_of_filters(call, y, y.body, planar_winograd.FILTERS)
+    filters = call.packed(f"f{x.tile}x{x.tile}_3x3 planar", lambda: planar.Filters(_transformed(call, x)))
+    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
     return strips, mine, partial(planar_winograd.convolve, call, x, filters.columns(mine))
 
 

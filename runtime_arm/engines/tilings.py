@@ -16,6 +16,7 @@ import numpy as np
 from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import (
     convert,
+    planar_convolution,
     tiled_convolution,
     tiled_depthwise,
     tiled_elementwise,
@@ -159,14 +160,19 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
             matching = _in_step(x, between, window, reach, border)
             if matching is None:
                 continue
-            copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-            yield _convolution(engine, op, matching, between, inputs, _columns_work(convolution, copying, between),
-                               partial(tiled_convolution.bind, convolution=convolution, x=matching, y=between,
-                                       pooling=pooling),
-                               partial(tiled_convolution.scratch, convolution=convolution, y=between, dtype=FLOAT32,
-                                       pooling=pooling),
-                               partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
-                                       pooling=pooling), pooling, reads_slices=True, writes_slices=True)  # fmt: skip
+            if planar_convolution.suits(convolution, between):
+                work, hints = planar_convolution.work(convolution), no_hints
+                bind, scratch = planar_convolution.bind, planar_convolution.scratch
+            else:
+                copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
+                work = _columns_work(convolution, copying, between)
+                bind, scratch = tiled_convolution.bind, tiled_convolution.scratch
+                hints = partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
+                                pooling=pooling)  # fmt: skip
+            yield _convolution(engine, op, matching, between, inputs, work,
+                               partial(bind, convolution=convolution, x=matching, y=between, pooling=pooling),
+                               partial(scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+                               hints, pooling, reads_slices=True, writes_slices=True)  # fmt: skip
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

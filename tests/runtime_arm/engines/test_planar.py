@@ -1,4 +1,4 @@
-"""Winograd with the channels first inside, against the reference, by one worker and by several."""
+"""Convolutions with the channels first inside, against the reference, by one worker and by several."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, List, Tuple
 
 import pytest
 
-from runtime_arm.engines import gemm, planar_winograd
+from runtime_arm.engines import gemm, planar, planar_convolution, planar_winograd
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.tensor import TensorSpec
@@ -16,11 +16,9 @@ from tests.runtime_arm.engines.test_tilings import assert_options_agree, normal
 Size = Tuple[int, int]
 
 
-@pytest.fixture(autouse=True)
-def for_few_channels(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(planar_winograd, "LEAST_CHANNELS", 1)
-    monkeypatch.setattr(planar_winograd, "LEAST_POSITIONS", 1)
+@pytest.fixture
+def everywhere(monkeypatch: Any) -> None:
+    monkeypatch.setattr(planar, "suits", lambda positions, *others: positions <= planar.POSITIONS)
 
 
 def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1) -> List[int]:
@@ -29,6 +27,7 @@ def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1
     return [tile for tile, x, y in layouts if planar_winograd.suits(x, y)]
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize(("image", "tiles"), [
@@ -42,6 +41,7 @@ def test_images_of_few_tiles(image: Size, tiles: List[int], workers: int, bias: 
     assert_options_agree((op, inputs, (1, 2)[: len(inputs) - 1]), workers)
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (1, 6), (33, 7), (64, 12), (5, 64), (128, 130)])
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_channels_and_filters(channels: int, filters: int, workers: int) -> None:
@@ -50,6 +50,7 @@ def test_channels_and_filters(channels: int, filters: int, workers: int) -> None
     assert_options_agree((op, inputs, (1, 2)), workers)
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_addend(workers: int) -> None:
     inputs = [normal(1, 16, 14, 14), normal(20, 16, 3, 3), normal(20), normal(1, 20, 14, 14)]
@@ -57,6 +58,7 @@ def test_an_addend(workers: int) -> None:
     assert_options_agree((op, inputs, (1, 2)), workers)
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("activation", ["Relu", "onnx.HardSwish"])
 @pytest.mark.parametrize("image", [(28, 28), (14, 14), (12, 26)])
 def test_a_pool_behind_it(image: Size, activation: str) -> None:
@@ -64,13 +66,46 @@ def test_a_pool_behind_it(image: Size, activation: str) -> None:
         Problem((1, 9, *image), 20, activation=activation).check(workers)
 
 
-def test_it_leaves_the_others_to_the_others(monkeypatch: Any) -> None:
-    assert tiles_that_suit(9, (14, 14), batch=2) == []
-    assert tiles_that_suit(9, (56, 56)) == []
-    monkeypatch.setattr(planar_winograd, "LEAST_POSITIONS", 48)
-    assert tiles_that_suit(9, (14, 14)) == [2]
-    monkeypatch.setattr(planar_winograd, "LEAST_CHANNELS", 10)
-    assert tiles_that_suit(9, (14, 14)) == []
-    assert tiles_that_suit(10, (14, 14)) == [2]
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize(("channels", "filters", "kernel", "stride", "image"), [
+    (9, 20, 1, 1, (7, 7)), (5, 6, 1, 2, (14, 13)), (12, 31, 3, 2, (14, 14)), (9, 1, 3, 2, (15, 9)),
+    (9, 7, 5, 1, (6, 7)), (1, 13, 2, 1, (8, 8)), (64, 12, 3, 1, (1, 1)),
+    (3000, 8, 1, 1, (7, 7)), (300, 8, 3, 1, (5, 6)),
+])  # fmt: skip
+def test_other_kernels(channels: int, filters: int, kernel: int, stride: int, image: Size, workers: int) -> None:
+    inputs = [normal(1, channels, *image), normal(filters, channels, kernel, kernel), normal(filters)]
+    op = OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
+    assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_pool_behind_a_pointwise_one() -> None:
+    for workers in (1, 2):
+        Problem((1, 9, 8, 8), 20, 1, activation="Relu").check(workers)
+
+
+def test_where_it_pays(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    assert tiles_that_suit(512, (28, 28), 512) == [4]
+    assert tiles_that_suit(512, (14, 14), 512) == [2]
+    assert tiles_that_suit(512, (14, 14), 512, batch=2) == []
+    assert tiles_that_suit(512, (56, 56), 512) == []
+    assert tiles_that_suit(64, (28, 28), 512) == []
+    assert tiles_that_suit(512, (14, 14), 8) == []
+    assert planar.suits(49, 1024, 2048)
+    assert not planar.suits(49, 1024, 32)
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
-    assert tiles_that_suit(10, (14, 14)) == []
+    assert tiles_that_suit(512, (28, 28), 512) == []
+    assert not planar.suits(49, 1024, 2048)
+
+
+def test_deep_layers_of_few_pixels_run_so(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    bound: List[Any] = []
+    bind = planar_convolution.bind
+    monkeypatch.setattr(planar_convolution, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
+    inputs = [normal(1, 512, 7, 7), normal(512, 512, 1, 1)]
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1)
+    assert_options_agree((op, inputs, (1,)))
+    assert bound
