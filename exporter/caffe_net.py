@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, List, Sequence, Set
 
 from runtime_arm.errors import ExportError
+from runtime_arm.netdef.values import shown
 
 DATA_LAYERS = ("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData", "VideoData")
 INPUT_LAYERS = ("Input", *DATA_LAYERS)
 LOSSES = ("Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
           "SigmoidCrossEntropyLoss", "SoftmaxWithLoss", "MultiBoxLoss", "DetectionEvaluate")
+_LONGEST_NAME = 200  # characters that errors show
 SINKS = ("Silence", "HDF5Output")  # layers without a result
 
 
@@ -45,9 +47,14 @@ def _without_idle(layers: Sequence[Any], candidates: Sequence[Any]) -> List[Any]
     return kept[::-1]
 
 
+def title(layer: Any) -> str:
+    """What errors call a layer: ``layer 'conv1' (Convolution)``."""
+    return f"layer {layer.name[:_LONGEST_NAME]!r} ({shown(layer.type)})"
+
+
 def _is_included(layer: Any, state: Any) -> bool:
     if layer.include and layer.exclude:
-        raise ExportError(f"layer {layer.name!r} ({layer.type}): has both include and exclude rules")
+        raise ExportError(f"{title(layer)}: has both include and exclude rules")
     if layer.include:
         return any(_meets(rule, state) for rule in layer.include)
     return not any(_meets(rule, state) for rule in layer.exclude)

@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.builder import NetBuilder, refuse_foreign
 from exporter.caffe_layer import Layer
-from exporter.caffe_net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of
+from exporter.caffe_net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of, title
 from exporter.caffe_rules import find_rule
 from exporter.caffe_upgrade import upgraded
 from exporter.caffe_weights import TrainedBlob, read_weights
@@ -69,7 +69,7 @@ def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]]
                 blobs_of.leave(proto)
         except ArmnetError as error:
             if on_problem is None:
-                raise ExportError(f"layer {proto.name!r} ({proto.type}): {error}") from error
+                raise ExportError(f"{title(proto)}: {error}") from error
             on_problem(proto, str(error))
             blobs_of.skip(proto)
     return builder, inputs

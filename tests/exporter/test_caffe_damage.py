@@ -63,6 +63,14 @@ def test_text_of_wrong_types_is_refused_by_line(tmp_path: Path, wrong: str) -> N
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", [r"a\nb", r"\033[2J", "x" * 9999])
+def test_names_and_types_fit_into_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ArmnetError, match="armnet has no such layer type") as caught:
+        pair_of(tmp_path, f'layer {{ name: "{name}" type: "{name}" top: "x" }}')
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < len(str(tmp_path)) + 700
+
+
 def test_absurd_dimensions_are_not_believed(tmp_path: Path) -> None:
     file = message_class("WeightFile").FromString(MODEL)
     file.layer[0].blobs[0].shape.dim[0] = 2**60
