@@ -94,7 +94,9 @@ def _free_memory(segment: Segment) -> Iterator[Tuple[Step, List[Array]]]:
     values: Dict[Value, None] = dict.fromkeys(segment.feeds)
     for step in segment.steps:
         values.update(dict.fromkeys(value for value in (*step.inputs, *step.outputs) if value is not None))
-    placed = [value for value in values if not value.foreign and value.array.dtype != object and value.array.size]
+    roots = {value: place.root for value, place in segment.layout.within.items()}
+    placed = [value for value in values
+              if not roots.get(value, value).foreign and value.array.dtype != object and value.array.size]
     placed.sort(key=_range)
     running = set(segment.running)
     for at, step in enumerate(segment.steps):
@@ -125,11 +127,12 @@ def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
         return
     memory, done = whole.array, 0
     slices = [value for value in live if np.shares_memory(value.array, memory)]
+    if not slices or any(value.array.strides != memory.strides for value in slices):
+        return  # nothing of it is live, or other blobs lie there
     channels = [(_range(value)[0] - _range(whole)[0]) // memory.itemsize for value in slices]
     most = [memory.shape[-1] - value.array.shape[-1] for value in slices]
-    if not slices or not all(value.array.strides == memory.strides and 0 <= channel <= last
-                             for value, channel, last in zip(slices, channels, most)):  # fmt: skip
-        return  # nothing of it is live, or other blobs lie there
+    if not all(0 <= channel <= last for channel, last in zip(channels, most)):
+        return
     for value, channel in zip(slices, channels):
         yield memory[..., done : max(done, channel)].view(f"u{memory.itemsize}")
         done = max(done, channel + value.array.shape[-1])

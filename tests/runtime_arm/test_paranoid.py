@@ -100,6 +100,32 @@ def test_state_is_carried_and_other_segments_are_poisoned_too() -> None:
     assert run_paranoid(border, X).outputs["y"].shape == (2, 6)
 
 
+def test_parts_and_views_of_what_an_earlier_segment_made_are_its_memory() -> None:
+    net = pair_of("""net "": x -> y, v
+        Exp(x) -> a
+        onnx.NonZero(a) -> b
+        Cast(b) -> c  to=1
+        Split(a) -> d, e  axis=0  split=[1, 1]
+        Reshape(a) -> v, _  shape=[3, 2]
+        Exp(c) -> f
+        Add(d, e) -> y""")
+    np.testing.assert_allclose(run_paranoid(net, X).outputs["y"], np.exp(X["x"]).sum(axis=0, keepdims=True), rtol=1e-6)
+
+
+def test_a_scalar_may_lie_where_tiles_lay() -> None:
+    net = NetDef.from_text("""net "": x, w -> y
+        Conv(x, w) -> a  kernel=3  pad=1
+        Conv(a, w) -> b  kernel=3  pad=1
+        ResizeNearest(b) -> c  width_scale=4.0  height_scale=4.0
+        ReduceSum(c) -> d  axes=[0, 1, 2, 3]  keepdims=0
+        Add(c, d) -> y  broadcast=1""")
+    weights = NetDef("init", (fill("w", np.full((16, 16, 3, 3), 1e-3, np.float32)),))
+    pair = Pair(weights, net, (TensorInfo("x", (1, 16, 4, 4), "float32"),)).check()
+    with tiles_everywhere():
+        result = run_paranoid(pair, {"x": np.ones((1, 16, 4, 4), np.float32)})
+    assert result.outputs["y"].shape == (1, 16, 16, 16)
+
+
 def test_what_is_drawn_at_random_cannot_be_compared() -> None:
     with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: what differs from run to run cannot be compared"):
         run_paranoid(pair_of('net "": x -> y\n UniformFill() -> y  shape=[2, 3]'), X)
