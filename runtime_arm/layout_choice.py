@@ -51,8 +51,10 @@ class _Choice:
         self._readers: Dict[Value, List[Tuple[int, int]]] = {}
         for at, step in enumerate(steps):
             for index, value in enumerate(step.inputs):
-                if value is not None and not value.foreign:
+                if value is not None:
                     self._readers.setdefault(value, []).append((at, index))
+        self._wanted_in_tiles = {value for step, candidates in zip(steps, self._candidates) for one in candidates
+                                 for value, layout in zip(step.inputs, one.inputs) if layout is not None}  # fmt: skip
         made = [(value, at, index) for at, step in enumerate(steps) for index, value in enumerate(step.outputs)]
         self._made_by = {value: (at, index) for value, at, index in made}
         self._prices: Dict[Tuple[Value, Layout, Layout], float] = {}
@@ -89,8 +91,6 @@ class _Choice:
 
     def _arrive(self, value: Value, layout: Layout, reached: List[List[float]]) -> float:
         """The least that it takes to have a value in a layout, as far as this is one reader's share."""
-        if value.foreign:
-            return 0.0
         if value not in self._made_by:
             return self._price(value, None, layout)
         at, index = self._made_by[value]
@@ -112,7 +112,8 @@ class _Choice:
         """
         former, self._taken[at] = self._taken[at], candidate
         values = {value for value in (*self._steps[at].inputs, *self._steps[at].outputs) if value is not None}
-        total = candidate.time + sum(self._conversions(value) for value in values if not value.foreign)
+        total = candidate.time + sum(self._conversions(value) for value in values
+                                     if not value.foreign or value in self._wanted_in_tiles)  # fmt: skip
         self._taken[at] = former
         return total
 
@@ -138,7 +139,7 @@ class _Choice:
         converted: Dict[Tuple[Value, Layout], Value] = {}
 
         def wanted(value: Value, layout: Layout) -> Value:
-            if value.foreign or value.layout == layout:
+            if value.layout == layout:
                 return value
             if (value, layout) not in converted:
                 twin = Value(value.name, value.spec, 0)

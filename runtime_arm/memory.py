@@ -345,7 +345,7 @@ def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optio
     if layout is not None:
         if part.layout != layout._replace(channels=part.spec.shape[1]):
             return None
-        return (index[1].start if len(index) > 1 else 0) * spec.dtype.itemsize
+        return ((index[1].start or 0) if len(index) > 1 else 0) * spec.dtype.itemsize
     probe = np.empty(spec.shape, spec.dtype)  # only its addresses matter
     piece = probe[index]
     if part.layout or not piece.flags.c_contiguous or piece.nbytes != part.spec.nbytes or not piece.size:

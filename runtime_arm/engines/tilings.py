@@ -372,8 +372,9 @@ def batch_norms(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
         return
     for layout in _any_layout(y):
         layouts = tuple(layout if i in (0, 5) and spec is not None else None for i, spec in enumerate(inputs))
-        kernel = Kernel("NUMPY", partial(_bind_batch_norm, layout=layout), scratch=tail_scratch, shares=True,
-                        reads_slices=True, writes_slices=True)
+        kernel = Kernel("NUMPY", partial(_bind_batch_norm, layout=layout), shares=True,
+                        scratch=_fixed(tail_scratch(op, inputs, [layout.storage(FLOAT32)])), reads_slices=True,
+                        writes_slices=True)
         yield Option(layouts, (layout,), kernel, Work(0, 3 * PASS * y.size))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List
 
 import numpy as np
@@ -14,6 +15,7 @@ from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.plan import Segment
 from runtime_arm.registry import REFERENCE
+from tests.support.tiles import tiles_everywhere
 
 
 def chain(*ops: OperatorDef, output: str) -> NetDef:
@@ -85,8 +87,7 @@ def test_what_is_fetched_changes_no_result() -> None:
 def test_tiles_and_the_reference_agree() -> None:
     ops = (conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b", 1), conv("b", "c", stride=2),
            OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2), conv("p", "y"))  # fmt: skip
-    plain = tuple(OperatorDef(type=op.type, input=op.input, output=op.output, arg=op.arg, engine=REFERENCE)
-                  for op in ops)  # fmt: skip
+    plain = tuple(replace(op, engine=REFERENCE) for op in ops)
     x = np.random.default_rng(1).standard_normal((1, 64, 37, 41)).astype(np.float32)
     with predictor(chain(*ops, output="y"), 64) as fast, predictor(chain(*plain, output="y"), 64) as slow:
         assert_close(fast.run({"x": x})["y"], slow.run({"x": x})["y"], terms=9 * 64 * 4, amplification=256)
@@ -138,3 +139,28 @@ def test_a_large_image_takes_little_more_than_itself() -> None:
     assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"]
     assert scratch < 32 << 20
     assert segment.arena_nbytes < 1.1 * blobs
+
+
+def test_what_an_earlier_segment_made_and_constants_are_brought_into_tiles_as_well() -> None:
+    border = [OperatorDef.of("NonZero", ["x"], ["n"], domain="onnx"), OperatorDef.of("Shape", ["n"], ["y"])]
+    image = OperatorDef.of("ConstantFill", [], ["i"], shape=[1, 16, 9, 9], value=0.5)
+    ops = [OperatorDef.of("Relu", ["x"], ["r"]), *border, image, conv("r", "a", 1), conv("i", "b"), conv("x", "c"),
+           OperatorDef.of("Add", ["a", "r"], ["s"]),
+           OperatorDef.of("Concat", ["a", "b", "c", "i", "r", "s"], ["d", "_"], axis=1)]  # fmt: skip
+    plain = [replace(op, engine=REFERENCE) for op in ops]
+    x = np.random.default_rng(3).standard_normal((1, 16, 9, 9)).astype(np.float32)
+    with tiles_everywhere(), predictor(chain(*ops, output="d"), 16) as fast:
+        actual = fast.run({"x": x})["d"]
+        second = next(iter(fast.executor.plans()[-1].successors.values()))
+        assert {"r", "x", "i"} <= set(changes(second))
+    with predictor(chain(*plain, output="d"), 16) as slow:
+        assert_close(actual, slow.run({"x": x})["d"], terms=9 * 16, amplification=256)
+
+
+@pytest.mark.parametrize("axis", [0, 2, 3])
+def test_one_blob_alone_is_joined_along_any_dimension(axis: int) -> None:
+    join = OperatorDef.of("Concat", ["a"], ["b", "_"], axis=axis)
+    net = chain(conv("x", "a"), join, conv("b", "c"), output="c")
+    x = np.random.default_rng(4).standard_normal((1, 16, 9, 9)).astype(np.float32)
+    with tiles_everywhere(), predictor(net, 16) as p, predictor(chain(net.op[0], conv("a", "c"), output="c"), 16) as q:
+        np.testing.assert_array_equal(p.run({"x": x})["c"], q.run({"x": x})["c"])

@@ -234,6 +234,9 @@ def test_batch_norm() -> None:
     fused = OperatorDef.of("FusedBatchNorm", ["X", "s", "b", "m", "v", "A"], ["Y"], domain="armnet", is_test=1,
                            activation="Relu")
     assert_options_agree((fused, [*inputs, normal(2, 6, 7, 5)], (1, 2, 3, 4)), workers=2, least=4)
+    swish = OperatorDef.of("FusedBatchNorm", ["X", "s", "b", "m", "v"], ["Y"], domain="armnet", is_test=1,
+                           activation="onnx.HardSwish")
+    assert_options_agree((swish, [normal(1, 6, 2, 1), *inputs[1:]], (1, 2, 3, 4)), least=4)
 
 
 def test_what_is_asked_for_is_all_there_is() -> None:
