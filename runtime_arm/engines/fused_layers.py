@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import List, Optional, Sequence
 
 from runtime_arm.blocks import blocks
@@ -37,7 +38,7 @@ def _transpose_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorS
 @fused_conv_transpose.kernel("COL2IM", supports=_transposes, scratch=_transpose_scratch)
 def fused_conv_transpose_col2im(call: Call) -> Run:
     y, last = call.outputs[0], channels_last(call.op)
-    y = y.reshape(-1, y.shape[-1]) if last else y.reshape(*y.shape[:2], -1)
+    y = y.reshape(-1, y.shape[-1]) if last else y.reshape(*y.shape[:2], math.prod(y.shape[2:]))
     return in_turn([col2im.col2im(call), *_tail_steps(Tail(call, 3, y, -1 if last else -2), y)])
 
 

@@ -226,3 +226,12 @@ def test_a_normalisation_may_overwrite_its_input() -> None:
     executor, feeds = Executor(net, constants), {"x": x, "r": r}
     in_place, apart = (executor.run(feeds, fetches)["y"] for fetches in (["y"], ["y", "a", "r"]))
     np.testing.assert_array_equal(in_place, apart)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_no_image_is_transposed_to_none(order: str) -> None:
+    shape = (0, 3, 3, 9) if order == "NCHW" else (0, 3, 9, 3)
+    op = OperatorDef.of("FusedConvTranspose", ["x", "w", "b", "", "s"], ["y"], domain="armnet", kernel=1, order=order,
+                        activation="PRelu")
+    operands = [normal(*shape), normal(3, 1, 1, 1), normal(1), None, normal(1)]
+    assert "COL2IM" in assert_engines_match_reference(op, operands, terms=3)
