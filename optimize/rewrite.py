@@ -8,12 +8,16 @@ a blob that is written twice. ``rewrite`` checks the rest and says what stands f
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.program import Match, Program, Rewrite
 from optimize.report import Report
+from optimize.shapes import Specs
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry import DataDependent
+from runtime_arm.shape_inference import infer_operator
 
 MOST_SWEEPS = 100  # over the net, by one pass
 MOST_REWRITES = 10  # of one rule in one sweep, for each operator of the net
@@ -91,7 +95,9 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
     if reason is None:
         try:
             rewrite = rule.rewrite(program, match)
+            known = program.known_specs
             result = program.rewritten(match, rewrite)
+            _check_shapes(name, rewrite, known, result.known_specs)
         except Refusal as refusal:
             reason = str(refusal)
         except ArmnetError as error:  # an operator that nobody could run either
@@ -101,6 +107,20 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
             return result
     report.refuse(name, program.operators(match), reason)
     return None
+
+
+def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[Specs], after: Sequence[Specs]) -> None:
+    """BrokenPass if the new operators make of blobs others than they were; an ArmnetError if one refuses its inputs."""
+    for known, specs in zip(before, after):
+        for op in rewrite.operators:
+            inputs = [specs.get(rewrite.rename.get(blob, blob)) for blob in op.input]
+            if any(blob and spec is None for blob, spec in zip(op.input, inputs)):
+                continue
+            with suppress(DataDependent):
+                for blob, spec in zip(op.output, infer_operator(op, inputs)[1]):
+                    had = known.get(blob)
+                    if had is not None and (had.shape, had.dtype) != (spec.shape, spec.dtype):
+                        raise BrokenPass(f"pass {name} changed {blob!r} from {had} to {spec}")
 
 
 def _notes(rewrite: Rewrite) -> List[str]:

@@ -11,7 +11,7 @@ from typing import Iterator, Optional
 from optimize.fusion import other_input
 from optimize.patterns import each
 from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Rule, source
+from optimize.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
 
 _SUMS = {"Add", "onnx.Add"}
@@ -85,9 +85,14 @@ def _hard_swishes(program: Program, start: int) -> Iterator[Match]:
 
 
 def _x(program: Program, match: Match) -> str:
-    """The blob that the first of the matched operators adds 3 to."""
-    total = program.net.op[match.places[0]]
-    return next(name for name in total.input if _number(program, other_input(total, name) or "") == 3)
+    """The blob that the first of the matched operators adds 3 to. Refusal if the numbers bring dimensions of their
+    own."""
+    total, last = program.net.op[match.places[0]], program.net.op[match.places[-1]]
+    x = next(name for name in total.input if _number(program, other_input(total, name) or "") == 3)
+    for before, after in zip(program.specs(x), program.specs(last.output[0])):
+        if before is not None and after is not None and before.shape != after.shape:
+            raise Refusal(f"{last.output[0]!r} has more dimensions than {x!r}")
+    return x
 
 
 def _to_hard_sigmoid(program: Program, match: Match) -> Rewrite:

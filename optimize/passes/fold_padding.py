@@ -72,8 +72,11 @@ def _fold(program: Program, match: Match) -> Rewrite:
     added = [*zeros.heads[image], *zeros.tails[image]]
     if len(own) != len(added):
         raise Refusal(f"the operator has {len(own)} pads of its own, {len(added)} are added")
+    pads = [a + b for a, b in zip(own, added)]
+    if reader.type not in CONVOLUTIONS and any(n >= k for n, k in zip(pads, caffe2_list(reader, "kernel", "hw") * 2)):
+        raise Refusal("a pool takes no padding as large as its kernel")
     args = dict.fromkeys(("pad", "pad_t", "pad_l", "pad_b", "pad_r"))
-    op = reader.with_args(**args, pads=[a + b for a, b in zip(own, added)])
+    op = reader.with_args(**args, pads=pads)
     if reader.type == "AveragePool":
         op = op.with_args(count_include_pad=1)
     return Rewrite((replace(op, input=(pad.input[0], *reader.input[1:])),))

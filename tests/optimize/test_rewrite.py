@@ -93,11 +93,20 @@ def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
     assert "'axis' must be given as an integer, got a float" in outcome.reasons[0]
 
 
+def test_what_an_operator_would_refuse_is_not_put_there() -> None:
+    def pool(program: Program, match: Match) -> Rewrite:
+        return Rewrite((OperatorDef.of("AveragePool", ["x"], ["y"], kernel=1, pads=[1, 0, 0, 0]),))
+
+    outcome = Outcome(pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (1, 1, 3, 3)}), [pass_of(pool)])
+    assert outcome.after == outcome.before
+    assert "pads must be smaller than the kernel" in outcome.reasons[0]
+
+
 @pytest.mark.parametrize(("rewrite", "complaint"), [
     (Rewrite(), "pass test_pass broke the net: .*no operator writes the external output 'y'"),
     (Rewrite((OperatorDef.of("Sigmoid", ["nowhere"], ["y"]),)), "pass test_pass broke the net: .*'nowhere'"),
     (Rewrite((OperatorDef.of("Relu", ["x"], ["y"]),)), "pass test_pass: no end after 20 rewrites"),
-    (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed output 'y' from float32"),
+    (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed 'y' from float32"),
 ])
 def test_a_pass_that_spoils_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (2, 3)})

@@ -50,5 +50,12 @@ def test_what_is_something_else_stays(net: str) -> None:
     assert not applied(PASS, f"{HEAD} -> y\n {net}", NUMBERS).report.steps
 
 
+def test_numbers_of_more_dimensions_stay() -> None:
+    three = {**NUMBERS, "three": np.full((1, 1, 1), 3, np.float32)}
+    net = f"{HEAD} -> y\n Add(x, three) -> a\n ReluN(a) -> b\n Div(b, six) -> y"
+    outcome = applied(PASS, net, three, {"x": (4, 5)})
+    assert outcome.reasons == ["'y' has more dimensions than 'x'"]
+
+
 def test_random_nets_compute_the_same() -> None:
     assert_keeps_numbers([PASS], [hard_gating], tolerance=1e-6)

@@ -42,7 +42,8 @@ def test_into_a_maximum_of_what_is_never_negative() -> None:
 
 
 def test_channels_last() -> None:
-    outcome = outcome_of('PadImage(x) -> a  pad=1  order="NHWC"', 'Conv(a, w) -> y  kernel=3  order="NHWC"')
+    net = 'net "": x, w -> y\n PadImage(x) -> a  pad=1  order="NHWC"\n Conv(a, w) -> y  kernel=3  order="NHWC"'
+    outcome = applied(PASS, net, {"w": WEIGHTS["w"].transpose(0, 2, 3, 1)}, {"x": (1, 6, 7, 2)})
     assert outcome.text == ['Conv(x, w) -> y  kernel=3  order="NHWC"  pads=[1, 1, 1, 1]']
 
 
@@ -57,6 +58,8 @@ def test_channels_last() -> None:
      "the zeros count in the average, the pool's own padding does not"),
     ("PadImage(x) -> a  pad=1", "AveragePool(a) -> y  global_pooling=1",
      "a pool over the whole image has no padding"),
+    ("PadImage(x) -> a  pads=[1, 0, 0, 0]", "AveragePool(a) -> y  kernel_h=1  kernel_w=3",
+     "a pool takes no padding as large as its kernel"),
     ("PadImage(x) -> a  pad=1", "Conv(a, w) -> y  kernel=3  legacy_pad=2",
      "legacy_pad chooses the padding by the size of the image"),
     ("PadImage(w) -> a  pad=1", "Conv(x, a) -> y  kernel=5", "what is padded is not the operator's image"),
