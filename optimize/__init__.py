@@ -18,6 +18,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.paranoid import run_paranoid
+from runtime_arm.registry import find
 from runtime_arm.tuning import TUNING
 
 __all__ = ["Report", "optimize", "pick_engines"]
@@ -37,13 +38,15 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     ``runtime_arm.paranoid``). stop_after: make only so many steps, to find the one that spoils a result. shapes:
     examples of input shapes that the pair leaves open, for what needs to know them. report: is told what happened and
     what did not.
-    UsageError for options that contradict each other or the pair.
+    UsageError for options that contradict each other or the pair, ShapeError for an operator that takes fewer or more
+    blobs than it is given.
     """
     report = Report() if report is None else report
     if stop_after is not None and stop_after < 0:
         raise UsageError(f"stop_after must not be negative, got {stop_after}")
     if stop_after is not None and engines == MEASURE:
         raise UsageError("what is measured is no step; stop_after and measured engines contradict each other")
+    _check_counts(pair.predict_net)
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
@@ -62,6 +65,16 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)
+
+
+def _check_counts(net: NetDef) -> None:
+    """Passes rely on every operator having the inputs and outputs that it must have."""
+    for op in net.op:
+        schema = find(op)
+        if schema is not None:
+            schema.check_counts(op)
+        for sub in op.subnets():
+            _check_counts(sub)
 
 
 def _refuse_foreign(net: NetDef) -> None:

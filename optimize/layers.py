@@ -43,7 +43,10 @@ class Layer(NamedTuple):
         group = op.get_int("group", 1)
         if group < 1 or weights.shape[0] % group:
             raise Refusal(f"the weights of shape {weights.shape} do not divide into {group} groups")
-        return Layer(op, weights, bias)
+        layer = Layer(op, weights, bias)
+        if bias is not None and bias.shape != (layer.outputs.number,):
+            raise Refusal(f"the bias of shape {bias.shape} is not one number an output")
+        return layer
 
     @property
     def outputs(self) -> Channels:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from optimize import Report, optimize
 from optimize.report import operator_counts
-from runtime_arm.errors import ExportError, UsageError
+from runtime_arm.errors import ExportError, ShapeError, UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair
 from tests.optimize import kinds
@@ -150,6 +150,14 @@ def test_an_operator_that_nobody_knows_is_named_and_the_rest_optimised() -> None
     result = optimize(pair_of(net, WEIGHTS, {"x": (2, 4, 5, 5)}), report=report)
     assert operator_counts(result.predict_net) == {"armnet.FusedConv": 1, "Mystery": 1, "Relu": 2}
     assert report.warnings == ["shapes are not known behind Mystery(a) -> b: unknown operator type 'Mystery'"]
+
+
+@pytest.mark.parametrize("line", ["Reshape() -> y, s", "MaxPool() -> y", "SpatialBN(x, w, w, w, w, w) -> y",
+                                  "MatMul(x) -> y", "If(x) -> y  then_net={\n Relu() -> y\n }"])
+def test_operators_without_the_blobs_that_they_need_are_refused(line: str) -> None:
+    pair = pair_of(f'net "": x, w -> z\n {line}\n Conv(y, w) -> z  kernel=1', WEIGHTS, {"x": (2, 4, 5, 5)})
+    with pytest.raises(ShapeError, match=r"\) -> y.*: takes .* inputs, got"):
+        optimize(pair)
 
 
 def test_state_that_the_net_keeps_stays_state() -> None:

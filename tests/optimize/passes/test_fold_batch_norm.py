@@ -132,6 +132,8 @@ def test_weights_that_another_layer_reads_stay_for_it() -> None:
     ("-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, x2) -> y  is_test=1", "'x2' is not constant"),
     ("-> y\n Add(x, c) -> a\n ConvTranspose(a, w) -> y  kernel=1",
      "a transposed convolution spreads the shift unevenly"),
+    ("-> y\n Conv(x, w, c) -> a  kernel=1\n Mul(a, c) -> y",
+     "the bias of shape (4, 1, 1) is not one number an output"),
     ("-> y\n Mul(x2, c) -> a\n Conv(a, w) -> y  kernel=1", "the channels of 'x2' are not known"),
 ])
 def test_what_cannot_be_folded_stays(net: str, reason: str) -> None:
