@@ -102,4 +102,4 @@ def as_json(one: Timeline) -> Dict[str, Any]:
 
 
 def _name(step: Step) -> str:
-    return f"{step.op.full_type} {step.op.output[0]}"
+    return " ".join([step.op.full_type, *step.op.output[:1]])

@@ -25,6 +25,7 @@ import numpy as np
 from runtime_arm.errors import PairError
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.tensor import TensorSpec, require_memory
 from runtime_arm.version import VERSION
 
 INIT_NET, PREDICT_NET, MODEL = "init_net.pb", "predict_net.pb", "model.json"
@@ -58,9 +59,14 @@ class TensorInfo:
         return "(" + ", ".join("?" if dim is None else str(dim) for dim in self.shape) + ")"
 
     def example(self, shape: Optional[Sequence[int]] = None) -> Array:
-        """Zeros of ``shape``, or of the declared one with 1 for what is not known; float32 for want of a dtype."""
-        sizes = shape or [dim if isinstance(dim, int) else 1 for dim in self.shape or ()]
-        return np.zeros(sizes, self.dtype or "float32")
+        """Zeros of ``shape``, or of the declared one with 1 for what is not known; float32 for want of a dtype.
+
+        ResourceError where this machine cannot hold them.
+        """
+        spec = TensorSpec(shape or [dim if isinstance(dim, int) else 1 for dim in self.shape or ()],
+                          np.dtype(self.dtype or "float32"))
+        require_memory(spec.nbytes, f"input {self.name!r} of shape {spec.shape}")
+        return np.zeros(spec.shape, spec.dtype)
 
     def to_json(self) -> Dict[str, Any]:
         """The object that model.json holds."""

@@ -110,7 +110,7 @@ def _names(text: str) -> List[str]:
 
 def _counts(text: str, cores: int) -> List[int]:
     words = text.split(",") if text else [str(cores)]
-    if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"--threads takes numbers of cores as 1,2; got {text!r}")
     return [int(word) for word in words]
 

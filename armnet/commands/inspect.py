@@ -80,6 +80,7 @@ def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
     rows = []
     for step in segment.steps:
         cost = cost_of(step.op, step.in_specs, step.out_specs)
+        made = next(iter(step.out_specs), None)
         rows.append(
             {
                 "index": step.index if step.index >= 0 else None,
@@ -87,10 +88,10 @@ def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
                 "engine": "view" if step.schema.view or step in segment.layout.elided else step.engine,
                 "inputs": list(step.op.input),
                 "reads": list(step.op.reads()),
-                "output": step.op.output[0],
+                "output": (*step.op.output, "")[0],
                 "outputs": list(step.op.output),
-                "shape": list(step.out_specs[0].shape),
-                "dtype": step.out_specs[0].dtype.name,
+                "shape": None if made is None else list(made.shape),
+                "dtype": "?" if made is None else made.dtype.name,
                 **cost._asdict(),
                 "refused": step.refusals,
             }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
+from runtime_arm.errors import UsageError
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
@@ -35,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     from runtime_arm.inputs import read_single_run
     from runtime_arm.profiling import profile
 
+    if args.rounds < 1:
+        raise UsageError(f"--rounds must be 1 or more, got {args.rounds}")
     with load(args.pair, threads=args.threads) as predictor:
         pair, shapes = predictor.pair, parse_shapes(args.shape)
         feeds = (
@@ -43,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             else random_inputs(pair, shapes=shapes)
         )
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
-            timings = profile(predictor, feeds, max(1, args.rounds))
+            timings = profile(predictor, feeds, args.rounds)
     for line in [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes]:
         note(line)
     rows = [_row(timing) for timing in timings]
@@ -68,14 +72,15 @@ def _row(timing: Any) -> Dict[str, Any]:
 
     step = timing.step
     cost = cost_of(step.op, step.in_specs, step.out_specs)
+    made = next(iter(step.out_specs), None)
     return {
         "index": step.index,
         "type": step.op.full_type,
         "engine": step.engine,
         "hints": hints(step.op) if step.kernel is not None and step.kernel.hints is not no_hints else [],
         "workers": step.workers,
-        "output": step.op.output[0],
-        "shape": list(step.out_specs[0].shape),
+        "output": (*step.op.output, "")[0],
+        "shape": None if made is None else list(made.shape),
         "ms": timing.seconds * 1e3,
         "gflops": 2e-9 * cost.multiply_adds / timing.seconds,
         "nbytes": cost.nbytes,

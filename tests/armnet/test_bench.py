@@ -70,7 +70,8 @@ def test_the_table_is_for_people(armnet: Armnet, digits: Path) -> None:
 def test_what_cannot_be_timed_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     words = armnet("bench", digits, "--against", "caffe2")
     refused(words, "--against takes onnxruntime, tflite, reference; got 'caffe2'")
-    refused(armnet("bench", digits, "--threads", "0"), "--threads takes numbers of cores")
+    for threads in ("0", "1,", "²"):
+        refused(armnet("bench", digits, "--threads", threads), "--threads takes numbers of cores")
     refused(armnet("bench", digits, "--runs", "0"), "--runs must be 1 or more")
     refused(armnet("bench", digits, "--model", tmp_path / "nothing.onnx"), "no such file")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, Sequence
 
 import numpy as np
 import pytest
 
 from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
 from tests.optimize.nets import pair_of
-from tests.support.commands import Armnet
+from tests.support.commands import Armnet, refused
 
 
 def test_every_operator_is_told_with_its_share(armnet: Armnet, digits: Path) -> None:
@@ -53,3 +54,25 @@ def test_the_hints_that_an_operator_goes_by_are_told(armnet: Armnet, tmp_path: P
     assert rows == {0: ["block=2097152"], 1: [], 2: []}
     _, out, _ = armnet("profile", tmp_path / "pair", "--threads", 1, "--rounds", 1)
     assert " block=2097152 " in out
+
+
+@pytest.mark.parametrize("rounds", [0, -1])
+def test_fewer_than_one_round_are_refused(armnet: Armnet, digits: Path, rounds: int) -> None:
+    refused(armnet("profile", digits, "--rounds", rounds), f"--rounds must be 1 or more, got {rounds}")
+
+
+@pytest.mark.parametrize("command", ["profile", "bench", "inspect"])
+def test_sizes_that_no_machine_holds_are_refused(armnet: Armnet, digits: Path, command: str) -> None:
+    outcome = armnet(command, digits, "--shape", "image=99999999999,1,8,8")
+    refused(outcome, "input 'image' of shape (99999999999, 1, 8, 8) needs", "of this machine")
+
+
+@pytest.mark.parametrize("words", [["profile", "--rounds", 1], ["inspect"]])
+def test_operators_without_outputs_are_listed(armnet: Armnet, tmp_path: Path, words: Sequence[Any]) -> None:
+    pair_of('net "": x -> y\n EnforceFinite(x) -> \n Relu(x) -> y', shapes={"x": (2, 3)}).save(tmp_path / "pair")
+    status, out, _ = armnet(words[0], tmp_path / "pair", *words[1:])
+    assert status == 0
+    assert "EnforceFinite" in out
+    status, out, _ = armnet(words[0], tmp_path / "pair", *words[1:], "--json")
+    assert [(row["type"], row["output"], row["shape"]) for row in json.loads(out)["operators"]] == [
+        ("EnforceFinite", "", None), ("Relu", "y", [2, 3])]

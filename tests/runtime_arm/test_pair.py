@@ -321,3 +321,5 @@ def test_infos_say_what_they_know() -> None:
     assert (TensorInfo("x").is_static, TensorInfo("x").shape_text()) == (False, "?")
     static = TensorInfo("x", (2, 3), "int8")
     assert (static.is_static, static.example().shape, static.example().dtype) == (True, (2, 3), np.int8)
+    with pytest.raises(ResourceError, match=r"input 'x' of shape \(1000000, 1000000, 4\) needs"):
+        TensorInfo("x", (10**6, 10**6, None), "float32").example([10**6, 10**6, 4])
