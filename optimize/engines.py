@@ -21,11 +21,11 @@ from optimize.measure_engines import (
 from optimize.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
 from optimize.report import EngineChoice, Report
 from optimize.shapes import sample_specs
+from runtime_arm.cores import useful_cores
 from runtime_arm.engine_names import DEFAULT, Wish
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair
-from runtime_arm.predictor import available_cores
 from runtime_arm.registry import REFERENCE, find, registered
 from runtime_arm.tensor import TensorSpec
 from runtime_arm.tuning import PROCESSES, Measurement, Tuning, net_hash
@@ -73,7 +73,7 @@ def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] =
         return pair.replace(tuning=_kept(known, pair))
     if engines == AUTO:
         return _explained(result.replace(tuning=_kept(known, result)), report)
-    for count in [threads] if threads else sorted({1, available_cores()}):
+    for count in [threads] if threads else sorted({1, useful_cores()}):
         result = picker.measured(result, count, progress)
     return _explained(result, report)
 

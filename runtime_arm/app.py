@@ -38,7 +38,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs here")
     parser.add_argument("--labels", metavar="FILE", help="one label a line (default: those packed)")
     parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (with labels: 5)")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(

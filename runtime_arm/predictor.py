@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from runtime_arm import blas
+from runtime_arm.cores import useful_cores
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.executor import Executor
 from runtime_arm.files import checked_path
@@ -30,11 +31,11 @@ class Predictor:
         with Predictor(pair) as p:                       # or Predictor(init_net, predict_net): bytes, paths, NetDefs
             y = p.run({"data": x})["prob"]               # or p.run([x])
 
-    threads: how many cores a run may use; None for all of them, 1 starts no thread and no process. More share the
-    operators for which that pays: as processes that are forked at the first run and end with this one (threads where
-    the system cannot fork). Several predictors may live in one process, and one may be called from several threads
-    (calls take turns). Blobs that the net overwrites (recurrent state kept in an external input) keep their content
-    from run to run.
+    threads: how many cores a run may use; None for all, but for slow ones beside fast ones (see ``cores``), 1 starts no
+    thread and no process. More share the operators for which that pays: as processes that are forked at the first run
+    and end with this one (threads where the system cannot fork). Several predictors may live in one process, and one
+    may be called from several threads (calls take turns). Blobs that the net overwrites (recurrent state kept in an
+    external input) keep their content from run to run.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Predictor:
         if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
             raise UsageError(f"threads must be 1 or more, got {threads!r}")
         self.pair = _as_pair(init_net, predict_net)
-        self.threads = threads or available_cores()
+        self.threads = threads or useful_cores()
         net = self.pair.predict_net.check()
         parameters = run_init_net(self.pair.init_net)
         written = {name for op in net.op for name in op.output}
@@ -189,12 +190,4 @@ def load(
     return Predictor(pair, threads=threads)
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-__all__: List[str] = ["Predictor", "available_cores", "load"]
+__all__: List[str] = ["Predictor", "load"]

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
     parser.add_argument("--against", default="", metavar="LIST", help="of onnxruntime, tflite, reference")
     parser.add_argument("--model", metavar="FILE", help="the .onnx or .tflite file that the others run")
-    parser.add_argument("--threads", default="", metavar="LIST", help="numbers of cores to use, as 1,2 (default: all)")
+    parser.add_argument("--threads", default="", metavar="LIST", help="numbers of cores to use, as 1,2 (default: all fast ones)")
     parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
     parser.add_argument(
         "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from exporter.random_inputs import random_inputs
     from runtime_arm import load
+    from runtime_arm.cores import useful_cores
     from runtime_arm.inputs import read_single_run
-    from runtime_arm.predictor import available_cores
 
     if args.runs < 1:
         raise UsageError(f"--runs must be 1 or more, got {args.runs}")
-    against, counts = _names(args.against), _counts(args.threads, available_cores())
+    against, counts = _names(args.against), _counts(args.threads, useful_cores())
     rows: List[Dict[str, Any]] = []
     warnings: List[str] = []
     for threads in counts:

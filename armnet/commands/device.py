@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _target_and_pair(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="see armnet device list")
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use there (default: all)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use there (default: all fast ones)")
 
 
 def run(args: argparse.Namespace) -> int:

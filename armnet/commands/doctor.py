@@ -42,7 +42,7 @@ TELLING = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", nargs="?", metavar="PAIR", help="folder of a pair, or a bundle")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

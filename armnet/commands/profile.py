@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
     )
     parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
     parser.add_argument(
         "--rounds", type=int, default=10, metavar="N", help="inferences to take medians of (default: %(default)s)"
     )

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help=".npy, .npz, a picture, or NAME=FILE")
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs (of several runs: stacked) here")
     parser.add_argument("--keep", nargs="+", default=[], metavar="BLOB", help="also fetch these intermediate blobs")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
     parser.add_argument("--labels", metavar="FILE", help="one label a line, for classifiers")
     parser.add_argument(
         "--top", type=int, metavar="K", help="print the K best answers of the first output (with labels: 5)"
