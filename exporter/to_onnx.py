@@ -60,6 +60,10 @@ def save_onnx(pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None,
 def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, Array]]:
     """The model without initializers, and these by name."""
     inputs = [_with_shape(info, shapes) for info in pair.check().inputs]
+    names = [info.name for info in inputs]
+    unknown = shapes.keys() - set(names)
+    if unknown:
+        raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
     net = pair.predict_net
     types = Types(OPSET)
     constants = Constants(names_in(net), types)

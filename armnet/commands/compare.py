@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, List
 
-from runtime_arm.errors import UsageError
+from runtime_arm.errors import ExportError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +59,16 @@ def run(args: argparse.Namespace) -> int:
             else random_inputs(predictor.pair, args.seed, shapes)
         )
         report("the original", 0, 2)
-        evidence = witness(args.model, feeds)
+        given = feeds if args.input else shapes
+        try:
+            evidence = witness(args.model, feeds)
+        except ExportError:
+            with sizes_assumed(predictor.inputs, given):  # perhaps for want of sizes
+                predictor.plan({name: array.shape for name, array in feeds.items()})
+            raise
         report("the pair", 1, 2)
         producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-        with sizes_assumed(predictor.inputs, feeds if args.input else shapes):
+        with sizes_assumed(predictor.inputs, given):
             ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
     rows = divergences(evidence, ours, producers, args.tolerance)
     if not rows:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import List
 
 import numpy as np
+import onnx
 import pytest
 
 from armnet.commands import COMMANDS
@@ -18,6 +19,7 @@ from runtime_arm import files
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair import Pair, TensorInfo
 from runtime_arm.weights import fill
+from tests.exporter.onnx_models import one_node
 from tests.support.commands import DEMO, Armnet, refused
 
 
@@ -79,6 +81,21 @@ def test_compare_agrees_on_what_we_exported(armnet: Armnet, digits: Path) -> Non
     status, out, _ = armnet("compare", DEMO / "digits.onnx", digits, "--input", DEMO / "pictures" / "digit_7.png")
     assert status == 0
     assert "agree" in out
+
+
+def test_compare_asks_for_sizes_that_nobody_gave(armnet: Armnet, tmp_path: Path) -> None:
+    source = tmp_path / "m.onnx"
+    onnx.save(one_node("MaxPool", [np.zeros((1, 1, 9, 9), np.float32)], shapes=[["n", 1, "h", "w"]],
+                       kernel_shape=[3, 3]), source)
+    assert armnet("export", source, "-o", tmp_path / "pair")[0] == 0
+    refused(armnet("compare", source, tmp_path / "pair"),
+            "open sizes of input 'a' (n, 1, h, w) were taken as 1, give them: --shape a=N,N,...")
+    assert armnet("compare", source, tmp_path / "pair", "--shape", "a=1,1,9,9")[0] == 0
+
+
+def test_sizes_that_no_machine_holds_are_refused(armnet: Armnet, digits: Path) -> None:
+    refused(armnet("inspect", digits, "--shape", "image=99999999999,1,99999999,8"),
+            "input 'image' of shape (99999999999, 1, 99999999, 8) needs")
 
 
 def test_compare_names_the_first_blob_that_diverges(armnet: Armnet, digits: Path, tmp_path: Path) -> None:

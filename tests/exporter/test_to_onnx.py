@@ -134,6 +134,8 @@ def test_an_input_of_unknown_shape_is_asked_for() -> None:
     pair = pair_of('net "n": x -> y\nRelu(x) -> y', {}, [TensorInfo("x")])
     with pytest.raises(ExportError, match=r"'x'.*--shape x="):
         to_onnx(pair)
+    with pytest.raises(ExportError, match="no input 'z'; the net takes x"):
+        to_onnx(pair, shapes={"x": (1, 3), "z": (1, 3)})
     onnx.checker.check_model(to_onnx(pair, shapes={"x": (1, 3)}), full_check=True)
 
 
