@@ -16,6 +16,10 @@ from runtime_arm.command_line import REFUSED, guarded
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs one command. Results go to stdout, everything else to stderr; a user's mistake is one line and status 2."""
     words = sys.argv[1:] if argv is None else argv
+    return guarded("armnet", lambda: _run(words))
+
+
+def _run(words: List[str]) -> int:
     if not words or words[0] not in COMMANDS:
         _overview().parse_args(words or ["--help"])
         return REFUSED
@@ -26,7 +30,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parser.parse_args(words[1:])
     if getattr(args, "threads", None) == 1:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"  # OpenBLAS starts its threads when NumPy loads it
-    return guarded("armnet", lambda: int(module.run(args)))
+    return int(module.run(args))
 
 
 def _overview() -> argparse.ArgumentParser:

@@ -28,8 +28,7 @@ from runtime_arm.version import VERSION
 def main(path: str, words: Sequence[str], program: str) -> int:
     """Runs the bundle or pair at ``path`` for the command line ``words``; the exit status: 0, 1 (self-test failed), 2
     (refused)."""
-    args = _parser(program).parse_args(words)
-    return guarded(program, lambda: _run(path, args))
+    return guarded(program, lambda: _run(path, _parser(program).parse_args(words)))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

@@ -20,10 +20,7 @@ def guarded(program: str, command: Callable[[], int]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a label or a file name that the terminal cannot show
     try:
-        status = command()
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
+        return _flushed(command)
     except ArmnetError as error:
         return _told(program, str(error), REFUSED)
     except MemoryError as error:
@@ -38,6 +35,22 @@ def guarded(program: str, command: Callable[[], int]) -> int:
             raise
         _drop_output()
         return _told(program, f"standard output: {error.strerror}", REFUSED)
+
+
+def _flushed(command: Callable[[], int]) -> int:
+    """Its status, once all that it printed has left."""
+    try:
+        status = command()
+    except SystemExit:  # argparse's, which may have printed its help
+        _flush()
+        raise
+    _flush()
+    return status
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _told(program: str, problem: str, status: int) -> int:
