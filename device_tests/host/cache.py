@@ -9,12 +9,14 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable, Iterator, TextIO
 
 from runtime_arm.errors import ArmnetError, MissingDependency
 
 STAMP = ".stamp.json"
+PATIENCE = 5.0  # seconds that another process may hold the cache, as it does to look at it, before a word is said
 
 
 class EmulationUnavailable(MissingDependency):
@@ -44,12 +46,22 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise EmulationUnavailable(f"cannot write the cache {folder}: {error.strerror}") from error
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"waiting for another process that prepares {folder}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        patience = time.monotonic() + PATIENCE
+        while not _acquired(lock):
+            if time.monotonic() > patience:
+                progress(f"waiting for another process that prepares {folder}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                break
+            time.sleep(0.05)
         yield
+
+
+def _acquired(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def built(folder: Path, recipe: object, build: Callable[[Path], None]) -> Path:

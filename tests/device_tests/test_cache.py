@@ -8,6 +8,7 @@ from typing import List
 
 import pytest
 
+from device_tests.host import cache
 from device_tests.host.cache import EmulationUnavailable, built, cache_root, locked
 from runtime_arm.errors import ArmnetError
 
@@ -104,7 +105,11 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_second_preparation_waits_for_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("patience", "words"), [(60.0, 0), (0.0, 1)])
+def test_a_second_preparation_waits_for_the_first_and_says_so_if_it_is_long(
+    patience: float, words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache, "PATIENCE", patience)
     order: List[str] = []
 
     def second() -> None:
@@ -118,3 +123,4 @@ def test_a_second_preparation_waits_for_the_first(tmp_path: Path) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+    assert capsys.readouterr().err.count("waiting for another process") == words
