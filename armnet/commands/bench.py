@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
     parser.add_argument("--against", default="", metavar="LIST", help="of onnxruntime, tflite, reference")
     parser.add_argument("--model", metavar="FILE", help="the .onnx or .tflite file that the others run")
-    parser.add_argument("--threads", default="", metavar="LIST", help="numbers of cores to use, as 1,2 (default: all fast ones)")
+    parser.add_argument("--threads", default="", metavar="LIST", help="cores to use, as 1,2 (default: all fast ones)")
     parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
     parser.add_argument(
         "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
