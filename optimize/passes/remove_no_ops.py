@@ -9,7 +9,6 @@ from optimize.patterns import each
 from optimize.program import Match, Program, Rewrite
 from optimize.rewrite import Pass, Refusal, Rule, merged
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.registry import find
 
 _COPIES = {"Alias", "Copy", "EnsureCPUOutput", "EnsureDense", "StopGradient", "onnx.Identity"}
@@ -32,11 +31,9 @@ def _is_no_op(program: Program, op: OperatorDef) -> bool:
         return op.get_bool("is_test")
     if op.full_type == "onnx.Dropout":
         return not any(op.input[2:])
-    if op.full_type == "Cast":
-        specs = program.specs(op.input[0])
-        return all(spec is not None and dtype_of(op.get_int("to")) == spec.dtype for spec in specs)
     schema = find(op)
-    return schema is not None and schema.view and program.have_same_shape(op.input[0], op.output[0])
+    may_change_nothing = op.full_type == "Cast" or (schema is not None and schema.view)
+    return may_change_nothing and program.have_same_shape(op.input[0], op.output[0])
 
 
 def _remove(program: Program, match: Match) -> Rewrite:

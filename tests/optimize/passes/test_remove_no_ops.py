@@ -15,7 +15,8 @@ SHAPES = {"x": (2, 3, 4, 4)}
 @pytest.mark.parametrize("op", [
     "Copy(a) -> b", "Alias(a) -> b", "StopGradient(a) -> b", "onnx.Identity(a) -> b", "Dropout(a) -> b  is_test=1",
     "Dropout(a) -> b, mask  is_test=1", "onnx.Dropout(a) -> b", "onnx.Dropout(a, ratio) -> b", "Cast(a) -> b  to=1",
-    "Sum(a) -> b", "Concat(a) -> b, b_dims  axis=1", "onnx.Max(a) -> b", "Reshape(a) -> b, b_old  shape=[0, 3, -1, 4]",
+    'Cast(a) -> b  to="float"', "Cast(a) -> b", "Sum(a) -> b",
+    "Concat(a) -> b, b_dims  axis=1", "onnx.Max(a) -> b", "Reshape(a) -> b, b_old  shape=[0, 3, -1, 4]",
     "onnx.Reshape(a, shape) -> b",
 ])
 def test_what_changes_nothing_is_removed(op: str) -> None:
