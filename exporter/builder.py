@@ -240,3 +240,11 @@ def refuse_foreign(net: NetDef) -> None:
             raise ExportError(f"{op.signature()}: Caffe2 has no such operator")
         for sub in op.subnets():
             refuse_foreign(sub)
+
+
+def refuse_unknown(net: NetDef) -> None:
+    """UnknownOperator if the net or one inside it has an operator that the runtime lacks."""
+    for op in net.op:
+        lookup(op)
+        for sub in op.subnets():
+            refuse_unknown(sub)

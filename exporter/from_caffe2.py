@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, List, Mapping, Optional, Union
 
-from exporter.builder import refuse_foreign
+from exporter.builder import refuse_foreign, refuse_unknown
 from exporter.source import origin
 from runtime_arm.errors import ArmnetError, ExportError, FormatError
 from runtime_arm.files import map_file
@@ -31,6 +31,7 @@ def from_caffe2(first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = Fa
         nets.reverse()
     try:
         pair = Pair.from_nets(*nets)
+        refuse_unknown(pair.predict_net)
         init_net = NetDef(nets[0].name, tuple(_weights(pair, unpacked=caffe2_compatible)))
         if caffe2_compatible:
             refuse_foreign(pair.predict_net)

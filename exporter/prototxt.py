@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Union
 
 from runtime_arm.errors import FormatError
 from runtime_arm.files import map_file
 from runtime_arm.netdef.messages import class_from
+from runtime_arm.netdef.pbtxt import problem_of
 
 AnyPath = Union[str, "os.PathLike[str]"]
 DESCRIPTOR = "caffe.desc"  # a FileDescriptorProto: what protoc makes of caffe.proto
-_LONGEST_QUOTED = 100  # characters of a line that an error quotes
 
 
 def message_class(name: str) -> Any:
@@ -31,12 +30,5 @@ def read_prototxt(path: AnyPath) -> Any:
     try:
         text_format.Parse(str(map_file(path), "utf-8-sig", "replace"), net)
     except (text_format.ParseError, RecursionError) as error:
-        raise FormatError(f"{os.fspath(path)}: is no prototxt: {_problem(error)}") from error
+        raise FormatError(f"{os.fspath(path)}: is no prototxt: {problem_of(error)}") from error
     return net
-
-
-def _problem(error: Exception) -> str:
-    """What protobuf says, without the text that it quotes where that is long: line and column stand before it."""
-    line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
-    return re.sub(rf"'.{{{_LONGEST_QUOTED},}}'(: )?", "", shown)

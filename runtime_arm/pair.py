@@ -150,7 +150,7 @@ def read_net(path: AnyPath) -> NetDef:
     if file.suffix == ".pbtxt":
         from runtime_arm.netdef.pbtxt import parse_pbtxt
 
-        return parse_pbtxt(bytes(data).decode("utf-8", "replace"), str(file))
+        return parse_pbtxt(str(data, "utf-8-sig", "replace"), str(file))
     return NetDef.from_bytes(data, str(file))
 
 

@@ -251,7 +251,7 @@ def lookup(op: OperatorDef) -> Operator:
     """The schema of an operator. UnknownOperator if there is none."""
     schema = find(op)
     if schema is None:
-        raise UnknownOperator(op, f"unknown operator type {op.full_type!r}")
+        raise UnknownOperator(op, f"unknown operator type {op.full_type[:100]!r}")
     return schema
 
 

@@ -10,6 +10,7 @@ from runtime_arm.netdef.messages import message_class
 from runtime_arm.netdef.values import NetDef
 
 _RENAMED = re.compile(r"\bcuda_gpu_id(?=\s*:)")  # what DeviceOption.device_id was called until 2018
+_LONGEST = 300  # characters of a message
 
 
 def parse_pbtxt(text: str, source: str = "") -> NetDef:
@@ -22,4 +23,11 @@ def parse_pbtxt(text: str, source: str = "") -> NetDef:
         return decode_net(message.SerializePartialToString(), source)
     except (text_format.ParseError, UnicodeError, RecursionError) as error:
         prefix = f"{source}: " if source else ""
-        raise FormatError(f"{prefix}not a net in text format: {' '.join(str(error).split())}") from None
+        raise FormatError(f"{prefix}not a net in text format: {problem_of(error)}") from None
+
+
+def problem_of(error: Exception) -> str:
+    """What protobuf's parser says, in one short line: the text that it quotes is left out where that is long."""
+    line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+    return re.sub(r"'.{100,}?('$|': )", "", printable)[:_LONGEST]

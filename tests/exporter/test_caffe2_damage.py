@@ -86,3 +86,23 @@ def test_a_shape_that_lies_takes_no_memory(tmp_path: Path) -> None:
     with pytest.raises(ArmnetError, match=r"predict_net\.pb: GivenTensorFill\(\) -> w: ") as caught:
         export(tmp_path / "init_net.pb", tmp_path / "predict_net.pb")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("type", ["Unheard", "Q" * 20000])
+def test_operators_that_the_runtime_lacks_are_refused_before_anything_runs(tmp_path: Path, type: str) -> None:
+    inner = NetDef("then", (OperatorDef.of(type, ["y"], ["z"]),), external_output=("z",))
+    ops = (*PREDICT.op, OperatorDef.of("If", ["c"], ["z"], then_net=inner))
+    (tmp_path / "init_net.pb").write_bytes(init_net(WEIGHTS).to_bytes())
+    (tmp_path / "predict_net.pb").write_bytes(PREDICT.replace(op=ops).to_bytes())
+    with pytest.raises(ArmnetError, match=r"predict_net\.pb: .*unknown operator type") as caught:
+        export(tmp_path / "init_net.pb", tmp_path / "predict_net.pb")
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+
+
+def test_a_text_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "init_net.pb").write_bytes(init_net({"w": np.ones(3, np.float32)}).to_bytes())
+    text = ('op { type: "Add" input: "x" input: "w" output: "y" } '
+            'external_input: "x" external_input: "w" external_output: "y"')
+    (tmp_path / "predict_net.pbtxt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    pair = export(tmp_path / "init_net.pb", tmp_path / "predict_net.pbtxt")
+    assert [op.type for op in pair.predict_net.op] == ["Add"]
