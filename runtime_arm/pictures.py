@@ -10,8 +10,8 @@ Preprocessing is data, kept in a pair's model.json:
     mean, std  a number or one a channel, in the order of ``channels``: value = (pixel * scale - mean) / std
     layout     "NCHW" or "NHWC"
 
-Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for. Before
-all that it is turned upright, if its camera noted how (EXIF), and of 16 bits a channel the upper eight are taken.
+Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for.
+Before all that it is turned upright, if its camera noted how (EXIF), and of 16 bits a channel the upper eight are taken.
 """
 
 from __future__ import annotations
