@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Mapping, Optional, Tuple
 
 import numpy as np
@@ -16,6 +17,9 @@ from exporter.onnx_weights import Weights
 from exporter.source import naming, origin
 from runtime_arm.errors import ExportError
 from runtime_arm.pair import Pair, TensorInfo
+
+_LONGEST_PROPAGATED = 1 << 20  # elements
+_LOOKED_THROUGH = ("Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze")
 
 
 def from_onnx(source: Source, *, caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None,
@@ -42,11 +46,21 @@ def prepared(file: OnnxFile) -> onnx.ModelProto:
     """
     model = inline_functions(file.model)
     del model.graph.value_info[:]
-    counts = any(node.op_type == "Range" for node in every_node(model.graph))  # onnx would write out each element
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=not counts)
+        return onnx.shape_inference.infer_shapes(model, data_prop=_propagates_little(model.graph))
     except Exception:  # onnx's C++ exceptions have no common base; without hints the translation is more general
         return model
+
+
+def _propagates_little(graph: onnx.GraphProto) -> bool:
+    """Whether onnx may look into constants: it would write out every element of what ranges and joins make of them."""
+    lengths = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
+    for node in every_node(graph):
+        length = sum(lengths.get(name, 1) for name in node.input)
+        if node.op_type == "Range" or (node.op_type == "Concat" and length > _LONGEST_PROPAGATED):
+            return False
+        lengths.update(dict.fromkeys(node.output, length if node.op_type in _LOOKED_THROUGH else 1))
+    return True
 
 
 def translated(model: onnx.ModelProto, options: Options) -> Tuple[NetBuilder, Tuple[TensorInfo, ...]]:

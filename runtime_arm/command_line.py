@@ -54,7 +54,8 @@ def _flush() -> None:
 
 
 def _told(program: str, problem: str, status: int) -> int:
-    print(f"{program}: {problem}", file=sys.stderr)
+    line = "\\n".join(problem.splitlines())  # names in a file may hold line breaks
+    print(f"{program}: {line}", file=sys.stderr)
     return status
 
 

@@ -33,7 +33,7 @@ def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterat
 def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
     """The schema and the specs of the outputs; specs carry values where all inputs are known and the operator is pure.
 
-    Nothing is evaluated that takes many bytes and more than what it is made of: a few numbers can ask for any memory.
+    Nothing is evaluated that takes many bytes and more elements than it is made of: few numbers can ask for any memory.
 
     Raises DataDependent if the shapes follow only from content that is not known yet.
     """
@@ -54,13 +54,13 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
 
 def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec]) -> bool:
     """Whether the outputs may be evaluated ahead."""
-    nbytes = sum(spec.nbytes for spec in outputs)
-    if nbytes <= _LARGEST_EVALUATED:
+    if sum(spec.nbytes for spec in outputs) <= _LARGEST_EVALUATED:
         return True
     arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
     texts = (text for arg in op.arg for text in (arg.s, *arg.strings) if text is not None)
-    given = sum(spec.nbytes for spec in inputs if spec is not None) + sum(array.nbytes for array in arrays)
-    return nbytes <= 2 * (given + sum(map(len, texts)))
+    distinct = dict(zip(op.input, inputs)).values()
+    given = [*(spec.size for spec in distinct if spec is not None), *(array.size for array in arrays), *map(len, texts)]
+    return max(spec.size for spec in outputs) <= sum(given)
 
 
 def with_value(spec: TensorSpec, value: np.ndarray) -> TensorSpec:

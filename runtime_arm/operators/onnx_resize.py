@@ -22,7 +22,9 @@ from runtime_arm.operators.resampling import (
 )
 from runtime_arm.operators.statistics import single_or_double
 from runtime_arm.registry import Call, Run, Specs, axis_of, integers_of, operator, require, value_of
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.tensor import TensorSpec, require_memory
+
+_AXIS_NBYTES = 64  # by element of an axis, for its coordinate and for what is read there with which weights
 
 
 class Extent(NamedTuple):
@@ -139,8 +141,10 @@ def _fitted(op: OperatorDef, lengths: Sequence[int], sizes: Sequence[int]) -> Li
 def _axes(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec] = None, scales: Optional[TensorSpec] = None,
           sizes: Optional[TensorSpec] = None) -> List[Resampled]:
     """The axes whose elements change."""
-    resampled = []
-    for axis, extent in _extents(op, x, roi, scales, sizes).items():
+    resampled, extents = [], _extents(op, x, roi, scales, sizes)
+    longest = max((extent.size for extent in extents.values()), default=0)
+    require_memory(longest * _AXIS_NBYTES, f"{op.signature()}: an axis of {longest} elements")
+    for axis, extent in extents.items():
         n = x.shape[axis]
         if (extent.wanted, extent.size, extent.start, extent.end) != (n, n, 0, 1):
             require(op, n > 0 or extent.size == 0, f"axis {axis} has no elements to make {extent.size} of", x)

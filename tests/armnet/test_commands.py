@@ -83,6 +83,11 @@ def test_compare_agrees_on_what_we_exported(armnet: Armnet, digits: Path) -> Non
     assert "agree" in out
 
 
+def test_names_with_line_breaks_are_refused_in_one_line(armnet: Armnet, tmp_path: Path) -> None:
+    onnx.save(one_node("Un\nheard", [np.zeros(2, np.float32)]), tmp_path / "m.onnx")
+    refused(armnet("export", tmp_path / "m.onnx", "-o", tmp_path / "pair"), r"node 'un\nheard' (Un\nheard)")
+
+
 def test_compare_asks_for_sizes_that_nobody_gave(armnet: Armnet, tmp_path: Path) -> None:
     source = tmp_path / "m.onnx"
     onnx.save(one_node("MaxPool", [np.zeros((1, 1, 9, 9), np.float32)], shapes=[["n", 1, "h", "w"]],

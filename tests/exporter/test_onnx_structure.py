@@ -144,6 +144,13 @@ def test_opsets_that_the_installed_onnx_does_not_know_are_refused(opset: int) ->
         from_onnx(model([node("Relu", ["x"], ["y"])], [X], ["y"], opset=opset))
 
 
+def test_what_onnx_would_write_out_of_joined_constants_is_counted_before() -> None:
+    joins = [node("Concat", [f"j{i}"] * 64, [f"j{i + 1}"], axis=0) for i in range(7)]
+    with pytest.raises(ExportError, match=r"Concat.* bytes, more than"):
+        from_onnx(model([*joins, node("Gather", ["j7", "x"], ["y"])], [value("x", [2], np.int64)], ["y"],
+                        {"j0": np.arange(3)}))
+
+
 def test_a_range_of_any_length_is_counted_before_it_is_made() -> None:
     numbers = {"a": np.int64(0), "b": np.int64(1 << 62), "c": np.int64(1)}
     nodes = [node("Range", ["a", "b", "c"], ["r"]), node("Add", ["x", "r"], ["y"])]

@@ -25,6 +25,15 @@ def test_a_few_numbers_get_no_memory_for_the_asking() -> None:
     assert peak < 1 << 20
 
 
+def test_what_is_joined_with_itself_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
+    x, y = np.arange(6, dtype=np.float32), np.arange(6, 12, dtype=np.float32)
+    for second, is_known in (("x", False), ("y", True)):
+        op = OperatorDef.of("Concat", ["x", second], ["z", "lengths"], axis=0)
+        specs = infer_operator(op, [TensorSpec.known(x), TensorSpec.known(y if is_known else x)])[1]
+        assert (specs[0].value is not None) == is_known
+
+
 @pytest.mark.parametrize("unpacked", [False, True])
 @pytest.mark.parametrize("value", [np.arange(9, dtype=np.float32), np.arange(9), np.ones(9, bool)])
 def test_weights_of_any_size_are_known(monkeypatch: pytest.MonkeyPatch, value: np.ndarray, unpacked: bool) -> None:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.errors import ArgumentError, ResourceError, ShapeError
 from runtime_arm.registry import DataDependent
+from runtime_arm.shape_inference import infer_operator
+from runtime_arm.tensor import TensorSpec
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 from tests.support.operands import caffe2, onnx, random
@@ -159,6 +161,12 @@ def test_refuses(message: str) -> None:
     error, op, inputs = REFUSALS[message]
     with pytest.raises(error, match=message):
         run_kernel(op, inputs, constants=[1, 2, 3])
+
+
+def test_an_axis_that_no_machine_holds_is_refused_before_it_is_walked() -> None:
+    scales = TensorSpec.known(np.array([1, 1, 1e11, 1], np.float32))
+    with pytest.raises(ResourceError, match=r"Resize\(X, , scales\).*: an axis of \d{12} elements needs"):
+        infer_operator(SCALED, [TensorSpec((1, 1, 2, 2), np.uint8), None, scales])
 
 
 def test_upsample_nearest_repeats_pixels() -> None:
