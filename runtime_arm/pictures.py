@@ -11,7 +11,7 @@ Preprocessing is data, kept in a pair's model.json:
     layout     "NCHW" or "NHWC"
 
 Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for.
-Before all that it is turned upright, if its camera noted how (EXIF), and of 16 bits a channel the upper eight are taken.
+Before all that it is turned upright, if its camera noted how (EXIF), and of 16 bits a channel the upper eight count.
 """
 
 from __future__ import annotations
