@@ -6,21 +6,41 @@ a Raspberry Pi 4 five. A byte that is read or written takes the time of five.
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from runtime_arm.cost import cost_of
+from runtime_arm.engines import gemm
 from runtime_arm.trace import Step
 
 BYTE = 5
-WORTH_SHARING = 1_000_000  # of a step: 30 us of a workstation, several times what a meeting of the workers takes
-WORTH_WORKERS = 30_000_000  # of all these steps: where others want the processor, workers come late to each meeting
+
+
+class Least(NamedTuple):
+    """What is worth sharing.
+
+    step: what it must take, several times as long as a meeting of the workers. all: what such steps must take
+    together; where others want the processor, and where runs are rare, workers come late to each meeting.
+    """
+
+    step: int
+    all: int
+
+
+LEAST, LEAST_FAST = Least(1_000_000, 30_000_000), Least(2_000_000, 100_000_000)  # a meeting is no faster for who is
+
+
+def least() -> Least:
+    """For this machine: measured on a workstation, where 70 us of a step and 3 ms of a net are just worth it."""
+    return LEAST_FAST if gemm.multiplies_small() else LEAST
 
 
 def share(steps: Sequence[Step], workers: int) -> None:
     """Let the workers share the steps for which that pays, if it pays to have workers at all."""
-    works = {step: work_of(step) for step in steps if workers > 1 and _can_be_shared(step)}
-    worth = {step: work for step, work in works.items() if work >= WORTH_SHARING}
-    if sum(worth.values()) >= WORTH_WORKERS:
+    if workers == 1:
+        return
+    works = {step: work_of(step) for step in steps if _can_be_shared(step)}
+    worth = {step: work for step, work in works.items() if work >= least().step}
+    if sum(worth.values()) >= least().all:
         for step in worth:
             step.share(workers)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import Predictor, machine
+from runtime_arm import Predictor, machine, sharing
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import NetDef
 from runtime_arm.weights import fill
@@ -30,6 +30,11 @@ Conv(pool, w3, b3) -> conv3  kernel=5  stride=2
 Softmax(conv3) -> prob
 """
 RUNS = 20  # a message that overtakes what it tells of would show as a difference, sooner or later
+
+
+@pytest.fixture(autouse=True)
+def on_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "least", lambda: sharing.LEAST)
 
 
 def _nets() -> List[NetDef]:

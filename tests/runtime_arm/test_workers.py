@@ -21,11 +21,11 @@ from runtime_arm.errors import ArmnetError, ResourceError, WorkerError
 from runtime_arm.executor import Executor
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry import Call, Run, operator
-from runtime_arm.sharing import BYTE, WORTH_SHARING, WORTH_WORKERS
+from runtime_arm.sharing import BYTE, least
 from runtime_arm.tensor import TensorSpec
 from runtime_arm.worker_process import WorkerProcess
 
-ROWS = 1 << 13  # of 1 << 7 numbers: more than pays sharing, and workers
+ROWS = 1 << 15  # of 1 << 7 numbers: more than pays sharing, and workers
 DESCRIPTORS = 8 if sys.version_info >= (3, 10) else 4  # that it takes to start a worker process
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -199,13 +199,14 @@ def test_small_steps_are_not_shared(three: Any) -> None:
 
 
 def test_a_net_that_is_small_as_a_whole_has_no_workers(three: Any) -> None:
-    rows = WORTH_SHARING // BYTE // numbers(1).nbytes
-    few, many = three("TestDouble", "TestDouble"), three(*["TestDouble"] * (WORTH_WORKERS // WORTH_SHARING))
+    worth = least()
+    rows = worth.step // BYTE // numbers(1).nbytes
+    few, many = three("TestDouble", "TestDouble"), three(*["TestDouble"] * (worth.all // worth.step))
     for executor in (few, many):
         run(executor, numbers(rows))
     assert few._crew is None
     assert many._crew is not None
-    assert [step.workers for step in many.plans()[0].steps] == [3] * (WORTH_WORKERS // WORTH_SHARING)
+    assert [step.workers for step in many.plans()[0].steps] == [3] * (worth.all // worth.step)
 
 
 @FORKS
