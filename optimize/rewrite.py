@@ -2,8 +2,9 @@
 
 A rule is a pattern and a rewrite. The pattern, ``find``, yields the places where the rule might apply. Whatever holds
 for all rules is checked by the driver: nobody else reads a blob that would vanish, no operator involved reads or writes
-a blob that is written twice. ``rewrite`` checks the rest and says what stands for the matched operators, or raises
-``Refusal`` with the reason. A pass is a name and its rules, and comes to its end when none of them fires any more.
+a blob that is written twice, what is put there takes its inputs and makes blobs of the shapes that they had.
+``rewrite`` checks the rest and says what stands for the matched operators, or raises ``Refusal`` with the reason. A
+pass is a name and its rules, and comes to its end when none of them fires any more.
 """
 
 from __future__ import annotations
