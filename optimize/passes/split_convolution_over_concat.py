@@ -46,6 +46,8 @@ def _split_ones(program: Program, start: int) -> Iterator[Match]:
 def _split(program: Program, match: Match) -> Rewrite:
     concat, *pools, conv = program.operators(match)
     layer = Layer.of(program, conv)
+    if not set(match.inner).isdisjoint(conv.input[1:]):
+        raise Refusal("the convolution adds what is concatenated, too")
     if any(channels_last(op) for op in (*pools, conv)):
         raise Refusal("the channels come last")
     channels = _channels(program, concat)

@@ -12,9 +12,9 @@ from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_s
 RNG = np.random.default_rng(4)
 WEIGHTS = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in {
     "w": (2, 5, 1, 1), "b": (2,), "many": (6, 5, 1, 1), "wide": (2, 5, 3, 3), "three": (2, 8, 1, 1), "s": (2,),
-    "last": (2, 1, 1, 5)}.items()}
+    "last": (2, 1, 1, 5), "square": (5, 5, 1, 1), "b5": (5,)}.items()}
 SHAPES = {"x": ("batch", 2, 7, 8), "z": ("batch", 3, 7, 8), "r": ("batch", 2, 7, 8)}
-HEAD = 'net "": x, z, r, w, b, many, wide, three, s, last '
+HEAD = 'net "": x, z, r, w, b, many, wide, three, s, last, square, b5 '
 PARTS = "-> y\n Abs(x) -> p\n Abs(z) -> q\n "
 JOINED = PARTS + "Concat(p, q) -> c, d  axis=1\n "
 
@@ -75,6 +75,7 @@ def test_a_pool_in_between_pools_the_parts(pool: str) -> None:
      "'c' is an output of the net"),
     (JOINED + "MaxPool(c) -> m  kernel=3\n Abs(m) -> e\n Conv(m, w) -> f  kernel=1\n Copy(f) -> y",
      "'m' is read by Abs(m) -> e as well"),
+    (JOINED + "armnet.FusedConv(c, square, b5, c) -> y  kernel=1", "the convolution adds what is concatenated, too"),
     ("-> y\n Abs(z) -> q\n Concat(x, q) -> c, d  axis=1\n Conv(c, w) -> y  kernel=1",
      "not every part is the result of an operator"),
 ])
