@@ -22,6 +22,7 @@ from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Array
 
 _SHARED = 16  # how often a byte may be read, on average; parts are seldom shared in real files
+_TABLE = 64  # bytes that a table counts for beside its own: as an object it takes more memory than in the file
 _NUMBERS = {"Bool": "?", "Int8": "<i1", "Uint8": "<u1", "Int16": "<i2", "Uint16": "<u2", "Int32": "<i4",
             "Uint32": "<u4", "Int64": "<i8", "Uint64": "<u8", "Float32": "<f4", "Float64": "<f8"}
 _OFFSET = "UOffsetTRelative"
@@ -130,7 +131,7 @@ class Table:
         slots = buffer.view(self._vtable + 4, vtable_size - 4)
         self._slots = struct.unpack(f"<{len(slots) // 2}H", slots)
         buffer.view(at, self._size)
-        buffer.spend(self._size + vtable_size)
+        buffer.spend(self._size + vtable_size + _TABLE)
 
     def knows(self, name: str) -> bool:
         """Whether the schema has such a field."""

@@ -6,8 +6,10 @@ import tracemalloc
 from pathlib import Path
 from typing import Any, Sequence
 
+import flatbuffers
 import numpy as np
 import pytest
+import tflite
 
 from armnet.__main__ import main
 from exporter import export
@@ -160,6 +162,35 @@ def test_tables_that_share_their_parts_do_not_multiply() -> None:
     buffer.spend(16 * 1000)
     with pytest.raises(FormatError, match="share their parts"):
         buffer.spend(1)
+
+
+def test_one_table_that_stands_for_thousands_is_not_believed(tmp_path: Path) -> None:
+    """A vector of offsets that all lead to one tensor, and several graphs that share it."""
+    builder = flatbuffers.Builder(1024)
+
+    def tables(ends: Sequence[int]) -> int:
+        builder.StartVector(4, len(ends), 4)
+        for end in reversed(ends):
+            builder.PrependUOffsetTRelative(end)
+        return int(builder.EndVector())
+
+    tflite.TensorStart(builder)
+    tensors = tables([tflite.TensorEnd(builder)] * 3000)
+    graphs = []
+    for _ in range(3):
+        tflite.SubGraphStart(builder)
+        tflite.SubGraphAddTensors(builder, tensors)
+        graphs.append(tflite.SubGraphEnd(builder))
+    tflite.BufferStart(builder)
+    buffers, subgraphs = tables([tflite.BufferEnd(builder)]), tables(graphs)
+    tflite.ModelStart(builder)
+    tflite.ModelAddVersion(builder, 3)
+    tflite.ModelAddSubgraphs(builder, subgraphs)
+    tflite.ModelAddBuffers(builder, buffers)
+    builder.Finish(tflite.ModelEnd(builder), b"TFL3")
+    (tmp_path / "net.tflite").write_bytes(builder.Output())
+    with pytest.raises(FormatError, match="share their parts"):
+        export(tmp_path / "net.tflite")
 
 
 def test_a_vtable_outside_the_file_is_refused() -> None:
