@@ -80,7 +80,7 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
     proto = helper.make_graph(graph.nodes, net.name or "armnet", [_typed(info) for info in inputs], outputs)
     used = set(_names_read(proto))
     kept = {name: value for name, value in constants.values.items() if name in used}
-    return model_of(proto, _opsets(proto)), kept
+    return model_of(proto, _opsets(proto, types)), kept
 
 
 def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
@@ -161,16 +161,17 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(attribute.g)
 
 
-def _opsets(graph: onnx.GraphProto) -> Dict[str, int]:
+def _opsets(graph: onnx.GraphProto, types: Types) -> Dict[str, int]:
     """For each domain the opset that knows every node as it stands."""
     needed = {"": OPSET}
     for node in _nodes(graph):
-        needed[node.domain] = max(needed.get(node.domain, 1), _since(node))
+        needed[node.domain] = max(needed.get(node.domain, 1), _since(node, types))
     return needed
 
 
-def _since(node: onnx.NodeProto) -> int:
-    """The first opset of those that are used whose operator of that type has the node's attributes and inputs."""
+def _since(node: onnx.NodeProto, types: Types) -> int:
+    """The first opset of those that are used whose operator of that type has the node's attributes and inputs, of
+    their types as far as these are known."""
     oldest, newest = OPSETS.get(node.domain, 1), onnx.defs.onnx_opset_version()
     if node.domain not in OPSETS:
         return oldest
@@ -178,6 +179,8 @@ def _since(node: onnx.NodeProto) -> int:
     for version in range(oldest, newest + 1):
         if onnx.defs.has(node.op_type, version, node.domain):
             schema = onnx.defs.get_schema(node.op_type, version, node.domain)
-            if names <= set(schema.attributes) and len(node.input) <= schema.max_input:
+            fits = names <= set(schema.attributes) and len(node.input) <= schema.max_input
+            if fits and types.suit(node, schema):
                 return version
-    raise ExportError(f"ONNX has no operator {node.op_type} with {', '.join(sorted(names)) or 'no attributes'}")
+    with_names = f"{node.op_type} with {', '.join(sorted(names)) or 'no attributes'}"
+    raise ExportError(f"ONNX has no operator {with_names} for what {', '.join(map(repr, node.input))} hold")

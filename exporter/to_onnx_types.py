@@ -66,3 +66,17 @@ class Types:
         """ONNX's number of the data type of a blob, 0 if it is not known."""
         kind = self._found.get(name)
         return 0 if kind is None else kind.tensor_type.elem_type
+
+    def suit(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> bool:
+        """Whether the operator may have inputs of the types that these have, as far as they are known."""
+        formal = schema.inputs
+        for index, name in enumerate(node.input):
+            number = self.dtype(name)
+            if number and formal[min(index, len(formal) - 1)].types.isdisjoint({_text(number)}):
+                return False
+        return True
+
+
+def _text(number: int) -> str:
+    """A tensor's type as schemas write it."""
+    return f"tensor({onnx.TensorProto.DataType.Name(number).lower()})"

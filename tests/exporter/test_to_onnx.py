@@ -117,6 +117,16 @@ def test_a_younger_operator_asks_for_its_opset() -> None:
     assert to_onnx(small_net()).opset_import[0].version == 21
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
+    pair = pair_of('net "n": x -> y\nonnx.Celu(x) -> y', {}, [TensorInfo("x", (2, 3), dtype)])
+    if dtype == "float16" and onnx.defs.onnx_opset_version() < 28:
+        with pytest.raises(ArmnetError, match="Celu with no attributes for what 'x' hold"):
+            to_onnx(pair)
+        return
+    assert to_onnx(pair).opset_import[0].version == (28 if dtype == "float16" else 21)
+
+
 @pytest.mark.parametrize(("text", "named"), [
     ('net "n": x -> y\nHeatmapMaxKeypoint(x, x) -> y', r"HeatmapMaxKeypoint\(x, x\) -> y"),
     ('net "n": x -> y\nIm2Col(x) -> y  kernel=2', r"Im2Col\(x\) -> y"),
