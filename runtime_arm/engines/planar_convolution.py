@@ -38,11 +38,11 @@ def work(convolution: Convolution) -> Work:
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
             pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
-    """As ``tiled_convolution``, then the columns, the products, and, for deep matrices, those of a part of them."""
+    """Results on the way into a slice, or to be pooled; columns; products; for deep matrices those of a part."""
+    landing = POSITIONS * convolution.filters * (1 if pooling is None else pooling.taps)
     products = planar.padded(convolution.filters) * POSITIONS
-    sizes = [convolution.terms * POSITIONS, products, products if convolution.terms > planar.MOST_DEPTH else 0]
-    landing = tiled_convolution.scratch(op, convolution, y, dtype, pooling)[:1]
-    return [*landing, *(TensorSpec((size,), dtype) for size in sizes)]
+    part = products if convolution.terms > planar.MOST_DEPTH else 0
+    return [TensorSpec((size,), dtype) for size in (landing, convolution.terms * POSITIONS, products, part)]
 
 
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:

@@ -101,6 +101,7 @@ def by_channel(filters: Array) -> Array:
 
 def landings(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice,
               pooling: Optional[Pooling]) -> Iterator[Landing]:
+    """Where the products of a strip go, plane by plane, and what follows; by way of scratch 0 if need be."""
     if pooling is not None:
         return pooling.landings(call, y, strip, biases, filters, call.scratch[0])
     is_slice = has_gaps(call.outputs[0][..., filters])
@@ -136,7 +137,8 @@ def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane
 
 
 def gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
-            columns: Array) -> Iterator[Step]:
+           columns: Array) -> Iterator[Step]:
+    """columns, (positions, kh, kw, C), of whatever strides: what each tap meets under a strip of a plane of outputs."""
     window, count = convolution.window, strip.size
     for ky in range(window.kernel[0]):
         row, up = x.neighbour(0, plane[0] * window.stride[0] + ky * window.dilation[0] - window.head[0])

@@ -85,6 +85,14 @@ def test_a_pool_behind_a_pointwise_one() -> None:
         Problem((1, 9, 8, 8), 20, 1, activation="Relu").check(workers)
 
 
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_hints_of_small_blocks_harm_nothing(workers: int) -> None:
+    inputs = [normal(1, 1000, 7, 7), normal(40, 1000, 1, 1)]
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1, engine="block=65536")
+    assert_options_agree((op, inputs, (1,)), workers)
+
+
 def test_where_it_pays(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     assert tiles_that_suit(512, (28, 28), 512) == [4]
