@@ -25,15 +25,19 @@ if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
 
+LEAST_POSITIONS = 48  # below, too many of the 64 are computed in vain
+
+
 def suits(convolution: Convolution, y: Tiles) -> bool:
     """Whether this is the faster way to such results."""
     whole = y.image_tiles((0, 0))[0] * y.pitch
-    return y.tile == y.batch == 1 and planar.suits(whole, convolution.terms, convolution.filters)
+    fits = y.tile == y.batch == 1 and whole >= LEAST_POSITIONS
+    return fits and planar.suits(whole, convolution.terms, convolution.filters)
 
 
 def work(convolution: Convolution) -> Work:
     """What products and copies take."""
-    return planar.work(convolution.terms, convolution.filters)
+    return planar.work(POSITIONS, convolution.terms, convolution.filters)
 
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
@@ -49,7 +53,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    filters = call.packed("planar", lambda: planar.Filters(tiled_convolution.by_channel(call.inputs[1])))
+    filters = call.packed("planar", lambda: planar.Filters(tiled_convolution.by_channel(call.inputs[1]), POSITIONS))
     strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
     filters = filters.columns(mine)
     columns = shaped(call.scratch[1], 1, convolution.terms, POSITIONS)

@@ -8,14 +8,19 @@ The products are those of ``planar``, filters that stream once past pixels. So a
     transform  Y[py, px, m, position]
     scatter    the output's [py, px, position, m] = Y
 
-A channel takes 64 positions in every plane. Those behind the image are zero: a row below the image, which is also the
-row above that of the next channel. What positions outside of the image get is nonsense that is never read.
+A channel takes 16, 32 or 64 positions in every plane, the rows of tiles of the layout with its borders. What remains of
+them is zero, and so is what precedes a channel: the border below the one before. What positions outside of the image
+get is nonsense that is never read.
+
+A tile may be twice as wide as those of the layout: F(2x4), between blobs in tiles of 2 x 2, computes every second
+position and has the pixels of the others in planes of their own. 14x14 pixels are 32 positions then.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,60 +36,112 @@ from runtime_arm.netdef import Array
 SPARE = 16  # numbers between planes: at distances of a power of two they would meet in one set of the cache
 
 
-def suits(x: Tiles, y: Tiles) -> bool:
-    """Whether this is the faster way between such blobs."""
-    whole = y.image_tiles((0, 0))[0] * x.pitch
-    fits = x.batch == 1 and whole + x.pitch <= POSITIONS and x.channels <= planar.MOST_DEPTH
-    return fits and planar.suits(whole, x.channels, y.channels, (x.tile + TAPS - 1) ** 2, x.tile**2)
+class Wide(NamedTuple):
+    """Tiles of the layout's rows, and of so many columns."""
+
+    of: Tiles
+    columns: int
+
+    @property
+    def beside(self) -> int:
+        """Tiles of the layout that are one of these."""
+        return self.columns // self.of.tile
+
+    @property
+    def pitch(self) -> int:
+        return self.of.pitch // self.beside
+
+    @property
+    def positions(self) -> int:
+        """Of an image and its borders, in one plane."""
+        return self.of.rows * self.pitch
+
+    @property
+    def frequencies(self) -> Tuple[int, int]:
+        return self.of.tile + TAPS - 1, self.columns + TAPS - 1
+
+    def fits(self) -> bool:
+        """Whether such tiles, those at the edge too, are whole tiles of the layout."""
+        across = -(-(self.of.width + self.of.border) // self.columns)
+        return self.of.batch == 1 and across * self.beside == self.of.pitch and self.positions <= POSITIONS
+
+    def parts(self) -> Iterator[Tuple[slice, slice]]:
+        """Columns of planes of these tiles, and the layout's positions which have them, from the body's first on."""
+        tile = self.of.tile
+        for part in range(self.beside):
+            yield slice(part * tile, (part + 1) * tile), slice(part, None, self.beside)
 
 
-def work(x: Tiles, y: Tiles) -> Work:
+def suits(x: Tiles, y: Tiles, columns: int) -> bool:
+    """Whether this is the faster way between such blobs, by tiles of so many columns."""
+    wide = Wide(x, columns)
+    fits = wide.fits() and x.channels <= planar.MOST_DEPTH
+    return fits and planar.suits(*_products(x, y, columns))
+
+
+def work(x: Tiles, y: Tiles, columns: int) -> Work:
     """What products and copies take."""
-    return planar.work(x.channels, y.channels, (x.tile + TAPS - 1) ** 2, x.tile**2)
+    return planar.work(*_products(x, y, columns))
 
 
-def scratch(x: Tiles, y: Tiles) -> Sequence[int]:
+def _products(x: Tiles, y: Tiles, columns: int) -> Tuple[int, int, int, int, int]:
+    wide = Wide(x, columns)
+    return wide.positions, x.channels, y.channels, math.prod(wide.frequencies), x.tile * columns
+
+
+def scratch(x: Tiles, y: Tiles, columns: int) -> Sequence[int]:
     """Elements of three buffers: rows and products, spectrum, pixels of the input and perhaps of the output."""
-    reach, planes = x.tile + TAPS - 1, x.tile**2
-    count = x.channels * POSITIONS
-    front = reach * max(x.tile * (count + 2 + SPARE), reach * planar.padded(y.channels) * POSITIONS)
-    back = reach * max(reach * (count + SPARE), x.tile * y.channels * POSITIONS)
-    return front, back, planes * max(count + 2 * _margin(x), y.channels * POSITIONS)
+    wide = Wide(x, columns)
+    lanes, (down, across) = planar.lanes(wide.positions), wide.frequencies
+    count = x.channels * lanes
+    front = down * max(columns * (count + 2 + SPARE), across * planar.padded(y.channels) * lanes)
+    back = max(down * across * (count + SPARE), x.tile * max(columns, across) * y.channels * lanes)
+    return front, back, x.tile * columns * max(count + 2 * _margin(wide), y.channels * lanes)
 
 
-def _margin(x: Tiles) -> int:
+def _margin(wide: Wide) -> int:
     """Zeros before the first channel and behind the last one."""
-    return x.pitch + 1
+    return wide.pitch + 1
 
 
-def convolve(call: Call, x: Tiles, filters: Filters, strip: Strip, bias: Optional[Array],
+def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip, bias: Optional[Array],
              pixels: Optional[Array]) -> Result:
     """As ``tiled_winograd.convolve``; the strip has all positions of an image."""
     front, back, third = call.scratch[:3]
-    reach, margin = x.tile + TAPS - 1, _margin(x)
-    stretch = Stretch(margin, x.channels * POSITIONS, 1, x.pitch)
-    planes = shaped(third, x.tile, x.tile, stretch.numbers + 2 * margin)
-    rows = shaped(front, x.tile, reach, stretch.wide + SPARE)[..., : stretch.wide]
-    spectrum = shaped(back, reach, reach, stretch.numbers + SPARE)[..., : stretch.numbers]
-    products = shaped(front, reach * reach, planar.padded(filters.width), POSITIONS)
-    steps = [*_gather(call.inputs[0], x, planes, margin), *transform_rows(planes, stretch, rows),
+    wide = Wide(x, columns)
+    lanes, (down, across), margin = planar.lanes(wide.positions), wide.frequencies, _margin(wide)
+    stretch = Stretch(margin, x.channels * lanes, 1, wide.pitch)
+    planes = shaped(third, x.tile, columns, stretch.numbers + 2 * margin)
+    rows = shaped(front, columns, down, stretch.wide + SPARE)[..., : stretch.wide]
+    spectrum = shaped(back, down, across, stretch.numbers + SPARE)[..., : stretch.numbers]
+    products = shaped(front, down * across, planar.padded(filters.width), lanes)
+    steps = [*_gather(call.inputs[0], wide, planes, margin), *transform_rows(planes, stretch, rows),
              *transform_columns(rows, stretch, spectrum),
-             *filters.multiply(spectrum.reshape(reach * reach, x.channels, POSITIONS), products)]  # fmt: skip
+             *filters.multiply(spectrum.reshape(down * across, x.channels, lanes), products)]  # fmt: skip
     if bias is not None:
-        biased = products[reach + 1, : filters.width]
+        biased = products[across + 1, : filters.width]
         steps.append(partial(np.add, biased, bias[:, None], out=biased))
-    flat = products.reshape(len(products), -1)[:, : filters.width * POSITIONS]
+    flat = products.reshape(down, across, -1)[..., : filters.width * lanes]
     results, transform = transform_back(flat, (front, back), tiled.block_nbytes(call.op), None)
     if pixels is None:
         pixels = shaped(third, x.tile, x.tile, strip.size, filters.width)
-    grid = results.reshape(x.tile, x.tile, filters.width, POSITIONS)[..., : strip.size]
-    return pixels, [*steps, *transform, *planar.scatter(grid, pixels)]
+    grid = results.reshape(x.tile, columns, filters.width, lanes)
+    return pixels, [*steps, *transform, *_scatter(grid, wide, pixels)]
 
 
-def _gather(memory: Array, x: Tiles, planes: Array, margin: int) -> Iterator[Step]:
-    """From (tile, tile, positions, C) to (tile, tile, numbers)."""
-    target = planes[:, :, margin:-margin].reshape(x.tile, x.tile, x.channels, POSITIONS)
-    count = min(POSITIONS, x.body + x.guard)  # of the guard, which is zero, what is there
+def _gather(memory: Array, wide: Wide, planes: Array, margin: int) -> Iterator[Step]:
+    """From (tile, tile, positions, C) to (tile, columns, numbers)."""
+    x, count = wide.of, wide.positions
+    target = planes[:, :, margin:-margin].reshape(x.tile, wide.columns, x.channels, -1)
     for view in (planes[:, :, :margin], target[..., count:], planes[:, :, -margin:]):
         yield copy(view, ZERO)
-    yield from planar.gather(memory[:, :, x.guard : x.guard + count], target[..., :count])
+    body = memory[:, :, x.guard : x.guard + x.body]
+    for across, every in wide.parts():
+        yield from planar.gather(body[:, :, every], target[:, across, :, :count])
+
+
+def _scatter(results: Array, wide: Wide, pixels: Array) -> Iterator[Step]:
+    """From (tile, columns, M, lanes) to (tile, tile, positions, M)."""
+    for across, every in wide.parts():
+        of = pixels[:, :, every]
+        yield from planar.scatter(results[:, across, :, : of.shape[2]], of)

@@ -5,7 +5,6 @@ They see a plane as one row of numbers and know nothing of channels: where a nei
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -35,7 +34,7 @@ class Stretch(NamedTuple):
 
 
 def transform_rows(planes: Array, stretch: Stretch, rows: Array) -> Iterator[Step]:
-    """From (tile, tile, numbers) to rows, (tile, reach, wide), of column phase and frequency."""
+    """From (tile rows, tile columns, numbers) to rows, (tile columns, frequencies, wide)."""
     yield multiply(_input(planes), _met(planes, stretch, 0).swapaxes(0, 1), rows)
     above, below = _met(planes, stretch, -stretch.below)[-1], _met(planes, stretch, stretch.below)[0]
     for frequency, outside in ((0, above), (-1, below)):
@@ -55,7 +54,7 @@ def _met(planes: Array, stretch: Stretch, shift: int) -> Array:
 
 
 def transform_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterator[Step]:
-    """spectrum: (reach, reach, numbers)."""
+    """spectrum: (frequencies of rows, of columns, numbers)."""
     count, beside = stretch.numbers, stretch.beside
     yield multiply(_input(rows), rows[:, :, beside : beside + count].swapaxes(0, 1), spectrum)
     for frequency, outside in ((0, rows[-1, :, :count]), (-1, rows[0, :, 2 * beside :])):
@@ -64,21 +63,22 @@ def transform_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterato
 
 
 def transform_back(products: Array, buffers: Sequence[Array], block: int, pixels: Optional[Array]) -> Result:
-    """The pixels, (tile, tile, count), from the products, (reach * reach, count), which lie in the first buffer.
+    """The pixels, (tile rows, tile columns, count), from the products, (frequencies of rows, of columns, count), which
+    lie in the first buffer.
 
     pixels: where they shall lie; None leaves them in one of the buffers. ``block``: the bytes of a block.
     """
-    reach = math.isqrt(len(products))
-    tile, count = reach - TAPS + 1, products.shape[1]
+    high, wide, count = products.shape
+    rows, columns = high - TAPS + 1, wide - TAPS + 1
     at_once = gemm.multiplies_small() and products.nbytes > block
     if pixels is None:
-        pixels = shaped(buffers[1 if at_once else 0], tile, tile, count)
-    matrix = transforms(tile).output.astype(products.dtype)
+        pixels = shaped(buffers[1 if at_once else 0], rows, columns, count)
+    down, across = (transforms(tile).output.astype(products.dtype) for tile in (rows, columns))
     if at_once:
-        return pixels, list(_at_once(np.kron(matrix, matrix), products, pixels.reshape(tile**2, count)))
-    half = shaped(buffers[1], tile, reach, count)
-    return pixels, [multiply(matrix, products.reshape(reach, reach, count).swapaxes(0, 1), half.swapaxes(0, 1)),
-                    multiply(matrix, half, pixels)]  # fmt: skip
+        flat = products.reshape(high * wide, count), pixels.reshape(rows * columns, count)
+        return pixels, list(_at_once(np.kron(down, across), *flat))
+    half = shaped(buffers[1], rows, wide, count)
+    return pixels, [multiply(down, products.swapaxes(0, 1), half.swapaxes(0, 1)), multiply(across, half, pixels)]
 
 
 def _at_once(both: Array, x: Array, y: Array) -> Iterator[Step]:

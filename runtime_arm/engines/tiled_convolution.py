@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines import tiled
+from runtime_arm.engines import gemm, tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.steps import Step, copy, shaped
 from runtime_arm.engines.tiled_epilogue import Landing, Pass, Piece, bias, finish, has_gaps, in_place
@@ -31,13 +31,15 @@ from runtime_arm.tensor import TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
+LEAST_PACKED = 256  # positions where BLAS packs matrices: it packs all filters for every block
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
 def most_positions(convolution: Convolution, itemsize: int, block: int, pooling: Optional[Pooling] = None) -> int:
     """Positions of a plane that are computed at once: their columns and products take the bytes of a block."""
     products = convolution.filters * (1 if pooling is None else pooling.taps)
-    return max(1, block // ((convolution.terms + products) * itemsize))
+    least = 1 if gemm.panel_width(LEAST_PACKED, convolution.terms, convolution.filters) else LEAST_PACKED
+    return max(least, block // ((convolution.terms + products) * itemsize))
 
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,

@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
-from runtime_arm.engines.gemm import SMALL_PRODUCT, WIDE_DEPTH, multiplies_small
+from runtime_arm.engines.gemm import SMALL_PRODUCT, multiplies_small
 from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply, shaped
 from runtime_arm.engines.tiled_epilogue import in_place
 from runtime_arm.kernel import Call, Run
@@ -143,9 +143,17 @@ def _with_bias(call: Call, convolution: Convolution) -> Array:
 def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
     """out = a @ weights, in blocks of rows small enough for the kernels that do not pack; a is read transposed."""
     rows, depth = a.shape
-    small = multiplies_small() and depth <= WIDE_DEPTH
-    for begin, end in ranges(rows, max(1, SMALL_PRODUCT // weights.size) if small else rows):
-        yield multiply(a[begin:end], weights, out[begin:end])
+    most = SMALL_PRODUCT // weights.size if multiplies_small() else 0
+    if not most:
+        yield multiply(a, weights, out)
+        return
+    blocks = -(-rows // most)
+    size, longer = divmod(rows, blocks)
+    cut = longer * (size + 1)
+    for part, length in ((slice(0, cut), size + 1), (slice(cut, rows), size)):
+        if part.start < part.stop:
+            left, target = a[part].T.reshape(depth, -1, length), out[part].reshape(-1, length, out.shape[1])
+            yield multiply(left.transpose(1, 2, 0), weights, target)
 
 
 def _gather(stem: Stem, plane: Tuple[int, int], split: Array, columns: Array) -> Iterator[Step]:

@@ -52,20 +52,21 @@ def most_tiles(x: Tiles, y: Tiles, itemsize: int, block: int) -> int:
     return max(LEAST_TILES, block // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
 
 
-def work(x: Tiles, y: Tiles) -> Work:
-    """What a convolution between such blobs takes."""
+def work(x: Tiles, y: Tiles, columns: int) -> Work:
+    """What a convolution between such blobs takes, by tiles of so many columns."""
     positions = y.batch * y.image_tiles((0, 0))[0] * y.pitch
-    products = planar_winograd.work(x, y) if planar_winograd.suits(x, y) else Work(
+    products = planar_winograd.work(x, y, columns) if planar_winograd.suits(x, y, columns) else Work(
         (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (positions + weight_cost()))  # fmt: skip
-    outside = 2 * PASS * positions * (x.tile + 1) * x.channels  # the pixels outside of the tile are added
-    return Work(products.multiplies + positions * transform_multiplies(x.tile, x.channels, y.channels),
-                products.moves + outside, amplification(x.tile))  # fmt: skip
+    tiles = positions * x.tile // columns
+    outside = PASS * tiles * (x.tile + columns + 2) * x.channels  # the pixels outside of the tile are added
+    return Work(products.multiplies + tiles * transform_multiplies(x.tile, columns, x.channels, y.channels),
+                products.moves + outside, amplification(x.tile, columns))  # fmt: skip
 
 
-def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+def scratch(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Two buffers, which take turns: Y and M, V and Z."""
-    if planar_winograd.suits(x, y):
-        return [TensorSpec((size,), dtype) for size in planar_winograd.scratch(x, y)]
+    if planar_winograd.suits(x, y, columns):
+        return [TensorSpec((size,), dtype) for size in planar_winograd.scratch(x, y, columns)]
     most = most_tiles(x, y, dtype.itemsize, tiled.block_nbytes(op))
     tiles = max((strip.size for strip in y.strips(most)), default=0)
     reach = x.tile + TAPS - 1
@@ -74,9 +75,9 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[Te
     return [TensorSpec((size,), dtype) for size in (front, back)]
 
 
-def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]:
+def hints(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) -> Sequence[str]:
     """Other blocks and panels."""
-    if planar_winograd.suits(x, y):
+    if planar_winograd.suits(x, y, columns):
         return ()
 
     def most(block: int) -> int:
@@ -87,11 +88,13 @@ def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]
             *panel_hints(op, rows, x.channels, y.channels)]
 
 
-def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
-    """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
+def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Run:
+    """y: the layout of the convolution's results, whether the output has them or what is pooled of them. columns: of
+    a tile; others than the layout's where ``planar_winograd`` suits alone."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    strips, mine, pixels_of = (_planar if planar_winograd.suits(x, y) else _by_strips)(call, x, y)
+    share = partial(_planar, columns=columns) if planar_winograd.suits(x, y, columns) else _by_strips
+    strips, mine, pixels_of = share(call, x, y)
     bias = call.inputs[2][mine] if len(call.inputs) > 2 and call.inputs[2] is not None else None
     for strip in strips:
         results = tiled.body(call.outputs[0][..., mine], to, strip)
@@ -108,19 +111,21 @@ Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
 
 def _by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
     most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body), lambda: _transformed(call, x))
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body), lambda: _transformed(call, x.tile, x.tile))
     strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
     return strips, mine, partial(convolve, call, x, filters.columns(mine))
 
 
-def _planar(call: Call, x: Tiles, y: Tiles) -> Share:
-    filters = call.packed(f"f{x.tile}x{x.tile}_3x3 planar", lambda: planar.Filters(_transformed(call, x)))
+def _planar(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
+    lanes = planar.lanes(planar_winograd.Wide(x, columns).positions)
+    filters = call.packed(f"f{x.tile}x{columns}_3x3 by {lanes}",
+                          lambda: planar.Filters(_transformed(call, x.tile, columns), lanes))  # fmt: skip
     strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
-    return strips, mine, partial(planar_winograd.convolve, call, x, filters.columns(mine))
+    return strips, mine, partial(planar_winograd.convolve, call, x, columns, filters.columns(mine))
 
 
-def _transformed(call: Call, x: Tiles) -> Array:
-    return transform_filters(x.tile, call.inputs[1].swapaxes(0, 1))
+def _transformed(call: Call, rows: int, columns: int) -> Array:
+    return transform_filters(rows, columns, call.inputs[1].swapaxes(0, 1))
 
 
 def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array],
@@ -140,6 +145,6 @@ def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional
     if bias is not None:
         steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
-    results, transform = transform_back(products.reshape(reach * reach, -1), (front, back),
+    results, transform = transform_back(products.reshape(reach, reach, -1), (front, back),
                                         tiled.block_nbytes(call.op), flat)  # fmt: skip
     return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from runtime_arm.engine_names import is_refused, wanted_engines
+from runtime_arm.engine_names import is_refused, open_variants, wanted_engines
 from runtime_arm.engines import (
     convert,
     planar_convolution,
+    planar_winograd,
     tiled_convolution,
     tiled_depthwise,
     tiled_elementwise,
@@ -26,7 +27,7 @@ from runtime_arm.engines import (
 )
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.pointwise import PASS, weight_cost
-from runtime_arm.engines.winograd import open_tiles
+from runtime_arm.engines.winograd import WIDE, open_tiles
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
@@ -132,15 +133,7 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
     if convolution.group != 1 or stride[0] != stride[1]:
         return
     if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
-        for tile in open_tiles(op):
-            of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
-            if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
-                continue
-            yield _convolution("WINOGRAD", op, of, between, inputs, tiled_winograd.work(of, between),
-                               partial(tiled_winograd.bind, x=of, y=between, pooling=pooling),
-                               partial(tiled_winograd.scratch, x=of, y=between, dtype=FLOAT32),
-                               partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32), pooling,
-                               variants=(f"f{tile}x{tile}_3x3",), writes_slices=True)
+        yield from _winograd(op, inputs, y, pooling)
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not may_run(op, engine):
         return
@@ -173,6 +166,24 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
                                partial(bind, convolution=convolution, x=matching, y=between, pooling=pooling),
                                partial(scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
                                hints, pooling, reads_slices=True, writes_slices=True)  # fmt: skip
+
+
+def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
+    """By tiles as large as those of the blobs, and by wider ones where these are for."""
+    x = inputs[0]
+    assert x is not None
+    wide = [(2, 4)] if open_variants(op, "WINOGRAD", [WIDE]) else []
+    for tile, columns in [*((tile, tile) for tile in open_tiles(op)), *wide]:
+        of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
+        if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
+            continue
+        if columns > tile and not planar_winograd.suits(of, between, columns):
+            continue
+        yield _convolution("WINOGRAD", op, of, between, inputs, tiled_winograd.work(of, between, columns),
+                           partial(tiled_winograd.bind, x=of, y=between, columns=columns, pooling=pooling),
+                           partial(tiled_winograd.scratch, x=of, y=between, columns=columns, dtype=FLOAT32),
+                           partial(tiled_winograd.hints, x=of, y=between, columns=columns, dtype=FLOAT32), pooling,
+                           variants=(f"f{tile}x{columns}_3x3",), writes_slices=True)
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

@@ -39,6 +39,8 @@ from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
 VARIANTS = {"f2x2_3x3": (2, 3), "f4x4_3x3": (4, 3), "f6x6_3x3": (6, 3), "f2x2_5x5": (2, 5), "f4x4_5x5": (4, 5)}
+WIDE = "f2x4_3x3"  # between blobs in tiles alone, see ``planar_winograd``
+NAMES = (*VARIANTS, WIDE)
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
@@ -98,8 +100,8 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
     tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
     products = reach**2 * channels * filters * (tiles + weight_cost())
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
-    transforming = tiles * transform_multiplies(tile, channels, filters, taps)
-    return Work(products + transforming, moves, amplification(tile, taps))
+    transforming = tiles * transform_multiplies(tile, tile, channels, filters, taps)
+    return Work(products + transforming, moves, amplification(tile, tile, taps))
 
 
 def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
@@ -109,7 +111,7 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
     tiles = [tile for tile, count in known if count == taps]
-    exact = [tile for tile in tiles if amplification(tile, taps) <= MOST_AMPLIFICATION]
+    exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 
 
@@ -154,13 +156,13 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
 
 
-@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
-@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
-@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     variant = f"f{tiling.tile}x{tiling.tile}_{tiling.taps}x{tiling.taps}"
-    filters = call.packed(variant, lambda: transform_filters(tiling.tile, call.inputs[1]))
+    filters = call.packed(variant, lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]))
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.workers))):

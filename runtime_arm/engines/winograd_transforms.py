@@ -73,29 +73,33 @@ def multiplies_per_output(tile: int, taps: int = TAPS) -> float:
     return float((tile + taps - 1) ** 2 / tile**2)
 
 
-def amplification(tile: int, taps: int = TAPS) -> float:
-    """By how much F(tile x tile, taps x taps) enlarges rounding errors, where the magnitude is taps^2 C terms of
+def amplification(rows: int, columns: int, taps: int = TAPS) -> float:
+    """By how much F(rows x columns, taps x taps) enlarges rounding errors, where the magnitude is taps^2 C terms of
     typical |w| * |x|.
 
     The largest sum of magnitudes that an output is made of where all |w| and |x| are 1, by the absolute values of all
-    entries in one dimension and squared for two, over what the taps of a direct convolution sum.
+    entries, over what the taps of a direct convolution sum: of one dimension times that of the other.
     """
+    return _amplification(rows, taps) * _amplification(columns, taps)
+
+
+def _amplification(tile: int, taps: int) -> float:
     output, filters, inputs = (np.abs(matrix) for matrix in transforms(tile, taps))
-    return float((output @ (filters.sum(1) * inputs.sum(1))).max() / taps) ** 2
+    return float((output @ (filters.sum(1) * inputs.sum(1))).max() / taps)
 
 
-def transform_filters(tile: int, w: Array) -> Array:
-    """U = G w G^T of the filters (M, C, r, r), as one matrix a frequency: ((tile + r - 1)^2, M, C), computed in
-    float64."""
-    g = transforms(tile, w.shape[-1]).filter
+def transform_filters(rows: int, columns: int, w: Array) -> Array:
+    """U = G w G^T of the filters (M, C, r, r), as one matrix a frequency of F(rows x columns, r x r):
+    ((rows + r - 1) * (columns + r - 1), M, C), computed in float64."""
+    down, across = (transforms(tile, w.shape[-1]).filter for tile in (rows, columns))
     taps = w.transpose(2, 3, 0, 1).reshape(w.shape[-1] ** 2, -1).astype(np.float64)
-    u: Array = (np.kron(g, g) @ taps).astype(w.dtype).reshape(-1, *w.shape[:2])
+    u: Array = (np.kron(down, across) @ taps).astype(w.dtype).reshape(-1, *w.shape[:2])
     return u
 
 
-def transform_multiplies(tile: int, channels: int, filters: int, taps: int = TAPS) -> float:
+def transform_multiplies(rows: int, columns: int, channels: int, filters: int, taps: int = TAPS) -> float:
     """What the transforms of one tile take, in multiplies of a large matrix product: small ones run at a third."""
-    reach = tile + taps - 1
-    before = reach * tile * (tile + reach) * channels
-    behind = tile * reach * (reach + tile) * filters
+    high, wide = rows + taps - 1, columns + taps - 1
+    before = high * columns * (rows + wide) * channels
+    behind = rows * wide * (high + columns) * filters
     return SMALL * (before + behind)

@@ -21,20 +21,24 @@ def everywhere(monkeypatch: Any) -> None:
     monkeypatch.setattr(planar, "suits", lambda positions, *others: positions <= planar.POSITIONS)
 
 
-def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1) -> List[int]:
-    layouts = ((tile, *(Tiles.of(TensorSpec((batch, depth, *image), "float32"), tile, 1) for depth in (
-        channels, filters))) for tile in (2, 4))  # fmt: skip
-    return [tile for tile, x, y in layouts if planar_winograd.suits(x, y)]
+def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1) -> List[Size]:
+    suiting = []
+    for tile, columns in ((2, 2), (2, 4), (4, 4)):
+        x, y = (Tiles.of(TensorSpec((batch, depth, *image), "float32"), tile, 1) for depth in (channels, filters))
+        if planar_winograd.suits(x, y, columns):
+            suiting.append((tile, columns))
+    return suiting
 
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize(("image", "tiles"), [
-    ((28, 28), [4]), ((27, 25), [4]), ((14, 14), [2, 4]), ((13, 13), [2, 4]), ((1, 1), [2, 4]), ((30, 24), [4]),
-    ((9, 31), [4]), ((2, 60), [2, 4]), ((60, 1), [2, 4]),
+    ((28, 28), [(4, 4)]), ((27, 25), [(4, 4)]), ((14, 14), [(2, 2), (2, 4), (4, 4)]),
+    ((13, 13), [(2, 2), (4, 4)]), ((7, 7), [(2, 2), (2, 4), (4, 4)]), ((1, 1), [(2, 2), (4, 4)]), ((30, 24), [(4, 4)]),
+    ((30, 14), [(2, 4), (4, 4)]), ((9, 31), [(2, 4), (4, 4)]), ((2, 60), [(2, 2), (4, 4)]), ((60, 1), [(2, 2), (4, 4)]),
 ])  # fmt: skip
-def test_images_of_few_tiles(image: Size, tiles: List[int], workers: int, bias: bool) -> None:
+def test_images_of_few_tiles(image: Size, tiles: List[Size], workers: int, bias: bool) -> None:
     assert tiles_that_suit(9, image) == tiles
     inputs = [normal(1, 9, *image), normal(20, 9, 3, 3), *([normal(20)] if bias else [])]
     op = OperatorDef.of("ConvRelu", ["X", "W", "b"][: len(inputs)], ["Y"], kernel=3, pad=1)
@@ -95,8 +99,9 @@ def test_hints_of_small_blocks_harm_nothing(workers: int) -> None:
 
 def test_where_it_pays(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    assert tiles_that_suit(512, (28, 28), 512) == [4]
-    assert tiles_that_suit(512, (14, 14), 512) == [2]
+    assert tiles_that_suit(512, (28, 28), 512) == [(4, 4)]
+    assert tiles_that_suit(512, (14, 14), 512) == [(2, 2), (2, 4), (4, 4)]
+    assert tiles_that_suit(512, (7, 7), 512) == [(2, 2), (2, 4), (4, 4)]
     assert tiles_that_suit(512, (14, 14), 512, batch=2) == []
     assert tiles_that_suit(512, (56, 56), 512) == []
     assert tiles_that_suit(64, (28, 28), 512) == []
