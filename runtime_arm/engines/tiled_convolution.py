@@ -2,7 +2,8 @@
 
 A convolution of stride s makes tiles of m x m pixels from tiles of s * m x s * m: output pixel (py, px) of a tile and
 tap (ky, kx) meet the pixel (s * py + ky - head, s * px + kx - head) of the same tile, or of one nearby. So under one
-tap a whole strip of output tiles meets pixels of one plane, which lie as far apart as the outputs do:
+tap a whole strip of output tiles meets pixels of one plane, which lie as far apart as the outputs do. Where all pixels
+share one plane, s passes over some of them:
 
     columns   A[position, (ky, kx, c)] = X[plane, position + shift, c]      one copy a tap, or a row of taps
     multiply  Y[py, px, position, m]   = A @ W                              (positions, kh * kw * C) @ (kh * kw * C, M)
@@ -13,7 +14,7 @@ A kernel of 1 and stride 1 needs no columns: a plane is the matrix.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -26,6 +27,7 @@ from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
+from runtime_arm.operators.geometry import Window
 from runtime_arm.tensor import TensorSpec
 
 if TYPE_CHECKING:
@@ -138,24 +140,52 @@ def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane
     return columns.reshape(strip.size, convolution.terms), copies
 
 
+class Met(NamedTuple):
+    """The input's positions that a strip of results meets under one tap: ``begin`` counts from the body's first one,
+    ``down`` and ``across`` from one row and column to the next."""
+
+    begin: int
+    rows: int
+    columns: int
+    down: int
+    across: int
+
+    @property
+    def last(self) -> int:
+        return self.begin + (self.rows - 1) * self.down + (self.columns - 1) * self.across
+
+
+def met_under(strip: Strip, x: Tiles, window: Window) -> Met:
+    """As many as the strip has, or, where all pixels share one plane, those that the stride does not pass over."""
+    stride = window.stride[0]
+    if x.tile > 1 or stride == 1:
+        return Met(strip.begin, 1, strip.size, 0, 1)
+    begin = stride * (strip.first * x.pitch + strip.left)
+    return Met(begin, strip.last - strip.first, strip.right - strip.left, stride * x.pitch, stride)
+
+
 def gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
            columns: Array) -> Iterator[Step]:
     """columns, (positions, kh, kw, C), of whatever strides: what each tap meets under a strip of a plane of outputs."""
-    window, count = convolution.window, strip.size
+    window = convolution.window
+    met = met_under(strip, x, window)
+    taps = columns.reshape(met.rows, met.columns, *columns.shape[1:])
     for ky in range(window.kernel[0]):
         row, up = x.neighbour(0, plane[0] * window.stride[0] + ky * window.dilation[0] - window.head[0])
         if x.tile == 1 and window.dilation[1] == 1:
-            begin = x.guard + strip.begin + up - window.head[1]
-            yield copy(columns[:, ky], _runs(memory[0, 0], begin, count, window.kernel[1]))
+            begin = x.guard + met.begin + up - window.head[1]
+            yield copy(taps[:, :, ky], _runs(memory[0, 0, begin:], met, window.kernel[1]))
             continue
         for kx in range(window.kernel[1]):
             column, left = x.neighbour(1, plane[1] * window.stride[1] + kx * window.dilation[1] - window.head[1])
-            begin = x.guard + strip.begin + up + left
-            yield copy(columns[:, ky, kx], memory[row, column, begin : begin + count])
+            begin = x.guard + met.begin + up + left
+            yield copy(taps[:, :, ky, kx : kx + 1], _runs(memory[row, column, begin:], met, 1))
 
 
-def _runs(plane: Array, begin: int, count: int, taps: int) -> Array:
-    """For each of ``count`` positions the pixels of ``taps`` neighbours, which follow each other: (count, taps, C)."""
-    step, channel = plane.strides
-    view: Array = as_strided(plane[begin:], (count, taps, plane.shape[1]), (step, step, channel))
+def _runs(positions: Array, met: Met, taps: int) -> Array:
+    """For each of the met positions the pixels of ``taps`` neighbours, which follow each other: (rows, columns, taps,
+    C)."""
+    step, channel = positions.strides
+    shape = met.rows, met.columns, taps, positions.shape[1]
+    view: Array = as_strided(positions, shape, (met.down * step, met.across * step, step, channel))
     return view

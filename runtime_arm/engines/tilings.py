@@ -147,25 +147,20 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
                                partial(tiled_stem.hints, convolution=convolution, y=between, dtype=FLOAT32,
                                        pooling=pooling), pooling, writes_slices=True)  # fmt: skip
         return
-    for tile in TILES:
-        for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
-            between = _before(pooling, Tiles.of(y, tile, border))
-            matching = _in_step(x, between, window, reach, border)
-            if matching is None:
-                continue
-            if planar_convolution.suits(convolution, between):
-                work, hints = planar_convolution.work(convolution), no_hints
-                bind, scratch = planar_convolution.bind, planar_convolution.scratch
-            else:
-                copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-                work = _columns_work(convolution, copying, between)
-                bind, scratch = tiled_convolution.bind, tiled_convolution.scratch
-                hints = partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
-                                pooling=pooling)  # fmt: skip
-            yield _convolution(engine, op, matching, between, inputs, work,
-                               partial(bind, convolution=convolution, x=matching, y=between, pooling=pooling),
-                               partial(scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
-                               hints, pooling, reads_slices=True, writes_slices=True)  # fmt: skip
+    for of, between in _in_columns(x, y, window, reach, pooling):
+        if of.tile == stride[0] * between.tile and planar_convolution.suits(convolution, between):
+            work, hints = planar_convolution.work(convolution), no_hints
+            bind, scratch = planar_convolution.bind, planar_convolution.scratch
+        else:
+            copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
+            work = _columns_work(convolution, copying, between)
+            bind, scratch = tiled_convolution.bind, tiled_convolution.scratch
+            hints = partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
+                            pooling=pooling)  # fmt: skip
+        yield _convolution(engine, op, of, between, inputs, work,
+                           partial(bind, convolution=convolution, x=of, y=between, pooling=pooling),
+                           partial(scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+                           hints, pooling, reads_slices=True, writes_slices=True)
 
 
 def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
@@ -232,6 +227,22 @@ def _convolution(engine: str, op: OperatorDef, of: Layout, between: Tiles, input
                                          writes_slices=writes_slices and is_matrix, hints=hints), work)
 
 
+def _in_columns(x: TensorSpec, y: TensorSpec, window: Window, reach: int,
+                pooling: Optional[Pooling]) -> Iterator[Tuple[Tiles, Tiles]]:
+    """The layouts of the input and the results between which columns can be gathered: a strip of positions has what it
+    meets in a plane of its own, or, one plane being all there is, skips what the stride passes over."""
+    stride = window.stride[0]
+    for tile in TILES:
+        for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
+            between = _before(pooling, Tiles.of(y, tile, border))
+            matching = _in_step(x, between, window, reach, border)
+            if matching is not None:
+                yield matching, between
+            if between.tile == 1 and stride > 1:
+                skipped = (Tiles.of(x, 1, around) for around in sorted({reach, max(1, reach)}))
+                yield from ((of, between) for of in skipped if between.batch == 1 and _holds(of, between, window))
+
+
 def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Layout:
     """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
     about ``border`` suits them."""
@@ -248,7 +259,7 @@ def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
     nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
     farthest = sum(of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1] for axis, (s, k, d, head) in enumerate(
         zip(window.stride, window.kernel, window.dilation, window.head)))  # fmt: skip
-    last = to.strips(to.body)[-1].end - 1
+    last = tiled_convolution.met_under(to.strips(to.body)[-1], of, window).last
     return -nearest <= of.guard and last + farthest < of.body + of.guard
 
 
