@@ -25,7 +25,7 @@ from runtime_arm.netdef import Array, OperatorDef
 
 SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
-WIDE_DEPTH, NARROW_DEPTH = 128, 768  # rows of matrices up to which such a panel stays in the first-level cache, or near
+WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows of matrices up to which such a panel stays in the first-level cache, or near
 VECTOR = 8  # numbers, of the narrower ones that CPUs have
 FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # the panels are read from memory anyway
 SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # packing a matrix takes long for so few

@@ -33,7 +33,7 @@ from runtime_arm.netdef import Array
 # 100, 145 and 135, whether filters lie in memory or in the cache, where a large product has 125.
 COSTS: Dict[int, int] = {16: 20, 32: 28, 64: 58}
 POSITIONS, FILTERS = max(COSTS), 6  # of the results that BLAS holds in registers
-LEAST_DEPTH = 256  # of the matrices; below, panels with the channels last stay in the first-level cache
+LEAST_DEPTHS = {16: 96, 32: 96, 64: 256}  # of the matrices; below, panels with the channels last stay in a near cache
 MOST_DEPTH = gemm.SMALL_PRODUCT // (POSITIONS * FILTERS)  # of a product; beyond, sums are computed in parts
 GATHERED, SCATTERED = 32, 128  # positions and channels that are turned at once, measured
 
@@ -46,9 +46,10 @@ def lanes(positions: int) -> int:
 def suits(positions: int, depth: int, width: int, products: int = 1, planes: int = 1) -> bool:
     """Whether that is the faster way for so many positions, (depth, width) filters, products with them, and planes of
     pixels before and behind."""
-    fits = positions <= POSITIONS and depth >= LEAST_DEPTH and gemm.multiplies_small()
+    if not (gemm.multiplies_small() and positions <= POSITIONS and depth >= LEAST_DEPTHS[lanes(positions)]):
+        return False
     otherwise = products * depth * width * (positions + weight_cost())
-    return fits and work(positions, depth, width, products, planes).time < otherwise
+    return work(positions, depth, width, products, planes).time < otherwise
 
 
 def work(positions: int, depth: int, width: int, products: int = 1, planes: int = 1) -> Work:
