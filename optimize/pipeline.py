@@ -20,6 +20,7 @@ from optimize.passes import (
     fuse_add,
     fuse_relu,
     hoist_activation_over_concat,
+    join_biases,
     merge_parallel_convolutions,
     remove_no_ops,
     reorder_operators,
@@ -46,6 +47,7 @@ PORTABLE = (
 FUSING = (
     fuse_add.PASS,
     fuse_activation.PASS,
+    join_biases.PASS,
     split_convolution_over_concat.PASS,
     fuse_activation_into_pool.PASS,
 )

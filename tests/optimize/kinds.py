@@ -212,6 +212,18 @@ def residual(d: Drawing) -> None:
         activating(d)
 
 
+def projected(d: Drawing) -> None:
+    """A fused convolution that adds another one's results, both with a bias."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    d.emit("Conv", [x, d.weight(4, c, 1, 1), d.weight(4)], (n, 4, h, w), kernel=1)
+    made = d.ops[-1].output[0]
+    others = [name for name, shape in d.shapes.items() if (shape[0], *shape[2:]) == (n, h, w) and name != made]
+    z = d.draw(st.sampled_from(sorted(others)))
+    inputs = [z, d.weight(4, d.shapes[z][1], 1, 1), d.weight(4), made]
+    d.emit("FusedConv", inputs, (n, 4, h, w), domain="armnet", kernel=1)
+
+
 def gating(d: Drawing) -> None:
     """A blob times its sigmoid, or another blob's."""
     x = latest(d)
