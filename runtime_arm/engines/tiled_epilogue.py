@@ -10,19 +10,19 @@ without gaps, and a last pass copies them.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.blocks import BLOCK, blocks
+from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import Activation, addend_of
-from runtime_arm.engines.steps import Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.kernel import Call
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
-from runtime_arm.operators.elementwise_kernels import level
 
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
@@ -90,7 +90,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
         if has_gaps(products) or has_gaps(source):
             yield partial(ufunc, source, vector, out=products)
             return
-        count = max(1, min(BLOCK // vector.size, products.shape[2]))
+        count = max(1, min(_longest_row() // vector.size, products.shape[2]))
         if count not in repeated:
             repeated[count] = np.tile(vector, count)
         row = repeated[count]
@@ -111,14 +111,29 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     if len(activation.limits) == 2 and CLIPS_FAST:
         yield partial(np.clip, whole, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
     elif activation.limits:
-        for part in _blocks(whole, BLOCK):
+        for part in _blocks(whole, _longest_row()):
             for bound, value in activation.limits:
-                yield partial(bound, part, level(value, part[0, 0]) if part.ndim == 3 else np.float32(value), out=part)
+                row = _row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
+                yield partial(bound, part, row, out=part)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
             for block in blocks(products.shape[2:]):
                 index = (*plane, *block)
                 yield from activation.steps(products[index], index)
+
+
+@lru_cache(None)
+def _longest_row() -> int:
+    """Elements of the rows that products are combined with: a quarter of a block, beside which they stay cached."""
+    return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
+
+
+@lru_cache(8)
+def _row_of(value: float) -> Array:
+    """Two arrays are compared with SIMD by every NumPy, an array and a number by some."""
+    row = np.full(_longest_row(), value, np.float32)
+    row.flags.writeable = False
+    return row
 
 
 def _flat(pixels: Array) -> Array:
