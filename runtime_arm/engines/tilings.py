@@ -26,6 +26,7 @@ from runtime_arm.engines import (
     tiled_winograd,
 )
 from runtime_arm.engines.epilogue import tail_scratch
+from runtime_arm.engines.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.winograd import WIDE, open_tiles
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
@@ -129,7 +130,7 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
     x = inputs[0]
     assert x is not None
     window = convolution.window
-    stride, reach = window.stride, _reach(convolution)
+    stride, reach = window.stride, reach_of(convolution)
     if convolution.group != 1 or stride[0] != stride[1]:
         return
     if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
@@ -194,7 +195,7 @@ def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Layout:
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
-    x, window, reach = inputs[0], convolution.window, _reach(convolution)
+    x, window, reach = inputs[0], convolution.window, reach_of(convolution)
     assert x is not None
     stride = window.stride[0]
     strided = window.stride == (2, 2) and set(window.dilation) == {1}
@@ -202,7 +203,7 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
         return
     border = 1 if stride > 1 else max(1, reach)
     to = Tiles.of(y, 1, border)
-    of = _in_step(x, to, window, reach, border)
+    of = in_step(x, to, window, reach, border)
     if of is not None:
         taps = window.kernel[0] * window.kernel[1] * (1.5 if of.tile > 1 else 1)
         yield _convolution("DEPTHWISE", op, of, to, inputs, Work(0, MULTIPLY_ADD * taps * y.size),
@@ -231,51 +232,19 @@ def _in_columns(x: TensorSpec, y: TensorSpec, window: Window, reach: int,
                 pooling: Optional[Pooling]) -> Iterator[Tuple[Tiles, Tiles]]:
     """The layouts of the input and the results between which columns can be gathered: a strip of positions has what it
     meets in a plane of its own, or, one plane being all there is, skips what the stride passes over."""
-    stride = window.stride[0]
     for tile in TILES:
         for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
             between = _before(pooling, Tiles.of(y, tile, border))
-            matching = _in_step(x, between, window, reach, border)
+            matching = in_step(x, between, window, reach, border)
             if matching is not None:
                 yield matching, between
-            if between.tile == 1 and stride > 1:
-                skipped = (Tiles.of(x, 1, around) for around in sorted({reach, max(1, reach)}))
-                yield from ((of, between) for of in skipped if between.batch == 1 and _holds(of, between, window))
-
-
-def _in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Layout:
-    """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
-    about ``border`` suits them."""
-    stride, least = window.stride[0], max(reach, border)
-    for border in range(least, least + stride * to.tile + 1):
-        of = Tiles.of(x, stride * to.tile, border)
-        if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
-            return of
-    return None
-
-
-def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
-    """Whether all that the taps meet lies in the input's memory, also what positions of no image meet."""
-    nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
-    farthest = sum(of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1] for axis, (s, k, d, head) in enumerate(
-        zip(window.stride, window.kernel, window.dilation, window.head)))  # fmt: skip
-    last = tiled_convolution.met_under(to.strips(to.body)[-1], of, window).last
-    return -nearest <= of.guard and last + farthest < of.body + of.guard
-
-
-def _reach(convolution: Convolution) -> int:
-    """How many pixels beyond the edge of the image the kernel meets."""
-    window = convolution.window
-    behind = [(o - 1) * s + (k - 1) * d - head - n + 1 for o, s, k, d, head, n in zip(
-        window.output, window.stride, window.kernel, window.dilation, window.head, window.image)]  # fmt: skip
-    reach: int = max(0, *window.head, *behind)
-    return reach
+            if between.tile == 1:
+                yield from ((of, between) for of in skipping(x, between, window, reach))
 
 
 def _suits_winograd(convolution: Convolution) -> bool:
     window = convolution.window
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
-
 
 
 def _columns_work(convolution: Convolution, copying: float, to: Layout = None) -> Work:
