@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, tiled, tiled_depthwise, tiled_pool, tiled_winograd
+from runtime_arm.engines import gemm, tiled, tiled_convolution, tiled_depthwise, tiled_pool, tiled_winograd
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.executor import Executor
 from runtime_arm.layouts import Tiles
@@ -90,6 +90,7 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
                                 image: Tuple[int, int], monkeypatch: Any) -> None:
     monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
+    monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
     monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
     monkeypatch.setattr(tiled_depthwise, "RUN", 40)
     monkeypatch.setattr(tiled_depthwise, "SHORT_RUN", 40)
@@ -97,6 +98,20 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
     for workers in (1, 2):
         assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.parametrize("image", [(24, 31), (9, 67), (5, 5)])
+@pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 2, 1), (1, 2, 1), (5, 3, 1), (3, 2, 2), (2, 4, 1)])
+def test_strides_pass_over_pixels_of_one_plane(kernel: int, stride: int, dilation: int, image: Tuple[int, int],
+                                               monkeypatch: Any) -> None:
+    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
+    monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
+    inputs = [normal(1, 9, *image), normal(64, 9, kernel, kernel), normal(64)]
+    op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, dilation=dilation,
+                        pad=kernel // 2)
+    for workers in (1, 2):
+        options = assert_options_agree((op, inputs, (1, 2)), workers)
+        assert any(option.inputs[0] is not None and option.inputs[0].tile == 1 for option in options)
 
 
 @pytest.mark.parametrize("small", [True, False])
