@@ -45,8 +45,8 @@ def lanes(positions: int) -> int:
 
 def suits(positions: int, depth: int, width: int, products: int = 1, planes: int = 1) -> bool:
     """Whether that is the faster way for so many positions, (depth, width) filters, products with them, and planes of
-    pixels before and behind."""
-    if not (gemm.multiplies_small() and positions <= POSITIONS and depth >= LEAST_DEPTHS[lanes(positions)]):
+    pixels before and behind, where BLAS multiplies small matrices."""
+    if positions > POSITIONS or depth < LEAST_DEPTHS[lanes(positions)]:
         return False
     otherwise = products * depth * width * (positions + weight_cost())
     return work(positions, depth, width, products, planes).time < otherwise

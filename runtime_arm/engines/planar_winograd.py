@@ -20,18 +20,23 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines import planar, tiled
+from runtime_arm.engines import planar, tiled, tiled_winograd
 from runtime_arm.engines.planar import POSITIONS, Filters
 from runtime_arm.engines.steps import ZERO, Step, copy, shaped
 from runtime_arm.engines.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
-from runtime_arm.engines.winograd_transforms import TAPS
-from runtime_arm.kernel import Call, Work
+from runtime_arm.engines.tiled_winograd import Share
+from runtime_arm.engines.winograd_transforms import TAPS, transform_filters
+from runtime_arm.kernel import Call, Run, Work
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.tensor import TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.engines.strip_pooling import Pooling
 
 SPARE = 16  # numbers between planes: at distances of a power of two they would meet in one set of the cache
 
@@ -80,8 +85,9 @@ def suits(x: Tiles, y: Tiles, columns: int) -> bool:
 
 
 def work(x: Tiles, y: Tiles, columns: int) -> Work:
-    """What products and copies take."""
-    return planar.work(*_products(x, y, columns))
+    """What a convolution between such blobs takes."""
+    tiles = y.image_tiles((0, 0))[0] * Wide(x, columns).pitch
+    return tiled_winograd.around(x, y, columns, tiles, planar.work(*_products(x, y, columns)))
 
 
 def _products(x: Tiles, y: Tiles, columns: int) -> Tuple[int, int, int, int, int]:
@@ -89,14 +95,28 @@ def _products(x: Tiles, y: Tiles, columns: int) -> Tuple[int, int, int, int, int
     return wide.positions, x.channels, y.channels, math.prod(wide.frequencies), x.tile * columns
 
 
-def scratch(x: Tiles, y: Tiles, columns: int) -> Sequence[int]:
-    """Elements of three buffers: rows and products, spectrum, pixels of the input and perhaps of the output."""
+def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype, columns: int) -> Sequence[TensorSpec]:
+    """Three buffers: rows and products, spectrum, pixels of the input and perhaps of the output."""
     wide = Wide(x, columns)
     lanes, (down, across) = planar.lanes(wide.positions), wide.frequencies
     count = x.channels * lanes
     front = down * max(columns * (count + 2 + SPARE), across * planar.padded(y.channels) * lanes)
     back = max(down * across * (count + SPARE), x.tile * max(columns, across) * y.channels * lanes)
-    return front, back, x.tile * columns * max(count + 2 * _margin(wide), y.channels * lanes)
+    third = x.tile * columns * max(count + 2 * _margin(wide), y.channels * lanes)
+    return [TensorSpec((size,), dtype) for size in (front, back, third)]
+
+
+def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Run:
+    """See ``tiled_winograd.bind``."""
+    return tiled_winograd.bind(call, x, y, pooling, partial(_share, columns=columns))
+
+
+def _share(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
+    lanes = planar.lanes(Wide(x, columns).positions)
+    filters = call.packed(f"f{x.tile}x{columns}_3x3 by {lanes}", lambda: planar.Filters(
+        transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes))  # fmt: skip
+    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
+    return strips, mine, partial(convolve, call, x, columns, filters.columns(mine))
 
 
 def _margin(wide: Wide) -> int:

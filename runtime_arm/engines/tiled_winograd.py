@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines import planar, planar_winograd, tiled
+from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.steps import Step, shaped
@@ -52,21 +52,22 @@ def most_tiles(x: Tiles, y: Tiles, itemsize: int, block: int) -> int:
     return max(LEAST_TILES, block // ((x.tile + TAPS - 1) ** 2 * (x.channels + y.channels) * itemsize))
 
 
-def work(x: Tiles, y: Tiles, columns: int) -> Work:
-    """What a convolution between such blobs takes, by tiles of so many columns."""
+def work(x: Tiles, y: Tiles) -> Work:
+    """What a convolution between such blobs takes."""
     positions = y.batch * y.image_tiles((0, 0))[0] * y.pitch
-    products = planar_winograd.work(x, y, columns) if planar_winograd.suits(x, y, columns) else Work(
-        (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (positions + weight_cost()))  # fmt: skip
-    tiles = positions * x.tile // columns
+    products = (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (positions + weight_cost())
+    return around(x, y, x.tile, positions, Work(products))
+
+
+def around(x: Tiles, y: Tiles, columns: int, tiles: int, products: Work) -> Work:
+    """The products and the transforms of so many tiles, of so many columns."""
     outside = PASS * tiles * (x.tile + columns + 2) * x.channels  # the pixels outside of the tile are added
     return Work(products.multiplies + tiles * transform_multiplies(x.tile, columns, x.channels, y.channels),
                 products.moves + outside, amplification(x.tile, columns))  # fmt: skip
 
 
-def scratch(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) -> Sequence[TensorSpec]:
+def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Two buffers, which take turns: Y and M, V and Z."""
-    if planar_winograd.suits(x, y, columns):
-        return [TensorSpec((size,), dtype) for size in planar_winograd.scratch(x, y, columns)]
     most = most_tiles(x, y, dtype.itemsize, tiled.block_nbytes(op))
     tiles = max((strip.size for strip in y.strips(most)), default=0)
     reach = x.tile + TAPS - 1
@@ -75,11 +76,8 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) 
     return [TensorSpec((size,), dtype) for size in (front, back)]
 
 
-def hints(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) -> Sequence[str]:
+def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]:
     """Other blocks and panels."""
-    if planar_winograd.suits(x, y, columns):
-        return ()
-
     def most(block: int) -> int:
         return most_tiles(x, y, dtype.itemsize, block)
 
@@ -88,12 +86,24 @@ def hints(op: OperatorDef, x: Tiles, y: Tiles, columns: int, dtype: np.dtype) ->
             *panel_hints(op, rows, x.channels, y.channels)]
 
 
-def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Run:
-    """y: the layout of the convolution's results, whether the output has them or what is pooled of them. columns: of
-    a tile; others than the layout's where ``planar_winograd`` suits alone."""
+# A worker's strips, its filters, and what computes the pixels of a strip with these: the rest of ``convolve``.
+Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
+
+
+def by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
+    """As ``convolve`` does it, in strips of tiles."""
+    most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
+    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
+                        lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)))  # fmt: skip
+    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
+    return strips, mine, partial(convolve, call, x, filters.columns(mine))
+
+
+def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None,
+         share: Callable[[Call, Tiles, Tiles], Share] = by_strips) -> Run:
+    """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    share = partial(_planar, columns=columns) if planar_winograd.suits(x, y, columns) else _by_strips
     strips, mine, pixels_of = share(call, x, y)
     bias = call.inputs[2][mine] if len(call.inputs) > 2 and call.inputs[2] is not None else None
     for strip in strips:
@@ -103,29 +113,6 @@ def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling
         steps += [*computing, *finish(call, to, strip, [], pixels, mine, pooling=pooling),
                   *tiled.clear(call, to, strip, mine)]  # fmt: skip
     return tiled.in_turn(steps)
-
-
-# A worker's strips, its filters, and what computes the pixels of a strip with these: the rest of ``convolve``.
-Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
-
-
-def _by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
-    most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body), lambda: _transformed(call, x.tile, x.tile))
-    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
-    return strips, mine, partial(convolve, call, x, filters.columns(mine))
-
-
-def _planar(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
-    lanes = planar.lanes(planar_winograd.Wide(x, columns).positions)
-    filters = call.packed(f"f{x.tile}x{columns}_3x3 by {lanes}",
-                          lambda: planar.Filters(_transformed(call, x.tile, columns), lanes))  # fmt: skip
-    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
-    return strips, mine, partial(planar_winograd.convolve, call, x, columns, filters.columns(mine))
-
-
-def _transformed(call: Call, rows: int, columns: int) -> Array:
-    return transform_filters(rows, columns, call.inputs[1].swapaxes(0, 1))
 
 
 def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array],

@@ -16,8 +16,7 @@ import numpy as np
 from runtime_arm.engine_names import is_refused, open_variants, wanted_engines
 from runtime_arm.engines import (
     convert,
-    planar_convolution,
-    planar_winograd,
+    gemm,
     tiled_convolution,
     tiled_depthwise,
     tiled_elementwise,
@@ -149,19 +148,32 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
                                        pooling=pooling), pooling, writes_slices=True)  # fmt: skip
         return
     for of, between in _in_columns(x, y, window, reach, pooling):
-        if of.tile == stride[0] * between.tile and planar_convolution.suits(convolution, between):
-            work, hints = planar_convolution.work(convolution), no_hints
-            bind, scratch = planar_convolution.bind, planar_convolution.scratch
-        else:
-            copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-            work = _columns_work(convolution, copying, between)
-            bind, scratch = tiled_convolution.bind, tiled_convolution.scratch
-            hints = partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32,
-                            pooling=pooling)  # fmt: skip
-        yield _convolution(engine, op, of, between, inputs, work,
-                           partial(bind, convolution=convolution, x=of, y=between, pooling=pooling),
-                           partial(scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
-                           hints, pooling, reads_slices=True, writes_slices=True)
+        way = _way_by_columns(convolution, of, between, engine, pooling)
+        yield _convolution(engine, op, of, between, inputs, way.work,
+                           partial(way.bind, convolution=convolution, x=of, y=between, pooling=pooling),
+                           partial(way.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+                           way.hints, pooling, reads_slices=True, writes_slices=True)
+
+
+class _Way(NamedTuple):
+    """The functions of a module that convolves between two layouts."""
+
+    work: Work
+    bind: Callable[..., Run]
+    scratch: Callable[..., Sequence[TensorSpec]]
+    hints: Callable[[OperatorDef], Sequence[str]] = no_hints
+
+
+def _way_by_columns(convolution: Convolution, of: Tiles, between: Tiles, engine: str,
+                    pooling: Optional[Pooling]) -> _Way:
+    if gemm.multiplies_small() and of.tile == convolution.window.stride[0] * between.tile:
+        from runtime_arm.engines import planar_convolution
+
+        if planar_convolution.suits(convolution, between):
+            return _Way(planar_convolution.work(convolution), planar_convolution.bind, planar_convolution.scratch)
+    copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
+    return _Way(_columns_work(convolution, copying, between), tiled_convolution.bind, tiled_convolution.scratch,
+                partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling))
 
 
 def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
@@ -173,13 +185,26 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
         of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
         if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
             continue
-        if columns > tile and not planar_winograd.suits(of, between, columns):
-            continue
-        yield _convolution("WINOGRAD", op, of, between, inputs, tiled_winograd.work(of, between, columns),
-                           partial(tiled_winograd.bind, x=of, y=between, columns=columns, pooling=pooling),
-                           partial(tiled_winograd.scratch, x=of, y=between, columns=columns, dtype=FLOAT32),
-                           partial(tiled_winograd.hints, x=of, y=between, columns=columns, dtype=FLOAT32), pooling,
-                           variants=(f"f{tile}x{columns}_3x3",), writes_slices=True)
+        way = _way_by_winograd(of, between, columns)
+        if way is not None:
+            yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
+                               partial(way.bind, x=of, y=between, pooling=pooling),
+                               partial(way.scratch, x=of, y=between, dtype=FLOAT32), way.hints, pooling,
+                               variants=(f"f{tile}x{columns}_3x3",), writes_slices=True)
+
+
+def _way_by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[_Way]:
+    """None where tiles of so many columns are no use."""
+    if gemm.multiplies_small():
+        from runtime_arm.engines import planar_winograd as planar
+
+        if planar.suits(of, between, columns):
+            return _Way(planar.work(of, between, columns), partial(planar.bind, columns=columns),
+                        partial(planar.scratch, columns=columns))  # fmt: skip
+    if columns != of.tile:
+        return None
+    return _Way(tiled_winograd.work(of, between), tiled_winograd.bind, tiled_winograd.scratch,
+                partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32))  # fmt: skip
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

@@ -18,6 +18,7 @@ Size = Tuple[int, int]
 
 @pytest.fixture
 def everywhere(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     monkeypatch.setattr(planar, "suits", lambda positions, *others: positions <= planar.POSITIONS)
 
 
@@ -97,8 +98,7 @@ def test_hints_of_small_blocks_harm_nothing(workers: int) -> None:
     assert_options_agree((op, inputs, (1,)), workers)
 
 
-def test_where_it_pays(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+def test_where_it_pays() -> None:
     assert tiles_that_suit(512, (28, 28), 512) == [(4, 4)]
     assert tiles_that_suit(512, (14, 14), 512) == [(2, 2), (2, 4), (4, 4)]
     assert tiles_that_suit(512, (7, 7), 512) == [(2, 2), (2, 4), (4, 4)]
@@ -108,17 +108,15 @@ def test_where_it_pays(monkeypatch: Any) -> None:
     assert tiles_that_suit(512, (14, 14), 8) == []
     assert planar.suits(49, 1024, 2048)
     assert not planar.suits(49, 1024, 32)
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
-    assert tiles_that_suit(512, (28, 28), 512) == []
-    assert not planar.suits(49, 1024, 2048)
 
 
-def test_deep_layers_of_few_pixels_run_so(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+@pytest.mark.parametrize("small", [True, False])
+def test_deep_layers_of_few_pixels_run_so_where_blas_multiplies_small_matrices(small: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     bound: List[Any] = []
     bind = planar_convolution.bind
     monkeypatch.setattr(planar_convolution, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
     inputs = [normal(1, 512, 7, 7), normal(512, 512, 1, 1)]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1)
     assert_options_agree((op, inputs, (1,)))
-    assert bound
+    assert bool(bound) == small
