@@ -137,10 +137,10 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not may_run(op, engine):
         return
-    if convolution.channels <= FEW_CHANNELS and engine == "IM2COL":
+    if is_stem(convolution):
         for tile in TILES:
             between = _before(pooling, Tiles.of(y, tile, 1))
-            yield _convolution("IM2COL", op, None, between, inputs, _columns_work(convolution, 2 * PASS),
+            yield _convolution("IM2COL", op, None, between, inputs, stem_work(convolution),
                                partial(tiled_stem.bind, convolution=convolution, y=between, pooling=pooling),
                                partial(tiled_stem.scratch, convolution=convolution, y=between, dtype=FLOAT32,
                                        pooling=pooling),
@@ -153,6 +153,17 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
                            partial(way.bind, convolution=convolution, x=of, y=between, pooling=pooling),
                            partial(way.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
                            way.hints, pooling, reads_slices=True, writes_slices=True)
+
+
+def is_stem(convolution: Convolution) -> bool:
+    """Whether it reads (N, C, H, W) by rows of pixels, for it has few channels."""
+    few = convolution.group == 1 and convolution.channels <= FEW_CHANNELS
+    return few and not tiled_convolution.is_pointwise(convolution)
+
+
+def stem_work(convolution: Convolution) -> Work:
+    """What that takes."""
+    return _columns_work(convolution, 2 * PASS)
 
 
 class _Way(NamedTuple):
