@@ -72,7 +72,8 @@ def kernel(convolution: Convolution, window: Window, between: Tiles, y: Tiles, p
 
 
 def _stem(op: OperatorDef, convolution: Convolution, between: Tiles, dtype: np.dtype) -> Stem:
-    return Stem(convolution, between, dtype.itemsize, tiled.block_nbytes(op), between.tile**2)
+    block = tiled.block_nbytes(op) * 3 // 2  # the largest part, the window, is written and read once
+    return Stem(convolution, between, dtype.itemsize, block, between.tile**2)
 
 
 def _scratch(stem: Stem, dtype: np.dtype) -> Sequence[TensorSpec]:
