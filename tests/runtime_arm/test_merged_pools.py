@@ -81,7 +81,7 @@ def test_so_does_one_whose_windows_overlap_behind_the_first_convolution(pool: st
         alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=["a"])
     np.testing.assert_array_equal(alone["y"], kept["y"])
     with Predictor(net, threads=2) as predictor:
-        np.testing.assert_array_equal(predictor.run({"x": X})["y"], alone["y"])
+        assert_close(predictor.run({"x": X})["y"], alone["y"], terms=9 * 64, amplification=256)
     run_paranoid(net, {"x": X})
 
 
