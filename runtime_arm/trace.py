@@ -104,6 +104,7 @@ class Step:
     def run_tiled(self, kernel: Kernel) -> None:
         """Run by this kernel, which reads and writes the layouts of its values."""
         self.kernel, self.tiled = kernel, True
+        self.refusals.pop(kernel.engine, None)  # spoke of the plain kernel
         self.share(self.workers)
 
     @property

@@ -59,6 +59,15 @@ def test_convolutions_hand_each_other_tiles() -> None:
     assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"] * 3
 
 
+def test_a_variant_for_tiles_alone_runs_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    op = replace(conv("x", "a"), engine="WINOGRAD:f2x4_3x3")
+    step, = (step for step in planned(chain(op, output="a"), 256, 14).steps if step.op.type == "Conv")
+    assert step.kernel is not None
+    assert step.kernel.variants == ("f2x4_3x3",)
+    assert step.engine not in step.refusals, "what it says of other engines must not speak of its own"
+
+
 def test_a_residual_block_stays_in_tiles() -> None:
     net = chain(conv("x", "a"), conv("a", "b"), conv("b", "c"), OperatorDef.of("Add", ["a", "c"], ["s"]),
                 conv("s", "d"), output="d")  # fmt: skip
