@@ -41,7 +41,7 @@ class Panels:
     def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        fitting = _width_for(panel, rows, self.depth, self.width)
+        fitting = width_for(panel, rows, self.depth, self.width)
         self.panel = fitting or self.width
         self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
         self._panels = np.ascontiguousarray(
@@ -89,16 +89,16 @@ class Panels:
 
 def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[str]:
     """Hints of panels that are others than those that the operator has."""
-    tried = {_width_for(hint(op, PANEL), rows, depth, width)}
+    tried = {width_for(hint(op, PANEL), rows, depth, width)}
     for panel in (0, NARROW[0], WIDE[0]):
-        other = _width_for(panel, rows, depth, width)
+        other = width_for(panel, rows, depth, width)
         if other not in tried:
             tried.add(other)
             yield f"{PANEL}={panel}"
 
 
-def _width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
-    """Columns of a panel, None for no panels: what is hinted at, if it is sensible."""
+def width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
+    """Columns of a panel, None for no panels: what is hinted at, if it is sensible, else ``panel_width``."""
     if panel == 0:
         return None
     if panel is not None and panel >= VECTOR and width % panel == 0:

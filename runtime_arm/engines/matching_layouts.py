@@ -24,8 +24,8 @@ def in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -
     """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
     about ``border`` suits them."""
     stride, least = window.stride[0], max(reach, border)
-    for border in range(least, least + stride * to.tile + 1):
-        of = Tiles.of(x, stride * to.tile, border)
+    for around in range(least, least + stride * to.tile + 1):
+        of = Tiles.of(x, stride * to.tile, around)
         if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
             return of
     return None

@@ -64,9 +64,9 @@ class Filters:
     def __init__(self, matrices: Array, positions: int):
         self.batch, self.depth, self.width = matrices.shape
         self._positions = positions
-        padded = np.pad(matrices, ((0, 0), (0, 0), (0, -self.width % FILTERS)))
+        whole = np.pad(matrices, ((0, 0), (0, 0), (0, -self.width % FILTERS)))
         cuts = (slice(begin, begin + MOST_DEPTH) for begin in range(0, self.depth, MOST_DEPTH))
-        self._parts = [np.ascontiguousarray(self._stored(padded[:, cut])) for cut in cuts]
+        self._parts = [np.ascontiguousarray(self._stored(whole[:, cut])) for cut in cuts]
 
     def _stored(self, matrices: Array) -> Array:
         """Filters along the second dimension: (batch, M / 6, C, 6) or (batch, M, C)."""
@@ -102,7 +102,7 @@ class Filters:
 
 
 def padded(filters: int) -> int:
-    """Filters in whole panels."""
+    """So many filters and those that fill up the last six."""
     return -(-filters // FILTERS) * FILTERS
 
 

@@ -1,4 +1,5 @@
-"""What a PooledConv can read and write, and what it takes: what its convolution can, and the pool strip by strip."""
+"""What a PooledConv can read and write, and what it takes: what its convolution can, and the pool strip by strip; a
+first convolution has windows that overlap, too, see ``pooled_stem``."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def _behind_a_stem(first: OperatorDef, pool: OperatorDef, convolution: Convoluti
     results = TensorSpec(convolution.output_shape, y.dtype)
     own = pool_of(pool, results)
     bounded = all(activation_of(op) is None or limits_of(op) for op in (first, pool))
-    if not bounded or own.channels_last or not is_stem(convolution) or not may_run(first, "IM2COL"):
+    full = not own.channels_last and bool((own.window.counts() > 0).all())  # no window lies in the padding alone
+    if not bounded or not full or not is_stem(convolution) or not may_run(first, "IM2COL"):
         return
     from runtime_arm.engines import pooled_stem
 

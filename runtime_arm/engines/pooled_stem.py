@@ -26,10 +26,12 @@ from runtime_arm.engines.tiled_pool import Rows
 from runtime_arm.engines.tiled_stem import Block, Stem, computed
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work
 from runtime_arm.layouts import Strip, Tiles
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.geometry import Window
 from runtime_arm.tensor import TensorSpec
+
+FLOAT32 = np.dtype(np.float32)
 
 
 class Moving(NamedTuple):
@@ -65,15 +67,21 @@ def kernel(convolution: Convolution, window: Window, between: Tiles, y: Tiles, p
     """between: the layout of the convolution's results if they lay somewhere, y: that of the output. The operator is
     the convolution, with an activation that may come behind the pool, as its own, of ``pool``, does."""
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        return _scratch(_stem(op, convolution, between, outputs[0].dtype), outputs[0].dtype)
+        return _scratch(_stem(convolution, between, FLOAT32, tiled.block_nbytes(op)), FLOAT32)
+
+    def hints(op: OperatorDef) -> Sequence[str]:
+        def blocks(nbytes: int) -> Sequence[object]:
+            return _stem(convolution, between, FLOAT32, nbytes).blocks(1)
+
+        return list(tiled.block_hints(op, blocks))
 
     return Kernel("IM2COL", partial(_bind, convolution=convolution, window=window, between=between, y=y, pool=pool),
-                  scratch=scratch, shares=True, writes_slices=True)  # fmt: skip
+                  scratch=scratch, shares=True, writes_slices=True, hints=hints)  # fmt: skip
 
 
-def _stem(op: OperatorDef, convolution: Convolution, between: Tiles, dtype: np.dtype) -> Stem:
-    block = tiled.block_nbytes(op) * 3 // 2  # the largest part, the window, is written and read once
-    return Stem(convolution, between, dtype.itemsize, block, between.tile**2)
+def _stem(convolution: Convolution, between: Tiles, dtype: np.dtype, block: int) -> Stem:
+    """block: bytes; there is more, for the largest part, the window, is written and read once."""
+    return Stem(convolution, between, dtype.itemsize, block * 3 // 2, between.tile**2)
 
 
 def _scratch(stem: Stem, dtype: np.dtype) -> Sequence[TensorSpec]:
@@ -85,7 +93,7 @@ def _scratch(stem: Stem, dtype: np.dtype) -> Sequence[TensorSpec]:
 
 
 def _bind(call: Call, convolution: Convolution, window: Window, between: Tiles, y: Tiles, pool: OperatorDef) -> Run:
-    stem = _stem(call.op, convolution, between, call.outputs[0].dtype)
+    stem = _stem(convolution, between, FLOAT32, tiled.block_nbytes(call.op))
     moving = Moving.under(window, y.tile)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     rows = y.image_tiles((0, 0))[0]
@@ -121,7 +129,7 @@ def _made(call: Call, stem: Stem, window: Window, moving: Moving, y: Tiles, imag
         done, top = ready, kept
 
 
-def _landings(products: np.ndarray) -> Iterator[Landing]:
+def _landings(products: Array) -> Iterator[Landing]:
     """products: (tile, tile, rows, pitch, M)."""
     for plane in np.ndindex(*products.shape[:2]):
         yield plane, [(slice(None), products[plane].reshape(-1, products.shape[-1]), [])]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from runtime_arm.engine_names import PANEL, hint
 from runtime_arm.engines import gemm, tiled
 from runtime_arm.engines.gemm import Panels, panel_hints
 from runtime_arm.engines.steps import Step, copy, shaped
@@ -33,15 +34,19 @@ from runtime_arm.tensor import TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
-LEAST_PACKED = 256  # positions where BLAS packs matrices: it packs all filters for every block
+LEAST_PACKED, MOST_PACKED = 256, 5 << 19  # positions for which filters are packed; bytes of columns that they may take
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
-def most_positions(convolution: Convolution, itemsize: int, block: int, pooling: Optional[Pooling] = None) -> int:
-    """Positions of a plane that are computed at once: their columns and products take the bytes of a block."""
+def most_positions(op: OperatorDef, convolution: Convolution, itemsize: int, block: int,
+                   pooling: Optional[Pooling] = None) -> int:
+    """Positions of a plane that are computed at once: their columns and products take the bytes of a block, or more
+    where BLAS packs all filters for each block."""
     products = convolution.filters * (1 if pooling is None else pooling.taps)
-    least = 1 if gemm.panel_width(LEAST_PACKED, convolution.terms, convolution.filters) else LEAST_PACKED
-    return max(least, block // ((convolution.terms + products) * itemsize))
+    most = max(1, block // ((convolution.terms + products) * itemsize))
+    if gemm.width_for(hint(op, PANEL), most, convolution.terms, convolution.filters):
+        return most
+    return max(most, min(LEAST_PACKED, MOST_PACKED // (convolution.terms * itemsize)))
 
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
@@ -50,7 +55,7 @@ def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype
 
     y: see ``bind``.
     """
-    most = most_positions(convolution, dtype.itemsize, tiled.block_nbytes(op), pooling)
+    most = most_positions(op, convolution, dtype.itemsize, tiled.block_nbytes(op), pooling)
     positions = max((strip.size for strip in y.strips(most)), default=0)
     products, piece = positions * convolution.filters, max(SLICE, LEAST_ROWS * convolution.filters)
     sizes = [min(piece, products) if pooling is None else pooling.taps * products]
@@ -63,7 +68,7 @@ def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
           pooling: Optional[Pooling] = None) -> Sequence[str]:
     """Other blocks and panels."""
     def most(block: int) -> int:
-        return most_positions(convolution, dtype.itemsize, block, pooling)
+        return most_positions(op, convolution, dtype.itemsize, block, pooling)
 
     rows = min(most(tiled.block_nbytes(op)), y.body)
     return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
@@ -79,7 +84,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    most = most_positions(convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
+    most = most_positions(call.op, convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
     panels = Panels.of(call, "by channel", min(most, y.body),
                        lambda: by_channel(call.inputs[1]))
     strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)

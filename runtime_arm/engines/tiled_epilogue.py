@@ -90,7 +90,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
         if has_gaps(products) or has_gaps(source):
             yield partial(ufunc, source, vector, out=products)
             return
-        count = max(1, min(_longest_row() // vector.size, products.shape[2]))
+        count = max(1, min(BLOCK // vector.size, products.shape[2]))
         if count not in repeated:
             repeated[count] = np.tile(vector, count)
         row = repeated[count]
@@ -124,7 +124,7 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
 
 @lru_cache(None)
 def _longest_row() -> int:
-    """Elements of the rows that products are combined with: a quarter of a block, beside which they stay cached."""
+    """Elements of rows of one number, which all share: a quarter of a block, beside which they stay cached."""
     return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
 
 

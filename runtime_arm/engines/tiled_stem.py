@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
 
+LEAST_ROWS = 64  # that the kernels for small matrices are worth their calls for
+
+
 class Block(NamedTuple):
     """Rows of tiles of one image; positions from the first column of tiles to the pitch."""
 
@@ -151,7 +154,7 @@ def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
     """out = a @ weights, in blocks of rows small enough for the kernels that do not pack; a is read transposed."""
     rows, depth = a.shape
     most = SMALL_PRODUCT // weights.size if multiplies_small() else 0
-    if not most:
+    if most < LEAST_ROWS:
         yield multiply(a, weights, out)
         return
     blocks = -(-rows // most)

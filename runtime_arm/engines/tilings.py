@@ -27,7 +27,8 @@ from runtime_arm.engines import (
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.pointwise import PASS, weight_cost
-from runtime_arm.engines.winograd import WIDE, open_tiles
+from runtime_arm.engines.winograd import VARIANTS, Variant, open_tiles
+from runtime_arm.engines.winograd_transforms import TAPS
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
@@ -188,20 +189,24 @@ def _way_by_columns(convolution: Convolution, of: Tiles, between: Tiles, engine:
 
 
 def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
-    """By tiles as large as those of the blobs, and by wider ones where these are for."""
+    """By tiles as large as those of the blobs, and by wider ones where these are for: for others square ones serve."""
     x = inputs[0]
     assert x is not None
-    wide = [(2, 4)] if open_variants(op, "WINOGRAD", [WIDE]) else []
-    for tile, columns in [*((tile, tile) for tile in open_tiles(op)), *wide]:
-        of, between = Tiles.of(x, tile, 1), _results(y, tile, pooling)
+    asked = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))
+    variants = [VARIANTS[name] for name in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
+    for variant in [*(one for one in variants if one.rows < one.columns),
+                    *(Variant(tile, tile, TAPS) for tile in open_tiles(op))]:  # fmt: skip
+        of, between = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
         if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
             continue
-        way = _way_by_winograd(of, between, columns)
+        way = _way_by_winograd(of, between, variant.columns)
         if way is not None:
             yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
                                partial(way.bind, x=of, y=between, pooling=pooling),
                                partial(way.scratch, x=of, y=between, dtype=FLOAT32), way.hints, pooling,
-                               variants=(f"f{tile}x{columns}_3x3",), writes_slices=True)
+                               variants=(variant.name,), writes_slices=True)
+            if variant == asked:
+                return
 
 
 def _way_by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[_Way]:

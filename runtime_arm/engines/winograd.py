@@ -38,9 +38,22 @@ from runtime_arm.operators.geometry import Window
 from runtime_arm.registry import Call, Run, Specs, Work
 from runtime_arm.tensor import TensorSpec
 
-VARIANTS = {"f2x2_3x3": (2, 3), "f4x4_3x3": (4, 3), "f6x6_3x3": (6, 3), "f2x2_5x5": (2, 5), "f4x4_5x5": (4, 5)}
-WIDE = "f2x4_3x3"  # between blobs in tiles alone, see ``planar_winograd``
-NAMES = (*VARIANTS, WIDE)
+
+class Variant(NamedTuple):
+    """F(rows x columns, taps x taps)."""
+
+    rows: int
+    columns: int
+    taps: int
+
+    @property
+    def name(self) -> str:
+        return f"f{self.rows}x{self.columns}_{self.taps}x{self.taps}"
+
+
+# Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd``; others run by square ones.
+VARIANTS = {one.name: one for one in (Variant(2, 2, 3), Variant(4, 4, 3), Variant(6, 6, 3), Variant(2, 2, 5),
+                                      Variant(4, 4, 5), Variant(2, 4, 3))}  # fmt: skip
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
@@ -105,12 +118,12 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
 
 
 def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
-    """The tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3 taps,
-    only if it asks for them."""
+    """The square tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3
+    taps, only if it asks for them."""
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
-    tiles = [tile for tile, count in known if count == taps]
+    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps))
     exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 
@@ -128,7 +141,9 @@ def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
 def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     convolution = convolution_in(op, inputs)
     work = tile_work(convolution, choose_tile(op, convolution))
-    return work._replace(moves=work.time / WORTHWHILE - work.multiplies)
+    wanted = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))  # may round more elsewhere than here
+    error = work.error if wanted is None else max(work.error, amplification(*wanted))
+    return work._replace(moves=work.time / WORTHWHILE - work.multiplies, error=error)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -137,7 +152,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return reason
     convolution = convolution_in(op, inputs)
     window = convolution.window
-    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {taps for _, taps in VARIANTS.values()}:
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {one.taps for one in VARIANTS.values()}:
         return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
     if not open_tiles(op, window.kernel[0]):
         return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"
@@ -156,13 +171,13 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
 
 
-@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
-@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
-@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=NAMES, shares=True)
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
-    variant = f"f{tiling.tile}x{tiling.tile}_{tiling.taps}x{tiling.taps}"
-    filters = call.packed(variant, lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]))
+    filters = call.packed(Variant(tiling.tile, tiling.tile, tiling.taps).name,
+                          lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]))  # fmt: skip
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.workers))):

@@ -250,6 +250,16 @@ def test_forced_engines_are_told_with_what_refuses_them() -> None:
     assert "every channel must be a group" in choice.refused["DEPTHWISE"]
 
 
+@pytest.mark.parametrize("small", [True, False])
+def test_what_rounds_too_much_on_other_machines_is_ruled_out_on_all(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    pair = convolutions(1)
+    one, = options_of(pair, sample_specs(pair.inputs))
+    limited = one.within(10).engine.split(",")
+    assert {"!WINOGRAD:f2x4_3x3", "!WINOGRAD:f4x4_3x3"} <= set(limited)
+    assert "!WINOGRAD:f2x2_3x3" not in limited
+
+
 def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
     options = [Option(Wish("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
                Option(Wish("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),

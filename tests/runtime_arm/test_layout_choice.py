@@ -59,13 +59,23 @@ def test_convolutions_hand_each_other_tiles() -> None:
     assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"] * 3
 
 
-def test_a_variant_for_tiles_alone_runs_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+@pytest.mark.parametrize(("small", "size", "variant"), [
+    (True, 14, "f2x4_3x3"), (True, 28, "f2x2_3x3"), (False, 14, "f2x2_3x3"),
+])  # fmt: skip
+def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(small: bool, size: int, variant: str,
+                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     op = replace(conv("x", "a"), engine="WINOGRAD:f2x4_3x3")
-    step, = (step for step in planned(chain(op, output="a"), 256, 14).steps if step.op.type == "Conv")
+    step, = (step for step in planned(chain(op, output="a"), 256, size).steps if step.op.type == "Conv")
     assert step.kernel is not None
-    assert step.kernel.variants == ("f2x4_3x3",)
-    assert step.engine not in step.refusals, "what it says of other engines must not speak of its own"
+    assert step.kernel.variants == (variant,)
+
+
+def test_a_step_does_not_say_why_its_own_engine_does_not_run_it() -> None:
+    step, = (step for step in planned(chain(conv("x", "a"), output="a"), 64, 14).steps if step.op.type == "Conv")
+    assert step.engine == "WINOGRAD"
+    assert "WINOGRAD" not in step.refusals
+    assert "FFT" in step.refusals
 
 
 def test_a_residual_block_stays_in_tiles() -> None:

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, tiled, tiled_convolution, tiled_depthwise, tiled_pool, tiled_winograd
+from runtime_arm.engines import (
+    gemm,
+    tiled,
+    tiled_convolution,
+    tiled_depthwise,
+    tiled_epilogue,
+    tiled_pool,
+    tiled_winograd,
+)
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.executor import Executor
 from runtime_arm.layouts import Tiles
@@ -91,6 +99,7 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
     monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
     monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
+    monkeypatch.setattr(tiled_epilogue, "_longest_row", lambda: 200)
     monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
     monkeypatch.setattr(tiled_depthwise, "RUN", 40)
     monkeypatch.setattr(tiled_depthwise, "SHORT_RUN", 40)
