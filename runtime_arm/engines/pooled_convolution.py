@@ -6,18 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator, Optional, Sequence
 
+from runtime_arm.engines.convolution_ways import is_stem, stem_work
 from runtime_arm.engines.epilogue import limits_of
 from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.strip_pooling import Pooling
-from runtime_arm.engines.tilings import (
-    Option,
-    constant_convolution,
-    dense_convolutions,
-    is_stem,
-    may_run,
-    stem_work,
-    tiling,
-)
+from runtime_arm.engines.tilings import Option, constant_convolution, dense_convolutions, may_run, tiling
 from runtime_arm.kernel import Kernel, Specs
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef

@@ -7,11 +7,12 @@ from typing import Iterator, List, Optional, Sequence
 
 from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import gemm, separable_block
+from runtime_arm.engines.convolution_ways import FEW_CHANNELS
 from runtime_arm.engines.epilogue import limits_of
 from runtime_arm.engines.pointwise import weight_cost
 from runtime_arm.engines.separable_block import Block, rounded
 from runtime_arm.engines.tiled_convolution import is_pointwise
-from runtime_arm.engines.tilings import FEW_CHANNELS, Layout, Option, tiling
+from runtime_arm.engines.tilings import Layout, Option, tiling
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Kernel, Specs, Work
 from runtime_arm.layouts import Tiles

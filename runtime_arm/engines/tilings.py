@@ -6,7 +6,6 @@ None is (N, C, H, W). Every option says what it takes, as ``Work``, so that the 
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -16,17 +15,16 @@ import numpy as np
 from runtime_arm.engine_names import is_refused, open_variants, wanted_engines
 from runtime_arm.engines import (
     convert,
-    gemm,
     tiled_convolution,
     tiled_depthwise,
     tiled_elementwise,
     tiled_pool,
     tiled_stem,
-    tiled_winograd,
 )
+from runtime_arm.engines.convolution_ways import FLOAT32, RUN, by_columns, by_winograd, is_stem, stem_work
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.matching_layouts import in_step, reach_of, skipping
-from runtime_arm.engines.pointwise import PASS, weight_cost
+from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.winograd_transforms import TAPS
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
@@ -40,12 +38,9 @@ if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
 Layout = Optional[Tiles]
-FLOAT32 = np.dtype(np.float32)
 TILES = (1, 2, 4)
-RUN = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies
 MULTIPLY_ADD = 11  # of einsum, and what follows it
 SCATTERED = 100  # an element that is copied alone
-FEW_CHANNELS = 8  # up to which a convolution reads (N, C, H, W) by rows of pixels
 
 
 class Option(NamedTuple):
@@ -149,43 +144,11 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
                                        pooling=pooling), pooling, writes_slices=True)  # fmt: skip
         return
     for of, between in _in_columns(x, y, window, reach, pooling):
-        way = _way_by_columns(convolution, of, between, engine, pooling)
+        way = by_columns(convolution, of, between, pooling)
         yield _convolution(engine, op, of, between, inputs, way.work,
                            partial(way.bind, convolution=convolution, x=of, y=between, pooling=pooling),
                            partial(way.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
                            way.hints, pooling, reads_slices=True, writes_slices=True)
-
-
-def is_stem(convolution: Convolution) -> bool:
-    """Whether it reads (N, C, H, W) by rows of pixels, for it has few channels."""
-    few = convolution.group == 1 and convolution.channels <= FEW_CHANNELS
-    return few and not tiled_convolution.is_pointwise(convolution)
-
-
-def stem_work(convolution: Convolution) -> Work:
-    """What that takes."""
-    return _columns_work(convolution, 2 * PASS)
-
-
-class _Way(NamedTuple):
-    """The functions of a module that convolves between two layouts."""
-
-    work: Work
-    bind: Callable[..., Run]
-    scratch: Callable[..., Sequence[TensorSpec]]
-    hints: Callable[[OperatorDef], Sequence[str]] = no_hints
-
-
-def _way_by_columns(convolution: Convolution, of: Tiles, between: Tiles, engine: str,
-                    pooling: Optional[Pooling]) -> _Way:
-    if gemm.multiplies_small() and of.tile == convolution.window.stride[0] * between.tile:
-        from runtime_arm.engines import planar_convolution
-
-        if planar_convolution.suits(convolution, between):
-            return _Way(planar_convolution.work(convolution), planar_convolution.bind, planar_convolution.scratch)
-    copying = 0.0 if engine == "POINTWISE" else PASS / 2 + RUN / max(convolution.channels, 1)
-    return _Way(_columns_work(convolution, copying, between), tiled_convolution.bind, tiled_convolution.scratch,
-                partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling))
 
 
 def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
@@ -199,7 +162,7 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
         of, between = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
         if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
             continue
-        way = _way_by_winograd(of, between, variant.columns)
+        way = by_winograd(of, between, variant.columns)
         if way is not None:
             yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
                                partial(way.bind, x=of, y=between, pooling=pooling),
@@ -207,20 +170,6 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
                                variants=(variant.name,), writes_slices=True)
             if variant == asked:
                 return
-
-
-def _way_by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[_Way]:
-    """None where tiles of so many columns are no use."""
-    if gemm.multiplies_small():
-        from runtime_arm.engines import planar_winograd as planar
-
-        if planar.suits(of, between, columns):
-            return _Way(planar.work(of, between, columns), partial(planar.bind, columns=columns),
-                        partial(planar.scratch, columns=columns))  # fmt: skip
-    if columns != of.tile:
-        return None
-    return _Way(tiled_winograd.work(of, between), tiled_winograd.bind, tiled_winograd.scratch,
-                partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32))  # fmt: skip
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
@@ -286,14 +235,6 @@ def _in_columns(x: TensorSpec, y: TensorSpec, window: Window, reach: int,
 def _suits_winograd(convolution: Convolution) -> bool:
     window = convolution.window
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
-
-
-def _columns_work(convolution: Convolution, copying: float, to: Layout = None) -> Work:
-    """The products, for positions of no image too, and a copy of so much an element of the columns."""
-    pixels = convolution.batch * math.prod(convolution.window.output)
-    positions = pixels if to is None else to.tile**2 * to.batch * to.image_tiles((0, 0))[0] * to.pitch
-    products = convolution.filters * convolution.terms * (positions + weight_cost())
-    return Work(products, copying * positions * convolution.terms)
 
 
 @tiling("MaxPool", "MaxPool2D", "FusedMaxPool", "AveragePool", "AveragePool2D")

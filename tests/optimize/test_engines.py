@@ -251,7 +251,7 @@ def test_forced_engines_are_told_with_what_refuses_them() -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_what_rounds_too_much_on_other_machines_is_ruled_out_on_all(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_rounds_too_much_elsewhere_is_ruled_out_here(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     pair = convolutions(1)
     one, = options_of(pair, sample_specs(pair.inputs))
