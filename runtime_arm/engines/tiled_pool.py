@@ -49,56 +49,24 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
     blocks = [(image, *part) for image in range(y.batch) for part in ranges(rows, most)]
     steps = tiled.clear_borders(call, result, y)
     for image, begin, end in call.mine(blocks):
-        source, target = Rows.of_image(call.inputs[0], x, image), Rows.of_image(result, y, image)
-        steps += pooled(pool.window, combine, source, call.scratch[0], target, (begin, end))
-        if combine is np.add:
-            steps += _divided(target, scale, (begin, end))
+        pixels = x.grid(call.inputs[0])[:, :, image]
+        for phase in range(y.tile):
+            count = min(end, y.image_tiles((phase, 0))[0]) - begin
+            between = [call.scratch[0][px, :count, : x.image_tiles((0, px))[1]] for px in range(x.tile)]
+            for px, target in enumerate(between):
+                met = _meet(0, pool.window, x, y, phase, (begin, begin + count))
+                steps += _combine(combine, target, [one.of(pixels[one.plane, px, :, : target.shape[1]]) for one in met])
+            for px in range(y.tile):
+                target = y.pixels(result, (phase, px))[image, begin : begin + count]
+                met = _meet(1, pool.window, x, y, px, (0, target.shape[1]))
+                steps += _combine(combine, target, [one.of(between[one.plane]) for one in met])
+                if combine is np.add:
+                    factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
+                    steps.append(partial(np.multiply, target, factors, out=target))
         strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
         steps += finish(call, y, strip, [])
         steps += tiled.clear(call, y, strip)
     return tiled.in_turn(steps)
-
-
-class Rows(NamedTuple):
-    """Rows of tiles of one image, from ``top`` on: (tile, tile, rows, pitch, channels)."""
-
-    grid: Array
-    top: int
-    of: Tiles
-
-    @classmethod
-    def of_image(cls, memory: Array, layout: Tiles, image: int) -> Rows:
-        return cls(layout.grid(memory)[:, :, image], 0, layout)
-
-    def inside(self, phase: Tuple[int, int], rows: Tuple[int, int]) -> Array:
-        """Some rows of a plane, as far as they are of the image: (rows, columns, channels)."""
-        high, wide = self.of.image_tiles(phase)
-        part: Array = self.grid[phase][rows[0] - self.top : min(rows[1], high) - self.top, :wide]
-        return part
-
-
-def pooled(window: Window, combine: np.ufunc, x: Rows, buffer: Array, y: Rows, rows: Tuple[int, int]) -> Iterator[Step]:
-    """The steps that fill so many rows of tiles of the results. buffer: see ``scratch``."""
-    begin, end = rows
-    for phase in range(y.of.tile):
-        count = min(end, y.of.image_tiles((phase, 0))[0]) - begin
-        between = [buffer[px, :count, : x.of.image_tiles((0, px))[1]] for px in range(x.of.tile)]
-        for px, target in enumerate(between):
-            met = _meet(0, window, x.of, y.of, phase, (begin, begin + count))
-            pixels = [one.of(x.grid[one.plane, px, :, : target.shape[1]], x.top) for one in met]
-            yield from _combine(combine, target, pixels)
-        for px in range(y.of.tile):
-            target = y.inside((phase, px), rows)
-            met = _meet(1, window, x.of, y.of, px, (0, target.shape[1]))
-            yield from _combine(combine, target, [one.of(between[one.plane]) for one in met])
-
-
-def _divided(y: Rows, scale: Array, rows: Tuple[int, int]) -> Iterator[Step]:
-    tile = y.of.tile
-    for py, px in np.ndindex(tile, tile):
-        target = y.inside((py, px), rows)
-        factors = np.ascontiguousarray(scale[py::tile, px::tile][rows[0] : rows[1], :, None])
-        yield partial(np.multiply, target, factors, out=target)
 
 
 class _Tap(NamedTuple):
@@ -109,10 +77,9 @@ class _Tap(NamedTuple):
     outputs: slice
     pixels: slice
 
-    def of(self, pixels: Array, top: int = 0) -> Tuple[_Tap, Array]:
-        """With its pixels of an array (rows, columns, channels), the first of whose rows is ``top``."""
-        rows = slice(self.pixels.start - top, self.pixels.stop - top)
-        return self, pixels[rows] if self.axis == 0 else pixels[:, self.pixels]
+    def of(self, pixels: Array) -> Tuple[_Tap, Array]:
+        """With its pixels of an array (rows, columns, channels)."""
+        return self, pixels[self.pixels] if self.axis == 0 else pixels[:, self.pixels]
 
     def part(self, target: Array) -> Array:
         """Its outputs."""

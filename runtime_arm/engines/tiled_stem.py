@@ -14,7 +14,7 @@ the output, if they hold the columns under one of its rows and zeros beside them
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -23,7 +23,7 @@ from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import SMALL_PRODUCT, multiplies_small
 from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply, shaped
-from runtime_arm.engines.tiled_epilogue import Landing, in_place
+from runtime_arm.engines.tiled_epilogue import in_place
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LEAST_ROWS = 64  # that the kernels for small matrices are worth their calls for
 
 
-class Block(NamedTuple):
+class _Block(NamedTuple):
     """Rows of tiles of one image; positions from the first column of tiles to the pitch."""
 
     image: int
@@ -55,16 +55,17 @@ class _Tap(NamedTuple):
 class Stem:
     """A convolution from (N, C, H, W) into tiles ``y``, cut into blocks of whole rows of tiles.
 
-    block: bytes of the columns and products of a block. kept: planes whose products lie in scratch, to be pooled.
+    block: bytes of the columns and products of a block. pooling: what the output has of the results.
     """
 
-    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int, block: int, kept: int = 0):
+    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int, block: int,
+                 pooling: Optional[Pooling] = None):
         self.convolution = convolution
         self.window = convolution.window
         self.y = y
         self.step = self.window.stride[0] * y.tile, self.window.stride[1] * y.tile
-        self.kept = kept
-        products = convolution.filters * max(1, kept)
+        self.pooled = 0 if pooling is None else pooling.taps  # planes whose products lie in scratch
+        products = convolution.filters * max(1, self.pooled)
         self.high = max(1, block // ((convolution.terms + 1 + products) * y.pitch * itemsize))
         self.apart = [step // math.gcd(step, d) for step, d in zip(self.step, self.window.dilation)]  # taps of a phase
         last = [k - 1 for k in self.window.kernel]
@@ -79,26 +80,26 @@ class Stem:
         pixel = phase * self.window.stride[axis] + k * self.window.dilation[axis]
         return _Tap(*divmod(pixel - (self.window.head[1] if axis else 0), self.step[axis]))
 
-    def blocks(self, workers: int) -> List[Block]:
+    def blocks(self, workers: int) -> List[_Block]:
         rows = self.y.image_tiles((0, 0))[0]
-        return [Block(image, *part) for image in range(self.y.batch) for part in ranges(rows, self.high, workers)]
+        return [_Block(image, *part) for image in range(self.y.batch) for part in ranges(rows, self.high, workers)]
 
     def length(self, rows: int) -> int:
         """Positions of a channel of the split image under so many rows of tiles."""
         return self.left + (rows + self.below) * self.wide + self.right
 
     def sizes(self) -> Tuple[int, int, int]:
-        """Elements of the split image of a block, of its columns, and of the products that are kept."""
+        """Elements of the split image of a block, of its columns, and of what is to be pooled."""
         rows = min(self.high, self.y.image_tiles((0, 0))[0])
         positions, convolution = rows * self.y.pitch, self.convolution
         split = self.step[0] * self.step[1] * convolution.channels * self.length(rows)
-        return split, (convolution.terms + 1) * positions, self.kept * convolution.filters * positions
+        return split, (convolution.terms + 1) * positions, self.pooled * convolution.filters * positions
 
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
             pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
     """y: see ``Stem``."""
-    stem = Stem(convolution, y, dtype.itemsize, tiled.block_nbytes(op), _kept(pooling))
+    stem = Stem(convolution, y, dtype.itemsize, tiled.block_nbytes(op), pooling)
     return [TensorSpec((size,), dtype) for size in stem.sizes() if size]
 
 
@@ -106,41 +107,33 @@ def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
           pooling: Optional[Pooling] = None) -> Sequence[str]:
     """Other blocks."""
     def blocks(nbytes: int) -> Sequence[object]:
-        return Stem(convolution, y, dtype.itemsize, nbytes, _kept(pooling)).blocks(1)
+        return Stem(convolution, y, dtype.itemsize, nbytes, pooling).blocks(1)
 
     return list(tiled.block_hints(op, blocks))
 
 
-def _kept(pooling: Optional[Pooling]) -> int:
-    return 0 if pooling is None else pooling.taps
-
-
 def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
     """y: see ``Stem``."""
-    stem = Stem(convolution, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op), _kept(pooling))
+    stem = Stem(convolution, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
+    weights = call.packed("with bias", lambda: _with_bias(call, convolution))
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     for block in call.mine(stem.blocks(call.workers)):
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
         landings = in_place(call, to, strip, []) if pooling is None else pooling.landings(
             call, to, strip, [], slice(None), call.scratch[2])  # fmt: skip
-        steps += [*computed(call, stem, block, landings), *tiled.clear(call, to, strip)]
+        split = shaped(call.scratch[0], *stem.step, convolution.channels, stem.length(block.last - block.first))
+        top = block.first * stem.step[0] - stem.window.head[0]
+        steps += _split(call.inputs[0][block.image], split, top, stem)
+        columns = shaped(call.scratch[1], stem.convolution.terms + 1, block.last - block.first, y.pitch)
+        steps.append(copy(columns[-1], ONE))
+        for plane, pieces in landings:
+            steps += _gather(stem, plane, split, columns[:-1])
+            for positions, target, then in pieces:
+                steps += _products(columns.reshape(len(columns), -1)[:, positions].T, weights, target)
+                steps += then
+        steps += tiled.clear(call, to, strip)
     return tiled.in_turn(steps)
-
-
-def computed(call: Call, stem: Stem, block: Block, landings: Iterable[Landing]) -> Iterator[Step]:
-    """The steps that compute a block, with the bias, and bring it where it lands."""
-    weights = call.packed("with bias", lambda: _with_bias(call, stem.convolution))
-    split = shaped(call.scratch[0], *stem.step, stem.convolution.channels, stem.length(block.last - block.first))
-    top = block.first * stem.step[0] - stem.window.head[0]
-    yield from _split(call.inputs[0][block.image], split, top, stem)
-    columns = shaped(call.scratch[1], stem.convolution.terms + 1, block.last - block.first, stem.y.pitch)
-    yield copy(columns[-1], ONE)
-    for plane, pieces in landings:
-        yield from _gather(stem, plane, split, columns[:-1])
-        for positions, target, then in pieces:
-            yield from _products(columns.reshape(len(columns), -1)[:, positions].T, weights, target)
-            yield from then
 
 
 def _with_bias(call: Call, convolution: Convolution) -> Array:

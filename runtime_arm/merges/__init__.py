@@ -14,7 +14,7 @@ from runtime_arm.engines.tilings import options_of
 from runtime_arm.trace import Step
 
 CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")
-MAX_POOLS = ("MaxPool", "MaxPool2D", "FusedMaxPool")
+MAX_POOLS = ("MaxPool", "MaxPool2D")
 
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
 

@@ -20,7 +20,7 @@ def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSp
     Inputs: those of the convolution. ArgumentError if the layers are others.
     """
     convolution, pool = LAYERS.of(op).op
-    if not convolution.type.startswith(("Conv", "FusedConv")) or not pool.type.startswith(("MaxPool", "FusedMaxPool")):
+    if not convolution.type.startswith(("Conv", "FusedConv")) or not pool.type.startswith("MaxPool"):
         raise ArgumentError(op, f"layers must be a convolution and a max pool, got {convolution.type} and {pool.type}")
     return LAYERS.specs(op, inputs)[-1:]
 

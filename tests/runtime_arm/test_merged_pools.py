@@ -66,25 +66,6 @@ def test_it_does_not_where_it_must_not(wishes: Dict[str, Any]) -> None:
     assert operators(pair(**wishes)) == APART
 
 
-@pytest.mark.parametrize(("pool", "pads"), [("MaxPool", 0), ("MaxPool", 1), ("FusedMaxPool", 1)])
-def test_so_does_one_whose_windows_overlap_behind_the_first_convolution(pool: str, pads: int) -> None:
-    fused: Dict[str, Any] = {"domain": "armnet", "activation": "Relu"} if pool == "FusedMaxPool" else {}
-    ops = (OperatorDef.of("Conv", ["x", "a_w"], ["a"], kernel=7, stride=2, pad=3),
-           OperatorDef.of(pool, ["a"], ["p"], kernel=3, stride=2, pad=pads, **fused),
-           OperatorDef.of("ConvRelu", ["p", "y_w", "y_b"], ["y"], kernel=3, pad=1))
-    draw, plain = np.random.default_rng(0), pair()
-    a_w = fill("a_w", (draw.standard_normal((64, 3, 7, 7)) / 12).astype(np.float32))
-    init = plain.init_net.replace(op=(*(op for op in plain.init_net.op if op.output != ("a_w",)), a_w))
-    net = Pair.from_nets(init, plain.predict_net.replace(op=ops))
-    assert operators(net) == ["armnet.PooledConv", "ConvRelu"]
-    with Predictor(net, threads=1) as predictor:
-        alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=["a"])
-    np.testing.assert_array_equal(alone["y"], kept["y"])
-    with Predictor(net, threads=2) as predictor:
-        assert_close(predictor.run({"x": X})["y"], alone["y"], terms=9 * 64, amplification=256)
-    run_paranoid(net, {"x": X})
-
-
 def test_what_two_read_is_not_left_out() -> None:
     sigmoid = OperatorDef.of("Sigmoid", ["b"], ["z"])
     assert operators(pair(outputs=("y", "z"), more=(sigmoid,))) == [*APART, "Sigmoid"]

@@ -98,7 +98,8 @@ def test_hints_of_small_blocks_harm_nothing(workers: int) -> None:
     assert_options_agree((op, inputs, (1,)), workers)
 
 
-def test_where_it_pays() -> None:
+def test_where_it_pays(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     assert tiles_that_suit(512, (28, 28), 512) == [(4, 4)]
     assert tiles_that_suit(512, (14, 14), 512) == [(2, 2), (2, 4), (4, 4)]
     assert tiles_that_suit(512, (7, 7), 512) == [(2, 2), (2, 4), (4, 4)]

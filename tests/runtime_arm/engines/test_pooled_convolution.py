@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
@@ -16,7 +16,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines import gemm, pooled_convolution, tiled, tiled_winograd
 from runtime_arm.engines.tilings import Option
 from runtime_arm.errors import ArgumentError
-from runtime_arm.netdef import Argument, NetDef, OperatorDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.pooled_convolution import pooled_conv_of
 from runtime_arm.registry import lookup
 
@@ -44,13 +44,6 @@ class Problem:
                  "s": normal(filters), "": None}
         self.inputs: List[Any] = [given[name] for name in first.input]
         self.constants = tuple(range(1, len(self.inputs)))
-
-    def end_with(self, activation: str) -> None:
-        """The pool itself gets an activation."""
-        first, pool = self.op.get_net("layers").op
-        fused = OperatorDef("FusedMaxPool", pool.input, pool.output, (*pool.arg, Argument.of("activation", activation)),
-                            domain="armnet")  # fmt: skip
-        self.op = pooled_conv_of(first, fused)
 
     def options(self) -> List[Option]:
         return tiled_options(self.op, self.inputs, self.constants)
@@ -99,34 +92,6 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, activa
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
     for workers in (1, 2):
         Problem((2, channels, *image), filters, kernel, activation=activation).check(workers)
-
-
-@given(batch=st.integers(1, 2), channels=st.sampled_from([1, 3, 8]), height=st.integers(3, 40),
-       width=st.integers(3, 40),
-       kernel=st.sampled_from([2, 3, 5, 7]), stride=st.sampled_from([1, 2, 3]), dilation=st.sampled_from([1, 1, 2]),
-       narrow=st.sampled_from([3, 3, 2, 1]),
-       pads=st.sampled_from([[0] * 4, [1] * 4, [0, 0, 1, 1], [1, 0, 0, 1]]), legacy=st.sampled_from([None, 3]),
-       activations=st.sampled_from([("", ""), ("Relu", ""), ("", "Relu"), ("Clip", "Relu")]), bias=st.booleans(),
-       workers=st.integers(1, 3), block=st.sampled_from([1, 20_000, 1 << 20]))
-@settings(deadline=None, max_examples=120)
-def test_windows_that_overlap_behind_a_convolution_of_few_channels(
-        batch: int, channels: int, height: int, width: int, kernel: int, stride: int, dilation: int, narrow: int,
-        pads: List[int], legacy: Optional[int], activations: Tuple[str, str], bias: bool, workers: int,
-        block: int) -> None:
-    assume(narrow > max(pads) or legacy is not None)  # else a window would lie in the padding by itself
-    least = 3 * stride + (kernel - 1) * dilation
-    problem = Problem((batch, channels, max(height, least), max(width, least)), 5, kernel, 3, 2, bias, activations[0],
-                      stride=stride, dilation=dilation, **({"legacy_pad": 3} if legacy else {"pads": pads}))
-    if narrow < 3:
-        first, pool = problem.op.get_net("layers").op
-        size = Argument.of("kernels", [3, narrow])
-        args = (size, *(arg for arg in pool.arg if arg.name != "kernel"))
-        problem.op = pooled_conv_of(first, replace(pool, arg=args))
-    if activations[1]:
-        problem.end_with(activations[1])
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: block)
-        problem.check(workers, least=2 if narrow == 3 else 0)
 
 
 @pytest.mark.parametrize("small", [True, False])
