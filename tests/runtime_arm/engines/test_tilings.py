@@ -19,6 +19,7 @@ from runtime_arm.engines import (
     tiled_depthwise,
     tiled_epilogue,
     tiled_pool,
+    tiled_stem,
     tiled_winograd,
 )
 from runtime_arm.engines.tilings import Option, conversion
@@ -121,6 +122,31 @@ def test_strides_pass_over_pixels_of_one_plane(kernel: int, stride: int, dilatio
     for workers in (1, 2):
         options = assert_options_agree((op, inputs, (1, 2)), workers)
         assert any(option.inputs[0] is not None and option.inputs[0].tile == 1 for option in options)
+
+
+def test_columns_of_deep_layers_are_bounded() -> None:
+    inputs = [normal(1, 2048, 33, 33), normal(64, 2048, 3, 3)]
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pad=1, engine="IM2COL")
+    specs = specs_of(inputs, (1,))
+    outputs = lookup(op).infer(op, specs)
+    options = tiled_options(op, inputs, (1,))
+    assert options
+    for option in options:
+        assert sum(spec.nbytes for spec in option.kernel.scratch(op, specs, outputs)) < 4 << 20
+
+
+@pytest.mark.parametrize(("depth", "filters", "calls"), [(148, 64, 2), (364, 96, 1), (393, 512, 1)])
+def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(depth: int, filters: int, calls: int,
+                                                                       monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    monkeypatch.setattr(tiled_stem, "multiplies_small", lambda: True)
+    columns, weights, out = normal(depth, 1083), normal(depth, filters), np.empty((1083, filters), np.float32)
+    products = list(tiled_stem._products(columns.T, weights, out))
+    assert len(products) == calls
+    for product in products:
+        product()
+    expected = (columns.T.astype(np.float64) @ weights).astype(np.float32)
+    assert_close(out, expected, terms=depth, magnitude=depth)
 
 
 @pytest.mark.parametrize("small", [True, False])
