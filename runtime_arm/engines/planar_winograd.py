@@ -54,6 +54,7 @@ class Wide(NamedTuple):
 
     @property
     def pitch(self) -> int:
+        """Positions from one row of tiles to the next."""
         return self.of.pitch // self.beside
 
     @property
@@ -63,6 +64,7 @@ class Wide(NamedTuple):
 
     @property
     def frequencies(self) -> Tuple[int, int]:
+        """Of rows and of columns."""
         return self.of.tile + TAPS - 1, self.columns + TAPS - 1
 
     def fits(self) -> bool:

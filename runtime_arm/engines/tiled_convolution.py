@@ -34,7 +34,8 @@ from runtime_arm.tensor import TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
-LEAST_PACKED, MOST_PACKED = 256, 5 << 19  # positions for which filters are packed; bytes of columns that they may take
+LEAST_PACKED = 256  # positions of a block for which BLAS packs all filters
+MOST_PACKED = 5 << 19  # bytes of columns that a block may take for their sake
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
