@@ -144,7 +144,7 @@ def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip,
         biased = products[across + 1, : filters.width]
         steps.append(partial(np.add, biased, bias[:, None], out=biased))
     flat = products.reshape(down, across, -1)[..., : filters.width * lanes]
-    results, transform = transform_back(flat, (front, back), tiled.block_nbytes(call.op), None)
+    results, transform = transform_back(flat, (front, back), None, at_once=True)
     if pixels is None:
         pixels = shaped(third, x.tile, x.tile, strip.size, filters.width)
     grid = results.reshape(x.tile, columns, filters.width, lanes)

@@ -62,15 +62,15 @@ def transform_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterato
         yield partial(np.add, target, outside, out=target)
 
 
-def transform_back(products: Array, buffers: Sequence[Array], block: int, pixels: Optional[Array]) -> Result:
+def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[Array], at_once: bool) -> Result:
     """The pixels, (tile rows, tile columns, count), from the products, (frequencies of rows, of columns, count), which
     lie in the first buffer.
 
-    pixels: where they shall lie; None leaves them in one of the buffers. ``block``: the bytes of a block.
+    pixels: where they shall lie; None leaves them in one of the buffers. at_once: in one product (Kronecker's), which
+    reads the products once.
     """
     high, wide, count = products.shape
     rows, columns = high - TAPS + 1, wide - TAPS + 1
-    at_once = gemm.multiplies_small() and products.nbytes > block
     if pixels is None:
         pixels = shaped(buffers[1 if at_once else 0], rows, columns, count)
     down, across = (transforms(tile).output.astype(products.dtype) for tile in (rows, columns))

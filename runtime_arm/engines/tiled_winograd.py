@@ -16,7 +16,7 @@ are products with small matrices, of all numbers that a plane has in the strip:
 
 Where M does not stay in the second-level cache and BLAS multiplies small matrices without packing, the last two are one
 product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once. There deep layers of few tiles
-have the channels first, too, see ``planar_winograd``.
+have the channels first, too, see ``planar_winograd``: all their filters stream through the cache, so M never stays.
 
 The first column of B^T is (1, 0, ... 0), the last one (0, ... 0, 1): so the pixels outside of the tile are added to one
 frequency each.
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines import tiled
-from runtime_arm.engines.gemm import Panels, panel_hints
+from runtime_arm.engines.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.pointwise import PASS, weight_cost
 from runtime_arm.engines.steps import Step, shaped
 from runtime_arm.engines.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
@@ -132,6 +132,7 @@ def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional
     if bias is not None:
         steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
-    results, transform = transform_back(products.reshape(reach, reach, -1), (front, back),
-                                        tiled.block_nbytes(call.op), flat)  # fmt: skip
+    results, transform = transform_back(
+        products.reshape(reach, reach, -1), (front, back), flat,
+        at_once=multiplies_small() and products.nbytes > tiled.block_nbytes(call.op))  # fmt: skip
     return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]
