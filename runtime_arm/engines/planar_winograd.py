@@ -102,7 +102,7 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype, columns: int) 
     wide = Wide(x, columns)
     lanes, (down, across) = planar.lanes(wide.positions), wide.frequencies
     count = x.channels * lanes
-    front = down * max(columns * (count + 2 + SPARE), across * planar.padded(y.channels) * lanes)
+    front = down * max(columns * (count + 2 * SPARE), across * planar.padded(y.channels) * lanes)
     back = max(down * across * (count + SPARE), x.tile * max(columns, across) * y.channels * lanes)
     third = x.tile * columns * max(count + 2 * _margin(wide), y.channels * lanes)
     return [TensorSpec((size,), dtype) for size in (front, back, third)]
@@ -123,7 +123,11 @@ def _share(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
 
 def _margin(wide: Wide) -> int:
     """Zeros before the first channel and behind the last one."""
-    return wide.pitch + 1
+    return _aligned(wide.pitch + 1)
+
+
+def _aligned(numbers: int) -> int:
+    return -(-numbers // SPARE) * SPARE
 
 
 def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip, bias: Optional[Array],
@@ -134,16 +138,15 @@ def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip,
     lanes, (down, across), margin = planar.lanes(wide.positions), wide.frequencies, _margin(wide)
     stretch = Stretch(margin, x.channels * lanes, 1, wide.pitch)
     planes = shaped(third, x.tile, columns, stretch.numbers + 2 * margin)
-    rows = shaped(front, columns, down, stretch.wide + SPARE)[..., : stretch.wide]
+    rows = shaped(front, columns, down, _aligned(stretch.wide) + SPARE)[..., : stretch.wide]
     spectrum = shaped(back, down, across, stretch.numbers + SPARE)[..., : stretch.numbers]
     products = shaped(front, down * across, planar.padded(filters.width), lanes)
     steps = [*_gather(call.inputs[0], wide, planes, margin), *transform_rows(planes, stretch, rows),
              *transform_columns(rows, stretch, spectrum),
              *filters.multiply(spectrum.reshape(down * across, x.channels, lanes), products)]  # fmt: skip
-    if bias is not None:
-        biased = products[across + 1, : filters.width]
-        steps.append(partial(np.add, biased, bias[:, None], out=biased))
     flat = products.reshape(down, across, -1)[..., : filters.width * lanes]
+    if bias is not None:
+        steps.append(partial(np.add, flat[1, 1], np.repeat(bias, lanes), out=flat[1, 1]))
     results, transform = transform_back(flat, (front, back), None, at_once=True)
     if pixels is None:
         pixels = shaped(third, x.tile, x.tile, strip.size, filters.width)
