@@ -4,11 +4,17 @@ With three channels a column is too short to copy pixel by pixel. Here the colum
 many pixels for each tap and channel:
 
     split     S[p, q, c, position] = X[c, s * m * row + p, s * m * column + q]    once a block, for every phase
-    columns   A[(c, ky, kx), position] = S[p, q, c, position + shift]              long runs, those of a phase at once
+    columns   A[(kx, ky, c), position] = S[p, q, c, position + shift]              long runs, those of a phase at once
     multiply  Y[py, px, position, m]   = A^T @ W^T                                 BLAS reads A transposed
 
-s is the stride, m the tile of the output; a last row of ones in A carries the bias. Rows of S are as long as those of
-the output, if they hold the columns under one of its rows and zeros beside them. Then a run is a block of rows.
+s is the stride, m the tile of the output. Rows of S are as long as those of the output, if they hold the columns under
+one of its rows and zeros beside them. Then a run is a block of rows.
+
+Two planes side by side meet the same pixels but for s columns of the kernel, so they share A:
+
+    ones                    the first plane has the rows from here on,      bias, W
+    kx = 0 .. kw - 1 + s
+    ones                    the second one those that end here, behind s    W, bias
 """
 
 from __future__ import annotations
@@ -65,15 +71,30 @@ class Stem:
         self.y = y
         self.step = self.window.stride[0] * y.tile, self.window.stride[1] * y.tile
         self.pooled = 0 if pooling is None else pooling.taps  # planes whose products lie in scratch
-        products = convolution.filters * max(1, self.pooled)
-        self.high = max(1, block // ((convolution.terms + 1 + products) * y.pitch * itemsize))
         self.apart = [step // math.gcd(step, d) for step, d in zip(self.step, self.window.dilation)]  # taps of a phase
+        stride, dilation, (high, wide) = self.window.stride[1], self.window.dilation[1], self.window.kernel
+        in_pairs = (y.tile if pooling is None else pooling.stride) % 2 == 0  # the planes come so
+        self.shares = 2 if in_pairs and dilation == 1 and stride <= wide else 1  # planes that share columns
+        self.column = high * convolution.channels  # terms of a column of the kernel
+        self.taps = convolution.channels, high, wide + (self.shares - 1) * stride
+        products = convolution.filters * max(1, self.pooled)
+        self.high = max(1, block // ((self.rows + products) * y.pitch * itemsize))
         last = [k - 1 for k in self.window.kernel]
         self.below = self.tap(0, y.tile - 1, last[0]).shift  # rows that a block meets below its own
         self.left = -self.tap(1, 0, 0).shift  # zeros in front of a row
         self.right = max(0, self.tap(1, y.tile - 1, last[1]).shift)
         met = [y.image_tiles((phase, phase))[1] + self.tap(1, phase, last[1]).shift for phase in range(y.tile)]
         self.wide = max(y.pitch, -(-self.window.image[1] // self.step[1]) + self.left, *met)
+
+    @property
+    def rows(self) -> int:
+        """Of the columns, those of ones with them."""
+        return math.prod(self.taps) + self.shares
+
+    def terms(self, plane: Tuple[int, int]) -> slice:
+        """Which rows a plane multiplies."""
+        begin = plane[1] % self.shares * (self.window.stride[1] * self.column + 1)
+        return slice(begin, begin + self.convolution.terms + 1)
 
     def tap(self, axis: int, phase: int, k: int) -> _Tap:
         """What a row (axis 0) or column (axis 1) of the kernel meets under outputs of a plane, from the block's top."""
@@ -93,7 +114,7 @@ class Stem:
         rows = min(self.high, self.y.image_tiles((0, 0))[0])
         positions, convolution = rows * self.y.pitch, self.convolution
         split = self.step[0] * self.step[1] * convolution.channels * self.length(rows)
-        return split, (convolution.terms + 1) * positions, self.pooled * convolution.filters * positions
+        return split, self.rows * positions, self.pooled * convolution.filters * positions
 
 
 def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
@@ -115,7 +136,7 @@ def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
 def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
     """y: see ``Stem``."""
     stem = Stem(convolution, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
-    weights = call.packed("with bias", lambda: _with_bias(call, convolution))
+    weights = call.packed("with biases", lambda: _with_biases(call, convolution))
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     for block in call.mine(stem.blocks(call.workers)):
@@ -125,22 +146,24 @@ def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooli
         split = shaped(call.scratch[0], *stem.step, convolution.channels, stem.length(block.last - block.first))
         top = block.first * stem.step[0] - stem.window.head[0]
         steps += _split(call.inputs[0][block.image], split, top, stem)
-        columns = shaped(call.scratch[1], stem.convolution.terms + 1, block.last - block.first, y.pitch)
-        steps.append(copy(columns[-1], ONE))
+        columns = shaped(call.scratch[1], stem.rows, block.last - block.first, y.pitch)
+        steps += [copy(columns[row], ONE) for row in (0, -1)[: stem.shares]]
         for plane, pieces in landings:
-            steps += _gather(stem, plane, split, columns[:-1])
+            if plane[1] % stem.shares == 0:
+                steps += _gather(stem, plane, split, columns[1 : 1 + math.prod(stem.taps)])
+            terms = columns.reshape(len(columns), -1)[stem.terms(plane)]
             for positions, target, then in pieces:
-                steps += _products(columns.reshape(len(columns), -1)[:, positions].T, weights, target)
+                steps += _products(terms[:, positions].T, weights[plane[1] % stem.shares :][: len(terms)], target)
                 steps += then
         steps += tiled.clear(call, to, strip)
     return tiled.in_turn(steps)
 
 
-def _with_bias(call: Call, convolution: Convolution) -> Array:
-    """(C * kh * kw + 1, M), the last row is the bias."""
-    w = call.inputs[1].reshape(convolution.filters, -1)
-    bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(len(w), w.dtype)
-    return np.ascontiguousarray(np.concatenate([w.T, bias[None]]))
+def _with_biases(call: Call, convolution: Convolution) -> Array:
+    """(kw * kh * C + 2, M), the first row and the last one are the bias."""
+    w = call.inputs[1].T.reshape(convolution.terms, convolution.filters)
+    bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(w.shape[1], w.dtype)
+    return np.concatenate([bias[None], w, bias[None]])
 
 
 def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
@@ -160,10 +183,10 @@ def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
 
 
 def _gather(stem: Stem, plane: Tuple[int, int], split: Array, columns: Array) -> Iterator[Step]:
-    """columns: (C * kh * kw, rows, columns), those of one plane."""
-    kernel, (py, px) = stem.window.kernel, plane
-    taps = columns.reshape(stem.convolution.channels, *kernel, *columns.shape[1:])
-    for ky, kx in np.ndindex(*map(min, stem.apart, kernel)):
+    """columns: (kw * kh * C, rows, columns), those of a plane and of the one that shares them."""
+    py, px = plane
+    taps = columns.reshape(*stem.taps[::-1], *columns.shape[1:]).transpose(2, 1, 0, 3, 4)
+    for ky, kx in np.ndindex(*map(min, stem.apart, stem.taps[1:])):
         target = taps[:, ky :: stem.apart[0], kx :: stem.apart[1]]
         yield copy(target, _met(stem, split, stem.tap(0, py, ky), stem.tap(1, px, kx), target.shape))
 
