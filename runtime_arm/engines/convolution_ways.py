@@ -47,7 +47,7 @@ class Way(NamedTuple):
 def by_columns(convolution: Convolution, of: Tiles, between: Tiles, pooling: Optional[Pooling]) -> Way:
     """IM2COL and POINTWISE. between: the layout of the results, whether the output has them or what is pooled of
     them."""
-    if gemm.multiplies_small() and of.tile == convolution.window.stride[0] * between.tile:
+    if gemm.multiplies_small() and between.tile == 1:
         from runtime_arm.engines import planar_convolution
 
         if planar_convolution.suits(convolution, between):
