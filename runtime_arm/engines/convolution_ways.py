@@ -72,6 +72,16 @@ def by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[Way]:
                partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32))  # fmt: skip
 
 
+def by_pairs(convolution: Convolution, of: Tiles, between: Tiles) -> Optional[Way]:
+    """WINOGRAD in one dimension, for a stride of 2; None where that is no use."""
+    if gemm.multiplies_small() and convolution.window.stride == (2, 2):
+        from runtime_arm.engines import planar_strided as planar
+
+        if planar.suits(convolution, of, between):
+            return Way(planar.work(convolution, of, between), planar.bind, planar.scratch)
+    return None
+
+
 def _columns_work(convolution: Convolution, copying: float, to: Optional[Tiles] = None) -> Work:
     """The products, for positions of no image too, and a copy of so much an element of the columns."""
     pixels = convolution.batch * math.prod(convolution.window.output)

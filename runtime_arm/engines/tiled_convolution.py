@@ -180,15 +180,15 @@ def gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plan
         row, up = x.neighbour(0, plane[0] * window.stride[0] + ky * window.dilation[0] - window.head[0])
         if x.tile == 1 and window.dilation[1] == 1:
             begin = x.guard + met.begin + up - window.head[1]
-            yield copy(taps[:, :, ky], _runs(memory[0, 0, begin:], met, window.kernel[1]))
+            yield copy(taps[:, :, ky], runs(memory[0, 0, begin:], met, window.kernel[1]))
             continue
         for kx in range(window.kernel[1]):
             column, left = x.neighbour(1, plane[1] * window.stride[1] + kx * window.dilation[1] - window.head[1])
             begin = x.guard + met.begin + up + left
-            yield copy(taps[:, :, ky, kx : kx + 1], _runs(memory[row, column, begin:], met, 1))
+            yield copy(taps[:, :, ky, kx : kx + 1], runs(memory[row, column, begin:], met, 1))
 
 
-def _runs(positions: Array, met: Met, taps: int) -> Array:
+def runs(positions: Array, met: Met, taps: int) -> Array:
     """For each of the met positions the pixels of ``taps`` neighbours, which follow each other: (rows, columns, taps,
     C)."""
     step, channel = positions.strides

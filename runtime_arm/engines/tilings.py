@@ -21,7 +21,7 @@ from runtime_arm.engines import (
     tiled_pool,
     tiled_stem,
 )
-from runtime_arm.engines.convolution_ways import FLOAT32, RUN, by_columns, by_winograd, is_stem, stem_work
+from runtime_arm.engines.convolution_ways import FLOAT32, RUN, by_columns, by_pairs, by_winograd, is_stem, stem_work
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.pointwise import PASS
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Layout = Optional[Tiles]
 TILES = (1, 2, 4)
 MULTIPLY_ADD = 11  # of einsum, and what follows it
+PAIRS = Variant(1, 2, TAPS)
 SCATTERED = 100  # an element that is copied alone
 
 
@@ -130,6 +131,8 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
         return
     if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
         yield from _winograd(op, inputs, y, pooling)
+    if may_run(op, "WINOGRAD") and pooling is None:
+        yield from _in_pairs(op, convolution, inputs, y)
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not may_run(op, engine):
         return
@@ -157,7 +160,7 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
     assert x is not None
     asked = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))
     variants = [VARIANTS[name] for name in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
-    for variant in [*(one for one in variants if one.rows < one.columns),
+    for variant in [*(one for one in variants if 1 < one.rows < one.columns),
                     *(Variant(tile, tile, TAPS) for tile in open_tiles(op))]:  # fmt: skip
         of, between = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
         if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
@@ -170,6 +173,20 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
                                variants=(variant.name,), writes_slices=True)
             if variant == asked:
                 return
+
+
+def _in_pairs(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    """By tiles of two pixels side by side."""
+    assert inputs[0] is not None
+    if not open_variants(op, "WINOGRAD", (PAIRS.name,)):
+        return
+    for of, between in _in_columns(inputs[0], y, convolution.window, reach_of(convolution), None):
+        way = by_pairs(convolution, of, between)
+        if way is not None:
+            yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
+                               partial(way.bind, convolution=convolution, x=of, y=between),
+                               partial(way.scratch, convolution=convolution, x=of, y=between, dtype=FLOAT32),
+                               variants=(PAIRS.name,), writes_slices=True)  # fmt: skip
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

@@ -51,9 +51,10 @@ class Variant(NamedTuple):
         return f"f{self.rows}x{self.columns}_{self.taps}x{self.taps}"
 
 
-# Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd``; others run by square ones.
+# Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd`` and, for a stride of 2,
+# ``planar_strided``; others run by square ones.
 VARIANTS = {one.name: one for one in (Variant(2, 2, 3), Variant(4, 4, 3), Variant(6, 6, 3), Variant(2, 2, 5),
-                                      Variant(4, 4, 5), Variant(2, 4, 3))}  # fmt: skip
+                                      Variant(4, 4, 5), Variant(2, 4, 3), Variant(1, 2, 3))}  # fmt: skip
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
@@ -123,7 +124,7 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
-    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps))
+    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and one.rows > 1))
     exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 
