@@ -19,7 +19,7 @@ import numpy as np
 
 from runtime_arm import blas
 from runtime_arm.engine_names import PANEL, hint
-from runtime_arm.engines.steps import Step
+from runtime_arm.engines.steps import Step, in_lines
 from runtime_arm.kernel import Call
 from runtime_arm.netdef import Array, OperatorDef
 
@@ -44,8 +44,7 @@ class Panels:
         fitting = width_for(panel, rows, self.depth, self.width)
         self.panel = fitting or self.width
         self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
-        self._panels = np.ascontiguousarray(
-            b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))  # fmt: skip
+        self._panels = in_lines(b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))
 
     @classmethod
     def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:

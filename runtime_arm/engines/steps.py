@@ -13,6 +13,7 @@ from runtime_arm.registry import Run
 
 Step = Callable[[], Any]
 
+LINE = 64  # bytes of a cache line
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -52,3 +53,12 @@ def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
                 rest[axis] = margin
                 yield target[tuple(rest)]
         rest[axis] = kept
+
+
+def in_lines(array: Array) -> Array:
+    """A contiguous copy that begins with a cache line: no vector lies in two lines, if rows are of whole vectors."""
+    memory = np.empty(array.size + LINE // array.itemsize, array.dtype)
+    begin = -memory.ctypes.data % LINE // array.itemsize
+    copied = memory[begin : begin + array.size].reshape(array.shape)
+    copied[...] = array
+    return copied

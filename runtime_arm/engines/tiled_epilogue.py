@@ -19,7 +19,7 @@ from runtime_arm.blocks import BLOCK, blocks
 from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import Activation, addend_of
-from runtime_arm.engines.steps import ZERO, Step, copy
+from runtime_arm.engines.steps import ZERO, Step, copy, in_lines
 from runtime_arm.kernel import Call
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array
@@ -92,7 +92,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
             return
         count = max(1, min(BLOCK // vector.size, products.shape[2]))
         if count not in repeated:
-            repeated[count] = np.tile(vector, count)
+            repeated[count] = in_lines(np.tile(vector, count))
         row = repeated[count]
         for to, of in zip(_blocks(_flat(products), row.size), _blocks(_flat(source), row.size)):
             yield partial(ufunc, of, row[: of.shape[-1]], out=to)
@@ -131,7 +131,7 @@ def _longest_row() -> int:
 @lru_cache(8)
 def _row_of(value: float) -> Array:
     """Two arrays are compared with SIMD by every NumPy, an array and a number by some."""
-    row = np.full(_longest_row(), value, np.float32)
+    row = in_lines(np.full(_longest_row(), value, np.float32))
     row.flags.writeable = False
     return row
 

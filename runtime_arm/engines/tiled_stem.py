@@ -28,7 +28,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.blocks import ranges
 from runtime_arm.engines import tiled
 from runtime_arm.engines.gemm import SMALL_PRODUCT, multiplies_small
-from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply, shaped
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, in_lines, margins, multiply, shaped
 from runtime_arm.engines.tiled_epilogue import in_place
 from runtime_arm.kernel import Call, Run
 from runtime_arm.layouts import Strip, Tiles
@@ -163,7 +163,7 @@ def _with_biases(call: Call, convolution: Convolution) -> Array:
     """(kw * kh * C + 2, M), the first row and the last one are the bias."""
     w = call.inputs[1].T.reshape(convolution.terms, convolution.filters)
     bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(w.shape[1], w.dtype)
-    return np.concatenate([bias[None], w, bias[None]])
+    return in_lines(np.concatenate([bias[None], w, bias[None]]))
 
 
 def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
