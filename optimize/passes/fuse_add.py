@@ -1,8 +1,15 @@
-"""The sum at the end of a residual block is made where the convolution or normalisation makes its results."""
+"""The sum at the end of a residual block is made where the convolution or normalisation makes its results.
+
+Of two convolutions it is the one with the larger kernel: what reads the sum has such kernels as a rule, too, and so the
+blob is written as it will be read.
+"""
 
 from __future__ import annotations
 
+import math
+
 from optimize.fusion import ADDITIONS, PLAIN, other_input, with_addend
+from optimize.layers import CONVOLUTIONS
 from optimize.patterns import follows
 from optimize.program import Match, Program, Rewrite
 from optimize.rewrite import Pass, Refusal, Rule
@@ -18,7 +25,18 @@ def _fuse(program: Program, match: Match) -> Rewrite:
         raise Refusal("it broadcasts in Caffe2's older way")
     if not program.have_same_shape(y, addend, addition.output[0]):
         raise Refusal(f"{y!r} and {addend!r} are not known to have the same shape")
+    alone = len(program.readers(addend)) == 1 and program.why_named(addend) is None
+    if alone and _taps(program, addend) > _taps(program, y) > 0:
+        raise Refusal(f"the convolution that makes {addend!r} has the larger kernel")
     return Rewrite((with_addend(op, addend, addition.output[0]),))
+
+
+def _taps(program: Program, name: str) -> int:
+    """Of the kernel of the convolution that makes the blob; 0 for what else there is."""
+    writer = program.writer(name)
+    op = None if writer is None else program.net.op[writer]
+    weights = None if op is None or op.full_type not in CONVOLUTIONS else program.value(op.input[1])
+    return 0 if weights is None else math.prod(weights.shape[2:])
 
 
 PASS = Pass("fuse_add", (Rule(follows(PLAIN, ADDITIONS), _fuse),))

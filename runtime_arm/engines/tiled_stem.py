@@ -10,11 +10,12 @@ many pixels for each tap and channel:
 s is the stride, m the tile of the output. Rows of S are as long as those of the output, if they hold the columns under
 one of its rows and zeros beside them. Then a run is a block of rows.
 
-Two planes side by side meet the same pixels but for s columns of the kernel, so they share A:
+Two planes side by side meet the same pixels but for s columns of the kernel, so they share A. Ones carry the bias:
 
-    ones                    the first plane has the rows from here on,      bias, W
-    kx = 0 .. kw - 1 + s
-    ones                    the second one those that end here, behind s    W, bias
+    kx = 0 .. kw - 1          the first plane has the rows from here ...
+    ones                      ... to here,                                      W, b
+    kx = kw .. kw - 1 + s
+    ones                      and the second one those from kx = s to here,     W[: kw - s], 0, W[kw - s :], b
 """
 
 from __future__ import annotations
@@ -72,11 +73,10 @@ class Stem:
         self.step = self.window.stride[0] * y.tile, self.window.stride[1] * y.tile
         self.pooled = 0 if pooling is None else pooling.taps  # planes whose products lie in scratch
         self.apart = [step // math.gcd(step, d) for step, d in zip(self.step, self.window.dilation)]  # taps of a phase
-        stride, dilation, (high, wide) = self.window.stride[1], self.window.dilation[1], self.window.kernel
         in_pairs = (y.tile if pooling is None else pooling.stride) % 2 == 0  # the planes come so
-        self.shares = 2 if in_pairs and dilation == 1 and stride <= wide else 1  # planes that share columns
-        self.column = high * convolution.channels  # terms of a column of the kernel
-        self.taps = convolution.channels, high, wide + (self.shares - 1) * stride
+        overlap = self.window.dilation[1] == 1 and self.window.stride[1] <= self.window.kernel[1]
+        self.shares = 2 if in_pairs and overlap else 1  # planes that share columns
+        self.column = self.window.kernel[0] * convolution.channels  # terms of a column of the kernel
         products = convolution.filters * max(1, self.pooled)
         self.high = max(1, block // ((self.rows + products) * y.pitch * itemsize))
         last = [k - 1 for k in self.window.kernel]
@@ -89,12 +89,19 @@ class Stem:
     @property
     def rows(self) -> int:
         """Of the columns, those of ones with them."""
-        return math.prod(self.taps) + self.shares
+        return self.convolution.terms + 1 + (self.shares - 1) * (self.window.stride[1] * self.column + 1)
 
-    def terms(self, plane: Tuple[int, int]) -> slice:
-        """Which rows a plane multiplies."""
-        begin = plane[1] % self.shares * (self.window.stride[1] * self.column + 1)
-        return slice(begin, begin + self.convolution.terms + 1)
+    def terms(self, second: int) -> slice:
+        """Which rows the first plane multiplies, or the second one of those that share columns."""
+        return slice(self.window.stride[1] * self.column, self.rows) if second else slice(self.convolution.terms + 1)
+
+    def taps(self, columns: Array) -> Iterator[Tuple[int, Array]]:
+        """Views of the rows in front of those of ones: the first kx and (C, kh, kw, rows, pitch)."""
+        begin, first = 0, 0
+        for wide in (self.window.kernel[1], self.window.stride[1])[: self.shares]:
+            rows = columns[begin : begin + wide * self.column].reshape(wide, self.window.kernel[0], -1, *columns.shape[1:])
+            yield first, rows.transpose(2, 1, 0, 3, 4)
+            begin, first = begin + wide * self.column + 1, first + wide
 
     def tap(self, axis: int, phase: int, k: int) -> _Tap:
         """What a row (axis 0) or column (axis 1) of the kernel meets under outputs of a plane, from the block's top."""
@@ -136,7 +143,7 @@ def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
 def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
     """y: see ``Stem``."""
     stem = Stem(convolution, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
-    weights = call.packed("with biases", lambda: _with_biases(call, convolution))
+    weights = call.packed(f"for {stem.shares} planes", lambda: _with_bias(call, stem))
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     for block in call.mine(stem.blocks(call.workers)):
@@ -147,23 +154,26 @@ def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooli
         top = block.first * stem.step[0] - stem.window.head[0]
         steps += _split(call.inputs[0][block.image], split, top, stem)
         columns = shaped(call.scratch[1], stem.rows, block.last - block.first, y.pitch)
-        steps += [copy(columns[row], ONE) for row in (0, -1)[: stem.shares]]
+        steps += [copy(columns[row], ONE) for row in {convolution.terms, stem.rows - 1}]
         for plane, pieces in landings:
-            if plane[1] % stem.shares == 0:
-                steps += _gather(stem, plane, split, columns[1 : 1 + math.prod(stem.taps)])
-            terms = columns.reshape(len(columns), -1)[stem.terms(plane)]
+            second = plane[1] % stem.shares
+            if not second:
+                steps += _gather(stem, plane, split, columns)
+            terms = columns.reshape(len(columns), -1)[stem.terms(second)]
             for positions, target, then in pieces:
-                steps += _products(terms[:, positions].T, weights[plane[1] % stem.shares :][: len(terms)], target)
+                steps += _products(terms[:, positions].T, weights[second], target)
                 steps += then
         steps += tiled.clear(call, to, strip)
     return tiled.in_turn(steps)
 
 
-def _with_biases(call: Call, convolution: Convolution) -> Array:
-    """(kw * kh * C + 2, M), the first row and the last one are the bias."""
-    w = call.inputs[1].T.reshape(convolution.terms, convolution.filters)
+def _with_bias(call: Call, stem: Stem) -> List[Array]:
+    """What the rows of columns are multiplied with, for each of the planes that share them: (rows, M)."""
+    w = call.inputs[1].T.reshape(stem.convolution.terms, stem.convolution.filters)
     bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else np.zeros(w.shape[1], w.dtype)
-    return in_lines(np.concatenate([bias[None], w, bias[None]]))
+    behind = len(w) - stem.window.stride[1] * stem.column
+    matrices = [[w, bias[None]], [w[:behind], np.zeros_like(bias[None]), w[behind:], bias[None]]]
+    return [in_lines(np.concatenate(parts)) for parts in matrices[: stem.shares]]
 
 
 def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
@@ -183,12 +193,12 @@ def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
 
 
 def _gather(stem: Stem, plane: Tuple[int, int], split: Array, columns: Array) -> Iterator[Step]:
-    """columns: (kw * kh * C, rows, columns), those of a plane and of the one that shares them."""
+    """columns: (their rows, rows, columns), those of a plane and of the one that shares them."""
     py, px = plane
-    taps = columns.reshape(*stem.taps[::-1], *columns.shape[1:]).transpose(2, 1, 0, 3, 4)
-    for ky, kx in np.ndindex(*map(min, stem.apart, stem.taps[1:])):
-        target = taps[:, ky :: stem.apart[0], kx :: stem.apart[1]]
-        yield copy(target, _met(stem, split, stem.tap(0, py, ky), stem.tap(1, px, kx), target.shape))
+    for first, taps in stem.taps(columns):
+        for ky, kx in np.ndindex(*map(min, stem.apart, taps.shape[1:3])):
+            target = taps[:, ky :: stem.apart[0], kx :: stem.apart[1]]
+            yield copy(target, _met(stem, split, stem.tap(0, py, ky), stem.tap(1, px, first + kx), target.shape))
 
 
 def _met(stem: Stem, split: Array, down: _Tap, across: _Tap, shape: Tuple[int, ...]) -> Array:

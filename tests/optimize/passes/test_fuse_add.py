@@ -33,7 +33,19 @@ def test_into_a_fully_connected_layer() -> None:
 
 
 def test_of_two_the_one_that_comes_last() -> None:
+    net = "-> y\n Conv(x, v, b) -> a  kernel=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
+    outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
+    assert outcome.text == ["Conv(x, v, b) -> a  kernel=1", 'armnet.FusedConv(x, v, "", a) -> y  kernel=1']
+
+
+def test_of_two_the_one_with_the_larger_kernel() -> None:
     net = "-> y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
+    outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
+    assert outcome.text == ["Conv(x, v) -> c  kernel=1", "armnet.FusedConv(x, w, b, c) -> y  kernel=3  pad=1"]
+
+
+def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
+    net = "-> a, y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert outcome.text == ["Conv(x, w, b) -> a  kernel=3  pad=1", 'armnet.FusedConv(x, v, "", a) -> y  kernel=1']
 
