@@ -59,7 +59,7 @@ class Pairs(NamedTuple):
         return -(-self.y.width // 2)
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return self.rows * self.columns
 
     @property
@@ -77,12 +77,12 @@ class Pairs(NamedTuple):
         window, x, y = self.convolution.window, self.x, self.y
         if window.kernel != (TAPS, TAPS) or window.stride != (STRIDE, STRIDE) or set(window.dilation) != {1}:
             return False
-        if not x.tile == y.tile == y.batch == 1 or self.count > POSITIONS or self.depth > planar.MOST_DEPTH:
+        if not x.tile == y.tile == y.batch == 1 or self.number > POSITIONS or self.depth > planar.MOST_DEPTH:
             return False
         if y.rows * y.pitch > tiled_convolution.LEAST_ROWS:
             return False
         inside = -self.met(0).begin <= x.guard and self.met(TAPS - 1).last + REACH <= x.body + x.guard
-        return inside and planar.suits(self.count, self.depth, self.convolution.filters, PRODUCTS)
+        return inside and planar.suits(self.number, self.depth, self.convolution.filters, PRODUCTS)
 
 
 def suits(convolution: Convolution, x: Tiles, y: Tiles) -> bool:
@@ -93,15 +93,15 @@ def suits(convolution: Convolution, x: Tiles, y: Tiles) -> bool:
 def work(convolution: Convolution, x: Tiles, y: Tiles) -> Work:
     """What products and copies take."""
     pairs = Pairs(convolution, x, y)
-    products = planar.work(pairs.count, pairs.depth, convolution.filters, PRODUCTS, planes=0)
-    copied = planar.lanes(pairs.count) * (PRODUCTS * pairs.depth + 2 * convolution.filters)
+    products = planar.work(pairs.number, pairs.depth, convolution.filters, PRODUCTS, planes=0)
+    copied = planar.lanes(pairs.number) * (PRODUCTS * pairs.depth + 2 * convolution.filters)
     return Work(products.multiplies, STRIDED / 2 * copied, ERROR)
 
 
 def scratch(op: OperatorDef, convolution: Convolution, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
     """Results on the way into a slice; pixels; products; the pixels under a row of the kernel."""
     pairs = Pairs(convolution, x, y)
-    lanes = planar.lanes(pairs.count)
+    lanes = planar.lanes(pairs.number)
     products = planar.padded(convolution.filters) * lanes
     sizes = (y.body * convolution.filters, PRODUCTS * (pairs.depth * lanes + SPARE), PRODUCTS * products,
              REACH * lanes * (x.channels + SPARE))  # fmt: skip
@@ -110,7 +110,7 @@ def scratch(op: OperatorDef, convolution: Convolution, x: Tiles, y: Tiles, dtype
 
 def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     pairs = Pairs(convolution, x, y)
-    lanes = planar.lanes(pairs.count)
+    lanes = planar.lanes(pairs.number)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     filters = call.packed(f"f1x2_3x3 by {lanes}", lambda: planar.Filters(_filters(call.inputs[1]), lanes))
     strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
@@ -141,11 +141,12 @@ def _gather(positions: Array, pairs: Pairs, pixels: Array, buffer: Array) -> Ite
     where they are neighbours."""
     channels, lanes = positions.shape[1], pixels.shape[-1]
     near = shaped(buffer, REACH, lanes, channels + SPARE)[..., :channels]
-    grid = near[:, : pairs.count].reshape(REACH, pairs.rows, pairs.columns, channels)
-    yield copy(near[:, pairs.count :], ZERO)
+    grid = near[:, : pairs.number].reshape(REACH, pairs.rows, pairs.columns, channels)
+    yield copy(near[:, pairs.number :], ZERO)
     for ky in range(TAPS):
         met = pairs.met(ky)
-        yield copy(grid, tiled_convolution.runs(positions[pairs.x.guard + met.begin :], met, REACH).transpose(2, 0, 1, 3))
+        under = tiled_convolution.runs(positions[pairs.x.guard + met.begin :], met, REACH)
+        yield copy(grid, under.transpose(2, 0, 1, 3))
         yield copy(pixels[:3, ky], near[::2].swapaxes(1, 2))
         yield copy(pixels[3:, ky], near[1::2].swapaxes(1, 2))
     for difference in (pixels[0], pixels[2]):
@@ -167,5 +168,5 @@ def _scatter(products: Array, pairs: Pairs, strip: Strip, target: Array) -> Iter
     yield copy(grid[:, pairs.y.width :], ZERO)
     for side in range(2):
         to = grid[:, side : pairs.y.width : 2]
-        results = products[2 * side, :, : pairs.count].reshape(-1, pairs.rows, pairs.columns)[..., : to.shape[1]]
+        results = products[2 * side, :, : pairs.number].reshape(-1, pairs.rows, pairs.columns)[..., : to.shape[1]]
         yield from planar.scatter(results.swapaxes(0, 1), to)

@@ -59,6 +59,6 @@ def in_lines(array: Array) -> Array:
     """A contiguous copy that begins with a cache line: no vector lies in two lines, if rows are of whole vectors."""
     memory = np.empty(array.size + LINE // array.itemsize, array.dtype)
     begin = -memory.ctypes.data % LINE // array.itemsize
-    copied = memory[begin : begin + array.size].reshape(array.shape)
+    copied: Array = memory[begin : begin + array.size].reshape(array.shape)
     copied[...] = array
     return copied

@@ -97,10 +97,10 @@ class Stem:
 
     def taps(self, columns: Array) -> Iterator[Tuple[int, Array]]:
         """Views of the rows in front of those of ones: the first kx and (C, kh, kw, rows, pitch)."""
-        begin, first = 0, 0
+        begin, first, high = 0, 0, self.window.kernel[0]
         for wide in (self.window.kernel[1], self.window.stride[1])[: self.shares]:
-            rows = columns[begin : begin + wide * self.column].reshape(wide, self.window.kernel[0], -1, *columns.shape[1:])
-            yield first, rows.transpose(2, 1, 0, 3, 4)
+            rows = columns[begin : begin + wide * self.column]
+            yield first, rows.reshape(wide, high, -1, *rows.shape[1:]).transpose(2, 1, 0, 3, 4)
             begin, first = begin + wide * self.column + 1, first + wide
 
     def tap(self, axis: int, phase: int, k: int) -> _Tap:

@@ -6,9 +6,11 @@ from typing import Any, List, Tuple
 
 import pytest
 
-from runtime_arm.engines import gemm, planar, planar_convolution, planar_winograd
+from runtime_arm.engines import gemm, planar, planar_convolution, planar_strided, planar_winograd
+from runtime_arm.engines.convolution_ways import by_pairs
 from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv import convolution_of
 from runtime_arm.tensor import TensorSpec
 from tests.runtime_arm.engines.test_pooled_convolution import Problem
 from tests.runtime_arm.engines.test_tilings import assert_options_agree, normal
@@ -82,6 +84,46 @@ def test_other_kernels(channels: int, filters: int, kernel: int, stride: int, im
     inputs = [normal(1, channels, *image), normal(filters, channels, kernel, kernel), normal(filters)]
     op = OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize(("channels", "filters", "pad", "image"), [
+    (9, 20, 1, (14, 14)), (5, 6, 1, (13, 14)), (12, 31, 0, (15, 15)), (1, 1, 1, (15, 9)), (3, 13, 2, (8, 7)),
+    (64, 12, 1, (1, 1)), (300, 8, 1, (5, 6)), (16, 12, 1, (40, 3)), (16, 12, 1, (3, 40)), (868, 7, 1, (14, 14)),
+])  # fmt: skip
+def test_strided_ones_by_pairs_of_columns(channels: int, filters: int, pad: int, image: Size, workers: int,
+                                          monkeypatch: Any) -> None:
+    bound: List[Any] = []
+    bind = planar_strided.bind
+    monkeypatch.setattr(planar_strided, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
+    inputs = [normal(1, channels, *image), normal(filters, channels, 3, 3), normal(filters), None]
+    for op in (OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=3, stride=2, pad=pad),
+               OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pad=pad)):  # fmt: skip
+        assert_options_agree((op, inputs[: len(op.input)], (1, 2)[: len(op.input) - 1]), workers)
+    assert bound
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_strided_one_with_an_addend(workers: int) -> None:
+    inputs = [normal(1, 16, 14, 14), normal(20, 16, 3, 3), normal(20), normal(1, 20, 7, 7)]
+    op = OperatorDef.of("FusedConv", ["X", "W", "b", "Z"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1)
+    assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@pytest.mark.parametrize(("channels", "image", "pad", "suits"), [
+    (512, (14, 14), 1, True), (256, (14, 14), 1, True), (128, (16, 16), 1, True), (24, (14, 14), 1, False),
+    (512, (28, 28), 1, False), (900, (14, 14), 1, False), (512, (15, 15), 0, True),
+])  # fmt: skip
+def test_where_pairs_of_columns_pay(channels: int, image: Size, pad: int, suits: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pad=pad)
+    x, w = TensorSpec((1, channels, *image), "float32"), TensorSpec((512, channels, 3, 3), "float32")
+    convolution = convolution_of(op, x, w)
+    y = Tiles.of(TensorSpec(convolution.output_shape, "float32"), 1, 1)
+    assert planar_strided.suits(convolution, Tiles.of(x, 1, 1), y) == suits
+    assert (by_pairs(convolution, Tiles.of(x, 1, 1), y) is not None) == suits
 
 
 @pytest.mark.usefixtures("everywhere")
