@@ -29,12 +29,14 @@ class Rewrite(NamedTuple):
     """What stands for the matched operators: new ones, where the last of them stood unless ``at`` names another place.
 
     weights: constants to add, or to remove where the value is None. rename: blobs that take another name everywhere.
+    each: there is one for each matched operator, where that one stood.
     """
 
     operators: Tuple[OperatorDef, ...] = ()
     weights: Mapping[str, Optional[Array]] = {}
     rename: Mapping[str, str] = {}
     at: Optional[int] = None
+    each: bool = False
 
 
 class Program:
@@ -191,14 +193,15 @@ class Program:
 
     def rewritten(self, match: Match, rewrite: Rewrite) -> Program:
         """The program with the matched operators replaced."""
-        places = set(match.places)
-        at = rewrite.at if rewrite.at is not None else max(places, default=0)
+        at = rewrite.at if rewrite.at is not None else max(match.places, default=0)
+        instead: Dict[int, Sequence[OperatorDef]] = dict.fromkeys(match.places, ())
+        if rewrite.each:
+            instead.update((place, (op,)) for place, op in zip(match.places, rewrite.operators))
         ops: List[OperatorDef] = []
         for place, op in enumerate(self.net.op):
-            if place == at:
+            if place == at and not rewrite.each:
                 ops += rewrite.operators
-            if place not in places:
-                ops.append(op)
+            ops += instead.get(place, (op,))
         if rewrite.rename:
             ops = [_renamed(op, rewrite.rename) for op in ops]
         weights = self.weights.changed(rewrite.weights)
