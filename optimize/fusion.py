@@ -9,7 +9,7 @@ from optimize.layers import CONVOLUTIONS
 from optimize.rewrite import Refusal
 from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.operators.elementwise_kernels import FORMULAS
-from runtime_arm.operators.fused import PRELU, activation_of
+from runtime_arm.operators.fused import OPERANDS, PRELU, activation_of
 from runtime_arm.operators.statistics import channels_last
 from runtime_arm.registry import lookup
 
@@ -26,7 +26,7 @@ FUSED = {f"armnet.{type}" for type in _FUSED_TYPES.values()}
 
 
 def addend_index(op: OperatorDef) -> int:
-    """Which input of the fused operator (or of that which becomes one) is the addend; PRelu's slope follows."""
+    """Which input of the fused operator (or of that which becomes one) is the addend; the activation's follows."""
     return 5 if op.type in ("FusedBatchNorm", "SpatialBN") else 3
 
 
@@ -41,10 +41,11 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
     _require_inference(op)
     if op.has("activation"):
         raise Refusal("it has an activation already")
-    y, prelu = activation.output[0], activation.full_type == PRELU
-    if prelu and not _agree_on_channels(op, activation):
+    y, at = activation.output[0], addend_index(op) + 1
+    if activation.full_type == PRELU and not _agree_on_channels(op, activation):
         raise Refusal("the channels lie in different dimensions")
-    fused = _fused(op, addend_index(op) + 1, activation.input[1], y) if prelu else _fused(op, 0, op.input[0], y)
+    takes = activation.full_type in OPERANDS
+    fused = _fused(op, at, activation.input[1], y) if takes else _fused(op, 0, op.input[0], y)
     return replace(fused, arg=(*fused.arg, *as_arguments(activation)))
 
 
@@ -62,12 +63,12 @@ def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorD
     if activation is None:
         return op, None
     names, at = _arguments(activation), addend_index(op)
-    slope, inputs = op.input[at + 1 :], op.input[: at + 1]
+    operand, inputs = op.input[at + 1 :], op.input[: at + 1]
     own = tuple(arg for arg in op.arg if arg.name in names)
     before = replace(op, input=inputs, arg=tuple(arg for arg in op.arg if arg.name not in {"activation", *names}))
     if not any(inputs[at:]):
         before = replace(before, type="Conv", domain="", input=inputs[:at])
-    return before, OperatorDef(activation.type, (*op.output, *slope), op.output, own, domain=activation.domain)
+    return before, OperatorDef(activation.type, (*op.output, *operand), op.output, own, domain=activation.domain)
 
 
 def _agree_on_channels(op: OperatorDef, activation: OperatorDef) -> bool:
@@ -83,7 +84,7 @@ def _require_inference(op: OperatorDef) -> None:
 
 def _arguments(activation: OperatorDef) -> set[str]:
     """The arguments that the activation has a use for."""
-    if activation.full_type == PRELU:
+    if activation.full_type in OPERANDS:
         return set()
     lookup(activation)  # loads its formula
     return set(FORMULAS[activation.domain, activation.type].defaults)

@@ -168,6 +168,8 @@ def convolution() -> Iterator[Case]:
     yield from case("Conv1D", "2x3x9", "!4x3x3", "!4", kernels=[3])
     yield from case("Conv3D", "1x2x4x5x6", "!3x2x2x2x2", "!3", kernels=[2, 2, 2])
     yield from case("FusedConv", "1x4x8x8", "!6x4x3x3", "!6", "1x6x8x8", domain="armnet", kernel=3, pad=1)
+    yield from case("FusedConv", "1x4x8x8", "!6x4x1x1", "!6", "1x6x8x8", "!6x1x1", domain="armnet", kernel=1,
+                    activation="onnx.Max")
     yield from case("FusedBatchNorm", "1x4x8x8", "!4", "!4", "!4", "!pos 4", "1x4x8x8", domain="armnet", is_test=1)
     yield from case("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", kernel=3, stride=2, pad=1, adj=1)
     yield from case("FusedConvTranspose", "1x4x5x5", "!4x3x2x2", "!3", "1x3x10x10", domain="armnet", kernel=2, stride=2)

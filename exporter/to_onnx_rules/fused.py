@@ -8,7 +8,7 @@ from exporter.to_onnx_call import Operand
 from exporter.to_onnx_rules import Call, Results, rule
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.elementwise_kernels import FORMULAS
-from runtime_arm.operators.fused import PRELU, activation_of
+from runtime_arm.operators.fused import OPERANDS, PRELU, activation_of
 from runtime_arm.registry import lookup
 
 _FIRST = {  # type and number of inputs
@@ -36,8 +36,9 @@ def fused(call: Call) -> Results:
 
 def _activated(call: Call, activation: OperatorDef, y: Operand) -> Operand:
     """Only the activation's own arguments are its own."""
-    slopes = call.operands[-1:] if activation.type == PRELU else []
+    operands = call.operands[-1:] if activation.full_type in OPERANDS else []
     lookup(activation)
-    wanted = {"order"} if slopes else set(FORMULAS[activation.domain, activation.type].defaults)
+    known = {"order"} if activation.full_type == PRELU else set()
+    wanted = known if operands else set(FORMULAS[activation.domain, activation.type].defaults)
     own = replace(activation, arg=tuple(arg for arg in activation.arg if arg.name in wanted))
-    return call.say(own, [y, *slopes])
+    return call.say(own, [y, *operands])

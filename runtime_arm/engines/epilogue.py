@@ -14,7 +14,7 @@ from runtime_arm.blocks import BLOCK, blocks
 from runtime_arm.engines.steps import Step
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.elementwise_kernels import FastFormula, Formula, arguments_of, formula_of, level
-from runtime_arm.operators.fused import PRELU, activation_of
+from runtime_arm.operators.fused import OPERANDS, PRELU, activation_of
 from runtime_arm.registry import Call, Specs
 from runtime_arm.tensor import TensorSpec
 
@@ -41,15 +41,21 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
 class Activation:
     """The activation of an operator, in place on parts of ``y``.
 
-    limits: all of it, a ufunc and a number each, where it is nothing else. Input ``slope_at`` is PRelu's slope.
+    limits: all of it, a ufunc and a number each, where it is nothing else. floor: all of it, too, where it is the
+    maximum with one number a channel. Input ``operand_at`` is that, or PRelu's slope.
     """
 
-    def __init__(self, call: Call, slope_at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
+    def __init__(self, call: Call, operand_at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
         self._formula = None if self.limits else _formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
-        slope = _given(call.inputs, slope_at) if is_fused(call.op) else None
-        self._slopes = None if slope is None else _along(slope if slope.size == 1 else slope[channels], y, channel_axis)
+        operand = _given(call.inputs, operand_at) if is_fused(call.op) else None
+        if operand is not None and operand.size > 1:
+            operand = operand[channels]
+        self.floor: Optional[Array] = None
+        if operand is not None and self._formula is _max_into:
+            self.floor = operand.reshape(-1)
+        self._operands = None if operand is None else _along(operand, y, channel_axis)
 
     def __bool__(self) -> bool:
         return self._formula is not None or bool(self.limits)
@@ -58,8 +64,8 @@ class Activation:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
         if self._formula is not None:
             temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
-            slopes = [] if self._slopes is None else [self._slopes[index]]
-            yield partial(self._formula, part, part, *temporaries, *slopes)
+            operands = [] if self._operands is None else [self._operands[index]]
+            yield partial(self._formula, part, part, *temporaries, *operands)
         for bound, value in self.limits:
             yield partial(bound, part, level(value, part), out=part)
 
@@ -67,7 +73,7 @@ class Activation:
 class Tail:
     """The end of a fused operator: what is added to its results, in place, and the activation.
 
-    ``y`` is a view of the call's output; input ``at`` is the addend, if there is one, and the next one PRelu's slope.
+    ``y`` is a view of the call's output; input ``at`` is the addend, if there is one, the next one the activation's.
     """
 
     def __init__(self, call: Call, at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
@@ -105,7 +111,9 @@ def scratch_count(op: OperatorDef) -> int:
     activation = activation_of(op)
     if activation is None:
         return 0
-    return 1 if activation.type == PRELU else _fast_formula(activation).scratch
+    if activation.full_type in OPERANDS:
+        return 1 if activation.type == PRELU else 0
+    return _fast_formula(activation).scratch
 
 
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
@@ -122,8 +130,8 @@ def _formula(op: OperatorDef) -> Optional[Formula]:
     activation = activation_of(op)
     if activation is None:
         return None
-    if activation.type == PRELU:
-        return _prelu_into
+    if activation.full_type in OPERANDS:
+        return _prelu_into if activation.type == PRELU else _max_into
     return _fast_formula(activation).bind(activation)
 
 
@@ -139,6 +147,10 @@ def _prelu_into(x: Array, y: Array, t: Array, slope: Array) -> None:
     np.multiply(t, slope, out=t)
     np.maximum(x, level(0, x), out=y)
     np.add(y, t, out=y)
+
+
+def _max_into(x: Array, y: Array, floor: Array) -> None:
+    np.maximum(x, floor, out=y)
 
 
 def _given(inputs: Sequence[Any], at: int) -> Any:

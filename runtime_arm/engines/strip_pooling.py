@@ -21,7 +21,7 @@ from runtime_arm.engines.tiled_epilogue import Landing, Pass, finish
 from runtime_arm.kernel import Call
 from runtime_arm.layouts import Strip, Tiles
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.fused import activation_of
+from runtime_arm.operators.fused import MAX, activation_of
 from runtime_arm.operators.pool import Pool
 
 
@@ -59,7 +59,8 @@ class Pooling(NamedTuple):
 
     def comes_first(self, op: OperatorDef) -> bool:
         """Whether the pool may come before what else follows the convolution's products."""
-        return bool(limits_of(op)) or activation_of(op) is None
+        activation = activation_of(op)
+        return activation is None or activation.full_type == MAX or bool(limits_of(op))
 
     def steps(self, products: Array, results: Array) -> Iterator[Step]:
         """From planes (tiles, tiles, positions, channels), which are overwritten, to those of the results."""

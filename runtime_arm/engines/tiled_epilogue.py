@@ -5,7 +5,7 @@ Each is a pass over products that are cached, in place, over long rows:
     (tile, tile, elements of a block)     a number for each channel is laid out along the block once
 
 Where results lie further apart than that, in a slice of the channels of a wider blob, the products come from elsewhere,
-without gaps, and a last pass copies them.
+without gaps, and a last pass copies them; with a NumPy that has no trouble with short rows that is the floor's.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], prod
     """The steps behind the products of a strip of output 0: these passes, the addend, the activation.
 
     products: where they lie, if not in the output. channels, part: those of the output, and of the tiles and positions
-    of the strip, that they are. addend_at: the input that is added; the next one is PRelu's slope. pooling: what makes
-    results of products that lie elsewhere; nothing is added to them then.
+    of the strip, that they are. addend_at: the input that is added; the next one is the activation's. pooling: what
+    makes results of products that lie elsewhere; nothing is added to them then.
     """
     results = tiled.body(call.outputs[0][..., channels], layout, strip)[part]
     if products is None:
@@ -55,7 +55,14 @@ def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], prod
     addend = addend_of(call, addend_at)
     if addend is not None:
         yield from _add(tiled.body(addend, layout, strip)[..., channels][part], products)
-    yield from _activate(Activation(call, addend_at + 1, products, -1, channels), products)
+    activation = Activation(call, addend_at + 1, products, -1, channels)
+    floor = activation.floor
+    if floor is None:
+        yield from _activate(activation, products)
+    else:
+        to = products if tiled.COPIES_ROWS else results
+        yield from call.packed(f"floor {channels}", lambda: by_channel(np.maximum, floor))(to, products)
+        products = to
     if products is not results:
         yield from [copy(results, products)] if pooling is None else pooling.steps(products, results)
 

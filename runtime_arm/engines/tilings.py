@@ -108,13 +108,13 @@ def convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
 
 
 def constant_convolution(op: OperatorDef, inputs: Specs, shape: Shape) -> Optional[Convolution]:
-    """The operator's convolution, if its weights and bias are constant, its results (N, C, H, W) have this shape and so
-    has what is added to them."""
+    """The operator's convolution, if its weights, its bias and what its activation takes are constant, its results
+    (N, C, H, W) have this shape and so has what is added to them."""
     x, w, addend = inputs[0], inputs[1], _at(inputs, 3)
     assert x is not None
-    if w is None or w.value is None or (addend is not None and addend.shape != shape):
+    if w is None or (addend is not None and addend.shape != shape):
         return None
-    if len(inputs) > 2 and inputs[2] is not None and inputs[2].value is None:
+    if any(spec is not None and spec.value is None for spec in (w, _at(inputs, 2), _at(inputs, 4))):
         return None
     convolution = convolution_of(op, x, w)
     return None if convolution.channels_last or convolution.output_shape != shape else convolution

@@ -18,7 +18,7 @@ def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Tens
     """Y = the last of the operators in the net ``layers``, which read each other's results: a convolution, one of every
     channel for itself, and one of 1x1, which may add and have any activation.
 
-    Inputs: X, then W and b of each, the addend and PRelu's slope; where one is left out, its name is empty.
+    Inputs: X, then W and b of each, the addend and what the activation takes; where one is left out, its name is empty.
     """
     return results_of(op, inputs)[-1:]
 

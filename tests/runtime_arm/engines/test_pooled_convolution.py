@@ -36,12 +36,12 @@ class Problem:
         arguments = {"kernel": kernel, "pad": kernel // 2, **arguments}
         if activation == "Clip":
             arguments.update(min=-0.25, max=0.75)
-        names = ["x", "w", "b" if bias else "", *(["", "s"] if activation == "PRelu" else [])]
-        first = OperatorDef.of("FusedConv", names if activation == "PRelu" or bias else ["x", "w"], ["y"],
+        names = ["x", "w", "b" if bias else "", *{"PRelu": ["", "s"], "onnx.Max": ["", "f"]}.get(activation, [])]
+        first = OperatorDef.of("FusedConv", names if any(names[2:]) else ["x", "w"], ["y"],
                                domain="armnet", **arguments, **({"activation": activation} if activation else {}))
         self.op = pooled_conv_of(first, OperatorDef.of("MaxPool", ["y"], ["p"], kernel=window, stride=step, **pool))
         given = {"x": normal(*image), "w": normal(filters, image[1], kernel, kernel), "b": normal(filters),
-                 "s": normal(filters), "": None}
+                 "s": normal(filters), "f": normal(filters, 1, 1), "": None}
         self.inputs: List[Any] = [given[name] for name in first.input]
         self.constants = tuple(range(1, len(self.inputs)))
 
@@ -70,7 +70,8 @@ sizes = st.sampled_from([4, 5, 6, 7, 8, 9, 13, 16])
 @given(batch=st.integers(1, 2), channels=st.sampled_from([1, 3, 9, 32]), height=sizes, width=sizes,
        filters=st.sampled_from([1, 5, 64]), kernel=st.sampled_from([1, 2, 3, 5]), stride=st.sampled_from([1, 1, 2]),
        pool=st.sampled_from([(2, 2), (2, 2), (3, 3), (2, 3), (1, 2)]), bias=st.booleans(),
-       activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu"]), workers=st.integers(1, 3))
+       activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max"]),
+       workers=st.integers(1, 3))
 @settings(deadline=None, max_examples=120)
 def test_it_is_the_pool_of_the_convolution(batch: int, channels: int, height: int, width: int, filters: int,
                                            kernel: int, stride: int, pool: Tuple[int, int], bias: bool,
@@ -84,6 +85,7 @@ def test_it_is_the_pool_of_the_convolution(batch: int, channels: int, height: in
 @pytest.mark.parametrize("image", [(24, 31), (10, 67)])
 @pytest.mark.parametrize(("channels", "filters", "kernel", "activation"), [
     (5, 7, 3, "Relu"), (9, 64, 3, "onnx.HardSwish"), (3, 8, 5, "Clip"), (16, 16, 1, ""), (12, 8, 5, "PRelu"),
+    (24, 64, 1, "onnx.Max"),
 ])  # fmt: skip
 def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, activation: str, image: Tuple[int, int],
                                 small: bool, monkeypatch: Any) -> None:
@@ -103,7 +105,7 @@ def test_small_blocks_of_many_channels(kernel: int, small: bool, monkeypatch: An
 
 
 @pytest.mark.parametrize("small", [True, False])
-@pytest.mark.parametrize("activation", ["Relu", "PRelu"])
+@pytest.mark.parametrize("activation", ["Relu", "PRelu", "onnx.Max"])
 @pytest.mark.parametrize(("kernel", "filters"), [(3, 128), (1, 192), (5, 64)])
 def test_workers_share_filters(kernel: int, filters: int, activation: str, small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)

@@ -48,7 +48,8 @@ class Problem:
                  expand: Optional[Dict[str, Any]] = None, **filtering: Any):  # fmt: skip
         c, m, k = channels
         expand = expand or {"kernel": 1}
-        more = (("a",) if adds else ("",) if activations[2] == "PRelu" else ()) + ("s",) * (activations[2] == "PRelu")
+        operand = {"PRelu": normal(channels[2]), "onnx.Max": normal(channels[2], 1, 1)}.get(activations[2])
+        more = (("a",) if adds else ("",) if operand is not None else ()) + ("s",) * (operand is not None)
         filtering = {"kernel": 3, "stride": stride, "pad": 1, "group": m, **filtering}
         parts = (fused("x", "e", activations[0], **expand), fused("e", "f", activations[1], **filtering),
                  fused("f", "y", activations[2], more, kernel=1))  # fmt: skip
@@ -58,10 +59,11 @@ class Problem:
         operands = [value for pair in zip(w, biases) for value in pair]
         self.inputs: List[Any] = [normal(batch, c, *image), *operands, None, None]
         self.constants = tuple(i for i in range(1, 9) if self.inputs[i] is not None)
-        if activations[2] == "PRelu":
-            self.inputs[8], self.constants = normal(k), (*self.constants, 8)
+        if operand is not None:
+            self.inputs[8], self.constants = operand, (*self.constants, 8)
         if adds:
-            self.inputs[7] = normal(*lookup(self.op).infer(self.op, [*specs_of(self.inputs)[:7], None, None])[0].shape)
+            specs = specs_of(self.inputs)
+            self.inputs[7] = normal(*lookup(self.op).infer(self.op, specs)[0].shape)
 
     def options(self) -> List[Option]:
         return tiled_options(self.op, self.inputs, self.constants)
@@ -108,7 +110,7 @@ def test_uneven_padding(image: Tuple[int, int], pads: Tuple[int, ...]) -> None:
     Problem((4, 16, 8), image, 2, 2, pad=0, pads=list(pads)).check()
 
 
-@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", ""])
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
 def test_the_last_one_may_end_with_anything(activation: str) -> None:
     Problem((8, 32, 16), (9, 10), activations=("Relu", "", activation), adds=activation != "PRelu").check(2)
 

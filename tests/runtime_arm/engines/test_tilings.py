@@ -199,13 +199,13 @@ def test_a_hint_that_makes_no_sense_is_passed_over(hint: str) -> None:
     assert (same.engine, asked, same.hints(hinted)) == (kernel.engine, scratch, kernel.hints(op))
 
 
-@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", ""])
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (1, 1), (3, 2)])
 def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
     inputs = [normal(1, 20, 14, 13), normal(24, 20, kernel, kernel), normal(24)]
     bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
-    slope = [normal(24)] if activation == "PRelu" else []
+    slope = {"PRelu": [normal(24)], "onnx.Max": [normal(24, 1, 1)]}.get(activation, [])
     arguments = {"activation": activation} if activation else {}
     op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
                         stride=stride, pad=kernel // 2, **arguments)
@@ -213,7 +213,7 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-@pytest.mark.parametrize("activation", ["Relu", "Clip", "PRelu"])
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "PRelu", "onnx.Max"])
 @pytest.mark.parametrize(("kernel", "stride", "filters"), [(3, 1, 128), (1, 1, 192), (3, 2, 256)])
 def test_workers_share_filters(kernel: int, stride: int, filters: int, activation: str, small: bool,
                                monkeypatch: Any) -> None:
@@ -221,7 +221,7 @@ def test_workers_share_filters(kernel: int, stride: int, filters: int, activatio
     inputs = [normal(1, 200, 7, 7), normal(filters, 200, kernel, kernel), normal(filters)]
     bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
-    slope = [normal(filters)] if activation == "PRelu" else []
+    slope = {"PRelu": [normal(filters)], "onnx.Max": [normal(filters, 1, 1)]}.get(activation, [])
     op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
                         stride=stride, pad=kernel // 2, activation=activation)
     for workers in (2, 3):

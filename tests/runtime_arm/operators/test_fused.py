@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -13,7 +14,7 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ArmnetError, ShapeError
 from runtime_arm.executor import Executor
-from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.operators.fused import activation_of
 from runtime_arm.registry import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
@@ -58,6 +59,47 @@ def test_every_engine_of_conv_is_one_of_fused_conv(arguments: Dict[str, Any], ad
         engines = assert_engines_match_reference(op, operands, terms=6 * kernel**2, magnitude=30.0)
         assert "IM2COL" in engines
         assert ("POINTWISE" in engines) == (kernel == 1)
+
+
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("kernel", "group", "least"), [
+    (1, 1, {"POINTWISE", "IM2COL"}), (3, 1, {"WINOGRAD", "IM2COL"}), (3, 8, {"DEPTHWISE", "IM2COL"})])
+def test_a_floor_by_every_engine(kernel: int, group: int, least: Any, bias: bool, added: bool) -> None:
+    x, w, floor = normal(2, 8, 40, 41), normal(8, 8 // group, kernel, kernel), normal(8, 1, 1) - 1
+    op, operands = with_floor(fused_conv(x, w, bias=bias, addend=normal(2, 8, 40, 41) if added else None,
+                                         kernel=kernel, pad=kernel // 2, group=group), floor)  # fmt: skip
+    engines = assert_engines_match_reference(op, operands, terms=8 * kernel**2, magnitude=30.0, constants=(1, 4))
+    assert least <= set(engines)
+    y, = run_kernel(op, operands)
+    before, = run_kernel(replace(op, input=op.input[:4], arg=op.arg[:-1]), operands[:4])
+    np.testing.assert_array_equal(y, np.maximum(before, floor))
+    assert (y == floor).any(axis=(0, 2, 3)).all()
+
+
+def with_floor(made: Any, floor: Array, **arguments: Any) -> Any:
+    op, operands = made
+    named = OperatorDef.of(op.type, [*op.input, "f"], ["y"], domain="armnet", activation="onnx.Max", **arguments)
+    return replace(named, arg=(*op.arg, *named.arg)), [*operands, floor]
+
+
+@pytest.mark.parametrize(("floor", "arguments", "complaint"), [
+    ((8,), {}, "one number a channel"), ((1, 1, 1), {}, "one number a channel"),
+    ((8, 4, 4), {}, "one number a channel"), ((8, 1, 1), {"order": "NHWC"}, "channels first"),
+])
+def test_a_floor_is_one_number_a_channel(floor: Any, arguments: Any, complaint: str) -> None:
+    x, w = normal(1, 4, 6, 6), normal(8, 4, 3, 3)
+    if arguments:
+        x, w = normal(1, 6, 6, 4), normal(8, 3, 3, 4)
+    op, operands = with_floor(fused_conv(x, w, kernel=3), normal(*floor), **arguments)
+    with pytest.raises(ShapeError, match=complaint):
+        run_kernel(op, operands)
+
+
+def test_a_floor_is_for_convolutions() -> None:
+    op = OperatorDef.of("FusedFC", ["x", "w", "b", "", "f"], ["y"], domain="armnet", activation="onnx.Max")
+    with pytest.raises(ShapeError, match="a floor is for convolutions"):
+        run_kernel(op, [normal(2, 5), normal(4, 5), normal(4), None, normal(4)])
 
 
 @pytest.mark.parametrize("arguments", ACTIVATIONS, ids=name_of)
@@ -179,6 +221,9 @@ def test_prelu_needs_a_slope(type: str) -> None:
                         stride=2, activation="PRelu")
     with pytest.raises(ShapeError, match="PRelu needs a slope"):
         run_kernel(op, [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
+    with pytest.raises(ShapeError, match="Max needs a floor"):
+        run_kernel(replace(op, arg=(*op.arg[:-1], Argument.of("activation", "onnx.Max"))),
+                   [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
 
 
 def test_training_is_not_fused() -> None:
