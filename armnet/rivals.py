@@ -51,7 +51,7 @@ class Original:
         from device_tests.host.tflite_writer import tflite_bytes
         from optimize import optimize
 
-        return "the pair as TFLite", tflite_bytes(optimize(self.pair))
+        return "the pair as TFLite", tflite_bytes(optimize(self.pair, keep_biases=True))
 
 
 def _recorded(pair: Pair, folder: Path) -> Optional[Path]:

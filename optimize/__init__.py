@@ -27,17 +27,17 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, caffe2_compatible: bool = False,
-             keep_order: bool = False, merge_parallel: bool = False, paranoid: bool = False,
+             keep_biases: bool = False, keep_order: bool = False, merge_parallel: bool = False, paranoid: bool = False,
              stop_after: Optional[int] = None, shapes: Optional[Shapes] = None, threads: Optional[int] = None,
              report: Optional[Report] = None, progress: Progress = lambda text, done, total: None) -> Pair:
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
     engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. keep_order: do not move operators to save memory. merge_parallel: make one of 1x1 convolutions that
-    read one blob. paranoid: try the result in poisoned memory (see
-    ``runtime_arm.paranoid``). stop_after: make only so many steps, to find the one that spoils a result. shapes:
-    examples of input shapes that the pair leaves open, for what needs to know them. report: is told what happened and
-    what did not.
+    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``passes/shift_biases.py``). keep_order: do
+    not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid: try
+    the result in poisoned memory (see ``runtime_arm.paranoid``). stop_after: make only so many steps, to find the one
+    that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs to know them.
+    report: is told what happened and what did not.
     UsageError for options that contradict each other or the pair, ShapeError for an operator that takes fewer or more
     blobs than it is given.
     """
@@ -52,7 +52,8 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
     program = Program.of(known, unpacked=caffe2_compatible)
     report.warnings += _warnings(known, program)
-    unwanted = [*([pipeline.REORDERING] if keep_order else []), *([] if merge_parallel else [pipeline.MERGING])]
+    unwanted = [*([pipeline.SHIFTING] if keep_biases else []), *([pipeline.REORDERING] if keep_order else []),
+                *([] if merge_parallel else [pipeline.MERGING])]
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
     result = run_passes_everywhere(program, passes, report, stop_after).pair(known)
     if caffe2_compatible:

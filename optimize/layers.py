@@ -81,10 +81,15 @@ class Layer(NamedTuple):
         """The layer that makes of an input what this one makes of the input scaled and shifted (without padding)."""
         weights = self.weights.astype(np.float64)
         view = _by_channels(self.op, weights)
-        by_input = (view.shape[0], 1, view.shape[2], *[1] * (view.ndim - 3))
-        shifted = (view * affine.shift.reshape(by_input)).reshape(view.shape[0] * view.shape[1], -1).sum(axis=1)
-        view *= affine.scale.reshape(by_input)
+        view *= affine.scale.reshape(view.shape[0], 1, view.shape[2], *[1] * (view.ndim - 3))
+        shifted = self.of_constant(affine.shift)
         return self._with(weights, shifted if self.bias is None else self.bias + shifted)
+
+    def of_constant(self, x: Array) -> Array:
+        """What the weights make, float64, of an input that has one number a channel (without padding)."""
+        view = _by_channels(self.op, self.weights)
+        sums: Array = view.reshape(*view.shape[:3], -1).sum(axis=-1, dtype=np.float64)
+        return np.asarray(sums @ x.reshape(view.shape[0], view.shape[2], 1)).reshape(-1)
 
     def _with(self, weights: Array, bias: Array) -> Layer:
         dtype = self.weights.dtype

@@ -24,6 +24,7 @@ from optimize.passes import (
     merge_parallel_convolutions,
     remove_no_ops,
     reorder_operators,
+    shift_biases,
     split_convolution_over_concat,
 )
 
@@ -51,6 +52,7 @@ FUSING = (
     split_convolution_over_concat.PASS,
     fuse_activation_into_pool.PASS,
 )
+SHIFTING = shift_biases.PASS
 MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS
 FINISHING = (
@@ -62,4 +64,4 @@ FINISHING = (
 )
 
 CAFFE2_COMPATIBLE = PORTABLE + FINISHING
-ALL = COMPOSING + PORTABLE + FUSING + FINISHING
+ALL = COMPOSING + PORTABLE + FUSING + (SHIFTING,) + FINISHING

@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
                         help="examples of input shapes that the pair leaves open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
+    parser.add_argument("--keep-biases", action="store_true",
+                        help="let every blob hold what it does in the source, none less a bias")
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
     parser.add_argument("--merge-parallel", action="store_true",
                         help="make one of 1x1 convolutions that read one blob: faster for single images")
@@ -52,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     pair, report = Pair.load(args.pair), Report()
     with progress("engines") as bar:
         result = optimize(pair, args.engines, accuracy=args.accuracy, threads=args.threads,
-                          caffe2_compatible=args.caffe2_compatible, keep_order=args.keep_order,
-                          merge_parallel=args.merge_parallel,
+                          caffe2_compatible=args.caffe2_compatible, keep_biases=args.keep_biases,
+                          keep_order=args.keep_order, merge_parallel=args.merge_parallel,
                           stop_after=args.stop_after, paranoid=args.paranoid, shapes=parse_shapes(args.shape),
                           report=report, progress=bar)
     result.save(args.output)

@@ -15,7 +15,6 @@ from device_tests.host.emulation import Machine
 from device_tests.host.networks import build
 from device_tests.host.operator_counts import NetworkCounts, count_pair
 from device_tests.host.suite_run import runtime_files
-from runtime_arm import Pair
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.files import write_file
 
@@ -134,7 +133,9 @@ def rival_model(model: Path, rival: str, folder: Path) -> Path:
     if rival == "onnxruntime":
         return model
     from device_tests.host.tflite_writer import tflite_bytes
+    from exporter import export
+    from optimize import optimize
 
     path = folder / f"{model.stem}.tflite"
-    path.write_bytes(tflite_bytes(Pair.load(optimised(model, folder))))
+    path.write_bytes(tflite_bytes(optimize(export(model), keep_biases=True)))
     return path

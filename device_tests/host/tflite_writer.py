@@ -15,7 +15,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.executor import spec_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import convolution_of
-from runtime_arm.operators.fused import activation_of
+from runtime_arm.operators.fused import MAX, activation_of
 from runtime_arm.operators.geometry import Window
 from runtime_arm.operators.pool import pool_of
 from runtime_arm.tensor import TensorSpec
@@ -119,7 +119,9 @@ def _convolution(graph: _Graph, step: Step) -> None:
     filters = graph.constant(w.value.transpose(1, 2, 3, 0) if depthwise else w.value.transpose(0, 2, 3, 1))
     addend = op.input[3] if len(op.input) > 3 else ""
     x, fields = _padded(graph, x, convolution.window)
-    result = graph.between(graph.shape(y)) if addend else y
+    floor = specs[4].value if len(specs) > 4 and specs[4] is not None and op.get_str("activation") == MAX else None
+    total = y if floor is None else graph.between(graph.shape(y))
+    result = graph.between(graph.shape(y)) if addend else total
     kind, more = ("DEPTHWISE_CONV_2D", {"DepthMultiplier": 1}) if depthwise else ("CONV_2D", {})
     options = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
     fields.update(more, DilationHFactor=convolution.window.dilation[0], DilationWFactor=convolution.window.dilation[1])
@@ -128,14 +130,15 @@ def _convolution(graph: _Graph, step: Step) -> None:
     graph.add(kind, inputs, result, options, **fields, FusedActivationFunction=NONE if addend else _activation(op))
     if addend:
         assert specs[3] is not None
-        graph.add(
-            "ADD", [result, graph.blob(addend, specs[3])], y, "AddOptions", FusedActivationFunction=_activation(op)
-        )
+        graph.add("ADD", [result, graph.blob(addend, specs[3])], total, "AddOptions",
+                  FusedActivationFunction=_activation(op))
+    if floor is not None:
+        graph.add("MAXIMUM", [total, graph.constant(floor.reshape(1, 1, 1, -1))], y, "MaximumMinimumOptions")
 
 
 def _activation(op: OperatorDef) -> int:
     activation = activation_of(op)
-    if activation is None:
+    if activation is None or activation.full_type == MAX:
         return RELU if op.type == "ConvRelu" else NONE
     if activation.type == "Relu":
         return RELU

@@ -170,3 +170,16 @@ def test_what_contradicts_itself_is_refused_and_nothing_written(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert complaint in err
     assert not (folder / "cheap").exists()
+
+
+def test_biases_stay_where_they_are_if_told_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = {"w": np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1), "b": np.array([1, -2], np.float32)}
+    text = 'net "two": x, w, b -> y\nConvRelu(x, w, b) -> a  kernel=1\nConv(a, w, b) -> y  kernel=1'
+    fills = tuple(fill(name, value) for name, value in weights.items())
+    pair = Pair(NetDef("init", fills), NetDef.from_text(text), (TensorInfo("x", (1, 2, 3, 3), "float32"),))
+    pair.save(folder / "pair")
+    shown = {}
+    for words in ((), ("--keep-biases",)):
+        assert optimized(folder, capsys, *words)[0] == 0
+        shown[words] = [op.output[0] for op in Pair.load(folder / "cheap").predict_net.op]
+    assert shown == {(): ["a_shifted", "y"], ("--keep-biases",): ["a", "y"]}

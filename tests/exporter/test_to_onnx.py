@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from armnet.__main__ import main
-from device_tests.suite.tolerance import assert_close
+from device_tests.suite.tolerance import assert_close, assert_network_close
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
@@ -25,6 +25,8 @@ from tests.support.random_nets import RandomNet, random_nets
 onnx = pytest.importorskip("onnx", reason="onnx is not installed to write models with")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to run models with")
 
+from device_tests.host import networks  # noqa: E402
+from exporter import export  # noqa: E402
 from exporter.to_onnx import save_onnx, to_onnx  # noqa: E402
 
 X = TensorInfo("x", ("batch", 3, 8, 8), "float32")
@@ -180,6 +182,16 @@ def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> N
         onnx.checker.check_model(model, full_check=True)
         for name, result in zip(ours, run(model, drawn.feed())):
             assert_close(result, ours[name], terms=4096, what=name)
+
+
+@pytest.mark.parametrize(("name", "shifted"), [("resnet18", 1), ("mobilenet_v2", 17), ("googlenet", 36)])
+def test_networks_whose_blobs_are_shifted_compute_the_same(name: str, shifted: int) -> None:
+    source = networks.build(name, image_size=64)
+    pair = optimize(export(source))
+    assert sum(bool(op.output[0].endswith("_shifted")) for op in pair.predict_net.op if "Conv" in op.type) == shifted
+    model, feeds = to_onnx(pair), {"data": np.random.default_rng(3).standard_normal((1, 3, 64, 64)).astype(np.float32)}
+    onnx.checker.check_model(model, full_check=True)
+    assert_network_close(run(model, feeds)[0], run(source, feeds)[0])
 
 
 def test_the_command_writes_a_model_of_a_pair(tmp_path: Path) -> None:

@@ -285,3 +285,23 @@ def joined_parts(d: Drawing) -> None:
     bias = [d.weight(m)] if d.draw(st.booleans()) else []
     d.emit(d.draw(st.sampled_from(["Conv", "ConvRelu"])), [d.ops[-1].output[0], d.weight(m, 2 * c, 1, 1), *bias],
            (n, m, h, w), kernel=1)
+
+
+def chained_blocks(d: Drawing) -> None:
+    """Fused convolutions, residual or not, perhaps a concatenation and a pool, that read each other's results."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    for _ in range(int(d.draw(st.integers(1, 4)))):
+        bias = d.weight(c) if d.draw(st.integers(0, 3)) else ""
+        kernel = d.draw(st.sampled_from([1, 1, 1, 3]))
+        addend = d.like(x) if d.draw(st.booleans()) else ""
+        ends = d.draw(st.sampled_from([{}, {"activation": "Relu"}, {"activation": "Relu"}, {"activation": "Sigmoid"}]))
+        inputs = [x, d.weight(c, c, kernel, kernel), bias, *([addend] if addend else [])]
+        d.emit("FusedConv", inputs, (n, c, h, w), domain="armnet", kernel=kernel, pad=kernel // 2, **ends)
+        x = d.ops[-1].output[0]
+        if d.draw(st.integers(0, 3)) == 0:
+            d.emit(d.draw(st.sampled_from(["MaxPool", "AveragePool"])), [x], (n, c, h, w), kernel=1)
+            x = d.ops[-1].output[0]
+    if 2 * c <= 24 and d.draw(st.booleans()):
+        d.emit("Concat", [x, d.like(x)], (n, 2 * c, h, w), extra_outputs=1, axis=1)
+        d.emit("Conv", [d.ops[-1].output[0], d.weight(c, 2 * c, 1, 1), d.weight(c)], (n, c, h, w), kernel=1)

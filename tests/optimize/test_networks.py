@@ -26,13 +26,17 @@ FOLDING = 1e-4  # relative to the largest output: the accuracy budget of network
 
 # What is left of each network; what these leave out is there once or not at all.
 EXPECTED: Dict[str, Dict[str, int]] = {
-    "resnet50": {"ConvRelu": 32, "armnet.FusedConv": 16, "Conv": 5},
+    "resnet50": {"ConvRelu": 16, "armnet.FusedConv": 32, "Conv": 5},
     "mobilenet_v2": {"armnet.FusedConv": 45, "Conv": 7},
-    "googlenet": {"ConvRelu": 55, "Conv": 2, "MaxPool": 11, "armnet.FusedMaxPool": 2, "Concat": 9},
+    "googlenet": {"ConvRelu": 19, "armnet.FusedConv": 36, "Conv": 2, "MaxPool": 11, "armnet.FusedMaxPool": 2,
+                  "Concat": 9},
     "densenet121": {"ConvRelu": 58, "armnet.FusedBatchNorm": 62, "Conv": 62, "Concat": 58, "AveragePool": 4},
-    "squeezenet1_1": {"ConvRelu": 14, "Conv": 12, "armnet.FusedConv": 7, "armnet.FusedMaxPool": 5},
-    "unet": {"ConvRelu": 18, "ConvTranspose": 4, "Concat": 4, "MaxPool": 4},
+    "squeezenet1_1": {"ConvRelu": 7, "Conv": 12, "armnet.FusedConv": 14, "armnet.FusedMaxPool": 5},
+    "unet": {"ConvRelu": 17, "ConvTranspose": 4, "Concat": 4, "MaxPool": 4},
 }
+# Convolutions that have a bias: in front of zeros, ReLU6 or what is not linear; and the first of all.
+BIASED = {"resnet50": 1 + 16, "mobilenet_v2": 1 + 17 + 17, "googlenet": 3 + 2 * 9, "densenet121": 59,
+          "squeezenet1_1": 19, "unet": 22}
 SPLIT = {"squeezenet1_1": 7}  # convolutions of a concatenation that became two
 
 
@@ -47,6 +51,8 @@ def test_what_is_left_of_a_network(name: str) -> None:
     left = sum(after.get(type, 0) for type in ("Conv", "ConvRelu", "armnet.FusedConv", "ConvTranspose", "FC"))
     assert left == layers + SPLIT.get(name, 0)
     assert not after.keys() & {"SpatialBN", "Relu", "Clip", "Add"}
+    convolutions = [op for op in result.predict_net.op if "Conv" in op.type]
+    assert sum(bool(op.input[2]) for op in convolutions if len(op.input) > 2) == BIASED[name]
     assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
     assert optimize(result) == result
 
