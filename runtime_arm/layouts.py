@@ -109,7 +109,7 @@ class Tiles(NamedTuple):
 
     def outside(self, memory: Array, strip: Strip) -> Iterator[Array]:
         """Views of what does not belong to an image in the strip, of all planes, without overlap."""
-        for down, across, rows, columns in self._phases():
+        for down, across, rows, columns in self.groups():
             grid = self._rows(memory[down, across])[..., strip.first : strip.last, strip.left : strip.right, :]
             image = np.arange(strip.first, strip.last) % self.rows < rows
             for row in np.flatnonzero(~image):
@@ -126,8 +126,9 @@ class Tiles(NamedTuple):
         if rows < self.rows:
             yield self.grid(memory)[:, :, :, rows:]
 
-    def _phases(self) -> Iterator[Tuple[slice, slice, int, int]]:
-        """The planes, together with those that have as many rows and columns of tiles inside of the image."""
+    def groups(self) -> Iterator[Tuple[slice, slice, int, int]]:
+        """The planes, together with those that have as many rows and columns of tiles inside of the image: which rows
+        and columns of planes, and how many of tiles."""
         counts = [self.image_tiles((phase, phase)) for phase in range(self.tile)]
         down, across = ([[phase for phase in range(self.tile) if counts[phase][axis] == count]
                          for count in sorted({of[axis] for of in counts})] for axis in (0, 1))  # fmt: skip

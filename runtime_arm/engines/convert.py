@@ -6,6 +6,7 @@ from math import gcd
 from typing import Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines import tiled
 from runtime_arm.engines.steps import ZERO, Step, copy
@@ -33,8 +34,8 @@ def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
 
 def _rows_of(call: Call, pairs: Iterable[Tuple[Array, Array]]) -> Iterator[Tuple[Array, Array]]:
     for to, of in pairs:
-        rows = call.share(to.shape[1])
-        yield to[:, rows], of[:, rows]
+        rows = call.share(to.shape[-3])
+        yield to[..., rows, :, :], of[..., rows, :, :]
 
 
 def _everything_outside(layout: Tiles, memory: Array) -> Iterator[Array]:
@@ -55,10 +56,31 @@ def _to_plain(memory: Array, layout: Tiles, y: Array) -> Iterator[Tuple[Array, A
 
 
 def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Pixels that are one plane's in both: those apart by the least common multiple of the tiles, in rows and columns.
+    """Pixels that lie evenly in both: (rows, columns of a tile, batch, rows, columns, C).
 
-    Of one plane of the larger tiles all pixels are of one plane of the smaller ones if the larger is a multiple.
+    Those are of several planes of the one where the other has all in one plane; else they are apart by the least common
+    multiple of the tiles, in rows and columns. Of one plane of the larger tiles all pixels are of one plane of the
+    smaller ones if the larger is a multiple.
     """
+    if source.tile == 1:
+        yield from _spread(y, target, x, source)
+    elif target.tile == 1:
+        yield from ((to, of) for of, to in _spread(x, source, y, target))
+    else:
+        yield from _apart(x, source, y, target)
+
+
+def _spread(planes: Array, tiles: Tiles, plane: Array, plain: Tiles) -> Iterator[Tuple[Array, Array]]:
+    """Planes that have as many rows and columns, and where their pixels lie in one plane."""
+    pixels, tile = plain.pixels(plane, (0, 0)), tiles.tile
+    image, row, column, channel = pixels.strides
+    for down, across, rows, columns in tiles.groups():
+        of = tiles.grid(planes[down, across])[..., :rows, :columns, :]
+        strides = (row, column, image, tile * row, tile * column, channel)
+        yield of, as_strided(pixels[:, down.start :, across.start :], of.shape, strides)
+
+
+def _apart(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
     m, n = source.tile, target.tile
     period = m * n // gcd(m, n)
     for py, px in np.ndindex(period, period):
