@@ -72,14 +72,19 @@ def by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[Way]:
                partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32))  # fmt: skip
 
 
-def by_pairs(convolution: Convolution, of: Tiles, between: Tiles) -> Optional[Way]:
-    """WINOGRAD in one dimension, for a stride of 2; None where that is no use."""
-    if gemm.multiplies_small() and convolution.window.stride == (2, 2):
-        from runtime_arm.engines import planar_strided as planar
+def has_pairs(convolution: Convolution) -> bool:
+    """Whether it might run by pairs of columns."""
+    window = convolution.window
+    return gemm.multiplies_small() and window.stride == (2, 2) and window.kernel == (3, 3)
 
-        if planar.suits(convolution, of, between):
-            return Way(planar.work(convolution, of, between), planar.bind, planar.scratch)
-    return None
+
+def by_pairs(convolution: Convolution, of: Tiles, between: Tiles) -> Optional[Way]:
+    """WINOGRAD in one dimension; None where that is no use."""
+    from runtime_arm.engines import planar_strided as planar
+
+    if not planar.suits(convolution, of, between):
+        return None
+    return Way(planar.work(convolution, of, between), planar.bind, planar.scratch)
 
 
 def _columns_work(convolution: Convolution, copying: float, to: Optional[Tiles] = None) -> Work:

@@ -21,7 +21,16 @@ from runtime_arm.engines import (
     tiled_pool,
     tiled_stem,
 )
-from runtime_arm.engines.convolution_ways import FLOAT32, RUN, by_columns, by_pairs, by_winograd, is_stem, stem_work
+from runtime_arm.engines.convolution_ways import (
+    FLOAT32,
+    RUN,
+    by_columns,
+    by_pairs,
+    by_winograd,
+    has_pairs,
+    is_stem,
+    stem_work,
+)
 from runtime_arm.engines.epilogue import tail_scratch
 from runtime_arm.engines.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.pointwise import PASS
@@ -131,7 +140,7 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
         return
     if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
         yield from _winograd(op, inputs, y, pooling)
-    if may_run(op, "WINOGRAD") and pooling is None:
+    if may_run(op, "WINOGRAD") and has_pairs(convolution) and pooling is None:
         yield from _in_pairs(op, convolution, inputs, y)
     engine = "POINTWISE" if tiled_convolution.is_pointwise(convolution) else "IM2COL"
     if not may_run(op, engine):

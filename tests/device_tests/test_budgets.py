@@ -86,6 +86,9 @@ def test_unknown_budgets_are_refused(tmp_path: Path) -> None:
         budgets.source_model("nowhere", tmp_path)
 
 
+OUTSIDE = 250_000  # instructions of a run that belong to no operator: inputs are checked and copied, outputs fetched
+
+
 @pytest.fixture(scope="module")
 def counts(arm64: Machine, counting: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, NetworkCounts]:
     """Counts of every network that has a budget; two at a time."""
@@ -117,7 +120,8 @@ def test_the_network_keeps_its_budget(
 
 def test_counts_add_up(counts: Dict[str, NetworkCounts]) -> None:
     for network, operators, _ in counts.values():
-        assert sum(op.counts.instructions for op in operators) == pytest.approx(network.instructions, rel=0.1)
+        total = sum(op.counts.instructions for op in operators)
+        assert total == pytest.approx(network.instructions, rel=0.1, abs=OUTSIDE)
         assert sum(op.counts.multiply_add for op in operators) == pytest.approx(network.multiply_add, rel=0.001)
 
 
