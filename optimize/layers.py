@@ -91,6 +91,11 @@ class Layer(NamedTuple):
         sums: Array = view.reshape(*view.shape[:3], -1).sum(axis=-1, dtype=np.float64)
         return np.asarray(sums @ x.reshape(view.shape[0], view.shape[2], 1)).reshape(-1)
 
+    def largest_norm(self) -> float:
+        """The Euclidean norm of the filter whose norm is the largest."""
+        filters = _by_channels(self.op, self.weights).astype(np.float64)
+        return float(np.sqrt(np.square(filters).sum(axis=tuple(range(2, filters.ndim))).max()))
+
     def _with(self, weights: Array, bias: Array) -> Layer:
         dtype = self.weights.dtype
         with np.errstate(over="ignore"):

@@ -56,12 +56,11 @@ SHIFTING = shift_biases.PASS
 MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS
 FINISHING = (
-    MERGING,
     hoist_activation_over_concat.PASS,
     deduplicate_weights.PASS,
     eliminate_dead_code.PASS,
     REORDERING,
 )
 
-CAFFE2_COMPATIBLE = PORTABLE + FINISHING
-ALL = COMPOSING + PORTABLE + FUSING + (SHIFTING,) + FINISHING
+CAFFE2_COMPATIBLE = (*PORTABLE, MERGING, *FINISHING)
+ALL = (*COMPOSING, *PORTABLE, *FUSING, MERGING, SHIFTING, *FINISHING)

@@ -196,6 +196,7 @@ class Program:
         at = rewrite.at if rewrite.at is not None else max(match.places, default=0)
         instead: Dict[int, Sequence[OperatorDef]] = dict.fromkeys(match.places, ())
         if rewrite.each:
+            assert len(rewrite.operators) == len(match.places)
             instead.update((place, (op,)) for place, op in zip(match.places, rewrite.operators))
         ops: List[OperatorDef] = []
         for place, op in enumerate(self.net.op):

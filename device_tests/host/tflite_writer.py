@@ -120,6 +120,8 @@ def _convolution(graph: _Graph, step: Step) -> None:
     addend = op.input[3] if len(op.input) > 3 else ""
     x, fields = _padded(graph, x, convolution.window)
     floor = specs[4].value if len(specs) > 4 and specs[4] is not None and op.get_str("activation") == MAX else None
+    if floor is None and op.get_str("activation") == MAX:
+        raise ExportError(f"{op.signature()}: its floor is no constant")
     total = y if floor is None else graph.between(graph.shape(y))
     result = graph.between(graph.shape(y)) if addend else total
     kind, more = ("DEPTHWISE_CONV_2D", {"DepthMultiplier": 1}) if depthwise else ("CONV_2D", {})

@@ -13,6 +13,7 @@ from optimize.layers import CONVOLUTIONS
 from optimize.patterns import follows
 from optimize.program import Match, Program, Rewrite
 from optimize.rewrite import Pass, Refusal, Rule
+from runtime_arm.operators.geometry import channels_last
 
 
 def _fuse(program: Program, match: Match) -> Rewrite:
@@ -25,18 +26,24 @@ def _fuse(program: Program, match: Match) -> Rewrite:
         raise Refusal("it broadcasts in Caffe2's older way")
     if not program.have_same_shape(y, addend, addition.output[0]):
         raise Refusal(f"{y!r} and {addend!r} are not known to have the same shape")
-    alone = len(program.readers(addend)) == 1 and program.why_named(addend) is None
-    if alone and _taps(program, addend) > _taps(program, y) > 0:
+    if _taps(program, addend) > _taps(program, y) > 0 and _may_take(program, addend, match.places[1]):
         raise Refusal(f"the convolution that makes {addend!r} has the larger kernel")
     return Rewrite((with_addend(op, addend, addition.output[0]),))
 
 
 def _taps(program: Program, name: str) -> int:
-    """Of the kernel of the convolution that makes the blob; 0 for what else there is."""
+    """Of the kernel of the convolution that makes the blob, channels first; 0 for what else there is."""
     writer = program.writer(name)
     op = None if writer is None else program.net.op[writer]
-    weights = None if op is None or op.full_type not in CONVOLUTIONS else program.value(op.input[1])
+    is_known = op is not None and op.full_type in CONVOLUTIONS and not channels_last(op)
+    weights = program.value(op.input[1]) if op is not None and is_known else None
     return 0 if weights is None else math.prod(weights.shape[2:])
+
+
+def _may_take(program: Program, name: str, addition: int) -> bool:
+    """Whether what makes the blob may make the sum, too."""
+    writer = program.writer(name)
+    return writer is not None and program.why_fixed(Match((writer, addition), (name,))) is None
 
 
 PASS = Pass("fuse_add", (Rule(follows(PLAIN, ADDITIONS), _fuse),))

@@ -6,6 +6,9 @@ What is stored is less than the results by b, the shift, one number a channel; t
 Who reads it has it in his own bias: a convolution that adds it, or one that multiplies it, by what its weights make of
 a constant image, if no zeros are around that. Such a bias may be shifted in turn; so in a chain of residual blocks no
 convolution that ends one has any. Pools and concatenations hand the shift on.
+
+What is stored is rounded as the shift is large, not as the results are. So a shift must not outweigh them: it would, if
+a bias masks a channel out, and in long chains where shifts make larger ones.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ _POOLS = {"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"} | _MEANS
 _CONCATS = {"Concat", "DepthConcat"}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
+MOST = 4.0  # times the norm of a filter, which is how large products are if what they read is about 1
 
 Shifts = Dict[str, Array]  # by blob, one number a channel, float64
 
@@ -176,6 +180,8 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
         raise Refusal("with one limit for all channels it can become part of a separable block")
     if any(op.input[3:4]):
         _require_no_broadcast(program, op, layer)
+    if layer.bias is not None and np.abs(layer.bias).max() > MOST * layer.largest_norm():
+        raise Refusal("the bias outweighs the results")
 
 
 def _require_passing(program: Program, op: OperatorDef) -> None:

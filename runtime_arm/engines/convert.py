@@ -56,11 +56,10 @@ def _to_plain(memory: Array, layout: Tiles, y: Array) -> Iterator[Tuple[Array, A
 
 
 def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Pixels that lie evenly in both: (rows, columns of a tile, batch, rows, columns, C).
+    """Pixels that lie evenly in both: (..., rows, columns, C).
 
     Those are of several planes of the one where the other has all in one plane; else they are apart by the least common
-    multiple of the tiles, in rows and columns. Of one plane of the larger tiles all pixels are of one plane of the
-    smaller ones if the larger is a multiple.
+    multiple of the tiles, in rows and columns.
     """
     if source.tile == 1:
         yield from _spread(y, target, x, source)
@@ -71,7 +70,8 @@ def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple
 
 
 def _spread(planes: Array, tiles: Tiles, plane: Array, plain: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Planes that have as many rows and columns, and where their pixels lie in one plane."""
+    """Planes that have as many rows and columns, and where their pixels lie in one plane: (rows, columns of a tile,
+    batch, rows, columns, C)."""
     pixels, tile = plain.pixels(plane, (0, 0)), tiles.tile
     image, row, column, channel = pixels.strides
     for down, across, rows, columns in tiles.groups():
@@ -81,6 +81,7 @@ def _spread(planes: Array, tiles: Tiles, plane: Array, plain: Tiles) -> Iterator
 
 
 def _apart(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
+    """Of one plane of the larger tiles all pixels are of one plane of the smaller ones if the larger is a multiple."""
     m, n = source.tile, target.tile
     period = m * n // gcd(m, n)
     for py, px in np.ndindex(period, period):

@@ -44,7 +44,8 @@ class Panels:
         fitting = width_for(panel, rows, self.depth, self.width)
         self.panel = fitting or self.width
         self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
-        self._panels = in_lines(b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2))
+        panels = b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2)
+        self._panels = in_lines(panels) if fitting else np.ascontiguousarray(panels)
 
     @classmethod
     def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:

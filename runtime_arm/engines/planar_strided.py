@@ -79,7 +79,7 @@ class Pairs(NamedTuple):
             return False
         if not x.tile == y.tile == y.batch == 1 or self.number > POSITIONS or self.depth > planar.MOST_DEPTH:
             return False
-        if y.rows * y.pitch > tiled_convolution.LEAST_ROWS:
+        if y.rows * y.pitch > tiled_convolution.LEAST_ROWS:  # else results may land in several pieces
             return False
         inside = -self.met(0).begin <= x.guard and self.met(TAPS - 1).last + REACH <= x.body + x.guard
         return inside and planar.suits(self.number, self.depth, self.convolution.filters, PRODUCTS)
@@ -122,9 +122,8 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
         steps += _gather(call.inputs[0][0, 0], pairs, pixels.reshape(PRODUCTS, TAPS, -1, lanes), call.scratch[3])
         steps += filters.multiply(pixels.reshape(PRODUCTS, pairs.depth, lanes), products)
         steps += _sums(products[:, : filters.width], bias)
-        for _, pieces in tiled_convolution.landings(call, y, strip, [], mine, None):
-            for _, target, then in pieces:
-                steps += [*_scatter(products[:, : filters.width], pairs, strip, target), *then]
+        for _, ((_, target, then),) in tiled_convolution.landings(call, y, strip, [], mine, None):
+            steps += [*_scatter(products[:, : filters.width], pairs, strip, target), *then]
         steps += tiled.clear(call, y, strip, mine)
     return tiled.in_turn(steps)
 

@@ -83,6 +83,7 @@ def amplification(rows: int, columns: int, taps: int = TAPS) -> float:
     return _amplification(rows, taps) * _amplification(columns, taps)
 
 
+@lru_cache(None)
 def _amplification(tile: int, taps: int) -> float:
     output, filters, inputs = (np.abs(matrix) for matrix in transforms(tile, taps))
     return float((output @ (filters.sum(1) * inputs.sum(1))).max() / taps)

@@ -300,7 +300,9 @@ def chained_blocks(d: Drawing) -> None:
         d.emit("FusedConv", inputs, (n, c, h, w), domain="armnet", kernel=kernel, pad=kernel // 2, **ends)
         x = d.ops[-1].output[0]
         if d.draw(st.integers(0, 3)) == 0:
-            d.emit(d.draw(st.sampled_from(["MaxPool", "AveragePool"])), [x], (n, c, h, w), kernel=1)
+            kernel = d.draw(st.sampled_from([1, 3]))
+            pool = d.draw(st.sampled_from(["MaxPool", "AveragePool"]))
+            d.emit(pool, [x], (n, c, h, w), kernel=kernel, pad=kernel // 2)
             x = d.ops[-1].output[0]
     if 2 * c <= 24 and d.draw(st.booleans()):
         d.emit("Concat", [x, d.like(x)], (n, 2 * c, h, w), extra_outputs=1, axis=1)

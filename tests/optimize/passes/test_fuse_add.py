@@ -44,6 +44,12 @@ def test_of_two_the_one_with_the_larger_kernel() -> None:
     assert outcome.text == ["Conv(x, v) -> c  kernel=1", "armnet.FusedConv(x, w, b, c) -> y  kernel=3  pad=1"]
 
 
+def test_of_two_the_one_that_comes_last_where_the_larger_one_must_stay() -> None:
+    net = "-> y, x\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(r, v) -> c  kernel=1\n Add(a, c) -> y\n Relu(x) -> x"
+    outcome = applied(PASS, HEAD.replace("x,", "x, r,") + net, WEIGHTS, SHAPES)
+    assert 'armnet.FusedConv(r, v, "", a) -> y  kernel=1' in outcome.text
+
+
 def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
     net = "-> a, y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from optimize.passes import shift_biases
 from optimize.passes.shift_biases import PASS
 from optimize.rewrite import Pass
 from tests.optimize.kinds import chained_blocks
@@ -24,10 +25,18 @@ WEIGHTS: Dict[str, Any] = {
     "w": np.array([[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]]], np.float32), "b": np.array([1, 2], np.float32),
     "c": np.array([10, 20], np.float32), "d": np.array([5, 6], np.float32), "one": np.ones(1, np.float32),
     "huge": np.full(2, 3e38, np.float32), "floor": np.array([[[1.0]], [[2.0]]], np.float32),
+    "masking": np.array([0.1, -1e9], np.float32),
     "w3": normal(2, 2, 3, 3), "w1": normal(2, 1, 1, 1), "w4": normal(2, 4, 1, 1), "w_one": normal(1, 2, 1, 1),
     "f": normal(3, 2), "fb": normal(3), "f4": normal(3, 8), "ft": np.ones((2, 3), np.float32),
 }  # fmt: skip
 SHAPES = {"x": (1, 2, 4, 4), "z": (1, 2, 4, 4)}
+LIMIT = shift_biases.MOST
+
+
+@pytest.fixture(autouse=True)
+def however_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Biases that can be told apart outweigh results."""
+    monkeypatch.setattr(shift_biases, "MOST", 1e6)
 
 
 def net(*lines: str, outputs: str = "y") -> str:
@@ -167,7 +176,7 @@ def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason
     ("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "separable block"),
     ("ConvRelu(x, w, z) -> a  kernel=1", "not a constant float"),
     ("ConvRelu(x, w, one) -> a  kernel=1", "one number an output"),
-    ("ConvRelu(x, w, huge) -> a  kernel=1", "a sum is not finite"),
+    ("ConvRelu(x, w, huge) -> a  kernel=1", "the bias outweighs the results"),
     ('armnet.FusedConv(x, w, b, "", g) -> a  kernel=1  activation="onnx.Max"', "'g' is not constant"),
     ("armnet.FusedConv(x, w, b, g) -> a  kernel=1", "of different shapes"),
 ])
@@ -210,3 +219,22 @@ def test_names_that_exist_are_not_taken() -> None:
     outcome = applied(PASS, text, WEIGHTS, SHAPES)
     names = [name for op in outcome.after.predict_net.op for name in op.output]
     assert len(set(names)) == 3
+
+
+def test_a_bias_that_masks_a_channel_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shift_biases, "MOST", LIMIT)
+    outcome = shifted("ConvRelu(x, w, masking) -> a  kernel=1", "Conv(a, w, c) -> y  kernel=1")
+    assert not outcome.report.steps
+    assert "the bias outweighs the results" in outcome.reasons
+
+
+def test_shifts_do_not_grow_from_layer_to_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shift_biases, "MOST", LIMIT)
+    width, deep = 64, 30
+    weights = {f"w{i}": normal(width, width, 1, 1) * np.float32(1.41 / 8) for i in range(deep)}
+    biases = {f"b{i}": normal(width) * np.float32(0.1) for i in range(deep)}
+    layers = [f"ConvRelu({f'a{i - 1}' if i else 'x'}, w{i}, b{i}) -> a{i}  kernel=1" for i in range(deep)]
+    text = "\n".join([f'net "": x, {", ".join([*weights, *biases])} -> a{deep - 1}', *layers])
+    outcome = applied(PASS, text, {**weights, **biases}, {"x": (1, width, 4, 4)})
+    assert outcome.report.steps
+    assert_same_numbers(outcome.before, outcome.after, {"x": normal(1, width, 4, 4)}, TOLERANCE)
