@@ -119,8 +119,9 @@ def _convolution(graph: _Graph, step: Step) -> None:
     filters = graph.constant(w.value.transpose(1, 2, 3, 0) if depthwise else w.value.transpose(0, 2, 3, 1))
     addend = op.input[3] if len(op.input) > 3 else ""
     x, fields = _padded(graph, x, convolution.window)
-    floor = specs[4].value if len(specs) > 4 and specs[4] is not None and op.get_str("activation") == MAX else None
-    if floor is None and op.get_str("activation") == MAX:
+    ends_with_floor = op.get_str("activation", "") == MAX
+    floor = specs[4].value if ends_with_floor and specs[4] is not None else None
+    if ends_with_floor and floor is None:
         raise ExportError(f"{op.signature()}: its floor is no constant")
     total = y if floor is None else graph.between(graph.shape(y))
     result = graph.between(graph.shape(y)) if addend else total
