@@ -35,6 +35,7 @@ COSTS: Dict[int, int] = {16: 20, 32: 28, 64: 58}
 POSITIONS, FILTERS = max(COSTS), 6  # of the results that BLAS holds in registers
 LEAST_DEPTHS = {16: 96, 32: 96, 64: 256}  # of the matrices; below, panels with the channels last stay in a near cache
 MOST_DEPTH = gemm.SMALL_PRODUCT // (POSITIONS * FILTERS)  # of a product; beyond, sums are computed in parts
+SPARE = 16  # numbers between planes: at distances of a power of two they would meet in one set of the cache
 GATHERED, SCATTERED = 32, 128  # positions and channels that are turned at once, measured
 
 

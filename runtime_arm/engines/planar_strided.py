@@ -26,7 +26,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from runtime_arm.engines import planar, tiled, tiled_convolution
-from runtime_arm.engines.planar import POSITIONS
+from runtime_arm.engines.planar import POSITIONS, SPARE
 from runtime_arm.engines.pointwise import STRIDED
 from runtime_arm.engines.steps import ZERO, Step, copy, shaped
 from runtime_arm.engines.tiled_convolution import Met
@@ -38,7 +38,6 @@ from runtime_arm.tensor import TensorSpec
 
 TAPS, STRIDE = 3, 2
 PRODUCTS, REACH = 5, 5  # of two outputs: products, and pixels of a row under them
-SPARE = 16  # numbers between matrices: at distances of a power of two they would meet in one set of the cache
 ERROR = 5 / 3  # times that of a direct sum: where all |d| and |w| are 1 the terms of y0 add up to 2 + 2 + 1, not 3
 
 

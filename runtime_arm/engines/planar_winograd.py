@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Tupl
 import numpy as np
 
 from runtime_arm.engines import planar, tiled, tiled_winograd
-from runtime_arm.engines.planar import POSITIONS, Filters
+from runtime_arm.engines.planar import POSITIONS, SPARE, Filters
 from runtime_arm.engines.steps import ZERO, Step, copy, shaped
 from runtime_arm.engines.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled_winograd import Share
@@ -37,8 +37,6 @@ from runtime_arm.tensor import TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
-
-SPARE = 16  # numbers between planes: at distances of a power of two they would meet in one set of the cache
 
 
 class Wide(NamedTuple):
