@@ -12,7 +12,8 @@ never leaves the cache. It is kept channel by channel, so that the one in the mi
     results   (planes of Y, channels + 1, positions)          the last row is ones
     project   Y = results^T @ Wp                              (positions, channels + 1) @ (.., M), and what follows it
 
-The first convolution is one of 1x1 between blobs in tiles, or one of few channels, whose windows are copied.
+The first convolution is one of 1x1 between blobs in tiles, or one of few channels of a plain image (see
+``phase_split.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from runtime_arm.caches import usual_block_nbytes
 from runtime_arm.engines import tiled
 from runtime_arm.engines.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.steps import ONE, ZERO, Step, copy, margins, multiply
+from runtime_arm.engines.phase_split import PhaseSplit
+from runtime_arm.engines.steps import ONE, ZERO, Step, copy, multiply
 from runtime_arm.engines.tiled_epilogue import CLIPS_FAST, finish
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Call, Run, Specs
@@ -89,6 +91,12 @@ class Block(NamedTuple):
         unit = VECTOR if hidden % VECTOR == 0 else 1
         return [slice(begin * unit, end * unit) for begin, end in ranges(hidden // unit, most // unit)]
 
+    @property
+    def split(self) -> Optional[PhaseSplit]:
+        """What a strip meets of a plain image."""
+        expand = self.expand
+        return None if self.x else PhaseSplit(expand.window, expand.channels, self.between, self.pitch, self.rows + 1)
+
     def strips(self, workers: int = 1) -> List[Strip]:
         """Rows of tiles of one image each."""
         high = self.y.image_tiles((0, 0))[0]
@@ -98,12 +106,13 @@ class Block(NamedTuple):
 
 
 def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-    """Columns, R, O, results; and what the last activation asks for."""
+    """Columns, R, O, results, the split image; and what the last activation asks for."""
     kind, most = block.toeplitz, max(strip.size for strip in block.strips())
     widest = max(group.stop - group.start for group in block.groups)
     inside, filtered = rounded(most + block.pitch), rounded(most)
     shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
               (kind.products, widest * filtered), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
+    shapes += [] if block.split is None else [(block.split.size,)]
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
@@ -114,9 +123,9 @@ def bind(call: Call, block: Block) -> Run:
     steps += [copy(call.scratch[1][-1], ONE), copy(call.scratch[3][:, -1], ONE)]
     last = twin_of(call.of(project))
     last.inputs = [None, None, None, *call.inputs[7:9]]
-    for strip in call.mine(block.strips(call.workers)):
+    for number, strip in enumerate(call.mine(block.strips(call.workers))):
         pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
-        steps += _gather(call, block, strip, pieces)
+        steps += _gather(call, block, strip, pieces, number > 0)
         for group in block.groups:
             steps += _expand(call, block, strip, group, limits_of(expand))
             steps += _filter(call, block, strip, group, limits_of(depthwise))
@@ -153,23 +162,34 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
     return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 
 
-def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
-    """The columns of all planes."""
+def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], is_next: bool) -> Iterator[Step]:
+    """The columns of all planes. is_next: not those of the first strip."""
     pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
     key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
     yield copy(columns[:, -1], call.packed(key, lambda: _inside(columns[:, -1], pieces, pitch)))
     if block.x is not None and block.x_follows:
         yield from _runs(call.inputs[0], block.x, strip.size + pitch, pieces, columns[:, :-1])
         return
+    if block.split is not None:
+        yield from _windows(call, block.split, block, pieces, columns[:, :-1], is_next)
     for piece, plane in zip(pieces, columns[:, :-1]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
         grid = _grid(plane, piece, pitch)
         yield from (copy(part, ZERO) for part in (plane[:, :begin], plane[:, end:], grid[..., piece.columns :]))
-        grid = grid[..., : piece.columns]
         if block.x is not None:
-            yield copy(grid, _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
-        else:
-            yield from _windows(call.inputs[0][piece.image], block.expand, piece, grid)
+            yield copy(grid[..., : piece.columns], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
+
+
+def _windows(call: Call, split: PhaseSplit, block: Block, pieces: Sequence[_Piece], columns: Array,
+             is_next: bool) -> Iterator[Step]:
+    """From a plain image; columns: (planes, K, positions)."""
+    memory, begin = call.scratch[4], min(piece.begin for piece in pieces)
+    rows = slice(begin, max(begin, *(piece.end for piece in pieces)))
+    yield from split.fill(call.inputs[0][pieces[0].image], memory, rows, is_next)
+    for piece, plane in zip(pieces, columns):
+        grid = _grid(plane, piece, block.pitch)
+        taps = grid.reshape(*block.expand.window.kernel, split.channels, *grid.shape[1:])
+        yield from split.meet(memory, piece.phase, taps, piece.begin - begin)
 
 
 def _inside(planes: Array, pieces: Sequence[_Piece], pitch: int) -> Array:
@@ -202,26 +222,6 @@ def _pixels(memory: Array, x: Tiles, piece: _Piece) -> Array:
     step = 2 // x.tile
     pixels = x.pixels(memory, (py % x.tile, px % x.tile))[piece.image, py // x.tile :: step, px // x.tile :: step]
     return pixels[piece.begin : piece.end, : piece.columns]
-
-
-def _windows(image: Array, convolution: Convolution, piece: _Piece, columns: Array) -> Iterator[Step]:
-    """From an image (C, H, W), tap by tap; columns: (kh * kw * C, rows, columns)."""
-    window = convolution.window
-    taps = columns.reshape(*window.kernel, convolution.channels, *columns.shape[1:])
-    for ky, kx in np.ndindex(*window.kernel):
-        rows, seen_rows = _meets(convolution, 0, ky, piece.phase[0], piece.begin, piece.end)
-        pixels, seen_pixels = _meets(convolution, 1, kx, piece.phase[1], 0, piece.columns)
-        yield from (copy(margin, ZERO) for margin in margins(taps[ky, kx], (rows, pixels)))
-        yield copy(taps[ky, kx][:, rows, pixels], image[:, seen_rows, seen_pixels])
-
-
-def _meets(convolution: Convolution, axis: int, tap: int, phase: int, begin: int, end: int) -> Tuple[slice, slice]:
-    """Of the tiles begin..end those whose pixel meets the image under a tap, counted from ``begin``; and what."""
-    window, stride = convolution.window, convolution.window.stride[axis]
-    step, offset = 2 * stride, tap * window.dilation[axis] - window.head[axis] + phase * stride
-    first = min(max(begin, -(offset // step)), end)
-    last = max(min(end, (window.image[axis] - 1 - offset) // step + 1), first)
-    return slice(first - begin, last - begin), slice(offset + first * step, offset + last * step, step)
 
 
 def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
