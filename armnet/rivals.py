@@ -100,7 +100,7 @@ def _with_blas_threads(threads: int, session: Any, given: Dict[str, Array]) -> C
     from runtime_arm import blas
 
     def infer() -> List[Array]:
-        with blas.threads(threads):
+        with blas.Threads(threads):
             outputs: List[Array] = session.run(None, given)
             return outputs
 

@@ -7,9 +7,8 @@ it under prefixed or suffixed symbol names. Another BLAS, or a system without /p
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional
 
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
@@ -80,32 +79,38 @@ def _text(library: Any, symbol: str) -> str:
 _lock = Lock()
 _wanted: List[int] = []  # by the bodies that run now, in several threads perhaps
 _former = 0  # before the first of them
+_now = 0  # what they run with
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Run the body with ``count`` BLAS threads and restore the former number afterwards.
+class Threads:
+    """``with Threads(count):`` runs the body with so many BLAS threads and restores the former number afterwards.
 
     The number is the process's: bodies that run at the same time share the smallest, and the last one restores.
     """
-    global _former
-    blas = loaded()
-    if blas is None:
-        yield
-        return
-    with _lock:
-        if not _wanted:
-            _former = blas.get_threads()
-        _wanted.append(count)
-        _set(blas, min(_wanted))
-    try:
-        yield
-    finally:
-        with _lock:
-            _wanted.remove(count)
-            _set(blas, min(_wanted, default=_former))
+
+    def __init__(self, count: int):
+        self._count = count
+
+    def __enter__(self) -> None:
+        global _former, _now
+        blas = loaded()
+        if blas is not None:
+            with _lock:
+                if not _wanted:
+                    _former = _now = blas.get_threads()
+                _wanted.append(self._count)
+                _set(blas, min(_wanted))
+
+    def __exit__(self, *exception: object) -> None:
+        blas = loaded()
+        if blas is not None:
+            with _lock:
+                _wanted.remove(self._count)
+                _set(blas, min(_wanted) if _wanted else _former)
 
 
 def _set(blas: OpenBlas, count: int) -> None:
-    if blas.get_threads() != count:
+    global _now
+    if _now != count:
         blas.set_threads(count)
+        _now = blas.get_threads()  # a build for one core stays at one

@@ -19,7 +19,6 @@ from runtime_arm.shape_inference import content, infer_net
 from runtime_arm.tensor import Quantization, QuantizedTensor, TensorSpec
 from runtime_arm.trace import FEED_STEP, Environment, Value
 from runtime_arm.tuning import THREADS, UNTUNED, Tuned
-from runtime_arm.turns import Turns
 
 if TYPE_CHECKING:
     from runtime_arm.workers import Crew
@@ -29,7 +28,8 @@ SEGMENTS_KEPT = 32  # behind all borders of a net, or as many as one run needs
 
 
 class Executor:
-    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for.
+    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for; one
+    call at a time.
 
     ``workers`` share what pays, this process among them; the others start with the first run. ``tuned`` tells, for
     feeds of some specs, the engines that operators shall prefer, and whether BLAS's threads take the workers' place.
@@ -52,7 +52,6 @@ class Executor:
         self._workers = workers
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
-        self._lock = Turns()
 
     def run(
         self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None
@@ -62,8 +61,8 @@ class Executor:
         Feeds are arrays or QuantizedTensors.
         """
         out = out or {}
-        with self._lock, np.errstate(all="ignore"):
-            segment = self._walk(feeds, tuple(fetches))
+        with np.errstate(all="ignore"):
+            segment = self._walk(feeds, fetches)
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
@@ -72,30 +71,27 @@ class Executor:
 
     def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
         """The fetched blobs of a net without inputs that will not run again: constants are handed out, not copied."""
-        with self._lock, np.errstate(all="ignore"):
-            segment = self._walk({}, tuple(fetches))
+        with np.errstate(all="ignore"):
+            segment = self._walk({}, fetches)
             values = {name: self._fetch(segment, name) for name in fetches}
             return {
                 name: value.content() if value.spec.value is None else content(value.spec)
                 for name, value in values.items()
             }
 
-    def plan(self, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> Segment:
-        """The first segment for inputs of these specs; what follows a border is compiled when it runs."""
+    def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        """The first segment for inputs like these; what follows a border is compiled when it runs."""
         self._leave_to_parent()
-        key = (tuple((name, feeds[name]) for name in sorted(feeds)), tuple(fetches))
+        key = (*fetches, *((name, *_likeness(value)) for name, value in feeds.items()))
         if key not in self._entries:
             self._make_room()
-            env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
-            env.update((name, Value(name, spec, FEED_STEP)) for name, spec in feeds.items())
-            self._entries[key] = self._segment(0, env, fetches, self._tuned(feeds))
+            with np.errstate(all="ignore"):
+                specs = {name: spec_of(value) for name, value in feeds.items()}
+                env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
+                env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
+                self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
         self._entries.move_to_end(key)
         return self._entries[key]
-
-    def plan_for(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
-        """The first segment for inputs like these arrays."""
-        with self._lock, np.errstate(all="ignore"):
-            return self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
 
     def plans(self) -> List[Segment]:
         """The first segments of the plans that are kept, the latest last."""
@@ -147,8 +143,8 @@ class Executor:
         for one in walk_segments(segment):
             self._behind.pop(one, None)
 
-    def _walk(self, feeds: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
-        segment = self.plan({name: spec_of(value) for name, value in feeds.items()}, fetches)
+    def _walk(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        segment = self.plan(feeds, fetches)
         self._execute(segment, feeds)
         while segment.border is not None:
             outputs = segment.border.run()
@@ -162,7 +158,7 @@ class Executor:
             segment.execute()
             return
         try:
-            with blas.threads(1):
+            with blas.Threads(1):
                 self._crew_of(segment).start(segment)
                 segment.feed(feeds)
                 segment.execute()
@@ -180,7 +176,7 @@ class Executor:
             self._crew = Crew(segments, self._workers)
         return self._crew
 
-    def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Tuple[str, ...]) -> Segment:
+    def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
         specs = {name: spec_of(value) for name, value in outputs.items() if name}
         key = tuple(specs.items())
         if key not in segment.successors:
@@ -281,6 +277,11 @@ def spec_of(value: Any) -> TensorSpec:
     if isinstance(value, QuantizedTensor):
         return TensorSpec(value.values.shape, value.values.dtype, None, Quantization(value.scale, value.zero_point))
     return TensorSpec(value.shape, value.dtype)
+
+
+def _likeness(value: Any) -> Tuple[Hashable, ...]:
+    """What a plan depends on, of what a caller feeds."""
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else (spec_of(value),)
 
 
 def walk_segments(segment: Segment) -> Iterator[Segment]:

@@ -48,8 +48,8 @@ class Predictor:
         net = self.pair.predict_net.check()
         parameters = run_init_net(self.pair.init_net)
         written = {name for op in net.op for name in op.output}
-        fed = {info.name for info in self.pair.inputs}
-        self._state = {name: value for name, value in parameters.items() if name in fed or name in written}
+        self._infos = {info.name: info for info in self.pair.inputs}
+        self._state = {name: value for name, value in parameters.items() if name in self._infos or name in written}
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._state}
         self._tuned = Tunings(self.pair.tuning, net, self.threads)
@@ -90,11 +90,11 @@ class Predictor:
         """
         if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
-        if not isinstance(out, (Mapping, type(None))):
+        if out is not None and not isinstance(out, Mapping):
             raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
         feeds = self._named(inputs)
         fetches = list(dict.fromkeys([*(out if out is not None else self.pair.predict_net.external_output), *keep]))
-        with self._turn, blas.threads(self.threads):
+        with self._turn, blas.Threads(self.threads):
             results = self.executor.run({**self._state, **feeds}, list(dict.fromkeys([*fetches, *self._kept])), out)
             self._state.update((name, deepcopy(results[name])) for name in self._kept)
         return {name: results[name] for name in fetches}
@@ -106,7 +106,9 @@ class Predictor:
         whose output shape depends on data is not part of it.
         """
         feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
-        return self.executor.plan_for(feeds, list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept])))
+        fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
+        with self._turn:
+            return self.executor.plan(feeds, fetches)
 
     def close(self) -> None:
         """Give the memory back. Running afterwards is refused; closing twice is not."""
@@ -129,21 +131,21 @@ class Predictor:
             self.plan()
 
     def _named(self, inputs: Inputs) -> Dict[str, Any]:
-        names = [info.name for info in self.pair.inputs]
-        if not isinstance(inputs, Mapping):
+        infos = self._infos
+        if not isinstance(inputs, (dict, Mapping)):  # whatever is no dict takes longer to tell
             if not isinstance(inputs, Sequence):
                 kind = type(inputs).__name__
                 raise FeedError(f"run takes {{name: array}} or [array, ...], got one {kind}; write run([x])")
-            if len(inputs) > len(names):
-                raise FeedError(f"{len(inputs)} inputs given, the net takes {len(names)}: {', '.join(names)}")
-            inputs = dict(zip(names, inputs))
+            if len(inputs) > len(infos):
+                raise FeedError(f"{len(inputs)} inputs given, the net takes {len(infos)}: {', '.join(infos)}")
+            inputs = dict(zip(infos, inputs))
         for name in inputs:
-            if name not in names:
-                raise FeedError(f"no input {name!r}; the net takes {', '.join(names) or 'none'}")
-        missing = [name for name in names if name not in inputs and name not in self._state]
-        if missing:
-            raise FeedError(f"input {missing[0]!r} was not given; the net takes {', '.join(names)}")
-        return {info.name: _fitting(info, inputs[info.name]) for info in self.pair.inputs if info.name in inputs}
+            if name not in infos:
+                raise FeedError(f"no input {name!r}; the net takes {', '.join(infos) or 'none'}")
+        for name in infos:
+            if name not in inputs and name not in self._state:
+                raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
+        return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
 
 
 def _fitting(info: TensorInfo, given: Any) -> Any:

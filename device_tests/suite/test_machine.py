@@ -47,7 +47,7 @@ def test_blas_threads_are_set_for_a_run_and_restored() -> None:
     if library is None:
         pytest.skip("NumPy's BLAS here is not OpenBLAS")
     before = library.get_threads()
-    with blas.threads(1):
+    with blas.Threads(1):
         assert library.get_threads() == 1
     assert library.get_threads() == before
 

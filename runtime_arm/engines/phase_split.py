@@ -16,7 +16,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.steps import ZERO, Step, copy, margins, shaped
@@ -30,7 +29,7 @@ class _Taps(NamedTuple):
     meets."""
 
     first: int
-    count: int
+    many: int
     shift: int
     phase: int
 
@@ -39,7 +38,7 @@ class _Phases(NamedTuple):
     """Phases one behind the other that have the same rows or columns inside of the image."""
 
     first: int
-    count: int
+    many: int
     inside: slice
 
 
@@ -80,16 +79,16 @@ class PhaseSplit:
             yield copy(split[..., : self.left], ZERO)
             yield copy(split[..., end:], ZERO)
             for q in across:
-                for margin in margins(rows[:, q.first : q.first + q.count], [q.inside]):
+                for margin in margins(rows[:, q.first : q.first + q.many], [q.inside]):
                     yield copy(margin, ZERO)
         rows = rows[:, :, :, : block.stop - block.start + self.below]
         channel, row, column = image.strides
         for p in _alike(top, self.window.image[0], self.step[0], rows.shape[3]):
-            target = rows[p.first : p.first + p.count]
+            target = rows[p.first : p.first + p.many]
             for margin in margins(target, [p.inside, slice(0, self.wide)]):
                 yield copy(margin, ZERO)
             for q in across:
-                part = target[:, q.first : q.first + q.count, :, p.inside, q.inside]
+                part = target[:, q.first : q.first + q.many, :, p.inside, q.inside]
                 if part.size:
                     pixels = image[:, top + p.first + p.inside.start * self.step[0] :, q.first :]
                     strides = row, column, channel, self.step[0] * row, self.step[1] * column
@@ -103,7 +102,7 @@ class PhaseSplit:
         apart = self.window.dilation[0] * p, self.window.dilation[1] * q
         for y in self._runs(0, plane[0], 0, taps.shape[0]):
             for x in self._runs(1, plane[1], first, taps.shape[1]):
-                target = taps[y.first : y.first + y.count, x.first : x.first + x.count]
+                target = taps[y.first : y.first + y.many, x.first : x.first + x.many]
                 met = split[y.phase, x.phase, :, self.left + (down + y.shift) * self.wide + x.shift :]
                 strides = (*apart, channel, self.wide * position, position)
                 yield copy(target, as_strided(met, target.shape, strides))

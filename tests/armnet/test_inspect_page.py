@@ -126,7 +126,7 @@ def test_text_shows_the_bytes_in_use_as_bars(tmp_path: Path, capsys: pytest.Capt
 
 def test_the_timeline_says_what_lies_where_and_how_much_is_live() -> None:
     net = NetDef.from_text('net "": x -> y\n Softmax(x) -> a\n Relu(a) -> b\n Softmax(b) -> y')
-    segment = Executor(net, {}).plan_for({"x": np.zeros((8, 16), np.float32)}, ["y"])
+    segment = Executor(net, {}).plan({"x": np.zeros((8, 16), np.float32)}, ["y"])
     one = timeline(segment)
     blobs = {block.names: block for block in one.blocks if block.kind != "scratch"}
     assert set(blobs) == {("x",), ("a", "b"), ("y",)}

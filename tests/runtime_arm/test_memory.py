@@ -27,7 +27,7 @@ def planned(*lines: str, shape: Sequence[int] = WIDE, fetches: str = "y") -> Seg
     expected = reference(net, {**constants, **feed})
     for name in names:
         np.testing.assert_array_equal(results[name], expected[name])
-    return executor.plan_for(feed, names)
+    return executor.plan(feed, names)
 
 
 def reference(net: NetDef, blobs: Dict[str, Any]) -> Dict[str, Any]:

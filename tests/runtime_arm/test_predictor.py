@@ -179,9 +179,9 @@ def test_blas_threads_are_set_for_the_run_and_restored() -> None:
     if library is None:
         pytest.skip("NumPy's BLAS here is not OpenBLAS; its threads are left alone")
     before = library.get_threads()
-    with blas.threads(1):
+    with blas.Threads(1):
         assert library.get_threads() == 1
-        with blas.threads(2):
+        with blas.Threads(2):
             assert library.get_threads() in (1, 2)  # a build for one core stays at one
         assert library.get_threads() == 1
     assert library.get_threads() == before
@@ -192,7 +192,7 @@ def test_runs_that_overlap_in_any_order_restore_the_blas_threads() -> None:
     if library is None:
         pytest.skip("NumPy's BLAS here is not OpenBLAS; its threads are left alone")
     before = library.get_threads()
-    first, second = blas.threads(1), blas.threads(2)
+    first, second = blas.Threads(1), blas.Threads(2)
     first.__enter__()
     second.__enter__()
     assert library.get_threads() == 1

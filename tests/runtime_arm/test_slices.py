@@ -73,7 +73,7 @@ def planned(*lines: str, shape: Sequence[int] = SHAPE, fetches: str = "y") -> Se
         np.testing.assert_array_equal(results[name], expected[name])
         assert np.isfinite(results[name]).all()
         assert np.abs(results[name]).max() > 0
-    return executor.plan_for(feeds, names)
+    return executor.plan(feeds, names)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ NET = """
 def compiled() -> Segment:
     weights = {"w": np.ones((4, 4, 1, 1), np.float32)}
     feeds = {"x": np.zeros((1, 4, 16, 16), np.float32)}
-    return Executor(NetDef.from_text(NET), weights).plan_for(feeds, ["y"])
+    return Executor(NetDef.from_text(NET), weights).plan(feeds, ["y"])
 
 
 def test_what_the_planner_makes_is_right() -> None:
@@ -79,7 +79,7 @@ def test_scratch_that_overlaps_a_blob_is_found() -> None:
 
 def test_a_blob_that_is_overwritten_before_it_is_read_is_found() -> None:
     net = NetDef.from_text('net "": x -> y\n Relu(x) -> a\n Sigmoid(a) -> b\n Tanh(a) -> c\n Sum(a, b, c) -> y')
-    segment = Executor(net, {}).plan_for({"x": np.zeros((64, 64), np.float32)}, ["y"])
+    segment = Executor(net, {}).plan({"x": np.zeros((64, 64), np.float32)}, ["y"])
     segment.env["c"].bind(segment.env["b"].array)
     with pytest.raises(BrokenPlan, match=r"Sum\(a, b, c\) -> y: 'b' is not in its memory: Tanh\(a\) -> c wrote there"):
         verify(segment)
@@ -87,7 +87,7 @@ def test_a_blob_that_is_overwritten_before_it_is_read_is_found() -> None:
 
 def test_a_fetched_blob_must_survive() -> None:
     net = NetDef.from_text('net "": x -> y, a\n Relu(x) -> a\n Sigmoid(a) -> y')
-    segment = Executor(net, {}).plan_for({"x": np.zeros((64, 64), np.float32)}, ["y", "a"])
+    segment = Executor(net, {}).plan({"x": np.zeros((64, 64), np.float32)}, ["y", "a"])
     segment.env["y"].bind(segment.env["a"].array)
     with pytest.raises(BrokenPlan, match=r"what is fetched: 'a' is not in its memory: Sigmoid\(a\) -> y wrote there"):
         verify(segment)
@@ -114,7 +114,7 @@ def in_slices() -> Tuple[Segment, Step, Step, Step]:
     shapes = {"u": (3, 4, 1, 1), "v": (5, 4, 1, 1), "w": (8, 8, 1, 1)}
     weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     with tiles_everywhere():
-        segment = Executor(NetDef.from_text(FIRE), weights).plan_for({"x": np.zeros((1, 4, 9, 9), np.float32)}, ["y"])
+        segment = Executor(NetDef.from_text(FIRE), weights).plan({"x": np.zeros((1, 4, 9, 9), np.float32)}, ["y"])
     a, b, c = (next(step for step in segment.steps if step.op.output[0] == name) for name in "abc")
     assert c not in segment.running
     assert a.outputs[0].array.strides == c.outputs[0].array.strides

@@ -311,7 +311,7 @@ def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel
             feeds = {"x": draw.standard_normal((1, 16, size, size)).astype(np.float32)}
             expected = Executor(net, weights).run(feeds, ["y"])["y"]
             np.testing.assert_array_equal(executor.run(feeds, ["y"])["y"], expected)
-            assert "DEPTHWISE" in [step.engine for step in executor.plan_for(feeds, ["y"]).running]
+            assert "DEPTHWISE" in [step.engine for step in executor.plan(feeds, ["y"]).running]
 
 
 @given(st.data())

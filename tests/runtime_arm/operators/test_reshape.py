@@ -53,7 +53,7 @@ def test_nothing_runs_for_a_view() -> None:
            OperatorDef.of("ExpandDims", ["r"], ["Y"], dims=[0, 2])]
     executor = Executor(NetDef(op=tuple(ops), external_input=("X",), external_output=("Y",)), {})
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    segment = executor.plan_for({"X": x}, ["Y", "old"])
+    segment = executor.plan({"X": x}, ["Y", "old"])
     assert segment.runs == []
     assert np.shares_memory(segment.env["Y"].array, segment.env["X"].array)
     results = executor.run({"X": x}, ["Y", "old"])

@@ -36,7 +36,7 @@ def test_shape_arithmetic_is_done_when_the_net_is_planned() -> None:
     executor = Executor(NetDef(op=tuple(ops), external_input=("X",), external_output=("Y",)), {})
     for shape in ((2, 3), (4, 1)):
         x = np.zeros(shape, np.float32)
-        segment = executor.plan_for({"X": x}, ["Y"])
+        segment = executor.plan({"X": x}, ["Y"])
         assert segment.runs == []
         assert segment.border is None
         np.testing.assert_array_equal(executor.run({"X": x}, ["Y"])["Y"], np.arange(x.size).reshape(shape[::-1]))
@@ -79,4 +79,4 @@ def test_emptiness_is_known_when_the_net_is_planned(shape: Any) -> None:
     for type, names, expected in (("IsEmpty", ["X"], x.size == 0), ("HasElements", ["X", "X"], x.size > 0)):
         assert_same(run_kernel(OperatorDef.of(type, names, ["Y"]), [x] * len(names))[0], np.array(expected))
         executor = Executor(NetDef(op=(OperatorDef.of(type, names, ["Y"]),), external_input=("X",)), {})
-        assert executor.plan_for({"X": x}, ["Y"]).runs == []
+        assert executor.plan({"X": x}, ["Y"]).runs == []
