@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.tilings import Layout, Option, conversion, options_of
+from runtime_arm.engines.tilings import Option, conversion, options_of
+from runtime_arm.layouts import Layout
 from runtime_arm.merges import plain_time
 from runtime_arm.merging import merged, needed
 from runtime_arm.netdef import OperatorDef

@@ -16,12 +16,15 @@
 
 What is not of an image is always zero: whoever writes a blob clears it (``clear``). m = 1 without a border is NHWC;
 m = 2 is what a stride of 2 wants, m = 2, 4 are what Winograd's transforms want.
+
+``Planes`` are tiles with the channels in front of the positions, [py, px, c, position]: what goes from one product of
+matrices with channels as rows to the next.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Iterator, List, NamedTuple, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -142,6 +145,26 @@ class Tiles(NamedTuple):
         return body.reshape(*planes.shape[:-2], -1, self.pitch, planes.shape[-1])
 
 
+class Planes(NamedTuple):
+    """A layout of a float blob: tiles whose channels come before the positions."""
+
+    tiles: Tiles
+
+    def storage(self, dtype: np.dtype) -> TensorSpec:
+        """What the blob takes in memory: (tile, tile, channels, positions)."""
+        tile, _, positions, channels = self.tiles.storage(dtype).shape
+        return TensorSpec((tile, tile, channels, positions), dtype)
+
+
+Layout = Optional[Union[Tiles, Planes]]  # None: the blob's own shape
+
+
+def in_tiles(memory: Array, layout: Union[Tiles, Planes]) -> Tuple[Array, Tiles]:
+    """A blob's memory as ``Tiles`` have it, (tile, tile, positions, channels), and those tiles. The channels of planes
+    lie apart then, and the positions do not."""
+    return (memory, layout) if isinstance(layout, Tiles) else (memory.swapaxes(2, 3), layout.tiles)
+
+
 class Strip(NamedTuple):
     """Rows first..last of tiles, of all images, and the positions left..right of each; whole rows or one."""
 
@@ -169,4 +192,4 @@ def _cut(begin: int, end: int, most: int, workers: int = 1) -> Iterator[Tuple[in
     return ((begin + first, begin + last) for first, last in ranges(end - begin, most, workers))
 
 
-__all__ = ["Strip", "Tiles"]
+__all__ = ["Layout", "Planes", "Strip", "Tiles", "in_tiles"]

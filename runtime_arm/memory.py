@@ -16,6 +16,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tu
 import numpy as np
 
 from runtime_arm.arena import Group, Lifetime, group, liveness_peak, place
+from runtime_arm.layouts import Tiles
 from runtime_arm.trace import Step, Value
 
 PRICE_OF_COPIES = 1.01
@@ -343,7 +344,7 @@ def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optio
     if part.spec.dtype != spec.dtype or part.spec.quantization != spec.quantization or spec.dtype == object:
         return None
     if layout is not None:
-        if part.layout != layout._replace(channels=part.spec.shape[1]):
+        if not isinstance(layout, Tiles) or part.layout != layout._replace(channels=part.spec.shape[1]):
             return None
         return ((index[1].start or 0) if len(index) > 1 else 0) * spec.dtype.itemsize
     probe = np.empty(spec.shape, spec.dtype)  # only its addresses matter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import NetError, OperatorError
-from runtime_arm.layouts import Tiles
+from runtime_arm.layouts import Layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry import Call, DataDependent, Kernel, Operator, Run, lookup
 from runtime_arm.shape_inference import blamed_on, infer_operator
@@ -34,7 +34,7 @@ class Value:
         self.first = first
         self.last = first
         self.foreign = array is not None
-        self.layout: Optional[Tiles] = None
+        self.layout: Layout = None
         self._array = array
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Sequence, Tu
 
 import numpy as np
 
+from runtime_arm.layouts import Tiles
 from runtime_arm.netdef import Array
 from runtime_arm.trace import Step, Value
 
@@ -160,7 +161,8 @@ def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
     if whole.layout is None:
         return part, whole.array[index], part.layout is None
     channels = index[1] if len(index) > 1 else slice(None)
-    return part, whole.array[..., channels], part.layout == whole.layout._replace(channels=part.spec.shape[1])
+    fits = isinstance(whole.layout, Tiles) and part.layout == whole.layout._replace(channels=part.spec.shape[1])
+    return part, whole.array[..., channels], fits
 
 
 def _same(one: Array, other: Array) -> bool:

@@ -7,13 +7,13 @@ neighbours must stay as they are.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 from device_tests.suite.kernels import check_shares, specs_of
-from runtime_arm.engines.tilings import Layout, Option, options_of
-from runtime_arm.layouts import Tiles
+from runtime_arm.engines.tilings import Option, options_of
+from runtime_arm.layouts import Layout, Planes, Tiles, in_tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry import Call, lookup
 from runtime_arm.tensor import TensorSpec
@@ -51,20 +51,24 @@ def run_option(
               for worker, scratch in enumerate(own)]  # fmt: skip
     for array, value, of in zip(arrays, inputs, option.inputs):
         if array is not value:
-            array[...] = value if of is None else into_tiles(value, of)
+            if of is None:
+                array[...] = value
+            else:
+                memory, tiles = in_tiles(array, of)
+                memory[...] = into_tiles(value, tiles)
     if workers > 1:
         check_shares(shares, [result], f"{op.signature()} by {option}")
     for share in reversed(shares):
         share()
     for array, of in [*zip(arrays, option.inputs), (result, layout)]:
         assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes beside a slice"
-    return result if layout is None else out_of_tiles(result, layout)
+    return result if layout is None else out_of_tiles(*in_tiles(result, layout))
 
 
 def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
     """Memory full of NaN; as a slice, of tiles that have three channels more in front and two behind."""
     shape = storage(spec, layout).shape
-    if layout is None or not is_slice:
+    if not isinstance(layout, Tiles) or not is_slice:
         return np.full(shape, np.nan, np.float32)
     return np.full((*shape[:-1], shape[-1] + 5), np.nan, np.float32)[..., 3:-2]
 
@@ -109,5 +113,7 @@ def described(option: Option) -> str:
     return f"{option.kernel.engine} {', '.join(map(_short, option.inputs))} -> {_short(option.outputs[0])}"
 
 
-def _short(layout: Optional[Tiles]) -> str:
+def _short(layout: Layout) -> str:
+    if isinstance(layout, Planes):
+        return f"planes {_short(layout.tiles)}"
     return "plain" if layout is None else f"{layout.tile}+{layout.border}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Iterable, Iterator, List, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -11,18 +11,21 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines import tiled
 from runtime_arm.engines.steps import ZERO, Step, copy
 from runtime_arm.kernel import Call, Run
-from runtime_arm.layouts import Tiles
+from runtime_arm.layouts import Layout, Tiles, in_tiles
 from runtime_arm.netdef import Array
 
 
-def bind(call: Call, source: Optional[Tiles], target: Optional[Tiles]) -> Run:
+def bind(call: Call, source: Layout, target: Layout) -> Run:
     """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W).
 
     Workers share the rows of the image, as they do elsewhere: most of what one reads he wrote himself.
     """
     x, y = call.inputs[0], call.outputs[0]
     steps: List[Step] = []
+    if source is not None:
+        x, source = in_tiles(x, source)
     if target is not None:
+        y, target = in_tiles(y, target)
         if call.worker == 0:
             steps = [copy(view, ZERO) for view in _everything_outside(target, y)]
         pairs = _from_plain(x, y, target) if source is None else _between(x, source, y, target)

@@ -68,7 +68,7 @@ class PhaseSplit:
         """Elements of S."""
         return self.step[0] * self.step[1] * self.channels * self.length
 
-    def fill(self, image: Array, buffer: Array, block: slice, is_next: bool) -> Iterator[Step]:
+    def fill(self, image: Array, buffer: Array, block: slice, is_next: bool = False) -> Iterator[Step]:
         """Make S in a buffer, for a block of rows of tiles. is_next: S is in it for other rows."""
         split = self._of(buffer)
         end = self.length - self.right

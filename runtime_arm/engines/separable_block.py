@@ -12,6 +12,8 @@ never leaves the cache. It is kept channel by channel, so that the one in the mi
     results   (planes of Y, channels + 1, positions)          the last row is ones
     project   Y = results^T @ Wp                              (positions, channels + 1) @ (.., M), and what follows it
 
+Between blobs in ``Planes`` the copies are of long runs, and it is Y^T = Wp^T @ results.
+
 The first convolution is one of 1x1 between blobs in tiles, or one of few channels of a plain image (see
 ``phase_split.py``).
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 from copy import copy as twin_of
 from functools import partial
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -34,7 +36,7 @@ from runtime_arm.engines.steps import ONE, ZERO, Step, copy, multiply
 from runtime_arm.engines.tiled_epilogue import CLIPS_FAST, finish
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Call, Run, Specs
-from runtime_arm.layouts import Strip, Tiles
+from runtime_arm.layouts import Layout, Planes, Strip, Tiles, in_tiles
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv import Convolution
 from runtime_arm.operators.separable_block import layers
@@ -48,7 +50,7 @@ Limits = Sequence[Tuple[Any, float]]
 
 
 class Block(NamedTuple):
-    """What is between X, in the layout ``x``, and Y, in ``y``: the first convolution and the shape of the filter.
+    """What is between X and Y, the layouts ``of`` and ``to``: the first convolution and the shape of the filter.
 
     down: how many pixels lower than with one of padding above the filter meets the image.
     """
@@ -56,8 +58,16 @@ class Block(NamedTuple):
     expand: Convolution
     toeplitz: Toeplitz
     down: int
-    x: Optional[Tiles]
-    y: Tiles
+    of: Layout
+    to: Union[Tiles, Planes]
+
+    @property
+    def x(self) -> Optional[Tiles]:
+        return self.of.tiles if isinstance(self.of, Planes) else self.of
+
+    @property
+    def y(self) -> Tiles:
+        return self.to.tiles if isinstance(self.to, Planes) else self.to
 
     @property
     def between(self) -> Tiles:
@@ -106,26 +116,27 @@ class Block(NamedTuple):
 
 
 def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-    """Columns, R, O, results, the split image; and what the last activation asks for."""
+    """Columns, R, O (before it is made, the split image), results; and what the last activation asks for."""
     kind, most = block.toeplitz, max(strip.size for strip in block.strips())
     widest = max(group.stop - group.start for group in block.groups)
     inside, filtered = rounded(most + block.pitch), rounded(most)
+    split = 0 if block.split is None else -(-block.split.size // kind.products)
     shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
-              (kind.products, widest * filtered), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
-    shapes += [] if block.split is None else [(block.split.size,)]
+              (kind.products, max(widest * filtered, split)), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
 
 def bind(call: Call, block: Block) -> Run:
     expand, depthwise, project = layers(call.op).op
+    call = _with_tiles(call, block)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], block.y)
     steps += [copy(call.scratch[1][-1], ONE), copy(call.scratch[3][:, -1], ONE)]
     last = twin_of(call.of(project))
     last.inputs = [None, None, None, *call.inputs[7:9]]
-    for number, strip in enumerate(call.mine(block.strips(call.workers))):
+    for strip in call.mine(block.strips(call.workers)):
         pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
-        steps += _gather(call, block, strip, pieces, number > 0)
+        steps += _gather(call, block, strip, pieces)
         for group in block.groups:
             steps += _expand(call, block, strip, group, limits_of(expand))
             steps += _filter(call, block, strip, group, limits_of(depthwise))
@@ -133,6 +144,16 @@ def bind(call: Call, block: Block) -> Run:
         steps += finish(last, block.y, strip, [])
         steps += tiled.clear(call, block.y, strip)
     return tiled.in_turn(steps)
+
+
+def _with_tiles(call: Call, block: Block) -> Call:
+    """X, the addend and Y as they are in tiles."""
+    turned = twin_of(call)
+    turned.inputs, turned.outputs = list(call.inputs), [in_tiles(call.outputs[0], block.to)[0]]
+    for at, layout in ((0, block.of), (7, block.to)):
+        if layout is not None and call.inputs[at] is not None:
+            turned.inputs[at] = in_tiles(call.inputs[at], layout)[0]
+    return turned
 
 
 class _Piece(NamedTuple):
@@ -162,8 +183,8 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
     return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 
 
-def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], is_next: bool) -> Iterator[Step]:
-    """The columns of all planes. is_next: not those of the first strip."""
+def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
+    """The columns of all planes."""
     pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
     key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
     yield copy(columns[:, -1], call.packed(key, lambda: _inside(columns[:, -1], pieces, pitch)))
@@ -171,7 +192,7 @@ def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], is
         yield from _runs(call.inputs[0], block.x, strip.size + pitch, pieces, columns[:, :-1])
         return
     if block.split is not None:
-        yield from _windows(call, block.split, block, pieces, columns[:, :-1], is_next)
+        yield from _windows(call, block.split, block, pieces, columns[:, :-1])
     for piece, plane in zip(pieces, columns[:, :-1]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
         grid = _grid(plane, piece, pitch)
@@ -180,12 +201,11 @@ def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece], is
             yield copy(grid[..., : piece.columns], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
 
 
-def _windows(call: Call, split: PhaseSplit, block: Block, pieces: Sequence[_Piece], columns: Array,
-             is_next: bool) -> Iterator[Step]:
+def _windows(call: Call, split: PhaseSplit, block: Block, pieces: Sequence[_Piece], columns: Array) -> Iterator[Step]:
     """From a plain image; columns: (planes, K, positions)."""
-    memory, begin = call.scratch[4], min(piece.begin for piece in pieces)
+    memory, begin = call.scratch[2].reshape(-1), min(piece.begin for piece in pieces)
     rows = slice(begin, max(begin, *(piece.end for piece in pieces)))
-    yield from split.fill(call.inputs[0][pieces[0].image], memory, rows, is_next)
+    yield from split.fill(call.inputs[0][pieces[0].image], memory, rows)
     for piece, plane in zip(pieces, columns):
         grid = _grid(plane, piece, block.pitch)
         taps = grid.reshape(*block.expand.window.kernel, split.channels, *grid.shape[1:])
@@ -230,9 +250,7 @@ def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits
     count, inside = len(weights), rounded(strip.size + block.pitch)
     between = call.scratch[1][:PLANES, : count * inside]
     target = between.reshape(PLANES, count, inside)
-    for begin, end in ranges(inside // VECTOR, max(1, SMALL_PRODUCT // weights.size // VECTOR)):
-        part = slice(begin * VECTOR, end * VECTOR)
-        yield multiply(weights, call.scratch[0][..., part], target[..., part])
+    yield from _multiply(weights, call.scratch[0][..., :inside], target)
     yield from _limit(limits, between, between)
 
 
@@ -247,12 +265,27 @@ def _filter(call: Call, block: Block, strip: Strip, group: slice, limits: Limits
     yield from _limit(limits, results, call.scratch[3][:, group, :filtered])
 
 
+def _multiply(weights: Array, columns: Array, out: Array) -> Iterator[Step]:
+    """out = weights @ columns, so many positions at once that no product is packed."""
+    positions = columns.shape[-1]
+    for begin, end in ranges(-(-positions // VECTOR), max(1, SMALL_PRODUCT // weights.size // VECTOR)):
+        part = slice(begin * VECTOR, min(end * VECTOR, positions))
+        yield multiply(weights, columns[..., part], out[..., part])
+
+
 def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
-    panels = Panels.of(call, "project", strip.size, lambda: _with_bias(call.inputs[5], call.inputs[6]))
+    """Y from the results."""
     y = tiled.body(call.outputs[0], block.y, strip)
-    for number in range(block.toeplitz.planes):
-        results = call.scratch[3][number, :, : strip.size]
-        yield from panels.multiply(results.T[None], y[block.toeplitz.plane(number)][None])
+    planes = [(y[block.toeplitz.plane(number)], call.scratch[3][number, :, : strip.size])
+              for number in range(block.toeplitz.planes)]  # fmt: skip
+    if isinstance(block.to, Planes):
+        weights = call.packed("project turned", lambda: _with_bias(call.inputs[5], call.inputs[6])).T
+        for target, results in planes:
+            yield from _multiply(weights, results, target.T)
+        return
+    panels = Panels.of(call, "project", strip.size, lambda: _with_bias(call.inputs[5], call.inputs[6]))
+    for target, results in planes:
+        yield from panels.multiply(results.T[None], target[None])
 
 
 def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
-from typing import Iterator, List, Optional, Sequence
+from typing import Iterator, List, Optional, Sequence, Union
 
 from runtime_arm.engine_names import is_refused, wanted_engines
 from runtime_arm.engines import gemm, separable_block
@@ -12,10 +13,10 @@ from runtime_arm.engines.epilogue import limits_of
 from runtime_arm.engines.pointwise import weight_cost
 from runtime_arm.engines.separable_block import Block, rounded
 from runtime_arm.engines.tiled_convolution import is_pointwise
-from runtime_arm.engines.tilings import Layout, Option, tiling
+from runtime_arm.engines.tilings import Option, tiling
 from runtime_arm.engines.toeplitz import PLANES, Toeplitz
 from runtime_arm.kernel import Kernel, Specs, Work
-from runtime_arm.layouts import Tiles
+from runtime_arm.layouts import Layout, Planes, Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.fused import activation_of
@@ -28,7 +29,8 @@ ENGINE = "TOEPLITZ"
 MOVED = 11  # an element of the filter's matrices R and O: limits, copy, addition
 THIN = 3.7  # a multiply between them
 CALL = 8500  # a product for one channel
-GATHERED = 40  # an element of the columns
+GATHERED, RUN = 40, 8  # an element of the columns, and one of those that come from planes
+DEEP = 128  # channels before the last convolution with which its products are no slower for results in planes
 COUNTED = 0.69  # how much of the time of three layers apart their estimates tell: less activations and other layouts
 
 
@@ -45,10 +47,13 @@ def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
     kind = _toeplitz(depthwise)
     if kind is None or not (_is_dense(expand) and _is_dense(project) and is_pointwise(project) and _are_limits(op)):
         return
-    to = Tiles.of(y, 2 // kind.stride, 1)
-    for of in _readable(expand, x):
+    tiles = Tiles.of(y, 2 // kind.stride, 1)
+    writable: List[Union[Tiles, Planes]] = [tiles]
+    if kind.stride == 1 and addend is None and project.terms < DEEP:
+        writable.append(Planes(tiles))
+    for of, to in itertools.product(_readable(expand, x), writable):
         block = Block(expand, kind, 1 - depthwise.window.head[0], of, to)
-        if block.rows >= min(2, to.image_tiles((0, 0))[0]):
+        if (not isinstance(of, Planes) or block.x_follows) and block.rows >= min(2, block.y.image_tiles((0, 0))[0]):
             reads = (of, *[None] * 6, None if addend is None else to, None)
             kernel = Kernel(ENGINE, partial(separable_block.bind, block=block), shares=True, reads_slices=True,
                             scratch=partial(_scratch, block))  # fmt: skip
@@ -58,7 +63,7 @@ def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
 def _readable(expand: Convolution, x: TensorSpec) -> Sequence[Layout]:
     """Layouts of X."""
     if is_pointwise(expand):
-        return [Tiles.of(x, tile, border) for tile, border in ((1, 0), (1, 1), (2, 1))]
+        return [*(Tiles.of(x, tile, border) for tile, border in ((1, 0), (1, 1), (2, 1))), Planes(Tiles.of(x, 2, 1))]
     return [None] if expand.channels <= FEW_CHANNELS and expand.window.ndim == 2 else []
 
 
@@ -118,5 +123,6 @@ def _work(block: Block) -> Work:
     expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
     products = expand * PLANES * inside + project * kind.planes * seen + weight_cost() * (expand + project)
     a_position = MOVED * (kind.terms + kind.products) + THIN * kind.terms * kind.products
-    moves = hidden * (a_position * filtered + CALL * len(strips)) + GATHERED * block.expand.terms * PLANES * inside
+    gathered = RUN if isinstance(block.of, Planes) else GATHERED
+    moves = hidden * (a_position * filtered + CALL * len(strips)) + gathered * block.expand.terms * PLANES * inside
     return Work(COUNTED * products, COUNTED * moves)

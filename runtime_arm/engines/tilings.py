@@ -37,7 +37,7 @@ from runtime_arm.engines.pointwise import PASS
 from runtime_arm.engines.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.winograd_transforms import TAPS
 from runtime_arm.kernel import Call, Kernel, Run, Specs, Work, no_hints
-from runtime_arm.layouts import Tiles
+from runtime_arm.layouts import Layout, Planes, Tiles
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv import Convolution, convolution_of
 from runtime_arm.operators.geometry import Window
@@ -46,7 +46,6 @@ from runtime_arm.tensor import Shape, TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.engines.strip_pooling import Pooling
 
-Layout = Optional[Tiles]
 TILES = (1, 2, 4)
 MULTIPLY_ADD = 11  # of einsum, and what follows it
 PAIRS = Variant(1, 2, TAPS)
@@ -88,7 +87,7 @@ def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel
     """What brings a blob from one layout into another."""
     kernel = Kernel("COPY", partial(convert.bind, source=source, target=target), shares=True, reads_slices=True,
                     writes_slices=True)
-    if source is None or target is None:
+    if source is None or target is None or isinstance(source, Planes) != isinstance(target, Planes):
         return kernel, Work(0, SCATTERED / 3 * spec.size)
     runs = spec.size // max(spec.shape[1], 1)
     return kernel, Work(0, PASS / 2 * spec.size + RUN * runs)
@@ -203,7 +202,7 @@ def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
     return y if pooling is None else pooling.before(y)
 
 
-def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Layout:
+def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Optional[Tiles]:
     """Tiles of this size for a convolution's results, with a border of a pixel around the output."""
     if pooling is None:
         return Tiles.of(y, tile, 1)

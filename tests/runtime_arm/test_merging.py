@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import List, Sequence, Tuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm import Predictor
 from runtime_arm.cost import cost_of
 from runtime_arm.engines import gemm
+from runtime_arm.layouts import Planes
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import Pair
 from runtime_arm.paranoid import run_paranoid
@@ -115,3 +117,35 @@ def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(small_
     cost = cost_of(step.op, step.in_specs, step.out_specs)
     assert cost.multiply_adds == pixels * sum(int(np.prod(shape)) for shape in SHAPES.values())
     assert {value.name for step in segment.steps for value in step.outputs} == {"x", "p", "y"}
+
+
+def test_a_block_of_few_channels_hands_the_next_one_planes(small_products: None) -> None:
+    """The beginning of a MobileNetV2: a first convolution's block, then one with a stride of 2."""
+    shapes = {"e": (32, 3, 3, 3), "f": (32, 1, 3, 3), "p": (16, 32, 1, 1),
+              "g": (96, 16, 1, 1), "h": (96, 1, 3, 3), "y": (24, 96, 1, 1)}  # fmt: skip
+    ops = (
+        OperatorDef.of("ConvRelu", ["x", "e_w"], ["e"], kernel=3, pad=1, stride=2),
+        OperatorDef.of("ConvRelu", ["e", "f_w"], ["f"], kernel=3, pad=1, group=32),
+        OperatorDef.of("Conv", ["f", "p_w"], ["p"], kernel=1),
+        OperatorDef.of("ConvRelu", ["p", "g_w"], ["g"], kernel=1),
+        OperatorDef.of("ConvRelu", ["g", "h_w"], ["h"], kernel=3, pad=1, group=96, stride=2),
+        OperatorDef.of("Conv", ["h", "y_w"], ["y"], kernel=1),
+    )
+    draw = np.random.default_rng(2)
+    values = {f"{name}_w": (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+              for name, shape in shapes.items()}  # fmt: skip
+    init_net = NetDef(op=tuple(fill(*item) for item in values.items()), external_output=tuple(values))
+    net = Pair.from_nets(init_net, NetDef(op=ops, external_input=("x", *values), external_output=("y",)))
+    x = draw.standard_normal((2, 3, 120, 112)).astype(np.float32)
+    with Predictor(net, threads=1) as predictor:
+        result = predictor.run({"x": x}, keep=["p"])
+        layouts = {value.name: value.layout for step in predictor.plan({"x": x.shape}).steps
+                   for value in step.outputs if value.layout is not None}  # fmt: skip
+    assert isinstance(layouts["p"], Planes)
+    apart = [replace(op, engine="REFERENCE") for op in ops]
+    plain = Pair.from_nets(init_net, net.predict_net.replace(op=tuple(apart)))
+    with Predictor(plain, threads=1) as predictor:
+        expected = predictor.run({"x": x}, keep=["p"])
+    for name in ("p", "y"):
+        assert_close(result[name], expected[name], terms=1000, magnitude=1000)
+    run_paranoid(net, {"x": x})

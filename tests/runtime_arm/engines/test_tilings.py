@@ -24,7 +24,7 @@ from runtime_arm.engines import (
 )
 from runtime_arm.engines.tilings import Option, conversion
 from runtime_arm.executor import Executor
-from runtime_arm.layouts import Tiles
+from runtime_arm.layouts import Planes, Tiles
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry import lookup
 from tests.support.tiles import tiles_everywhere
@@ -318,9 +318,10 @@ def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel
 @settings(max_examples=60, deadline=None)
 def test_conversions(data: Any) -> None:
     shape = tuple(data.draw(st.sampled_from([1, 2, 3, 6, 9, 13])) for _ in range(4))
-    layouts = st.sampled_from([None, (1, 0), (1, 1), (1, 2), (2, 1), (4, 1), (4, 0)])
+    tiles = [Tiles(*shape, *choice) for choice in ((1, 0), (1, 1), (1, 2), (2, 1), (4, 1), (4, 0))]
+    layouts = st.sampled_from([None, *tiles, Planes(tiles[1]), Planes(tiles[3])])
     x = normal(*shape)
-    of, to = (None if choice is None else Tiles(*shape, *choice) for choice in (data.draw(layouts), data.draw(layouts)))
+    of, to = data.draw(layouts), data.draw(layouts)
     assume(of != to)
     spec = specs_of([x])[0]
     assert spec is not None
