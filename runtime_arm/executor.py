@@ -113,7 +113,8 @@ class Executor:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs = self.net.external_output
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
+        with blas.Threads(self._workers):  # weights are packed with products
+            return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""
