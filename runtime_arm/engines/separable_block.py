@@ -122,7 +122,8 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
     inside, filtered = rounded(most + block.pitch), rounded(most)
     split = 0 if block.split is None else -(-block.split.size // kind.products)
     shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
-              (kind.products, max(widest * filtered, split)), (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
+              (kind.products, max(widest * filtered, split)),
+              (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
