@@ -12,7 +12,7 @@ from runtime_arm.machine import condition
 
 ROOT = Path("/")
 LEAST_RUNS = 3
-PAUSE = 0.2  # seconds; threads of OpenBLAS that had work, or were started, spin for 0.12 s before they sleep
+PAUSE = 0.2  # seconds; threads of OpenBLAS that had work, or were just started, spin for some 0.1 s on a core
 MOST_SECONDS = 30.0  # that one candidate may take; slow ones get fewer runs
 
 # What is said aloud. A quarter of the runs may be slower than this before the spread is told, others may use this much
@@ -51,8 +51,8 @@ def take_turns(
 ) -> Tuple[Dict[str, Figure], List[str]]:
     """Runs the candidates in turns, so that noise hits all alike; their figures, and warnings for people.
 
-    The first run of each does not count; behind it there is a pause, until nobody spins. ``report`` is called with the
-    rounds that are done and their number.
+    The first run of each does not count; behind it is a pause, in which threads go to sleep that what came before, or a
+    first run, has started. ``report`` is called with the rounds that are done and their number.
     """
     for candidate in candidates.values():
         candidate()

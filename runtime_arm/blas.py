@@ -23,21 +23,18 @@ class OpenBlas(NamedTuple):
     config: str
 
 
-_found: List[OpenBlas] = []
-_searched = False
+_found: List[Optional[OpenBlas]] = []  # what the search has found, once it is done
+_searching = Lock()
 
 
 def loaded() -> Optional[OpenBlas]:
     """The OpenBLAS that NumPy multiplies with, or None. Searched for once, after NumPy is imported."""
-    global _searched
-    if not _searched:
-        _searched = True
-        for path in _mapped_libraries():
-            blas = _speak_to(path)
-            if blas is not None:
-                _found.append(blas)
-                break
-    return _found[0] if _found else None
+    if not _found:
+        with _searching:
+            if not _found:
+                spoken = (_speak_to(path) for path in _mapped_libraries())
+                _found.append(next((blas for blas in spoken if blas is not None), None))
+    return _found[0]
 
 
 def _mapped_libraries() -> List[str]:
@@ -90,23 +87,22 @@ class Threads:
 
     def __init__(self, count: int):
         self._count = count
+        self._blas = loaded()
 
     def __enter__(self) -> None:
         global _former, _now
-        blas = loaded()
-        if blas is not None:
+        if self._blas is not None:
             with _lock:
                 if not _wanted:
-                    _former = _now = blas.get_threads()
+                    _former = _now = self._blas.get_threads()
                 _wanted.append(self._count)
-                _set(blas, min(_wanted))
+                _set(self._blas, min(_wanted))
 
     def __exit__(self, *exception: object) -> None:
-        blas = loaded()
-        if blas is not None:
+        if self._blas is not None:
             with _lock:
                 _wanted.remove(self._count)
-                _set(blas, min(_wanted) if _wanted else _former)
+                _set(self._blas, min(_wanted) if _wanted else _former)
 
 
 def _set(blas: OpenBlas, count: int) -> None:

@@ -82,7 +82,7 @@ class Executor:
     def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
         """The first segment for inputs like these; what follows a border is compiled when it runs."""
         self._leave_to_parent()
-        key = (*fetches, *((name, *_likeness(value)) for name, value in feeds.items()))
+        key = (*fetches, *((name, *_likeness(feeds[name])) for name in sorted(feeds)))
         if key not in self._entries:
             self._make_room()
             with np.errstate(all="ignore"):
@@ -113,8 +113,7 @@ class Executor:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs = self.net.external_output
-        with blas.Threads(self._workers):  # weights are packed with products
-            return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""

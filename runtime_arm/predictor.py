@@ -107,7 +107,7 @@ class Predictor:
         """
         feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
         fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
-        with self._turn:
+        with self._turn, blas.Threads(self.threads):
             return self.executor.plan(feeds, fetches)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Predictor:
 
     def _named(self, inputs: Inputs) -> Dict[str, Any]:
         infos = self._infos
-        if not isinstance(inputs, (dict, Mapping)):  # whatever is no dict takes longer to tell
+        if not isinstance(inputs, (dict, Mapping)):  # what is a dict is told at once
             if not isinstance(inputs, Sequence):
                 kind = type(inputs).__name__
                 raise FeedError(f"run takes {{name: array}} or [array, ...], got one {kind}; write run([x])")

@@ -161,8 +161,9 @@ def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
     if whole.layout is None:
         return part, whole.array[index], part.layout is None
     channels = index[1] if len(index) > 1 else slice(None)
-    fits = isinstance(whole.layout, Tiles) and part.layout == whole.layout._replace(channels=part.spec.shape[1])
-    return part, whole.array[..., channels], fits
+    if not isinstance(whole.layout, Tiles):
+        return part, whole.array, False
+    return part, whole.array[..., channels], part.layout == whole.layout._replace(channels=part.spec.shape[1])
 
 
 def _same(one: Array, other: Array) -> bool:

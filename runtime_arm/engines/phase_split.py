@@ -43,16 +43,16 @@ class _Phases(NamedTuple):
 
 
 class PhaseSplit:
-    """What blocks of at most ``high`` rows of tiles ``y`` meet of an image (C, H, W); a row of columns has ``pitch``
-    positions, those of the tiles first."""
+    """What blocks of rows of tiles ``y``, ``rows`` at most, meet of an image (C, H, W). A row of columns has ``pitch``
+    positions: those of a row of tiles, and perhaps some behind them."""
 
-    def __init__(self, window: Window, channels: int, y: Tiles, pitch: int, high: int):
+    def __init__(self, window: Window, channels: int, y: Tiles, pitch: int, rows: int):
         self.window = window
         self.channels = channels
         self.step = window.stride[0] * y.tile, window.stride[1] * y.tile
         last = [k - 1 for k in window.kernel]
         self.below = self._tap(0, y.tile - 1, last[0])[0]  # rows that a block meets below its own
-        self.high = high + self.below
+        self.high = rows + self.below
         self.left = -self._tap(1, 0, 0)[0]  # zeros in front of a row
         self.right = max(0, self._tap(1, y.tile - 1, last[1])[0])
         met = [y.image_tiles((phase, phase))[1] + self._tap(1, phase, last[1])[0] for phase in range(y.tile)]
@@ -68,12 +68,14 @@ class PhaseSplit:
         """Elements of S."""
         return self.step[0] * self.step[1] * self.channels * self.length
 
-    def fill(self, image: Array, buffer: Array, block: slice, is_next: bool = False) -> Iterator[Step]:
-        """Make S in a buffer, for a block of rows of tiles. is_next: S is in it for other rows."""
+    def fill(self, image: Array, buffer: Array, rows_of_tiles: slice, is_next: bool = False) -> Iterator[Step]:
+        """Make S in a buffer. is_next: what this made there for other rows is there still, untouched."""
         split = self._of(buffer)
+        count = rows_of_tiles.stop - rows_of_tiles.start + self.below
+        assert count <= self.high, f"{count} rows of {self.high}"
         end = self.length - self.right
         rows = split[..., self.left : end].reshape(*split.shape[:3], self.high, self.wide)
-        top = block.start * self.step[0] - self.window.head[0]
+        top = rows_of_tiles.start * self.step[0] - self.window.head[0]
         across = _alike(0, self.window.image[1], self.step[1], self.wide)
         if not is_next:
             yield copy(split[..., : self.left], ZERO)
@@ -81,9 +83,9 @@ class PhaseSplit:
             for q in across:
                 for margin in margins(rows[:, q.first : q.first + q.many], [q.inside]):
                     yield copy(margin, ZERO)
-        rows = rows[:, :, :, : block.stop - block.start + self.below]
+        rows = rows[:, :, :, :count]
         channel, row, column = image.strides
-        for p in _alike(top, self.window.image[0], self.step[0], rows.shape[3]):
+        for p in _alike(top, self.window.image[0], self.step[0], count):
             target = rows[p.first : p.first + p.many]
             for margin in margins(target, [p.inside, slice(0, self.wide)]):
                 yield copy(margin, ZERO)

@@ -103,9 +103,12 @@ class Block(NamedTuple):
 
     @property
     def split(self) -> Optional[PhaseSplit]:
-        """What a strip meets of a plain image."""
-        expand = self.expand
-        return None if self.x else PhaseSplit(expand.window, expand.channels, self.between, self.pitch, self.rows + 1)
+        """What a strip meets of a plain image, if X is one: of the expanded one a row of tiles above, and with stride 1
+        one below."""
+        if self.x is not None:
+            return None
+        rows = self.rows + (2 if self.toeplitz.stride == 1 else 1)
+        return PhaseSplit(self.expand.window, self.expand.channels, self.between, self.pitch, rows)
 
     def strips(self, workers: int = 1) -> List[Strip]:
         """Rows of tiles of one image each."""
@@ -120,9 +123,10 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
     kind, most = block.toeplitz, max(strip.size for strip in block.strips())
     widest = max(group.stop - group.start for group in block.groups)
     inside, filtered = rounded(most + block.pitch), rounded(most)
-    split = 0 if block.split is None else -(-block.split.size // kind.products)
+    split = block.split
+    least = 0 if split is None else -(-split.size // kind.products)
     shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
-              (kind.products, max(widest * filtered, split)),
+              (kind.products, max(widest * filtered, least)),
               (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
@@ -131,13 +135,14 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
 def bind(call: Call, block: Block) -> Run:
     expand, depthwise, project = layers(call.op).op
     call = _with_tiles(call, block)
+    split = block.split
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], block.y)
     steps += [copy(call.scratch[1][-1], ONE), copy(call.scratch[3][:, -1], ONE)]
     last = twin_of(call.of(project))
     last.inputs = [None, None, None, *call.inputs[7:9]]
     for strip in call.mine(block.strips(call.workers)):
         pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
-        steps += _gather(call, block, strip, pieces)
+        steps += _gather(call, block, split, strip, pieces)
         for group in block.groups:
             steps += _expand(call, block, strip, group, limits_of(expand))
             steps += _filter(call, block, strip, group, limits_of(depthwise))
@@ -184,7 +189,8 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
     return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 
 
-def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) -> Iterator[Step]:
+def _gather(call: Call, block: Block, split: Optional[PhaseSplit], strip: Strip,
+            pieces: Sequence[_Piece]) -> Iterator[Step]:
     """The columns of all planes."""
     pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
     key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
@@ -192,8 +198,8 @@ def _gather(call: Call, block: Block, strip: Strip, pieces: Sequence[_Piece]) ->
     if block.x is not None and block.x_follows:
         yield from _runs(call.inputs[0], block.x, strip.size + pitch, pieces, columns[:, :-1])
         return
-    if block.split is not None:
-        yield from _windows(call, block.split, block, pieces, columns[:, :-1])
+    if split is not None:
+        yield from _windows(call, split, block, pieces, columns[:, :-1])
     for piece, plane in zip(pieces, columns[:, :-1]):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
         grid = _grid(plane, piece, pitch)

@@ -55,7 +55,8 @@ def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
         block = Block(expand, kind, 1 - depthwise.window.head[0], of, to)
         if (not isinstance(of, Planes) or block.x_follows) and block.rows >= min(2, block.y.image_tiles((0, 0))[0]):
             reads = (of, *[None] * 6, None if addend is None else to, None)
-            kernel = Kernel(ENGINE, partial(separable_block.bind, block=block), shares=True, reads_slices=True,
+            kernel = Kernel(ENGINE, partial(separable_block.bind, block=block), shares=True,
+                            reads_slices=not isinstance(of, Planes),
                             scratch=partial(_scratch, block))  # fmt: skip
             yield Option(reads, (to,), kernel, _work(block))
 

@@ -116,7 +116,7 @@ def _add(addend: Array, products: Array) -> Iterator[Step]:
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     whole = products if has_gaps(products) else _flat(products)
     if len(activation.limits) == 2 and CLIPS_FAST:
-        yield partial(np.clip, whole, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
+        yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
     elif activation.limits:
         for part in _blocks(whole, _longest_row()):
             for bound, value in activation.limits:

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, List
 
 import numpy as np
 import pytest
@@ -150,6 +151,15 @@ def test_a_blob_that_the_net_overwrites_keeps_its_content() -> None:
     )
 
 
+def test_a_state_that_is_kept_from_run_to_run_needs_no_plan_of_its_own() -> None:
+    net = NetDef.from_text('net "p": x, h -> y\nAdd(x, h) -> h\nRelu(h) -> y')
+    x = np.ones((2, 3), np.float32)
+    with Predictor(Pair.from_nets(NetDef(), net), threads=1) as predictor:
+        predictor.run({"x": x, "h": x})
+        np.testing.assert_array_equal(predictor.run({"x": x})["y"], 3 * x)
+        assert len(predictor.executor.plans()) == 1
+
+
 def test_several_predictors_and_threads_share_a_process() -> None:
     x = np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32)
     first, second = Predictor(pair()), Predictor(pair(), threads=1)
@@ -200,6 +210,19 @@ def test_runs_that_overlap_in_any_order_restore_the_blas_threads() -> None:
     assert library.get_threads() in (1, 2)  # a build for one core stays at one
     second.__exit__(None, None, None)
     assert library.get_threads() == before
+
+
+def test_whoever_asks_first_for_the_blas_gets_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, listed = blas.loaded(), list(blas._mapped_libraries())
+    monkeypatch.setattr(blas, "_found", [])
+    monkeypatch.setattr(blas, "_mapped_libraries", lambda: time.sleep(0.05) or listed)
+    answers: List[Any] = []
+    callers = [threading.Thread(target=lambda: answers.append(blas.loaded())) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert [answer and answer.path for answer in answers] == [found and found.path] * 3
 
 
 @pytest.mark.parametrize("given", [None, 3, [[1, [2, 3]]]])

@@ -126,7 +126,9 @@ def test_strips_and_groups_join_seamlessly(
     monkeypatch.setattr(separable_block, "SMALL_PRODUCT", 20_000)
     for workers in (1, 3):
         Problem((8, 48, 16), image, stride, 2, adds=True).check(workers)
-        Problem((3, 48, 16), image, stride, 2, expand={"kernel": 3, "stride": 2, "pad": 1}).check(workers)
+        for kernel, step in ((3, 1), (3, 2), (5, 1), (5, 2)):
+            expand = {"kernel": kernel, "stride": step, "pad": kernel // 2}
+            Problem((3, 48, 16), image, stride, 2, expand=expand).check(workers)
 
 
 @pytest.mark.parametrize("arguments", [
