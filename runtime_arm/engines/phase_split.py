@@ -56,6 +56,7 @@ class PhaseSplit:
         self.left = -self._tap(1, 0, 0)[0]  # zeros in front of a row
         self.right = max(0, self._tap(1, y.tile - 1, last[1])[0])
         met = [y.image_tiles((phase, phase))[1] + self._tap(1, phase, last[1])[0] for phase in range(y.tile)]
+        # positions of a row: those of the outputs, all columns of the image, and what the last tap meets beside them
         self.wide = max(pitch, -(-window.image[1] // self.step[1]) + self.left, *met)
 
     @property

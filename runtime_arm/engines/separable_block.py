@@ -63,10 +63,12 @@ class Block(NamedTuple):
 
     @property
     def x(self) -> Optional[Tiles]:
+        """The tiles of X; None if it is a plain image."""
         return self.of.tiles if isinstance(self.of, Planes) else self.of
 
     @property
     def y(self) -> Tiles:
+        """The tiles of Y."""
         return self.to.tiles if isinstance(self.to, Planes) else self.to
 
     @property
