@@ -10,7 +10,7 @@ from typing import List, Optional
 
 import armnet
 from armnet.commands import COMMANDS
-from runtime_arm.command_line import REFUSED, guarded
+from runtime_arm.app.command_line import REFUSED, guarded
 
 
 def main(argv: Optional[List[str]] = None) -> int:

@@ -25,10 +25,10 @@ from device_tests.host.suite_run import (
 )
 from device_tests.host.targets import Target, known_targets, target_of
 from runtime_arm import Pair
-from runtime_arm.answers import text, write_npz
-from runtime_arm.display import table
+from runtime_arm.app.display import table
+from runtime_arm.app.inputs import read_runs
+from runtime_arm.app.outputs import text, write_npz
 from runtime_arm.errors import ArmnetError, UsageError
-from runtime_arm.inputs import read_runs
 
 NETWORK = "network"  # the pair or bundle in the target's folder
 

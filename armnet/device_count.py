@@ -13,7 +13,7 @@ from device_tests.host.cache import EmulationUnavailable
 from device_tests.host.counting import KINDS, Counts
 from device_tests.host.emulation import CPUS, Machine, emulated
 from device_tests.host.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
-from runtime_arm.display import table
+from runtime_arm.app.display import table
 from runtime_arm.errors import UsageError
 
 COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]

@@ -8,8 +8,8 @@ from armnet import page_arena, page_graph
 from armnet.page_elements import FAMILIES, bar, family, key, table, text
 from armnet.page_style import STYLE
 from armnet.timeline import Timeline
-from runtime_arm.display import count, shape_text, size
-from runtime_arm.pair import Pair, TensorInfo
+from runtime_arm.app.display import count, shape_text, size
+from runtime_arm.pair.pair import Pair, TensorInfo
 from runtime_arm.version import VERSION
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

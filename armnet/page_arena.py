@@ -6,7 +6,7 @@ from typing import Iterator, List, Sequence
 
 from armnet.page_elements import text
 from armnet.timeline import Block, Timeline
-from runtime_arm.display import size
+from runtime_arm.app.display import size
 
 WIDTH, HEIGHT = 1200.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 22.0, 34.0

@@ -40,7 +40,7 @@ class Original:
         """Where it comes from, and the model: a path, or bytes."""
         if self._path is not None and self._path.suffix == ".onnx":
             return self._path.name, os.fspath(self._path)
-        from exporter.to_onnx import to_onnx
+        from exporter.to_onnx.export import to_onnx
 
         return "the pair as ONNX", to_onnx(self.pair).SerializeToString()
 
@@ -97,7 +97,7 @@ def reference(original: Original, feeds: Mapping[str, Array], threads: int) -> R
 
 
 def _with_blas_threads(threads: int, session: Any, given: Dict[str, Array]) -> Callable[[], Sequence[Array]]:
-    from runtime_arm import blas
+    from runtime_arm.machine import blas
 
     def infer() -> List[Array]:
         with blas.Threads(threads):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from optimize.least_memory import least_nbytes
-from runtime_arm.arena import Lifetime
-from runtime_arm.memory import MemoryPlan
-from runtime_arm.plan import Segment
-from runtime_arm.trace import Step, Value
+from optimize.memory.lower_bound import least_nbytes
+from runtime_arm.planning.arena import Lifetime
+from runtime_arm.planning.memory_sharing import MemoryPlan
+from runtime_arm.planning.plan import Segment
+from runtime_arm.planning.trace import Step, Value
 
 
 class Block(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from runtime_arm.machine import condition
+from runtime_arm.machine.identity import condition
 
 ROOT = Path("/")
 LEAST_RUNS = 3

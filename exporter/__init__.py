@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
+from runtime_arm.app.pictures import check_rule
 from runtime_arm.errors import MissingDependency, UsageError
-from runtime_arm.pair import Pair
-from runtime_arm.pictures import check_rule
+from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -40,22 +40,22 @@ def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: 
     suffixes = [Path(path).suffix.lower() if isinstance(path, (str, os.PathLike)) else ".onnx" for path in paths]
     if suffixes == [".onnx"]:
         try:
-            from exporter.from_onnx import from_onnx
+            from exporter.onnx.export import from_onnx
         except ImportError as error:
             raise MissingDependency(f"exporting ONNX needs {error.name}: pip install 'armnet[export]'") from error
         return from_onnx(paths[0], caffe2_compatible=caffe2_compatible, meta=meta, progress=progress)
     if len(paths) == 2 and set(suffixes) <= {".pb", ".pbtxt"}:
-        from exporter.from_caffe2 import from_caffe2
+        from exporter.caffe2.export import from_caffe2
 
         return from_caffe2(paths[0], paths[1], caffe2_compatible=caffe2_compatible, meta=meta)
     if len(paths) <= 2 and sorted(suffixes) in ([".prototxt"], [".caffemodel", ".prototxt"]):
-        from exporter.from_caffe import from_caffe
+        from exporter.caffe.export import from_caffe
 
         files = [path for _, path in sorted(zip(suffixes, paths), reverse=True)]
         return from_caffe(*files, keep_losses=keep_losses, caffe2_compatible=caffe2_compatible, meta=meta)
     if suffixes == [".tflite"]:
         try:
-            from exporter.from_tflite import from_tflite
+            from exporter.tflite.export import from_tflite
         except ImportError as error:
             raise MissingDependency(f"exporting TFLite needs {error.name}: pip install 'armnet[export]'") from error
         return from_tflite(paths[0], signature=signature, caffe2_compatible=caffe2_compatible, meta=meta,

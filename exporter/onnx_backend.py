@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx.backend import base
 
-from exporter.from_onnx import from_onnx
-from runtime_arm.predictor import Predictor
+from exporter.onnx.export import from_onnx
+from runtime_arm.execution.predictor import Predictor
 
 
 class BackendRep(base.BackendRep):

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Union
 
-from exporter.prototxt import AnyPath
-from exporter.source import naming
+from exporter.caffe.prototxt import AnyPath
+from exporter.common.source import naming
 from runtime_arm.errors import MissingDependency, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import read_net
-from runtime_arm.registry import find
+from runtime_arm.pair.pair import read_net
+from runtime_arm.registry.schema import find
 
 if TYPE_CHECKING:
     import onnx
@@ -52,13 +52,13 @@ def support(*sources: Union[AnyPath, bytes, onnx.ModelProto], caffe2_compatible:
 
 def _onnx_support(source: Any, caffe2_compatible: bool) -> List[Support]:
     try:
-        from exporter.from_onnx import prepared, translated
+        from exporter.onnx.export import prepared, translated
     except ImportError as error:
         raise MissingDependency(f"reading ONNX needs {error.name}: pip install 'armnet[export]'") from error
-    from exporter.onnx_file import open_onnx
-    from exporter.onnx_graph import Options
-    from exporter.onnx_structure import every_node
-    from exporter.onnx_weights import Weights
+    from exporter.onnx.reader import open_onnx
+    from exporter.onnx.structure import every_node
+    from exporter.onnx.translator import Options
+    from exporter.onnx.weights import Weights
 
     file = open_onnx(source)
     problems: Dict[str, str] = {}
@@ -76,12 +76,12 @@ def _full_type(node: onnx.NodeProto) -> str:
 
 
 def _caffe_support(files: Mapping[str, AnyPath]) -> List[Support]:
-    from exporter import from_caffe
-    from exporter.caffe_net import INPUT_LAYERS, inference_layers, outputs_of
-    from exporter.caffe_rules import find_rule
-    from exporter.caffe_upgrade import upgraded
-    from exporter.caffe_weights import read_weights
-    from exporter.prototxt import read_prototxt
+    from exporter.caffe import export as from_caffe
+    from exporter.caffe.net import INPUT_LAYERS, inference_layers, outputs_of
+    from exporter.caffe.prototxt import read_prototxt
+    from exporter.caffe.rules import find_rule
+    from exporter.caffe.upgrade import upgraded
+    from exporter.caffe.weights import read_weights
 
     layers = inference_layers(upgraded(read_prototxt(files[".prototxt"])))
     counts = Counter(str(layer.type) for layer in layers if layer.type not in INPUT_LAYERS)
@@ -95,7 +95,9 @@ def _caffe_support(files: Mapping[str, AnyPath]) -> List[Support]:
 
 def _tflite_support(path: AnyPath) -> List[Support]:
     try:
-        from exporter import from_tflite, tflite_file, tflite_graph
+        from exporter.tflite import export as from_tflite
+        from exporter.tflite import reader as tflite_file
+        from exporter.tflite import translator as tflite_graph
     except ImportError as error:
         raise MissingDependency(f"reading TFLite needs {error.name}: pip install 'armnet[export]'") from error
     file = tflite_file.open_tflite(path)

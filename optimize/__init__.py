@@ -6,20 +6,20 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
-from optimize.engines import AUTO, MEASURE, pick_engines
-from optimize.measure_engines import Progress
-from optimize.program import Program
-from optimize.report import Report
-from optimize.sample_inputs import drawn
-from optimize.shapes import sample_specs
-from optimize.subnets import run_passes_everywhere
-from optimize.weights import with_unpacked_fills
+from optimize.engines.measure import Progress
+from optimize.engines.pick import AUTO, MEASURE, pick_engines
+from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Report
+from optimize.rewriting.shapes import sample_specs
+from optimize.rewriting.subnets import run_passes_everywhere
+from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import UsageError
+from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.paranoid import run_paranoid
-from runtime_arm.registry import find
-from runtime_arm.tuning import TUNING
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.tuning import TUNING
+from runtime_arm.registry.schema import find
 
 __all__ = ["Report", "optimize", "pick_engines"]
 
@@ -33,10 +33,11 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
     engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``passes/shift_biases.py``). keep_order: do
-    not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid: try
-    the result in poisoned memory (see ``runtime_arm.paranoid``). stop_after: make only so many steps, to find the one
-    that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs to know them.
+    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``passes/shift_biases.py``). keep_order:
+    do not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid:
+    try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make only so many steps,
+    to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs
+    to know them.
     report: is told what happened and what did not.
     UsageError for options that contradict each other or the pair, ShapeError for an operator that takes fewer or more
     blobs than it is given.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
 
-from optimize.blob_sharing import Range, share
-from optimize.ordering import live_ranges, orders
-from optimize.single_assignment import names_held, names_in
+from optimize.memory.name_sharing import Range, share
+from optimize.memory.orders import live_ranges, orders
+from optimize.rewriting.single_assignment import names_held, names_in
 from runtime_arm.netdef import Argument, NetDef
 
 Sizes = Mapping[str, int]

@@ -9,19 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
-    "Pair": "runtime_arm.pair",
-    "Predictor": "runtime_arm.predictor",
-    "QuantizedTensor": "runtime_arm.tensor",
-    "Workspace": "runtime_arm.workspace",
-    "load": "runtime_arm.predictor",
+    "Pair": "runtime_arm.pair.pair",
+    "Predictor": "runtime_arm.execution.predictor",
+    "QuantizedTensor": "runtime_arm.registry.specs",
+    "Workspace": "runtime_arm.execution.workspace",
+    "load": "runtime_arm.execution.predictor",
 }
 
 if TYPE_CHECKING:
-    from runtime_arm.pair import Pair as Pair
-    from runtime_arm.predictor import Predictor as Predictor
-    from runtime_arm.predictor import load as load
-    from runtime_arm.tensor import QuantizedTensor as QuantizedTensor
-    from runtime_arm.workspace import Workspace as Workspace
+    from runtime_arm.execution.predictor import Predictor as Predictor
+    from runtime_arm.execution.predictor import load as load
+    from runtime_arm.execution.workspace import Workspace as Workspace
+    from runtime_arm.pair.pair import Pair as Pair
+    from runtime_arm.registry.specs import QuantizedTensor as QuantizedTensor
 
 
 def __getattr__(name: str) -> Any:

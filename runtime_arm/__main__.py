@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from runtime_arm.app import main
+from runtime_arm.app.main import main
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):

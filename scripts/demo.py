@@ -20,7 +20,7 @@ from armnet.__main__ import main as armnet_command
 from device_tests.host.cache import EmulationUnavailable
 from device_tests.host.emulation import emulated
 from device_tests.host.networks import build
-from runtime_arm.display import table
+from runtime_arm.app.display import table
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path("demo")

@@ -1,4 +1,5 @@
-# Sourced by the other scripts: virtual environments beside the code, made once for each state of pyproject.toml.
+# Sourced by the other scripts: virtual environments beside the code, made once for each state of pyproject.toml down to the
+# settings of tools.
 # shellcheck shell=bash
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
@@ -23,7 +24,7 @@ environment() {
     local python=$2 folder=".venv/$1" stamp wanted
     shift 2
     stamp="$folder/requirements.sha256"
-    wanted=$({ "$python" --version; printf '%s\n' "$@"; cat pyproject.toml; } | sha256sum)
+    wanted=$({ "$python" --version; printf '%s\n' "$@"; sed '/^\[tool\.pytest/,$d' pyproject.toml; } | sha256sum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
         return 0
     fi

@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[1]
-PROTOS = (ROOT / "exporter/caffe.proto", ROOT / "runtime_arm/netdef/netdef.proto")
+PROTOS = (ROOT / "exporter/caffe/caffe.proto", ROOT / "runtime_arm/netdef/netdef.proto")
 
 
 def descriptor(proto: Path) -> bytes:

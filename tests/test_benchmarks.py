@@ -12,7 +12,7 @@ import pytest
 import armnet
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
 from scripts.benchmarks import beside, models
 from scripts.benchmarks.__main__ import PARTS, main
 

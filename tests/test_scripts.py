@@ -141,5 +141,5 @@ def test_the_descriptors_are_made_from_the_proto_files(tmp_path: Path) -> None:
     script = str(SCRIPTS / "make_descriptors.py")
     result = subprocess.run([sys.executable, script, str(tmp_path)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    for committed in (ROOT / "exporter/caffe.desc", ROOT / "runtime_arm/netdef/netdef.desc"):
+    for committed in (ROOT / "exporter/caffe/caffe.desc", ROOT / "runtime_arm/netdef/netdef.desc"):
         assert (tmp_path / committed.name).read_bytes() == committed.read_bytes(), "run scripts/make_descriptors.py"

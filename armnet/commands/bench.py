@@ -36,10 +36,10 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.rivals import NOTE, Original
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
-    from exporter.random_inputs import random_inputs
+    from exporter.bundle.random_inputs import random_inputs
     from runtime_arm import load
-    from runtime_arm.cores import useful_cores
-    from runtime_arm.inputs import read_single_run
+    from runtime_arm.app.inputs import read_single_run
+    from runtime_arm.machine.cores import useful_cores
 
     if args.runs < 1:
         raise UsageError(f"--runs must be 1 or more, got {args.runs}")
@@ -116,7 +116,7 @@ def _counts(text: str, cores: int) -> List[int]:
 
 
 def _print_text(rows: List[Dict[str, Any]]) -> None:
-    from runtime_arm.display import table
+    from runtime_arm.app.display import table
 
     columns = ["runtime", "threads", "median ms", "quartiles", "CPU ms", "runs", "ratio", "difference"]
     print(table(columns, [_cells(row) for row in rows], right=[*columns[1:]]))

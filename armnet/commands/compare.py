@@ -46,11 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.shapes import parse_shapes, sizes_assumed
-    from exporter.divergence import divergences
-    from exporter.random_inputs import random_inputs
-    from exporter.witness import witness
+    from exporter.bundle.random_inputs import random_inputs
+    from exporter.compare.divergence import divergences
+    from exporter.compare.witness import witness
     from runtime_arm import load
-    from runtime_arm.inputs import read_single_run
+    from runtime_arm.app.inputs import read_single_run
 
     with load(args.pair) as predictor, progress("compare") as report:
         shapes = parse_shapes(args.shape)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_text(rows: List[Any], first: Any, worst: List[Any]) -> None:
-    from runtime_arm.display import shape_text, table
+    from runtime_arm.app.display import shape_text, table
 
     listed: List[List[Any]] = [
         [row.blob, shape_text(row.shape), f"{row.error:.2e}", "diverges" if row.diverges else "agrees", row.producer]

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import print_json
-    from runtime_arm import machine
+    from runtime_arm.machine import identity as machine
 
     facts: Dict[str, Any] = {
         "identity": machine.identity(),
@@ -113,8 +113,8 @@ class _Enough(Exception):
 
 def _first_inference(predictor: Any) -> Tuple[float, str, bool]:
     """Milliseconds of an inference, how they were found, and whether it came to its end within SECONDS."""
-    from runtime_arm.cost import cost_of
-    from runtime_arm.profiling import around_steps
+    from runtime_arm.execution.profiling import around_steps
+    from runtime_arm.planning.cost import cost_of
 
     segment = predictor.plan()
     done: List[float] = []
@@ -190,7 +190,7 @@ def warnings(facts: Dict[str, Any]) -> List[str]:
 
 def as_text(facts: Dict[str, Any]) -> str:
     """The facts for people."""
-    from runtime_arm.display import size
+    from runtime_arm.app.display import size
 
     identity, condition, network = facts["identity"], facts["condition"], facts["network"]
     blas = identity["blas"]

@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--shape is for --to onnx; a pair leaves open what its source leaves open")
     from armnet.console import note, print_json, progress
     from exporter import export
-    from runtime_arm.display import shape_text, size
-    from runtime_arm.pictures import read_labels
+    from runtime_arm.app.display import shape_text, size
+    from runtime_arm.app.pictures import read_labels
 
     options: Dict[str, Any] = {
         "preprocessing": _preprocessing(args.preprocessing),
@@ -89,9 +89,9 @@ def _to_onnx(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.shapes import parse_shapes
     from exporter import export
-    from exporter.to_onnx import save_onnx
-    from runtime_arm.display import size
-    from runtime_arm.pair import Pair
+    from exporter.to_onnx.export import save_onnx
+    from runtime_arm.app.display import size
+    from runtime_arm.pair.pair import Pair
 
     if args.caffe2_compatible or args.preprocessing or args.labels:
         raise UsageError("--caffe2-compatible, --preprocessing and --labels are for pairs, not for --to onnx")

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from armnet.timeline import as_json, timeline
-    from runtime_arm.predictor import load
+    from runtime_arm.execution.predictor import load
 
     with load(args.pair, threads=1) as predictor:
         pair = predictor.pair
@@ -75,7 +75,7 @@ def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
     """One row a step, ``index`` None for those that the plan inserts; behind a border (a shape that depends on data)
     shapes are not known."""
-    from runtime_arm.cost import cost_of
+    from runtime_arm.planning.cost import cost_of
 
     rows = []
     for step in segment.steps:
@@ -122,7 +122,7 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
 
 
 def _print_text(facts: Dict[str, Any], memory: Any) -> None:
-    from runtime_arm.display import count, shape_text, size, table
+    from runtime_arm.app.display import count, shape_text, size, table
 
     print(f"inputs   {', '.join(facts['inputs'])}")
     print(f"outputs  {', '.join(facts['outputs'])}\n")

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.shapes import parse_shapes
     from optimize import Report, optimize
-    from runtime_arm.pair import Pair
+    from runtime_arm.pair.pair import Pair
 
     pair, report = Pair.load(args.pair), Report()
     with progress("engines") as bar:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
     from armnet.commands.export import weights_nbytes
-    from optimize.report import operator_counts
+    from optimize.rewriting.report import operator_counts
 
     return {
         "pair": output,
@@ -93,7 +93,7 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
 
 
 def _print_counts(facts: Dict[str, Any]) -> None:
-    from runtime_arm.display import size, table
+    from runtime_arm.app.display import size, table
 
     before, after = facts["before"], facts["after"]
     counts = [*((type, before.get(type, ""), after.get(type, "")) for type in {**before, **after}),

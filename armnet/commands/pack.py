@@ -24,10 +24,10 @@ def run(args: argparse.Namespace) -> int:
     import os
 
     from armnet.console import print_json
-    from exporter.bundle import pack
+    from exporter.bundle.pack import pack
     from runtime_arm import Pair
-    from runtime_arm.display import size
-    from runtime_arm.inputs import read_single_run
+    from runtime_arm.app.display import size
+    from runtime_arm.app.inputs import read_single_run
 
     pair = Pair.load(args.pair)
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None

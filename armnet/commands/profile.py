@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
-    from exporter.random_inputs import random_inputs
+    from exporter.bundle.random_inputs import random_inputs
     from runtime_arm import load
-    from runtime_arm.inputs import read_single_run
-    from runtime_arm.profiling import profile
+    from runtime_arm.app.inputs import read_single_run
+    from runtime_arm.execution.profiling import profile
 
     if args.rounds < 1:
         raise UsageError(f"--rounds must be 1 or more, got {args.rounds}")
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(timing: Any) -> Dict[str, Any]:
-    from runtime_arm.cost import cost_of
-    from runtime_arm.engine_names import hints
-    from runtime_arm.kernel import no_hints
+    from runtime_arm.planning.cost import cost_of
+    from runtime_arm.registry.engine_wishes import hints
+    from runtime_arm.registry.kernel import no_hints
 
     step = timing.step
     cost = cost_of(step.op, step.in_specs, step.out_specs)
@@ -99,7 +99,7 @@ def _by_type(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
 
 
 def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
-    from runtime_arm.display import shape_text, size, table
+    from runtime_arm.app.display import shape_text, size, table
 
     print(
         table(

@@ -74,9 +74,9 @@ def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from runtime_arm import load
-    from runtime_arm.answers import answers_wanted, summarise, text, write_npz
-    from runtime_arm.inputs import read_runs
-    from runtime_arm.pictures import read_labels
+    from runtime_arm.app.inputs import read_runs
+    from runtime_arm.app.outputs import answers_wanted, summarise, text, write_npz
+    from runtime_arm.app.pictures import read_labels
 
     if args.paranoid and (args.keep or args.threads not in (None, 1)):
         raise UsageError("--paranoid runs on one core and keeps nothing: no --threads, no --keep")
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 def _paranoid(predictor: Predictor) -> Callable[[Dict[str, Any]], Dict[str, Any]]:
     """What runs the pair in poisoned memory, and says so."""
     from armnet.console import note
-    from runtime_arm.paranoid import run_paranoid
+    from runtime_arm.execution.paranoid import run_paranoid
 
     def run_one(feeds: Dict[str, Any]) -> Dict[str, Any]:
         result = run_paranoid(predictor.pair, feeds)

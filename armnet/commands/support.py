@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import print_json
     from exporter.support import support
-    from runtime_arm.display import table
+    from runtime_arm.app.display import table
 
     rows = support(*args.model)
     missing = [row for row in rows if row.problem]

@@ -58,7 +58,7 @@ def as_budget(machine: Machine, counts: NetworkCounts) -> Budget:
 def counted_on(machine: Machine) -> Dict[str, Any]:
     """What counts depend on: the CPU model, Python, NumPy and its BLAS."""
     home = str(next(iter(runtime_files().values())).parents[1])
-    done = machine.run(["-m", "runtime_arm.machine"], timeout=120, cwd=Path(home))
+    done = machine.run(["-m", "runtime_arm.machine.identity"], timeout=120, cwd=Path(home))
     identity = json.loads(done.stdout)
     blas = identity["blas"] or {"config": "none", "core": ""}
     return {

@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.tensor import QuantizedTensor
+from runtime_arm.registry.specs import QuantizedTensor
 
 QUANTIZED = (0.0625, 120)  # scale and zero point of the operands ``q``
 REAL_RANGES = {"pos": (0.2, 3.0), "unit": (-0.9, 0.9)}

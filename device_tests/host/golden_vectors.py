@@ -10,7 +10,7 @@ import numpy as np
 from device_tests.host.golden_cases import Case, golden_cases
 from device_tests.suite.vectors import Vector, write_vectors
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 
 
 def save_golden_vectors(path: Path) -> None:

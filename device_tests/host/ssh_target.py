@@ -21,7 +21,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Ty
 
 from device_tests.host.cache import progress
 from device_tests.host.targets import Completed, DeviceError, Files, Target, last_line
-from runtime_arm.display import size
+from runtime_arm.app.display import size
 from runtime_arm.errors import UsageError
 
 AGENT = Path(__file__).with_name("ssh_agent.py")

@@ -15,9 +15,9 @@ import device_tests
 import runtime_arm
 from device_tests.host.golden_vectors import save_golden_vectors
 from device_tests.host.targets import TIMEOUT, Files, Target, last_line
-from exporter.random_inputs import random_inputs
+from exporter.bundle.random_inputs import random_inputs
 from runtime_arm import Predictor
-from runtime_arm.registry import REFERENCE
+from runtime_arm.registry.schema import REFERENCE
 
 NETWORKS = 6  # small ones, drawn at random
 SUFFIXES = (".py", ".desc")

@@ -83,8 +83,8 @@ class Target(abc.ABC):
         return done.stdout
 
     def identity(self) -> Dict[str, Any]:
-        """What the machine is, see ``runtime_arm.machine``; the runtime must have been deployed."""
-        identity: Dict[str, Any] = json.loads(self.output(["-m", "runtime_arm.machine"]))
+        """What the machine is, see ``runtime_arm.machine.identity``; the runtime must have been deployed."""
+        identity: Dict[str, Any] = json.loads(self.output(["-m", "runtime_arm.machine.identity"]))
         return identity
 
     def error(self, problem: str) -> DeviceError:

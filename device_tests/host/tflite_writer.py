@@ -12,14 +12,14 @@ import numpy as np
 
 from runtime_arm import Pair, Predictor
 from runtime_arm.errors import ExportError
-from runtime_arm.executor import spec_of
+from runtime_arm.execution.executor import spec_of
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv import convolution_of
-from runtime_arm.operators.fused import MAX, activation_of
-from runtime_arm.operators.geometry import Window
-from runtime_arm.operators.pool import pool_of
-from runtime_arm.tensor import TensorSpec
-from runtime_arm.trace import FEED_STEP, Step, Trace, Value
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.conv.convolution import convolution_of
+from runtime_arm.operators.fused.fused import MAX, activation_of
+from runtime_arm.operators.pool.caffe2 import pool_of
+from runtime_arm.planning.trace import FEED_STEP, Step, Trace, Value
+from runtime_arm.registry.specs import TensorSpec
 
 SAME, VALID = 0, 1  # tflite.Padding
 NONE, RELU, RELU6 = 0, 1, 3  # tflite.ActivationFunctionType

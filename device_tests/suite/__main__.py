@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from runtime_arm import machine
+from runtime_arm.machine import identity as machine
 
 
 class Tally:

@@ -15,8 +15,8 @@ from device_tests.suite.regions import region
 
 if TYPE_CHECKING:
     from runtime_arm import Predictor
-    from runtime_arm.registry import Run
-    from runtime_arm.trace import Step
+    from runtime_arm.planning.trace import Step
+    from runtime_arm.registry.schema import Run
 
 NOTHING, START, NETWORK = "nothing", "start", "network"  # regions that are no operators
 
@@ -30,7 +30,7 @@ def main(path: str) -> None:
 
         predictor = load(path, threads=1)
         predictor.run(examples(predictor))
-    from runtime_arm.profiling import around_steps
+    from runtime_arm.execution.profiling import around_steps
 
     with predictor:
         feeds = examples(predictor)

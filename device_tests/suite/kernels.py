@@ -10,10 +10,10 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.arena import allocate
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import REFERENCE, Call, Run, lookup
-from runtime_arm.tensor import QuantizedTensor, TensorSpec
+from runtime_arm.planning.arena import allocate
+from runtime_arm.registry.schema import REFERENCE, Call, Run, lookup
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 
 def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
@@ -21,7 +21,7 @@ def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
     if value is None:
         return None
     if isinstance(value, QuantizedTensor):
-        from runtime_arm.tensor import Quantization
+        from runtime_arm.registry.specs import Quantization
 
         return TensorSpec(
             value.values.shape,

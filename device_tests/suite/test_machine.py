@@ -15,12 +15,14 @@ import pytest
 import runtime_arm
 from device_tests.suite.conftest import prepared
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import Pair, Predictor, blas, machine
-from runtime_arm.arena import allocate
+from runtime_arm import Pair, Predictor
 from runtime_arm.errors import ArmnetError, ResourceError
+from runtime_arm.execution.workspace import Workspace
+from runtime_arm.machine import blas
+from runtime_arm.machine import identity as machine
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.tensor import memory_limit
-from runtime_arm.workspace import Workspace
+from runtime_arm.planning.arena import allocate
+from runtime_arm.registry.specs import memory_limit
 
 PROGRAM = """
 import sys

@@ -12,8 +12,8 @@ import numpy as np
 
 from device_tests.suite.tolerance import assert_network_close
 from runtime_arm import Pair, Predictor
-from runtime_arm.bundle import open_bundle
 from runtime_arm.netdef import Array
+from runtime_arm.pair.bundle import open_bundle
 
 
 def read_sample(path: Path) -> List[Dict[str, Array]]:

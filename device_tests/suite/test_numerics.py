@@ -9,8 +9,8 @@ import pytest
 
 from device_tests.suite.kernels import run_kernel, supporting_engines
 from runtime_arm.netdef import OperatorDef, dtypes
-from runtime_arm.operators.casting import to_integers
-from runtime_arm.requantize import requantize
+from runtime_arm.operators.elementwise.cast import to_integers
+from runtime_arm.operators.quantised.rounding import requantize
 
 inf, nan = np.inf, np.nan
 FLOATS = [0.9, -0.9, 300.5, -1.5, 2147483520.0, 3e9, -3e9, 1e19, -1e19, inf, -inf, nan]

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import Predictor, machine, sharing
+from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.workers import FORKS
+from runtime_arm.machine import identity as machine
 from runtime_arm.netdef import NetDef
-from runtime_arm.weights import fill
-from runtime_arm.workers import FORKS
+from runtime_arm.pair.fills import fill
+from runtime_arm.planning import work_sharing as sharing
 
 CHANNELS, SIZE = 16, 64
 NET = """net "shared": data -> prob

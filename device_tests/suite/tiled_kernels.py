@@ -12,11 +12,11 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from device_tests.suite.kernels import check_shares, specs_of
-from runtime_arm.engines.tilings import Option, options_of
-from runtime_arm.layouts import Layout, Planes, Tiles, in_tiles
+from runtime_arm.engines.tiled.options import Option, options_of
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry import Call, lookup
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.layouts import Layout, Planes, Tiles, in_tiles
+from runtime_arm.registry.schema import Call, lookup
+from runtime_arm.registry.specs import TensorSpec
 
 
 def tiled_options(op: OperatorDef, inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[Option]:

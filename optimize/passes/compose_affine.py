@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimize.affine import AFFINE, Channels, affine_of, data_input
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.affine import AFFINE, Channels, affine_of, data_input
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.statistics import channels_last
+from runtime_arm.operators.common.statistics import channels_last
 
 _SUFFIX = "_composed"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Iterator, Optional
 
-from optimize.fusion import other_input
-from optimize.patterns import each
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, source
+from optimize.layers.fused import other_input
+from optimize.rewriting.patterns import each
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
 
 _SUMS = {"Add", "onnx.Add"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from optimize.fusion import other_input
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import other_input
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
 
 _SIGMOIDS = {"Sigmoid", "onnx.Sigmoid"}

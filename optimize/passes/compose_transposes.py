@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator, Optional, Tuple
 
-from optimize.patterns import each, follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, merged, source
+from optimize.rewriting.patterns import each, follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged, source
 from runtime_arm.netdef import Argument, OperatorDef
 
 _TYPES = {"Transpose", "NCHW2NHWC", "NHWC2NCHW"}

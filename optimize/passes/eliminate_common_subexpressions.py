@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, Iterator
 
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, merged
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import find
+from runtime_arm.registry.schema import find
 
 
 def _expression(op: OperatorDef) -> OperatorDef:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, List, Set
 
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Rule
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Rule
 
 
 def _dead(program: Program, start: int) -> Iterator[Match]:

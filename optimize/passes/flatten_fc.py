@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from optimize.layers import FULLY_CONNECTED
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.linear import FULLY_CONNECTED
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 
 _VIEWS = {
     "ExpandDims",

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimize.affine import AFFINE, Affine, Channels, affine_of, data_input
-from optimize.layers import FULLY_CONNECTED, LAYERS, Layer
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.affine import AFFINE, Affine, Channels, affine_of, data_input
+from optimize.layers.linear import FULLY_CONNECTED, LAYERS, Layer
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
 
 

@@ -6,11 +6,11 @@ from typing import Iterator
 
 import numpy as np
 
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
-from runtime_arm.registry import lookup
-from runtime_arm.shape_inference import infer_operator
-from runtime_arm.tensor import TensorSpec
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.shape_inference import infer_operator
+from runtime_arm.registry.specs import TensorSpec
 
 FREE_NBYTES = 1 << 16  # a result may be larger than what it is made of up to here; beyond, it is made when the net runs
 

@@ -7,12 +7,12 @@ from typing import List, NamedTuple, Tuple
 
 import numpy as np
 
-from optimize.layers import CONVOLUTIONS
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, source
+from optimize.layers.linear import CONVOLUTIONS
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.geometry import NOTSET, caffe2_list, channels_last
+from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_last
 
 _PADS = {"PadImage", "onnx.Pad"}
 _NEVER_NEGATIVE = {"Relu", "Sigmoid", "onnx.Relu", "onnx.Sigmoid"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from optimize.fusion import ACTIVATIONS, FUSED, PLAIN, with_activation
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import ACTIVATIONS, FUSED, PLAIN, with_activation
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 
 
 def _fuse(program: Program, match: Match) -> Rewrite:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from optimize.fusion import as_arguments, without_activation
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import as_arguments, without_activation
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.geometry import caffe2_list
+from runtime_arm.operators.common.windows import caffe2_list
 
 _LIMITS = {"Clip", "Relu", "onnx.Relu"}
 _CONVOLUTIONS = {"ConvRelu", "armnet.FusedConv"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-from optimize.fusion import ADDITIONS, PLAIN, other_input, with_addend
-from optimize.layers import CONVOLUTIONS
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
-from runtime_arm.operators.geometry import channels_last
+from optimize.layers.fused import ADDITIONS, PLAIN, other_input, with_addend
+from optimize.layers.linear import CONVOLUTIONS
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from runtime_arm.operators.common.windows import channels_last
 
 
 def _fuse(program: Program, match: Match) -> Rewrite:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from optimize.layers import CONVOLUTIONS
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Rule
+from optimize.layers.linear import CONVOLUTIONS
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Rule
 
 
 def _fuse(program: Program, match: Match) -> Rewrite:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator
 
-from optimize.patterns import each
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, source
+from optimize.rewriting.patterns import each
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
 
 ELEMENTWISE = {

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimize.fusion import addend_index
-from optimize.layers import CONVOLUTIONS, Layer
-from optimize.patterns import follows
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import addend_index
+from optimize.layers.linear import CONVOLUTIONS, Layer
+from optimize.rewriting.patterns import follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
 
 

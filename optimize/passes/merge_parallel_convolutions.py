@@ -11,11 +11,11 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from optimize.layers import CONVOLUTIONS, Layer
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.linear import CONVOLUTIONS, Layer
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Argument, Array, OperatorDef
-from runtime_arm.operators.geometry import caffe2_list
+from runtime_arm.operators.common.windows import caffe2_list
 
 _TYPES = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}
 _Key = Tuple[str, OperatorDef]

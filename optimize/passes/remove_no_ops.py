@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator
 
-from optimize.patterns import each
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule, merged
+from optimize.rewriting.patterns import each
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import find
+from runtime_arm.registry.schema import find
 
 _COPIES = {"Alias", "Copy", "EnsureCPUOutput", "EnsureDense", "StopGradient", "onnx.Identity"}
 _OF_ONE_INPUT = {"Concat", "Max", "Mean", "Min", "Sum", "onnx.Concat", "onnx.Max", "onnx.Mean", "onnx.Min", "onnx.Sum"}

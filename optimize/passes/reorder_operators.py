@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Sequence
 
-from optimize.memory_plan import arena_nbytes
-from optimize.ordering import orders_for_arena
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Rule
+from optimize.memory.orders import orders_for_arena
+from optimize.memory.plan import arena_nbytes
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Rule
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.specs import TensorSpec
 
 
 def _disordered(program: Program, start: int) -> Iterator[Match]:

@@ -18,14 +18,14 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set
 
 import numpy as np
 
-from optimize.fusion import with_activation, without_activation
-from optimize.layers import CONVOLUTIONS, FULLY_CONNECTED, Layer
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import with_activation, without_activation
+from optimize.layers.linear import CONVOLUTIONS, FULLY_CONNECTED, Layer
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.concat import adds_axis, join_axis
-from runtime_arm.operators.fused import MAX
-from runtime_arm.operators.geometry import NOTSET, caffe2_list, channels_last
+from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_last
+from runtime_arm.operators.fused.fused import MAX
+from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
 _CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}  # of these, the last has an addend, input 3
 _MEANS = {"AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D"}

@@ -13,13 +13,13 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from optimize.fusion import with_activation, with_addend, without_activation
-from optimize.layers import CONVOLUTIONS, Layer
-from optimize.program import Match, Program, Rewrite
-from optimize.rewrite import Pass, Refusal, Rule
+from optimize.layers.fused import with_activation, with_addend, without_activation
+from optimize.layers.linear import CONVOLUTIONS, Layer
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.concat import adds_axis, join_axis
-from runtime_arm.operators.geometry import channels_last
+from runtime_arm.operators.common.windows import channels_last
+from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
 SLICE, ADDEND = 0.30, 0.15  # ns an element, of what is concatenated and of what is summed up
 CLEARLY = 2  # times cheaper, or nothing is done

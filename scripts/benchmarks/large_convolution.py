@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
 
 SIZE, CHANNELS = 2048, 64
 

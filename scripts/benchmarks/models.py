@@ -10,7 +10,7 @@ import numpy as np
 
 import armnet
 from armnet.console import note
-from exporter.random_inputs import random_inputs
+from exporter.bundle.random_inputs import random_inputs
 from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.errors import ArmnetError

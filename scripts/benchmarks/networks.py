@@ -12,7 +12,7 @@ from typing import List
 import numpy as np
 
 from armnet.console import note
-from runtime_arm import blas
+from runtime_arm.machine import blas
 from scripts.benchmarks.beside import compare, export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 

@@ -41,6 +41,6 @@ def word(key: str) -> Cell:
 
 
 def nbytes(key: str) -> Cell:
-    from runtime_arm.display import size
+    from runtime_arm.app.display import size
 
     return lambda row: size(row[key]) if row.get(key) is not None else ""

@@ -6,8 +6,8 @@ import datetime
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
-from runtime_arm import machine
-from runtime_arm.display import size, table
+from runtime_arm.app.display import size, table
+from runtime_arm.machine import identity as machine
 from scripts.benchmarks.part import Part, Row
 
 SCHEMA = 1

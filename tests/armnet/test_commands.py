@@ -17,8 +17,8 @@ import pytest
 from armnet.commands import COMMANDS
 from runtime_arm import files
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 from tests.exporter.onnx_models import one_node
 from tests.support.commands import DEMO, Armnet, refused
 

@@ -21,7 +21,7 @@ from device_tests.host.cache import EmulationUnavailable
 from device_tests.host.counting import counting_plugin
 from device_tests.host.emulation import emulated
 from device_tests.host.targets import known_targets
-from exporter.bundle import pack
+from exporter.bundle.pack import pack
 from runtime_arm import Pair
 from tests.support.commands import DEMO, Armnet, refused
 from tests.support.ssh_server import HOST, SshServer, ssh_server

@@ -69,7 +69,7 @@ def test_a_network_too_slow_to_run_once_is_estimated(
 
 
 def test_a_network_that_does_not_fit(armnet: Armnet, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from runtime_arm import machine
+    from runtime_arm.machine import identity as machine
 
     healthy = machine.condition()
     monkeypatch.setattr(machine, "condition", lambda: {**healthy, "available_nbytes": 100_000})

@@ -15,10 +15,10 @@ from armnet.page_elements import LONGEST, text
 from armnet.page_graph import Edge, Node, nodes_of, picture
 from armnet.page_graph import _laid_out as laid_out
 from armnet.timeline import timeline
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 
 VOID = {"meta"}
 HOSTILE = "<script>alert('x')</script>\"&\u202e\x00 onload=\"x\""

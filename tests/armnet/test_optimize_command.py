@@ -12,8 +12,8 @@ import pytest
 from armnet.__main__ import main
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 
 NET = """
     net "tiny": x, w, s -> y

@@ -9,7 +9,7 @@ from typing import Any, Sequence
 import numpy as np
 import pytest
 
-from runtime_arm.tuning import Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.pair.tuning import Measurement, Tuning, fingerprint, net_hash
 from tests.optimize.nets import pair_of
 from tests.support.commands import Armnet, refused
 

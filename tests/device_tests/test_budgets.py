@@ -144,7 +144,7 @@ def test_an_operator_that_became_slower_is_named(
 ) -> None:
     pair = budgets.optimised(budgets.source_model("digits", tmp_path), tmp_path)
     budget = budgets.as_budget(arm64, operator_counts.count_pair(arm64, pair))
-    name, slowed = "runtime_arm/operators/softmax.py", tmp_path / "slowed.py"
+    name, slowed = "runtime_arm/operators/norm/softmax.py", tmp_path / "slowed.py"
     slowed.write_text(runtime_files()[name].read_text() + SLOWED)
     monkeypatch.setattr(operator_counts, "runtime_files", lambda: {**runtime_files(), name: slowed})
     lines = excesses(budget, operator_counts.count_pair(arm64, pair))

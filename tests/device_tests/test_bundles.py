@@ -14,7 +14,7 @@ from device_tests.host.budgets import DEMO
 from device_tests.host.cache import EmulationUnavailable
 from device_tests.host.targets import DeviceError, Target, target_of
 from exporter import export
-from exporter.bundle import pack
+from exporter.bundle.pack import pack
 from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef

@@ -15,8 +15,8 @@ from device_tests.host.suite_run import prepared_suite, run_suite
 from device_tests.host.targets import DeviceError, Files, target_of
 from device_tests.suite.tolerance import assert_network_close
 from device_tests.suite.vectors import Vector, read_vectors, write_vectors
-from runtime_arm.registry import registered
-from runtime_arm.tensor import QuantizedTensor
+from runtime_arm.registry.schema import registered
+from runtime_arm.registry.specs import QuantizedTensor
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ def test_the_suite_passes_here(files: Files) -> None:
 
 
 def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> None:
-    source = files["runtime_arm/operators/activation.py"].read_text()
+    source = files["runtime_arm/operators/elementwise/activation.py"].read_text()
     (tmp_path / "activation.py").write_text(
         source + "\n\nimport numpy as np\n\n@relu.kernel('NUMPY')\ndef wrong(call):\n"
         "    return lambda: np.maximum(call.inputs[0], 1, out=call.outputs[0])\n")
     with target_of("local") as target:
-        changed = {**files, "runtime_arm/operators/activation.py": tmp_path / "activation.py"}
+        changed = {**files, "runtime_arm/operators/elementwise/activation.py": tmp_path / "activation.py"}
         result = run_suite(target, changed, arguments=["-k", "Relu"])
     failed = {failure["test"].rpartition("[")[2].rstrip("]"): failure["reason"] for failure in result.failed}
     assert "Relu" in failed
@@ -51,7 +51,7 @@ def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> No
 def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> None:
     (tmp_path / "tensor.py").write_text("raise OSError('the card is worn out')\n")
     with target_of("local") as target, pytest.raises(DeviceError, match=r"local: OSError: the card is worn out"):
-        run_suite(target, {**files, "runtime_arm/tensor.py": tmp_path / "tensor.py"})
+        run_suite(target, {**files, "runtime_arm/registry/specs.py": tmp_path / "tensor.py"})
 
 def test_a_device_without_pytest_says_what_to_install(files: Files, tmp_path: Path) -> None:
     (tmp_path / "pytest.py").write_text("raise ImportError\n")

@@ -11,7 +11,7 @@ from device_tests.suite.tolerance import assert_network_close
 from exporter import export
 from optimize import optimize
 from runtime_arm import Predictor
-from runtime_arm.engines import gemm
+from runtime_arm.engines.conv import gemm
 
 
 @pytest.mark.parametrize("network", ["mobilenet_v2", "squeezenet1_1", "resnet18"])

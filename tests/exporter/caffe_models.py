@@ -8,9 +8,9 @@ from typing import Any, Dict, Sequence
 import numpy as np
 
 from exporter import export
-from exporter.caffe_blob import Blob
-from exporter.prototxt import message_class
-from runtime_arm.pair import Pair
+from exporter.caffe.blob import Blob
+from exporter.caffe.prototxt import message_class
+from runtime_arm.pair.pair import Pair
 
 Blobs = Dict[str, Sequence[Any]]
 LEGACY_AXES = 4

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from exporter.from_onnx import from_onnx
+from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 
 Shape = Optional[Sequence[Union[int, str, None]]]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exporter.builder import FOLDED_NBYTES, NetBuilder
+from exporter.common.builder import FOLDED_NBYTES, NetBuilder
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 
 FLOAT = np.dtype(np.float32)
 

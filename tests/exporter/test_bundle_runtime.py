@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exporter.bundle import pack
-from exporter.bundle_runtime import runtime_files
+from exporter.bundle.pack import pack
+from exporter.bundle.runtime_files import runtime_files
 from runtime_arm import Pair
 from runtime_arm.errors import PairError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.operators import FAMILIES
-from runtime_arm.pair_meta import TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.registry.families import FAMILIES
 
 
 def op(type: str, inputs: str, outputs: str, domain: str = "", **arguments: Any) -> OperatorDef:
@@ -29,21 +29,20 @@ def net(inputs: str, outputs: str, *ops: OperatorDef) -> NetDef:
 
 def families(*nets: NetDef) -> set[str]:
     """What is taken of the operators and engines."""
-    names = [name.split("/") for name in runtime_files(nets)]
-    return {f"{folder}.{file[:-3]}" for _, folder, file in (name for name in names if len(name) == 3)
-            if folder in ("operators", "engines") and file != "__init__.py"}  # fmt: skip
+    modules = [name[:-3].replace("/", ".").partition(".")[2] for name in runtime_files(nets) if name.endswith(".py")]
+    return {name for name in modules if name.startswith(("operators.", "engines.")) and not name.endswith("__init__")}
 
 
 def test_a_net_takes_its_operators_along_and_few_others() -> None:
     taken = families(net("x", "y", op("Softmax", "x", "y")))
-    assert "operators.softmax" in taken
-    assert not {"operators.recurrent", "operators.einsum", "engines.int8"} & taken
+    assert "operators.norm.softmax" in taken
+    assert not {"operators.recurrent.caffe2_units", "operators.linear.einsum", "engines.integers.onnx"} & taken
     assert len(taken) < 50
 
 
 def test_the_rest_of_the_runtime_is_always_taken() -> None:
     files = runtime_files([])
-    assert {"runtime_arm/app.py", "runtime_arm/predictor.py", "runtime_arm/netdef/netdef.desc"} <= set(files)
+    assert {"runtime_arm/app/main.py", "runtime_arm/planning/plan.py", "runtime_arm/netdef/netdef.desc"} <= set(files)
 
 
 def test_convolutions_take_their_engines_along() -> None:
@@ -55,13 +54,13 @@ def test_convolutions_take_their_engines_along() -> None:
 def test_activations_of_fused_operators_are_taken_along() -> None:
     plain = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet")))
     fused = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet", activation="Exp")))
-    assert "operators.unary" in fused - plain
+    assert "operators.elementwise.unary" in fused - plain
 
 
 def test_sub_nets_take_their_operators_along_whether_or_not_they_run(tmp_path: Path) -> None:
     then_net, else_net = net("x", "y", op("Softmax", "x", "y")), net("x", "y", op("Transpose", "x", "y", axes=[1, 0]))
     predict = net("c x", "y", op("If", "c", "y", then_net=then_net, else_net=else_net))
-    assert {"operators.softmax", "operators.transpose"} <= families(predict)
+    assert {"operators.norm.softmax", "operators.layout.transpose"} <= families(predict)
     pair = Pair(net("", ""), predict, (TensorInfo("c", (), "bool"), TensorInfo("x", (2, 2), "float32")),
                 (TensorInfo("y"),))  # fmt: skip
     x = np.arange(4, dtype=np.float32).reshape(2, 2)
@@ -74,8 +73,8 @@ def test_sub_nets_take_their_operators_along_whether_or_not_they_run(tmp_path: P
 
 def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.py").write_text("raise OSError('the plan is broken')\n")
-    broken = {"runtime_arm/plan.py": tmp_path / "broken.py"}
-    monkeypatch.setattr("exporter.bundle.runtime_files", lambda nets: {**runtime_files(nets), **broken})
+    broken = {"runtime_arm/planning/plan.py": tmp_path / "broken.py"}
+    monkeypatch.setattr("exporter.bundle.pack.runtime_files", lambda nets: {**runtime_files(nets), **broken})
     pair = Pair(net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),),
                 (TensorInfo("y"),))  # fmt: skip
     with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its own test here.*the plan is broken"):

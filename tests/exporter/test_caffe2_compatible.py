@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from exporter import export
-from exporter.from_onnx import from_onnx
+from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import NetDef, wire
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 from tests.exporter.onnx_models import model, one_node, operators, types, value
 
 DIGITS = Path(__file__).parents[2] / "demo" / "digits.onnx"

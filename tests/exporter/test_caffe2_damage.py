@@ -12,7 +12,7 @@ from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
 
 WEIGHTS = {"w": np.ones((2, 3, 3, 3), np.float32), "b": np.ones(2, np.float32)}
 PREDICT = NetDef("n", (OperatorDef.of("Conv", ["x", "w", "b"], ["c"], kernel=3), OperatorDef.of("Relu", ["c"], ["y"])),

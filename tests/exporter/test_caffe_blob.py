@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exporter.caffe_blob import MAX_AXES, Blob
-from exporter.prototxt import message_class
+from exporter.caffe.blob import MAX_AXES, Blob
+from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import FormatError, UsageError
 
 

@@ -9,8 +9,8 @@ from typing import Sequence
 import numpy as np
 import pytest
 
-from exporter.caffe_weights import read_weights
-from exporter.prototxt import message_class
+from exporter.caffe.prototxt import message_class
+from exporter.caffe.weights import read_weights
 from runtime_arm.errors import ArmnetError, FormatError
 from tests.exporter.caffe_models import caffemodel, net, pair_of
 
@@ -123,7 +123,7 @@ def test_blobs_that_do_not_fit_are_named(tmp_path: Path, blobs: Sequence[np.ndar
 
 
 def test_a_flood_of_layers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.caffe_weights.MOST_MESSAGES", 100)
+    monkeypatch.setattr("exporter.caffe.weights.MOST_MESSAGES", 100)
     (tmp_path / "net.caffemodel").write_bytes(field(100, b"") * 101)
     with pytest.raises(FormatError, match=r"net\.caffemodel: .*more than 100"):
         read_weights(tmp_path / "net.caffemodel")

@@ -13,7 +13,7 @@ from exporter import export
 from exporter.support import Support, support
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 from tests.support.tflite_models import Model, Sparsity, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from exporter.from_onnx import from_onnx
-from exporter.onnx_file import open_onnx, parse_onnx
-from exporter.onnx_weights import Weights
+from exporter.onnx.export import from_onnx
+from exporter.onnx.reader import open_onnx, parse_onnx
+from exporter.onnx.weights import Weights
 from runtime_arm.errors import ArmnetError, FormatError, ResourceError
 from tests.exporter.onnx_models import model, value
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from exporter import export
-from exporter.from_onnx import from_onnx
+from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError, MissingDependency, UsageError
 from tests.exporter.onnx_models import model, run, types, value
@@ -178,6 +178,6 @@ def test_files_that_are_no_model_together_are_refused(paths: List[str]) -> None:
 def test_without_onnx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "exporter.from_onnx", None)
+    monkeypatch.setitem(sys.modules, "exporter.onnx.export", None)
     with pytest.raises(MissingDependency, match=r"pip install 'armnet\[export\]'"):
         export("m.onnx")

@@ -7,7 +7,7 @@ from typing import Any, Dict, NamedTuple, Sequence
 import numpy as np
 import pytest
 
-from exporter.from_onnx import from_onnx
+from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array

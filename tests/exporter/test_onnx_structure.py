@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from exporter.from_onnx import from_onnx
+from exporter.onnx.export import from_onnx
 from runtime_arm.errors import ExportError
 from tests.exporter.onnx_models import model, run, value
 

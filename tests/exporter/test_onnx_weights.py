@@ -11,9 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from exporter.from_onnx import from_onnx
-from exporter.onnx_file import OnnxFile
-from exporter.onnx_weights import DTYPES, Weights
+from exporter.onnx.export import from_onnx
+from exporter.onnx.reader import OnnxFile
+from exporter.onnx.weights import DTYPES, Weights
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
 from tests.exporter.onnx_models import model, value

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.caffe_net import inference_layers, outputs_of
-from exporter.caffe_upgrade import upgraded
-from exporter.prototxt import read_prototxt
+from exporter.caffe.net import inference_layers, outputs_of
+from exporter.caffe.prototxt import read_prototxt
+from exporter.caffe.upgrade import upgraded
 from runtime_arm.errors import ExportError, FormatError
 
 ROOT = Path(__file__).resolve().parents[2]

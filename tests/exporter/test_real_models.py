@@ -10,7 +10,7 @@ import pytest
 
 from exporter import export
 from runtime_arm import Predictor
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 
 FLOAT_NETWORKS = {
     "fastestdet__FastestDet": "fastestdet/FastestDet.onnx",

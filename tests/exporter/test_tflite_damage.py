@@ -13,7 +13,7 @@ import tflite
 
 from armnet.__main__ import main
 from exporter import export
-from exporter.flatbuffer import FlatBuffer, open_flatbuffer
+from exporter.tflite.flatbuffer import FlatBuffer, open_flatbuffer
 from runtime_arm.errors import ArmnetError, ExportError, FormatError
 from tests.exporter.tflite_cases_layout import CASES
 from tests.support.tflite_models import Model, Quantization, Sparsity

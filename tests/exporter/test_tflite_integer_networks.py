@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter import export
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 
 
 def test_model_json_says_what_integers_stand_for(shared: Path) -> None:

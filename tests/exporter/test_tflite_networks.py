@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_network_close
 from exporter import export
 from optimize import optimize
 from runtime_arm import Predictor
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 
 FLOAT = ("deeplabv3_257_float/deeplabv3", "hello_world/hello_world_float",
          "mediapipe_face_detection_short_range/face_detection_short_range",

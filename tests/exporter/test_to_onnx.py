@@ -18,8 +18,8 @@ from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 from tests.support.random_nets import RandomNet, random_nets
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed to write models with")
@@ -27,7 +27,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from device_tests.host import networks  # noqa: E402
 from exporter import export  # noqa: E402
-from exporter.to_onnx import save_onnx, to_onnx  # noqa: E402
+from exporter.to_onnx.export import save_onnx, to_onnx  # noqa: E402
 
 X = TensorInfo("x", ("batch", 3, 8, 8), "float32")
 

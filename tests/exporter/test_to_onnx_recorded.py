@@ -15,11 +15,11 @@ from device_tests.suite.tolerance import assert_close
 from exporter import export
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.workspace import SMALL
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.tensor import QuantizedTensor
-from runtime_arm.weights import fill
-from runtime_arm.workspace import SMALL
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.registry.specs import QuantizedTensor
 from tests.exporter.test_from_caffe import REAL
 from tests.exporter.test_real_models import FLOAT_NETWORKS, QUANTISED, RELATIVE_ERROR, samples
 from tests.support import caffe2_goldens, caffe_goldens
@@ -29,7 +29,7 @@ from tests.support.onnx_models import run_model
 pytest.importorskip("onnx", reason="onnx is not installed to write models with")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to run models with")
 
-from exporter.to_onnx import to_onnx
+from exporter.to_onnx.export import to_onnx
 
 Case = Dict[str, Any]
 
@@ -190,7 +190,7 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
     """onnxruntime gives of the model that comes back what it gives of the one that was there."""
     from onnx import numpy_helper
 
-    from exporter.from_onnx import from_onnx
+    from exporter.onnx.export import from_onnx
 
     graph, inputs = case.model.graph, case.data_sets[0][0]
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close, assert_network_close
-from exporter.from_tflite import from_tflite
+from exporter.tflite.export import from_tflite
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from tests.exporter import tflite_cases_layout
@@ -47,7 +47,7 @@ from tests.support.tflite_models import reference
 pytest.importorskip("onnx", reason="onnx is not installed to write models with")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to run models with")
 
-from exporter.to_onnx import to_onnx
+from exporter.to_onnx.export import to_onnx
 
 MOST_TERMS = 64  # that an output element of a case sums
 # Parts of what is said of operators that are refused: those that ONNX lacks, and what depends on data.

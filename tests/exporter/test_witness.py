@@ -14,12 +14,12 @@ import pytest
 
 from armnet.__main__ import main
 from exporter import export
-from exporter.witness import witness
+from exporter.compare.witness import witness
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import MissingDependency, UsageError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 from tests.exporter.caffe_models import caffemodel, net
 
 OPENCV = pytest.mark.skipif(find_spec("cv2") is None, reason="OpenCV is not installed to run Caffe nets with")

@@ -7,13 +7,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from optimize.program import Program
-from optimize.report import Report
-from optimize.rewrite import Pass, run_passes
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Report
+from optimize.rewriting.rewrite import Pass, run_passes
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
 from tests.support.random_nets import KINDS, Kind, RandomNet, random_nets
 
 Arrays = Mapping[str, Any]

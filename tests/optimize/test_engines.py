@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from optimize import Report, optimize, pick_engines
-from optimize.accuracy import relative_error, results
-from optimize.engine_options import Option, Options, options_of
-from optimize.error_budget import Budget, find_limits
-from optimize.measure_engines import promising
-from optimize.measure_hints import open_hints
-from optimize.sample_inputs import drawn
-from optimize.shapes import sample_specs
+from optimize.engines.accuracy import relative_error, results
+from optimize.engines.error_budget import Budget, find_limits
+from optimize.engines.measure import promising
+from optimize.engines.measure_hints import open_hints
+from optimize.engines.options import Option, Options, options_of
+from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.shapes import sample_specs
 from runtime_arm import Predictor
-from runtime_arm.engine_names import Wish
-from runtime_arm.engines import gemm
+from runtime_arm.engines.conv import gemm
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.pair import Pair
-from runtime_arm.registry import Work
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.engine_wishes import Wish
+from runtime_arm.registry.schema import Work
 from tests.optimize.nets import pair_of
 
 CHANNELS, SIZE, LAYERS = 64, 28, 4

@@ -7,13 +7,17 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
-from optimize import Report, engines, measure_hints, pick_engines
-from optimize.measure_hints import Open, faster_hints, faster_workers, open_hints, promising_hints
-from optimize.shapes import sample_specs
-from runtime_arm import Predictor, blas
-from runtime_arm.engines import gemm, tiled
-from runtime_arm.pair import Pair
-from runtime_arm.profiling import Timing
+from optimize import Report, pick_engines
+from optimize.engines import measure_hints
+from optimize.engines import pick as engines
+from optimize.engines.measure_hints import Open, faster_hints, faster_workers, open_hints, promising_hints
+from optimize.rewriting.shapes import sample_specs
+from runtime_arm import Predictor
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.execution.profiling import Timing
+from runtime_arm.machine import blas
+from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import pair_of
 
 SHAPE = (1, 64, 56, 56)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from optimize.blob_sharing import Range, least_sizes, share
 from optimize.memonger import optimize_inference_fast, optimize_interference, rename_blobs, share_conv_buffers
-from optimize.memory_plan import plan_net
-from optimize.ordering import live_ranges, orders
-from runtime_arm.executor import Executor
+from optimize.memory.name_sharing import Range, least_sizes, share
+from optimize.memory.orders import live_ranges, orders
+from optimize.memory.plan import plan_net
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from tests.support.memonger_goldens import NETS, activation_bytes, recorded
 from tests.support.random_nets import RandomNet, random_nets

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from optimize.memory_plan import MemoryPlan, arena_nbytes, plan_net, weight
+from optimize.memory.plan import MemoryPlan, arena_nbytes, plan_net, weight
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import NetDef
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
 
 UNIT = 1 << 12  # bytes of (1, 4, 16, 16)

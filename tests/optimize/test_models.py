@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("onnx", reason="exporting needs onnx")
 
 from exporter import export
-from exporter.random_inputs import random_inputs
+from exporter.bundle.random_inputs import random_inputs
 from optimize import Report, optimize, pipeline
-from optimize.program import Program
-from optimize.rewrite import run_passes
-from runtime_arm.pair import Pair
+from optimize.rewriting.program import Program
+from optimize.rewriting.rewrite import run_passes
+from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import assert_same_numbers
 
 FOLDING = 1e-4  # relative to the largest output: the accuracy budget

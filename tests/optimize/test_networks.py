@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from optimize import Report, optimize
-from optimize.report import operator_counts
+from optimize.rewriting.report import operator_counts
 from runtime_arm import Predictor
-from runtime_arm.caches import usual_block_nbytes
-from runtime_arm.pair import Pair
+from runtime_arm.machine.caches import usual_block_nbytes
+from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import assert_same_numbers
 
 pytest.importorskip("onnx", reason="exporting needs onnx")
 
 from device_tests.host import networks
 from exporter import export
-from exporter.random_inputs import random_inputs
+from exporter.bundle.random_inputs import random_inputs
 
 SMALL = {"resnet50": 64, "mobilenet_v2": 64, "googlenet": 64, "densenet121": 64, "squeezenet1_1": 64, "unet": 64}
 FOLDING = 1e-4  # relative to the largest output: the accuracy budget of networks of up to 120 folded layers
@@ -93,7 +93,7 @@ def test_any_picture_size_goes_through_a_network_that_leaves_it_open(shared: Pat
 def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared: Path) -> None:
     """Structure-only nets: parameters are inputs, so that nothing is folded, but activations are fused."""
     from runtime_arm.netdef import NetDef
-    from runtime_arm.pair import read_net
+    from runtime_arm.pair.pair import read_net
 
     net = read_net(shared / "models/caffe2/predict_only_models/resnet50_predict_net.pbtxt")
     pair = Pair.from_nets(NetDef(), net.replace(external_input=net.captures()))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from optimize import Report, optimize
-from optimize.report import operator_counts
+from optimize.rewriting.report import operator_counts
 from runtime_arm.errors import ExportError, ShapeError, UsageError
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
 from tests.support.random_nets import KINDS, RandomNet, random_nets

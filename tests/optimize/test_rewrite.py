@@ -7,10 +7,10 @@ from typing import Callable, Iterator
 import numpy as np
 import pytest
 
-from optimize.patterns import each, follows
-from optimize.program import Match, Program, Rewrite
-from optimize.report import Report
-from optimize.rewrite import BrokenPass, Pass, Refusal, Rule, run_passes
+from optimize.rewriting.patterns import each, follows
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.report import Report
+from optimize.rewriting.rewrite import BrokenPass, Pass, Refusal, Rule, run_passes
 from runtime_arm.netdef import OperatorDef
 from tests.optimize.nets import Outcome, lines, pair_of
 

@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence, Set, Tuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimize.schedule_search import Scheduler, Task
+from optimize.memory.order_search import Scheduler, Task
 
 Graph = Tuple[List[Task], List[Set[int]], Dict[str, int]]
 

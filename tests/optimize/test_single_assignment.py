@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from optimize.single_assignment import names_in, single_assignment, written_again
-from runtime_arm.executor import Executor
+from optimize.rewriting.single_assignment import names_in, single_assignment, written_again
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from tests.support.random_nets import RandomNet, random_nets
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from optimize import Report, optimize
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
 from tests.support.random_nets import KINDS, RandomNet, random_nets

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimize.weights import Weights, with_unpacked_fills
+from optimize.rewriting.weights import Weights, with_unpacked_fills
 from runtime_arm.errors import ExportError, OperatorError
 from runtime_arm.netdef import NetDef
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 

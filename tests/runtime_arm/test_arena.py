@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime_arm.arena import ALIGNMENT, Lifetime, aligned, allocate, group, liveness_peak, place
 from runtime_arm.errors import ResourceError
-from runtime_arm.placement_search import search
+from runtime_arm.planning.arena import ALIGNMENT, Lifetime, aligned, allocate, group, liveness_peak, place
+from runtime_arm.planning.arena_search import search
 
 lifetime = st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(0, 1000)).map(
     lambda t: Lifetime(t[0], t[0] + t[1], t[2]))

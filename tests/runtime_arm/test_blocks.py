@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime_arm.blocks import block_size, blocks, cut
+from runtime_arm.registry.blocks import block_size, blocks, cut
 
 
 @given(st.lists(st.integers(0, 7), max_size=4), st.integers(1, 60))

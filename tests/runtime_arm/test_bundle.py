@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from runtime_arm import Pair, load
-from runtime_arm.bundle import open_bundle
 from runtime_arm.errors import PairError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair_meta import TensorInfo
+from runtime_arm.pair.bundle import open_bundle
+from runtime_arm.pair.metadata import TensorInfo
 
-bundles = pytest.importorskip("exporter.bundle", reason="the exporter is not installed beside the runtime")
+bundles = pytest.importorskip("exporter.bundle.pack", reason="the exporter is not installed beside the runtime")
 
 W = np.random.default_rng(0).standard_normal((4, 300)).astype(np.float32)
 
@@ -132,7 +132,7 @@ def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_errors(bundl
 def test_ctrl_c_is_one_line(bundle: Path) -> None:
     program = (
         "import runpy, signal, sys, os; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import runtime_arm.predictor as p; p.Predictor.run = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from runtime_arm import Predictor; Predictor.run = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.argv = [sys.argv[1], '--bench']; runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     environment = {**os.environ, "PYTHONPATH": str(bundle)}
@@ -153,7 +153,7 @@ def test_load_takes_a_bundle(bundle: Path) -> None:
     assert load(bundle).run([np.ones((1, 300), np.float32)])["y"].shape == (1, 4)
 
 
-@pytest.mark.parametrize("part", ["pair/init_net.pb", "runtime_arm/plan.py", "pair/sample.npz"])
+@pytest.mark.parametrize("part", ["pair/init_net.pb", "runtime_arm/planning/plan.py", "pair/sample.npz"])
 def test_a_tampered_part_is_refused_by_name(bundle: Path, part: str) -> None:
     data = bytearray(bundle.read_bytes())
     with zipfile.ZipFile(bundle) as archive:
@@ -169,9 +169,9 @@ def test_missing_and_truncated_parts_are_refused(bundle: Path, tmp_path: Path) -
     without = tmp_path / "without.pyz"
     with zipfile.ZipFile(bundle) as source, zipfile.ZipFile(without, "w") as target:
         for entry in source.infolist():
-            if entry.filename != "runtime_arm/arena.py":
+            if entry.filename != "runtime_arm/planning/arena.py":
                 target.writestr(entry, source.read(entry))
-    with pytest.raises(PairError, match=r"runtime_arm/arena\.py"):
+    with pytest.raises(PairError, match=r"runtime_arm/planning/arena\.py"):
         open_bundle(without)
     for size in (0, 100, bundle.stat().st_size // 2, bundle.stat().st_size - 10):
         cut = tmp_path / "cut.pyz"

@@ -8,8 +8,8 @@ from typing import Any, Iterator
 import pytest
 
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import read_net
-from runtime_arm.registry import find
+from runtime_arm.pair.pair import read_net
+from runtime_arm.registry.schema import find
 from tests.support.caffe2_nets import check_net, golden_nets, pair_of
 
 

@@ -8,7 +8,7 @@ from typing import List
 
 import pytest
 
-from runtime_arm.cores import useful_cores
+from runtime_arm.machine.cores import useful_cores
 
 
 def machine(root: Path, monkeypatch: pytest.MonkeyPatch, capacities: List[str]) -> Path:

@@ -7,11 +7,11 @@ from typing import Any, Dict, Tuple
 import numpy as np
 import pytest
 
-from runtime_arm.engine_names import Wish, hint, open_variants, wanted_engines, wishes
-from runtime_arm.kernel import Kernel, Work, choose
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import lookup
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.engine_wishes import Wish, hint, open_variants, wanted_engines, wishes
+from runtime_arm.registry.kernel import Kernel, Work, choose
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import TensorSpec
 
 VARIANTS = ("f2x2_3x3", "f4x4_3x3", "f6x6_3x3")
 

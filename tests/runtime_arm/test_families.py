@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runtime_arm.operators import FAMILIES
+from runtime_arm.registry.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DECLARED = """
 import json, sys
 from collections import defaultdict
-from runtime_arm import registry
-from runtime_arm.operators import FAMILIES, load_domain
+from runtime_arm.registry import schema as registry
+from runtime_arm.registry.families import FAMILIES, load_domain
 
 def importing():
     frame = sys._getframe(2)
@@ -52,7 +52,7 @@ print(json.dumps({domain: {family: sorted(types) for family, types in found[doma
 LOADED = """
 import json, sys
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import find
+from runtime_arm.registry.schema import find
 assert find(OperatorDef.of(sys.argv[2], [], ["y"], domain=sys.argv[1])) is not None
 print(json.dumps([name for name in sys.modules if name.startswith(("runtime_arm.operators.", "runtime_arm.engines."))]))
 """
@@ -70,19 +70,19 @@ def test_the_table_lists_what_every_family_declares() -> None:
     wrong = [f'in domain "{domain}": "{family}": "{" ".join(types)}",'
              for domain, families in declared.items() for family, types in families.items()
              if listed[domain].get(family) != types]
-    assert wrong == [], "write into FAMILIES of runtime_arm/operators/__init__.py:\n" + "\n".join(wrong)
+    assert wrong == [], "write into FAMILIES of runtime_arm/registry/families.py:\n" + "\n".join(wrong)
     assert {domain: set(families) for domain, families in listed.items()} == {
         domain: set(families) for domain, families in declared.items()}, "a family declares nothing there"
 
 
 def test_a_type_loads_its_families_alone() -> None:
     loaded = set(printed(LOADED, "", "Softmax"))
-    assert "runtime_arm.operators.softmax" in loaded
+    assert "runtime_arm.operators.norm.softmax" in loaded
     assert len(loaded) < 12
     assert not any(name.startswith("runtime_arm.engines.") for name in loaded)
 
 
 def test_a_type_loads_all_its_engines() -> None:
     loaded = set(printed(LOADED, "armnet", "FusedConv"))
-    assert {f"runtime_arm.engines.{name}" for name in ("depthwise", "im2col", "pointwise", "winograd")} <= loaded
-    assert "runtime_arm.operators.recurrent" not in loaded
+    assert {f"runtime_arm.engines.conv.{name}" for name in ("depthwise", "im2col", "pointwise", "winograd")} <= loaded
+    assert "runtime_arm.operators.recurrent.caffe2_units" not in loaded

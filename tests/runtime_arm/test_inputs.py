@@ -9,9 +9,9 @@ from typing import List
 import numpy as np
 import pytest
 
+from runtime_arm.app.inputs import read_npy, read_npz, read_runs
 from runtime_arm.errors import FeedError
-from runtime_arm.inputs import read_npy, read_npz, read_runs
-from runtime_arm.pair_meta import TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

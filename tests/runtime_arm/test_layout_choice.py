@@ -10,11 +10,11 @@ import pytest
 
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import Predictor
-from runtime_arm.engines import gemm
-from runtime_arm.layouts import Tiles
+from runtime_arm.engines.conv import gemm
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.plan import Segment
-from runtime_arm.registry import REFERENCE
+from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.schema import REFERENCE
 from tests.support.tiles import tiles_everywhere
 
 

@@ -9,8 +9,8 @@ from typing import Dict, Optional
 import numpy as np
 import pytest
 
-from runtime_arm import machine
-from runtime_arm.caches import block_nbytes
+from runtime_arm.machine import identity as machine
+from runtime_arm.machine.caches import block_nbytes
 
 CPUINFO = """\
 processor\t: {number}

@@ -6,12 +6,12 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.arena import liveness_peak
-from runtime_arm.executor import Executor
-from runtime_arm.memory import Sharing
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
-from runtime_arm.plan import Segment
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.planning.arena import liveness_peak
+from runtime_arm.planning.memory_sharing import Sharing
+from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.specs import TensorSpec
 
 WIDE = (1, 4, 16, 16)  # 4 KB
 

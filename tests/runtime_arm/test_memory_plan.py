@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import Predictor, merging
-from runtime_arm.cost import cost_of
+from runtime_arm import Predictor
+from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import Pair
-from runtime_arm.paranoid import run_paranoid
-from runtime_arm.plan import Segment
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.cost import cost_of
+from runtime_arm.planning.merges import find as merging
+from runtime_arm.planning.plan import Segment
 
 X = np.random.default_rng(1).standard_normal((2, 3, 75, 70)).astype(np.float32)
 TOGETHER, APART = ["ConvRelu", "armnet.PooledConv", "ConvRelu"], ["ConvRelu", "ConvRelu", "MaxPool", "ConvRelu"]

@@ -10,14 +10,14 @@ import pytest
 
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import Predictor
-from runtime_arm.cost import cost_of
-from runtime_arm.engines import gemm
-from runtime_arm.layouts import Planes
+from runtime_arm.engines.conv import gemm
+from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair import Pair
-from runtime_arm.paranoid import run_paranoid
-from runtime_arm.plan import Segment
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.cost import cost_of
+from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.layouts import Planes
 
 X = np.random.default_rng(1).standard_normal((2, 16, 28, 30)).astype(np.float32)
 SHAPES = {"e": (96, 16, 1, 1), "f": (96, 1, 3, 3), "p": (16, 96, 1, 1)}

@@ -17,7 +17,7 @@ import pytest
 from runtime_arm.errors import ArmnetError, FormatError, NetError, PairError, ResourceError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import ALIGNMENT
-from runtime_arm.pair import Pair, TensorInfo, read_net
+from runtime_arm.pair.pair import Pair, TensorInfo, read_net
 
 ROOT = Path(__file__).resolve().parents[2]
 INFO = TensorInfo("data", ("batch", 3, None, 8), "float32")

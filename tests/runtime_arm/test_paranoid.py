@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from runtime_arm import plan
 from runtime_arm.errors import UsageError
-from runtime_arm.kernel import Call, Kernel, Run
-from runtime_arm.memory import MemoryPlan, plan_memory
+from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.paranoid import run_paranoid
-from runtime_arm.registry import lookup
-from runtime_arm.tensor import TensorSpec
-from runtime_arm.trace import Step, Value
-from runtime_arm.verify import BrokenPlan
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.planning import plan
+from runtime_arm.planning.memory_sharing import MemoryPlan, plan_memory
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.verify import BrokenPlan
+from runtime_arm.registry.kernel import Call, Kernel, Run
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.random_nets import TILED, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 

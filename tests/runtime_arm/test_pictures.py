@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runtime_arm.app.pictures import best, read_labels, read_picture
 from runtime_arm.errors import FeedError, UsageError
-from runtime_arm.pictures import best, read_labels, read_picture
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
 

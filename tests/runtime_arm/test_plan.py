@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from runtime_arm.errors import FeedError, NetError, OperatorError, ResourceError, UnknownOperator
-from runtime_arm.executor import PLANS_KEPT, SEGMENTS_KEPT, Executor, walk_segments
+from runtime_arm.execution.executor import PLANS_KEPT, SEGMENTS_KEPT, Executor, walk_segments
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import DataDependent, operator
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.schema import DataDependent, operator
+from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("TestPositive", domain="test")

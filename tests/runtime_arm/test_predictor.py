@@ -11,10 +11,11 @@ from typing import Any, List
 import numpy as np
 import pytest
 
-from runtime_arm import Pair, Predictor, Workspace, blas, load
+from runtime_arm import Pair, Predictor, Workspace, load
 from runtime_arm.errors import ArmnetError, FeedError, NetError, OperatorError, PairError, UnknownOperator, UsageError
+from runtime_arm.machine import blas
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair_meta import TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
 
 W = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from runtime_arm.errors import ShapeError
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.plan import Segment
-from runtime_arm.registry import lookup, operator
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.schema import lookup, operator
+from runtime_arm.registry.specs import TensorSpec
 
 X = TensorSpec((8, 8), np.float32)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runtime_arm.requantize import (
+from runtime_arm.operators.quantised.rounding import (
     RULES,
     FixedPointRequantizer,
     Requantizer,

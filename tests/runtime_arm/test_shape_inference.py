@@ -7,11 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from runtime_arm import shape_inference
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.shape_inference import infer_operator
-from runtime_arm.tensor import TensorSpec
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.registry import shape_inference
+from runtime_arm.registry.shape_inference import infer_operator
+from runtime_arm.registry.specs import TensorSpec
 
 
 def test_a_few_numbers_get_no_memory_for_the_asking() -> None:

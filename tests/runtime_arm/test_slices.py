@@ -11,16 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm import memory, plan
-from runtime_arm.executor import Executor
-from runtime_arm.memory import MemoryPlan, Sharing
+from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.paranoid import run_paranoid
-from runtime_arm.plan import Segment
-from runtime_arm.registry import REFERENCE
-from runtime_arm.trace import Step, Value
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.planning import memory_sharing as memory
+from runtime_arm.planning import plan
+from runtime_arm.planning.memory_sharing import MemoryPlan, Sharing
+from runtime_arm.planning.plan import Segment
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.schema import REFERENCE
 from tests.support.random_nets import TILED, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 
@@ -213,7 +214,7 @@ def test_poison_between_slices_harms_nobody() -> None:
 
 def test_a_slice_that_nobody_wrote_is_poisoned() -> None:
     """A worker that left out its part of a whole would be betrayed."""
-    from runtime_arm.paranoid import _free_memory
+    from runtime_arm.execution.paranoid import _free_memory
 
     segment = planned(*FIRE, "c1 whole -> y")
     poisoned = dict(_free_memory(segment))

@@ -12,9 +12,9 @@ import pytest
 
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import Pair, TensorInfo
-from runtime_arm.tuning import PROCESSES, THREADS, TUNING, Measurement, Tuning, fingerprint, net_hash
-from runtime_arm.weights import fill
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.tuning import PROCESSES, THREADS, TUNING, Measurement, Tuning, fingerprint, net_hash
 
 NET = NetDef.from_text('net "tuned": x, w -> y\n Conv(x, w) -> y  kernel=1')
 SHAPE = (1, 4, 6, 6)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
-from runtime_arm.plan import Segment
-from runtime_arm.trace import Step
-from runtime_arm.verify import BrokenPlan, verify
+from runtime_arm.planning.plan import Segment
+from runtime_arm.planning.trace import Step
+from runtime_arm.planning.verify import BrokenPlan, verify
 from tests.support.random_nets import RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from runtime_arm import memory, plan
-from runtime_arm.arena import ALIGNMENT, aligned
-from runtime_arm.executor import Executor
-from runtime_arm.memory import MemoryPlan, Place
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.plan import Segment
-from runtime_arm.trace import Step, Value
-from runtime_arm.verify import BrokenPlan, verify
+from runtime_arm.planning import memory_sharing as memory
+from runtime_arm.planning import plan
+from runtime_arm.planning.arena import ALIGNMENT, aligned
+from runtime_arm.planning.memory_sharing import MemoryPlan, Place
+from runtime_arm.planning.plan import Segment
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.verify import BrokenPlan, verify
 from tests.support.random_nets import KINDS, PARTS, TILED, Kind, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 

@@ -16,14 +16,14 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 import pytest
 
-from runtime_arm import workers
 from runtime_arm.errors import ArmnetError, ResourceError, WorkerError
-from runtime_arm.executor import Executor
+from runtime_arm.execution import workers
+from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.worker_process import WorkerProcess
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry import Call, Run, operator
-from runtime_arm.sharing import BYTE, least
-from runtime_arm.tensor import TensorSpec
-from runtime_arm.worker_process import WorkerProcess
+from runtime_arm.planning.work_sharing import BYTE, least
+from runtime_arm.registry.schema import Call, Run, operator
+from runtime_arm.registry.specs import TensorSpec
 
 ROWS = 1 << 15  # of 1 << 7 numbers: more than pays sharing, and workers
 DESCRIPTORS = 8 if sys.version_info >= (3, 10) else 4  # that it takes to start a worker process

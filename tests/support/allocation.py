@@ -8,9 +8,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from device_tests.suite.kernels import specs_of
-from runtime_arm.arena import allocate
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import Call, lookup
+from runtime_arm.planning.arena import allocate
+from runtime_arm.registry.schema import Call, lookup
 
 NUMPY_NBYTES = 128 << 10  # what NumPy's iterators take for themselves, whatever the arrays' size
 

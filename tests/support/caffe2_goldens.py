@@ -20,9 +20,9 @@ import pytest
 
 from device_tests.suite.tolerance import RECORDED_APPROXIMATELY, assert_close, relative_bound
 from runtime_arm.errors import ArmnetError, UnknownOperator
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef
-from runtime_arm.tensor import QuantizedTensor
-from runtime_arm.workspace import Workspace
+from runtime_arm.registry.specs import QuantizedTensor
 
 GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
 TERMS = 1024  # no recorded sum has more terms, and Caffe2 added them in float32 too

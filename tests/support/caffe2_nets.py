@@ -8,8 +8,8 @@ from typing import Any, List
 import pytest
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.pair import Pair
-from runtime_arm.predictor import Predictor
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.pair.pair import Pair
 from tests.support.caffe2_goldens import GOLDENS, TERMS, Case, goldens_module
 
 

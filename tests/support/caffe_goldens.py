@@ -16,7 +16,7 @@ from device_tests.suite.tolerance import assert_close
 from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
-from runtime_arm.pair import Pair
+from runtime_arm.pair.pair import Pair
 
 GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
 TERMS = 1024  # no recorded sum has more terms, and Caffe added them in float32 too

@@ -10,10 +10,10 @@ from typing import Any, Dict, NamedTuple
 
 import numpy as np
 
-from optimize.memory_plan import weight
+from optimize.memory.plan import weight
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair import read_net
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.pair.pair import read_net
+from runtime_arm.registry.specs import TensorSpec
 
 NETS = ["squeezenet", "squeezenet@noinplace", "resnet50", "resnet50@noinplace", "mobilenetv2", "mobilenetv2@noinplace",
         "densenet121", "densenet121@noinplace", "vgg16", "vgg16@noinplace", "unet", "unet@noinplace", "c2_resnet50"]

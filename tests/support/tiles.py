@@ -7,7 +7,7 @@ from typing import Iterator
 
 import pytest
 
-from runtime_arm import layout_choice
+from runtime_arm.planning import layout_choice
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from optimize import optimize
 from optimize.passes.compose_fc import PASS
-from optimize.report import operator_counts
+from optimize.rewriting.report import operator_counts
 from tests.optimize.kinds import matrix_layer
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of
 

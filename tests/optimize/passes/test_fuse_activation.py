@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimize.fusion import ACTIVATIONS
+from optimize.layers.fused import ACTIVATIONS
 from optimize.passes.fuse_activation import PASS
-from runtime_arm.operators import load_domain
-from runtime_arm.operators.fused import can_be_fused
+from runtime_arm.operators.fused.fused import can_be_fused
+from runtime_arm.registry.families import load_domain
 from tests.optimize.kinds import activated_layer, flat_layer
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers
 

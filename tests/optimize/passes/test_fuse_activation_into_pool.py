@@ -10,8 +10,8 @@ import pytest
 
 from optimize.passes.fuse_activation_into_pool import PASS
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.pool import pool_of
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.operators.pool.caffe2 import pool_of
+from runtime_arm.registry.specs import TensorSpec
 from tests.optimize.kinds import pooled_activation
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers
 

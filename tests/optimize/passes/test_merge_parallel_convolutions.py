@@ -7,7 +7,7 @@ import pytest
 
 from optimize import optimize
 from optimize.passes.merge_parallel_convolutions import PASS
-from optimize.report import operator_counts
+from optimize.rewriting.report import operator_counts
 from tests.optimize.kinds import branching
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of
 

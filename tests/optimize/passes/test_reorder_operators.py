@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimize.memory_plan import plan_net
+from optimize.memory.plan import plan_net
 from optimize.passes.reorder_operators import PASS
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.specs import TensorSpec
 from tests.optimize.nets import applied, assert_keeps_numbers
 from tests.support.random_nets import KINDS
 

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.passes import shift_biases
 from optimize.passes.shift_biases import PASS
-from optimize.rewrite import Pass
+from optimize.rewriting.rewrite import Pass
 from tests.optimize.kinds import chained_blocks
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_same_numbers
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import depthwise
+from runtime_arm.engines.conv import depthwise
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 Problem = Tuple[OperatorDef, List[Any]]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import fft, fft_tiles
-from runtime_arm.engines.fft_tiles import LEAST_TILES, Side, Tiling, best_tiling
-from runtime_arm.engines.fft_transforms import (
+from runtime_arm.engines.conv import fft, fft_tiles
+from runtime_arm.engines.conv.fft_tiles import LEAST_TILES, Side, Tiling, best_tiling
+from runtime_arm.engines.conv.fft_transforms import (
     PLANES,
     Spectrum,
     amplification,
@@ -24,8 +24,8 @@ from runtime_arm.engines.fft_transforms import (
     transform_filters,
 )
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.conv import Convolution, convolution_of
-from runtime_arm.registry import lookup
+from runtime_arm.operators.conv.convolution import Convolution, convolution_of
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 Problem = Tuple[OperatorDef, List[Any]]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime_arm.engines import gemm
-from runtime_arm.engines.gemm import Panels
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv.gemm import Panels
 
 
 @pytest.mark.parametrize("small", [True, False])

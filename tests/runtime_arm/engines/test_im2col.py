@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines.im2col import Block, blocks, fill_columns, pixels_of
+from runtime_arm.engines.conv.im2col import Block, blocks, fill_columns, pixels_of
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.geometry import Window
+from runtime_arm.operators.common.windows import Window
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 5))
 

@@ -6,12 +6,14 @@ from typing import Any, List, Tuple
 
 import pytest
 
-from runtime_arm.engines import gemm, planar, planar_convolution, planar_strided, planar_winograd
-from runtime_arm.engines.convolution_ways import by_pairs
-from runtime_arm.layouts import Tiles
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled import planar_convolution, planar_strided, planar_winograd
+from runtime_arm.engines.tiled import planes as planar
+from runtime_arm.engines.tiled.dense_convolution import by_pairs
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.conv import convolution_of
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.operators.conv.convolution import convolution_of
+from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.specs import TensorSpec
 from tests.runtime_arm.engines.test_pooled_convolution import Problem
 from tests.runtime_arm.engines.test_tilings import assert_options_agree, normal
 

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, pooled_convolution, tiled, tiled_winograd
-from runtime_arm.engines.tilings import Option
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled import pooled_convolution
+from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.engines.tiled import winograd as tiled_winograd
+from runtime_arm.engines.tiled.options import Option
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.operators.pooled_convolution import pooled_conv_of
-from runtime_arm.registry import lookup
+from runtime_arm.operators.fused.pooled_convolution import pooled_conv_of
+from runtime_arm.registry.schema import lookup
 
 assert pooled_convolution  # declares the options
 

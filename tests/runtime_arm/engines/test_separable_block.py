@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, separable_block, separable_block_tiling
-from runtime_arm.engines.tilings import Option
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled import separable_block
+from runtime_arm.engines.tiled import separable_block_options as separable_block_tiling
+from runtime_arm.engines.tiled.options import Option
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.operators.separable_block import block_of
-from runtime_arm.registry import lookup
+from runtime_arm.operators.fused.separable_block import block_of
+from runtime_arm.registry.schema import lookup
 
 assert separable_block_tiling  # declares the options
 

@@ -12,21 +12,33 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import (
-    gemm,
-    tiled,
-    tiled_convolution,
-    tiled_depthwise,
-    tiled_epilogue,
-    tiled_pool,
-    tiled_stem,
-    tiled_winograd,
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled import (
+    columns as tiled_convolution,
 )
-from runtime_arm.engines.tilings import Option, conversion
-from runtime_arm.executor import Executor
-from runtime_arm.layouts import Planes, Tiles
+from runtime_arm.engines.tiled import (
+    depthwise as tiled_depthwise,
+)
+from runtime_arm.engines.tiled import (
+    epilogue as tiled_epilogue,
+)
+from runtime_arm.engines.tiled import (
+    pool as tiled_pool,
+)
+from runtime_arm.engines.tiled import (
+    stem as tiled_stem,
+)
+from runtime_arm.engines.tiled import (
+    strips as tiled,
+)
+from runtime_arm.engines.tiled import (
+    winograd as tiled_winograd,
+)
+from runtime_arm.engines.tiled.options import Option, conversion
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import lookup
+from runtime_arm.registry.layouts import Planes, Tiles
+from runtime_arm.registry.schema import lookup
 from tests.support.tiles import tiles_everywhere
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]

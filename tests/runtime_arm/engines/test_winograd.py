@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import gemm, winograd
-from runtime_arm.engines.winograd_transforms import (
-    amplification,
-    multiplies_per_output,
-    transforms,
-)
+from runtime_arm.engines.conv import gemm, winograd
+from runtime_arm.engines.conv.winograd_transforms import amplification, multiplies_per_output, transforms
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.conv import convolution_of
-from runtime_arm.registry import lookup
+from runtime_arm.operators.conv.convolution import convolution_of
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 Problem = Tuple[OperatorDef, List[Any]]

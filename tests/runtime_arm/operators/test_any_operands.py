@@ -10,8 +10,8 @@ import pytest
 
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import DataDependent, Operator, registered
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.schema import DataDependent, Operator, registered
+from runtime_arm.registry.specs import TensorSpec
 
 TRIALS = 60
 OPERATORS = [schema for schema in registered() if schema.domain == "" and not schema.control]

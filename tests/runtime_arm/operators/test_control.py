@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime_arm.errors import NetError, OperatorError, UnknownOperator
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.tensor import QuantizedTensor
+from runtime_arm.registry.specs import QuantizedTensor
 from tests.support.exact import assert_same
 
 Ops = Sequence[OperatorDef]

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
-from runtime_arm.engines import im2col
+from runtime_arm.engines.conv import im2col
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines import im2col
+from runtime_arm.engines.conv import im2col
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes

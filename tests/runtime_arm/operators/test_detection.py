@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel, specs_of
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import DataDependent, lookup
+from runtime_arm.registry.schema import DataDependent, lookup
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases, witness

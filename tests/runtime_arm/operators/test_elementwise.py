@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same

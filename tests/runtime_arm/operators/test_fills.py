@@ -51,8 +51,8 @@ def test_constants_have_the_dtype_asked_for() -> None:
 
 
 def test_int8_weights_carry_scale_and_zero_point() -> None:
-    from runtime_arm.registry import lookup
-    from runtime_arm.tensor import Quantization
+    from runtime_arm.registry.schema import lookup
+    from runtime_arm.registry.specs import Quantization
 
     op = OperatorDef.of("Int8GivenTensorFill", [], ["y"], values=b"\x01\xff", shape=[2], Y_scale=0.5, Y_zero_point=3)
     assert lookup(op).infer(op, [])[0].quantization == Quantization(0.5, 3)

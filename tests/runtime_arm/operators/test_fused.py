@@ -13,10 +13,10 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ArmnetError, ShapeError
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
-from runtime_arm.operators.fused import activation_of
-from runtime_arm.registry import lookup
+from runtime_arm.operators.fused.fused import activation_of
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 RANDOM = np.random.default_rng(5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.geometry import Window, caffe2_window, onnx_window
+from runtime_arm.operators.common.windows import Window, caffe2_window, onnx_window
 
 small = st.integers(1, 6)
 

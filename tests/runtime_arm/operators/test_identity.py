@@ -11,8 +11,8 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import DeviceOption, NetDef
-from runtime_arm.workspace import Workspace
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place

@@ -9,10 +9,10 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
 from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import lookup
-from runtime_arm.tensor import QuantizedTensor
-from runtime_arm.workspace import Workspace
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import QuantizedTensor
 
 WEIGHTS = (1, 2)
 

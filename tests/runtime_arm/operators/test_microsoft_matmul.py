@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 from tests.runtime_arm.operators.test_microsoft_elementwise import eight_bits, operator
 from tests.support.onnx_nodes import witness
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
-from runtime_arm.engines.int8 import EXACT, choose_arithmetic
+from runtime_arm.engines.integers.onnx import EXACT, choose_arithmetic
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry import lookup
+from runtime_arm.registry.schema import lookup
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 
 CASES = node_cases("QLinearConv", "ConvInteger", "QLinearMatMul", "MatMulInteger")

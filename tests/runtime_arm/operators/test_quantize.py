@@ -9,11 +9,11 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.blocks import BLOCK
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.netdef.dtypes import FLOAT, FLOAT16, INT8, INT16
-from runtime_arm.registry import lookup
+from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.schema import lookup
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 
 BEYOND = ("e4m3", "e5m2", "int4", "int2", "float4", "e8m0")

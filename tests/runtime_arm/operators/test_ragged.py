@@ -11,9 +11,9 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import OperatorError
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import lookup
-from runtime_arm.workspace import Workspace
+from runtime_arm.registry.schema import lookup
 from tests.support.exact import assert_same
 from tests.support.operands import random
 

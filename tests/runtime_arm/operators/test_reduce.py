@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from runtime_arm.registry import DataDependent
+from runtime_arm.registry.schema import DataDependent
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArgumentError, OperatorError, ResourceError, ShapeError
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import DataDependent, lookup
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.schema import DataDependent, lookup
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ResourceError, ShapeError
-from runtime_arm.registry import DataDependent
-from runtime_arm.shape_inference import infer_operator
-from runtime_arm.tensor import TensorSpec
+from runtime_arm.registry.schema import DataDependent
+from runtime_arm.registry.shape_inference import infer_operator
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 from tests.support.operands import caffe2, onnx, random

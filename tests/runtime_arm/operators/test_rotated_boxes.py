@@ -10,8 +10,8 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators import rotated_boxes as rotated
-from runtime_arm.registry import lookup
+from runtime_arm.operators.common import rotated_boxes as rotated
+from runtime_arm.registry.schema import lookup
 from tests.support.exact import assert_same
 from tests.support.operands import caffe2
 

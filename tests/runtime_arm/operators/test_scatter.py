@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.workspace import Workspace
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 

@@ -9,9 +9,9 @@ import pytest
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from runtime_arm.errors import OperatorError
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry import DataDependent, lookup
+from runtime_arm.registry.schema import DataDependent, lookup
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases

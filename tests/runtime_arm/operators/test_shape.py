@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import OperatorError
-from runtime_arm.executor import Executor
+from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same

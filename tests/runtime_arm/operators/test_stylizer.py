@@ -7,8 +7,8 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.predictor import Predictor
 
 MEAN = np.array([102.9801, 115.9465, 122.7717], np.float32)
 

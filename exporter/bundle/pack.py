@@ -1,0 +1,141 @@
+"""Writes bundles: the single-file application. What is inside, and why, stands in ``runtime_arm.pair.bundle``."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Dict, Iterator, Mapping, Optional
+
+import numpy as np
+
+from exporter.bundle.random_inputs import random_inputs
+from exporter.bundle.runtime_files import runtime_files
+from runtime_arm.app.outputs import plain
+from runtime_arm.errors import PairError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.files import AnyPath, map_file, write_file
+from runtime_arm.netdef import Array
+from runtime_arm.pair.bundle import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.arena import ALIGNMENT
+from runtime_arm.version import VERSION
+
+TOLERANCE = 1e-4  # of an output's largest magnitude: what BLAS kernels of different machines may differ by
+CHUNK = 1 << 20
+
+_MAIN = """\
+import os
+import sys
+
+if sys.version_info < (3, 9):
+    sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
+    sys.exit(2)
+try:
+    try:
+        import numpy
+    except ImportError as error:
+        reason = [line for line in str(error).splitlines() if line.startswith("Original error was: ")]
+        if getattr(error, "name", None) == "numpy":
+            reason = ["apt-get install python3-numpy, pkg install python-numpy"]
+        sys.stderr.write("this program needs NumPy: %s\\n" % (reason or str(error).splitlines() or ["?"])[0])
+        sys.exit(2)
+    from runtime_arm.app.main import main
+except KeyboardInterrupt:
+    sys.exit(130)
+
+path = os.path.dirname(os.path.abspath(__file__))
+sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
+"""
+
+
+def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = None, seed: int = 0) -> None:
+    """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
+
+    sample: inputs by name for the self-test; drawn at random where it is not given. Its outputs are computed here and
+    now. The bundle has passed its self-test in a process of its own before it takes its place; PairError if it fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        pair.save(Path(folder) / PAIR_FOLDER)
+        (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
+        parts = {**_runtime_parts(pair), **_folder_parts(Path(folder))}
+        manifest = {
+            "schema": SCHEMA,
+            "armnet": VERSION,
+            "tolerance": TOLERANCE,
+            "parts": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
+        }
+        parts[MANIFEST] = memoryview(json.dumps(manifest, indent=1).encode())
+        whole = Path(folder) / "whole.pyz"
+        _write_archive(whole, parts)
+        _require_that_it_works(whole, target)
+        write_file(target, _chunks(map_file(whole)))
+
+
+def _require_that_it_works(bundle: Path, target: AnyPath) -> None:
+    command = [sys.executable, "-I", str(bundle), "--self-test"]
+    done = subprocess.run(command, cwd=bundle.parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise PairError(f"{target}: the bundle fails its own test here, it is not written: {last[0]}")
+
+
+def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> bytes:
+    """The .npz of inputs and the outputs that they give here."""
+    inputs = dict(given) if given is not None else random_inputs(pair, seed)
+    with Predictor(pair, threads=1) as predictor:
+        outputs = predictor.run(inputs)
+    arrays = {
+        **{f"in_{name}": value for name, value in inputs.items()},
+        **{f"out_{name}": plain(v) for name, v in outputs.items()},
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:  # np.savez would stamp the time into it
+        for name in sorted(arrays):
+            array = io.BytesIO()
+            np.save(array, arrays[name], allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array.getvalue())
+    return content.getvalue()
+
+
+def _runtime_parts(pair: Pair) -> Dict[str, memoryview]:
+    files = runtime_files([pair.init_net, pair.predict_net])
+    parts = {name: memoryview(path.read_bytes()) for name, path in files.items()}
+    return {"__main__.py": memoryview(_MAIN.encode()), **parts}
+
+
+def _folder_parts(folder: Path) -> Dict[str, memoryview]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): map_file(path) for path in files}
+
+
+def _write_archive(path: Path, parts: Mapping[str, memoryview]) -> None:
+    with open(path, "wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, part in parts.items():
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.create_system = 3
+                entry.external_attr = 0o644 << 16
+                entry.extra = _padding(file.tell() + 30 + len(name.encode()))
+                entry.file_size = len(part)
+                with archive.open(entry, "w") as target:
+                    for chunk in _chunks(part):
+                        target.write(chunk)
+
+
+def _padding(offset: int) -> bytes:
+    """An extra field (APPNOTE 4.5) after which the part's content starts at a multiple of ALIGNMENT."""
+    filler = -(offset + 4) % ALIGNMENT
+    return struct.pack("<HH", 0xD935, filler) + bytes(filler)
+
+
+def _chunks(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]

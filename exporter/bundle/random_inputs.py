@@ -1,0 +1,16 @@
+"""Inputs for a pair about which nothing is known but what it declares."""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, Optional, Sequence
+
+from optimize.engines.sample_inputs import drawn
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import TensorSpec
+
+
+def random_inputs(pair: Pair, seed: int = 0, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Dict[str, Array]:
+    """Inputs drawn at random for what the pair declares; open dimensions are 1 unless ``shapes`` says otherwise."""
+    examples = {info.name: info.example((shapes or {}).get(info.name)) for info in pair.inputs}
+    return drawn({name: TensorSpec(example.shape, example.dtype) for name, example in examples.items()}, seed)

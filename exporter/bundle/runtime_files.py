@@ -1,0 +1,63 @@
+"""Which files of the runtime a bundle takes along: all but the families of operators that its nets have no use for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, Set, Tuple
+
+import runtime_arm
+from runtime_arm.netdef import NetDef
+from runtime_arm.operators.fused.fused import activation_of
+from runtime_arm.registry.families import families_of
+from runtime_arm.registry.schema import domain_of
+
+ROOT = Path(runtime_arm.__file__).parent
+SUFFIXES = (".py", ".desc")
+FAMILIES = ("operators", "engines")  # folders of modules that are taken as needed
+
+
+def runtime_files(nets: Iterable[NetDef]) -> Dict[str, Path]:
+    """The files by their path in the bundle: what every net needs, and what the operators of these do."""
+    files = {path.relative_to(ROOT.parent).as_posix(): path for path in sorted(ROOT.rglob("*"))
+             if path.suffix in SUFFIXES}  # fmt: skip
+    optional = {name for name in files if name.split("/")[1] in FAMILIES and not name.endswith("__init__.py")}
+    pending = [name for name in files if name not in optional and name.endswith(".py")]
+    pending += [_file_of(family) for net in nets for type in _types(net) for family in families_of(*type)]
+    needed: Set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending += [used for used in _uses(files[name]) if used in files]
+    return {name: path for name, path in files.items() if name in needed or name not in optional}
+
+
+def _types(net: NetDef) -> Iterator[Tuple[str, str]]:
+    """Domain and type of every operator, those of sub-nets included, and of the activations of fused ones."""
+    for op in net.op:
+        yield domain_of(op), op.type
+        activation = activation_of(op) if op.output else None
+        if activation is not None:
+            yield domain_of(activation), activation.type
+        for sub in op.subnets():
+            yield from _types(sub)
+
+
+def _uses(path: Path) -> Iterator[str]:
+    """The files that a module may import, and those of the operators that it asks for by ``load_operator``."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (_file_of(node.module), *(_file_of(f"{node.module}.{alias.name}") for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (_file_of(alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_operator":
+            words = [str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)]
+            if len(words) == 2:
+                yield from map(_file_of, families_of(words[0], words[1]))
+
+
+def _file_of(module: str) -> str:
+    """``operators.conv`` or ``runtime_arm.operators.conv`` as a path."""
+    prefix = "" if module.startswith(f"{ROOT.name}.") else f"{ROOT.name}/"
+    return f"{prefix}{module.replace('.', '/')}.py"

@@ -1,0 +1,1 @@
+"""Translates Caffe networks: every dialect of prototxt, with or without a caffemodel."""

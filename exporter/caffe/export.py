@@ -1,0 +1,163 @@
+"""Caffe's prototxt and caffemodel to Pair: layers of every dialect, the part of the net that inference needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from exporter.caffe.layer import Layer
+from exporter.caffe.net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of, title
+from exporter.caffe.prototxt import AnyPath, read_prototxt
+from exporter.caffe.rules import find_rule
+from exporter.caffe.upgrade import upgraded
+from exporter.caffe.weights import TrainedBlob, read_weights
+from exporter.common.builder import NetBuilder, refuse_foreign
+from exporter.common.source import naming, origin
+from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.files import map_file
+from runtime_arm.pair.pair import Pair, TensorInfo
+
+NO_SUCH_LAYER = "armnet has no such layer type; `armnet support` lists every layer that a net lacks"
+Dims = Tuple[Optional[int], ...]
+OnProblem = Callable[[Any, str], None]
+
+
+def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_losses: bool = False,
+               caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None) -> Pair:
+    """The pair that computes what Caffe does in the phase TEST, or in the one that the net's ``state`` names.
+
+    Inputs are free in the batch and in their spatial dimensions, whatever the prototxt declares. keep_losses: keep
+    losses and accuracies that need the labels of data layers. Errors name the file, the layer and the blob.
+    """
+    blobs = read_weights(caffemodel) if caffemodel is not None else {}
+    source = read_prototxt(prototxt)
+    with naming(prototxt):
+        net = upgraded(source)
+        layers = inference_layers(net, keep_losses)
+        outputs = outputs_of(layers)
+        if not outputs:
+            raise ExportError("the net computes nothing")
+        builder, inputs = translated(layers, blobs, outputs)
+        meta = {"source": origin(prototxt, map_file(prototxt)), **_default_meta(layers), **(meta or {})}
+        infos = [TensorInfo(name, None, "float32") for name in outputs]
+        pair = builder.pair(net.name, inputs, infos, meta, unpacked=caffe2_compatible)
+        if caffe2_compatible:
+            refuse_foreign(pair.predict_net)
+        return pair
+
+
+def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]], outputs: Sequence[str],
+               on_problem: Optional[OnProblem] = None) -> Tuple[NetBuilder, List[TensorInfo]]:
+    """A builder that holds what the layers compute, and the net's inputs.
+
+    on_problem: told of each layer that cannot be translated; without it the first raises an ExportError that names it.
+    """
+    builder = NetBuilder(outputs=outputs)
+    builder.reserve([name for layer in layers for name in layer.top])
+    read = {name for layer in layers for name in layer.bottom}
+    inputs: List[TensorInfo] = []
+    blobs_of = _Blobs(builder, layers)
+    for proto in layers:
+        try:
+            if proto.type in INPUT_LAYERS:
+                inputs += [blobs_of.add_input(name, dims) for name, dims in zip(proto.top, _declared(proto))
+                           if proto.type not in DATA_LAYERS or name in read]
+            else:
+                _translate(blobs_of.enter(proto, blobs.get(proto.name)))
+                blobs_of.leave(proto)
+        except ArmnetError as error:
+            if on_problem is None:
+                raise ExportError(f"{title(proto)}: {error}") from error
+            on_problem(proto, str(error))
+            blobs_of.skip(proto)
+    return builder, inputs
+
+
+def _translate(layer: Layer) -> None:
+    rule = find_rule(layer.type)
+    if rule is None:
+        raise ExportError(NO_SUCH_LAYER)
+    rule(layer)
+
+
+def _declared(proto: Any) -> List[Optional[Dims]]:
+    """The declared shape of each top of an input layer; None where nothing is said."""
+    count = len(proto.top)
+    if proto.type == "Input":
+        shapes: List[Optional[Dims]] = [tuple(shape.dim) for shape in proto.input_param.shape]
+        if len(shapes) not in (0, 1, count):
+            raise ExportError(f"has {count} tops and {len(shapes)} shapes")
+        if any(n is not None and n < 0 for shape in shapes for n in shape or ()):
+            raise ExportError(f"declares a negative dimension: {shapes}")
+        return shapes * count if len(shapes) == 1 else shapes or [None] * count
+    return [None] * count
+
+
+def _default_meta(layers: Sequence[Any]) -> Dict[str, Any]:
+    """Pictures are resized to the size that the prototxt declares for the first input, for lack of other advice."""
+    shapes = [dims for proto in layers if proto.type == "Input" for dims in _declared(proto)][:1]
+    if not shapes or shapes[0] is None or len(shapes[0]) != 4:
+        return {}
+    return {"preprocessing": {"resize": list(shapes[0][2:])}}
+
+
+class _Blobs:
+    """Which blob of the net a Caffe name stands for. A layer that works in place makes a new one.
+
+    The last blob of a name is called by it, so that results are found under the names that Caffe gives them.
+    """
+
+    def __init__(self, builder: NetBuilder, layers: Sequence[Any]):
+        self._builder = builder
+        self._current: Dict[str, str] = {}
+        self._inputs: List[str] = []
+        self._writes = Counter(name for layer in layers for name in layer.top if layer.type not in INPUT_LAYERS)
+        self._made: Dict[str, str] = {}
+
+    def add_input(self, name: str, dims: Optional[Dims]) -> TensorInfo:
+        """Declare an input of the net."""
+        if name in self._current:
+            raise ExportError(f"top {name!r} is made by another layer already")
+        self._current[name] = name
+        self._inputs.append(name)
+        self._builder.input(name, np.dtype(np.float32), dims)
+        return TensorInfo(name, None if dims is None else _freed(dims), "float32")
+
+    def enter(self, proto: Any, blobs: Optional[Sequence[TrainedBlob]]) -> Layer:
+        """The layer with the blobs that it reads and writes."""
+        missing = [name for name in proto.bottom if name not in self._current]
+        if missing:
+            raise ExportError(f"bottom {missing[0]!r} is made by no layer before it")
+        if len(set(proto.top)) < len(proto.top):
+            raise ExportError(f"makes a top twice: {list(proto.top)}")
+        bottoms = [self._current[name] for name in proto.bottom]
+        self._made = {}
+        for index, name in enumerate(proto.top):
+            in_place = index < len(proto.bottom) and proto.bottom[index] == name
+            if name in self._current and not in_place:
+                raise ExportError(f"top {name!r} is made by another layer already")
+            self._writes[name] -= 1
+            final = self._writes[name] == 0 and name not in self._inputs
+            self._made[name] = name if final else self._builder.fresh(f"{name}_{proto.name}")
+        return Layer(proto, bottoms, [self._made[name] for name in proto.top], blobs, self._builder)
+
+    def skip(self, proto: Any) -> None:
+        """Nothing is known of the layer's tops."""
+        for name in proto.top:
+            self._current[name] = name
+            self._builder.forget(name)
+
+    def leave(self, proto: Any) -> None:
+        """The layer's tops are made. One that overwrites an input of the net gets its name by a copy."""
+        for name, blob in self._made.items():
+            if name in self._inputs and self._writes[name] == 0:
+                Layer(proto, [blob], [name], None, self._builder).add("Copy")
+                blob = name
+            self._current[name] = blob
+
+
+def _freed(dims: Dims) -> Dims:
+    """A declared shape with free batch and spatial dimensions; of (T, N, C) and its like nothing is held."""
+    return tuple(n if axis == 1 and len(dims) in (2, 4, 5) else None for axis, n in enumerate(dims))

@@ -1,0 +1,1 @@
+"""Takes pairs that Caffe2 wrote, and tells whether they can run."""

@@ -1,0 +1,1 @@
+"""What the translators of all source formats share. No module here knows a format."""

@@ -1,0 +1,250 @@
+"""Builds a Pair operator by operator: unique names, what is known of blobs, constants folded, dead operators swept."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArmnetError, ExportError, ResourceError
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.registry.schema import DataDependent, lookup
+from runtime_arm.registry.shape_inference import blamed_on, infer_operator
+from runtime_arm.registry.specs import TensorSpec
+
+Dims = Tuple[Optional[int], ...]  # None: not known before running
+
+# A result of constants replaces its operators if it is no bigger than what they are made of, or at most so many bytes.
+FOLDED_NBYTES = 1 << 16
+# What stays an operator: 8-bit weights, so that optimisers find them as such.
+UNFOLDED = ("DequantizeLinear",)
+
+
+class NetBuilder:
+    """Collects the operators of one net. Sub-nets are built by ``nested()`` builders, which see the blobs around them.
+
+    Names of blobs are unique over the net and its sub-nets. All constants belong to the outermost net.
+    """
+
+    def __init__(self, outer: Optional[NetBuilder] = None, outputs: Sequence[str] = ()):
+        self._outer = outer
+        self._root: NetBuilder = outer._root if outer else self
+        self._outputs = set(outputs)
+        self._ops: List[OperatorDef] = []
+        self._specs: Dict[str, Optional[TensorSpec]] = {}
+        self._hints: Dict[str, Tuple[Optional[np.dtype[Any]], Optional[Dims]]] = {}
+        self._aliases: Dict[str, str] = {}
+        if outer is None:
+            self._names: Set[str] = set(outputs)
+            self._counts: Dict[str, int] = {}  # how many names were made of a stem
+            self._constants: Dict[str, Array] = {}
+            self._kept: Dict[str, str] = {}
+            self._made_of: Dict[str, int] = {}  # bytes of constants in the pair that a blob of known content stands on
+
+    def nested(self) -> NetBuilder:
+        """A builder for a sub-net."""
+        return NetBuilder(self)
+
+    # Names
+
+    def reserve(self, names: Sequence[str]) -> None:
+        """Keep these names for blobs that are added under exactly them."""
+        self._root._names.update(names)
+
+    def fresh(self, stem: str) -> str:
+        """A name that nobody has: ``stem`` itself, or with a number behind it."""
+        names, counts, name = self._root._names, self._root._counts, stem
+        while not name or name in names:
+            counts[stem] = counts.get(stem, 0) + 1
+            name = f"{stem}_{counts[stem]}"
+        names.add(name)
+        return name
+
+    def resolve(self, name: str) -> str:
+        """The blob that a name stands for."""
+        if name in self._aliases:
+            return self._aliases[name]
+        return self._outer.resolve(name) if self._outer else name
+
+    def alias(self, name: str, blob: str) -> None:
+        """Let ``name`` stand for ``blob``. An output of the net is a blob of its own: it becomes a copy."""
+        value = self.value(blob)
+        if name not in self._outputs:
+            self._aliases[name] = self.resolve(blob)
+        elif value is not None:
+            self.constant(name, value)
+        else:
+            self.add(OperatorDef.of("Copy", [blob], [name]))
+
+    # What is known of blobs
+
+    def input(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
+        """Declare an input; if its shape is whole, shapes behind it are inferred."""
+        static = dtype is not None and dims is not None and None not in dims
+        self._specs[name] = TensorSpec(dims, dtype) if static else None  # type: ignore[arg-type]
+        self.hint(name, dtype, dims)
+
+    def hint(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
+        """Remember what somebody says about a blob, for when shape inference knows less."""
+        self._hints[name] = (dtype, dims)
+
+    def constant(self, name: str, value: Any) -> str:
+        """Make the blob a constant, which reaches the pair only if something reads it. Returns the name."""
+        array = np.asarray(value)
+        self._root._constants[name] = array
+        self._root._made_of[name] = array.nbytes
+        self._specs[name] = TensorSpec.known(array)
+        return name
+
+    def state(self, name: str, initial: Any) -> str:
+        """Make the blob a state: it starts as this and keeps what ``keep`` says from run to run. Returns the name."""
+        array = np.asarray(initial)
+        self._root._constants[name] = array
+        self._root._specs[name] = TensorSpec(array.shape, array.dtype)
+        return name
+
+    def keep(self, state: str, blob: str) -> None:
+        """Let a state hold that blob's content after the run. ExportError inside a sub-net, which may not run."""
+        if self._outer is not None:
+            raise ExportError("a state cannot be written inside a branch or a loop")
+        self._kept[state] = blob
+
+    def forget(self, name: str) -> None:
+        """Nothing is known of this blob."""
+        self._specs[name] = None
+        self._hints.pop(name, None)
+
+    def spec(self, name: str) -> Optional[TensorSpec]:
+        """Shape, dtype and perhaps content of a blob where inference knows them whole."""
+        name = self.resolve(name)
+        if name in self._specs or self._outer is None:
+            return self._specs.get(name)
+        return self._outer.spec(name)
+
+    def _hint(self, name: str) -> Tuple[Optional[np.dtype[Any]], Optional[Dims]]:
+        name = self.resolve(name)
+        if name in self._hints or self._outer is None:
+            return self._hints.get(name, (None, None))
+        return self._outer._hint(name)
+
+    def value(self, name: str) -> Optional[Array]:
+        """The content of a blob that is constant, else None."""
+        spec = self.spec(name)
+        return spec.value if spec else None
+
+    def dtype(self, name: str) -> Optional[np.dtype[Any]]:
+        spec = self.spec(name)
+        return spec.dtype if spec else self._hint(name)[0]
+
+    def dims(self, name: str) -> Optional[Dims]:
+        """The shape, None in place of what is not known of it."""
+        spec = self.spec(name)
+        return spec.shape if spec else self._hint(name)[1]
+
+    # Operators
+
+    def accepts(self, op: OperatorDef) -> bool:
+        """Whether the operator, whose type is registered, takes its inputs as far as they are known.
+
+        ResourceError if it takes them but its outputs are more than this machine can hold: no other operator can help.
+        """
+        inputs = [self.spec(name) if name else None for name in op.input]
+        if any(name and spec is None for name, spec in zip(op.input, inputs)):
+            return True
+        try:
+            with blamed_on(op, inputs):
+                lookup(op).infer(op, inputs)
+        except DataDependent:
+            return True
+        except ResourceError:
+            raise
+        except ArmnetError:
+            return False
+        return True
+
+    def add(self, op: OperatorDef) -> None:
+        """Append an operator whose type is registered, or know its outputs if they are constant.
+
+        Raises OperatorError if the operator refuses the inputs as far as they are known.
+        """
+        op = replace(op, input=tuple(self.resolve(name) if name else "" for name in op.input))
+        inputs = [self.spec(name) if name else None for name in op.input]
+        specs: Sequence[Optional[TensorSpec]] = ()
+        if all(spec is not None or not name for name, spec in zip(op.input, inputs)):
+            with suppress(DataDependent):
+                specs = infer_operator(op, inputs)[1]
+        self._specs.update(dict.fromkeys(op.output))
+        self._specs.update(zip(op.output, specs))
+        if not self._fold(op):
+            self._ops.append(op)
+
+    def _fold(self, op: OperatorDef) -> bool:
+        """Make the outputs constants if their content is known and worth its place; whether it was done."""
+        made_of = self._root._made_of
+        source = sum(made_of.get(name, 0) for name in set(op.input))
+        values = {name: spec.value for name, spec in ((name, self._specs[name]) for name in op.output if name)
+                  if spec is not None and spec.value is not None and spec.quantization is None}
+        made_of.update(dict.fromkeys(values, source))
+        whole = len(values) == len([name for name in op.output if name]) > 0
+        nbytes = sum(value.nbytes for value in values.values())
+        if not whole or op.type in UNFOLDED or nbytes > max(source, FOLDED_NBYTES):
+            return False
+        for name, value in values.items():
+            self.constant(name, value)
+        return True
+
+    def net(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> NetDef:
+        """The net without the operators that nothing needs. A sub-net's outputs may be blobs of the nets around it."""
+        outputs = [self.resolve(output) for output in outputs]
+        wanted = set(outputs)
+        kept: List[OperatorDef] = []
+        for op in reversed(self._ops):
+            if not wanted.isdisjoint(op.output):
+                kept.append(op)
+                wanted.update(op.reads())
+        return NetDef(name, tuple(reversed(kept)), external_input=tuple(inputs), external_output=tuple(outputs))
+
+    def _with_states(self, net: NetDef) -> NetDef:
+        """The net that also writes the states which it reads, after everything else."""
+        read = set(self.net(net.name, (), [*net.external_output, *self._kept.values()]).captures())
+        kept = {state: blob for state, blob in self._kept.items() if state in read}
+        if not kept:
+            return net
+        whole = self.net(net.name, net.external_input, [*net.external_output, *kept.values()])
+        copies = tuple(OperatorDef.of("Copy", [self.resolve(blob)], [state]) for state, blob in kept.items())
+        return whole.replace(op=(*whole.op, *copies), external_output=net.external_output)
+
+    def pair(self, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], meta: Mapping[str, Any],
+             unpacked: bool = False) -> Pair:
+        """The pair: real inputs come first, then the constants that the net reads.
+
+        unpacked: weights as Caffe2 itself writes them.
+        """
+        net = self.net(name, [info.name for info in inputs], [info.name for info in outputs])
+        net = self._with_states(net)
+        weights = [blob for blob in net.captures() if blob in self._constants]
+        fills = tuple(fill(blob, self._constants[blob], unpacked) for blob in weights)
+        init_net = NetDef(f"{name}_init" if name else "init", fills, external_output=tuple(weights))
+        net = net.replace(external_input=(*net.external_input, *weights))
+        return Pair(init_net, net, tuple(inputs), tuple(outputs), meta).check()
+
+
+def refuse_foreign(net: NetDef) -> None:
+    """ExportError, naming the operator, if the net or one inside it has an operator that is not Caffe2's."""
+    for op in net.op:
+        if op.domain:
+            raise ExportError(f"{op.signature()}: Caffe2 has no such operator")
+        for sub in op.subnets():
+            refuse_foreign(sub)
+
+
+def refuse_unknown(net: NetDef) -> None:
+    """UnknownOperator if the net or one inside it has an operator that the runtime lacks."""
+    for op in net.op:
+        lookup(op)
+        for sub in op.subnets():
+            refuse_unknown(sub)

@@ -1,0 +1,1 @@
+"""Compares a source runtime with ours, blob by blob."""

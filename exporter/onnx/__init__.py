@@ -1,0 +1,1 @@
+"""Translates ONNX models, from opset 1 on."""

@@ -1,0 +1,29 @@
+"""How ONNX operators are said in the operators of ``runtime_arm``: one function each, by family.
+
+    @rule("LeakyRelu")
+    def leaky_relu(node: Node) -> Operators:
+        return [node.to("LeakyRelu", alpha=node.get_float("alpha", 0.01))]
+
+A rule is given the node in the form of the newest opset (``onnx_upgrade``) and returns the operators that compute its
+outputs. A node without a rule stands for itself, in the domain "onnx"; so does one whose rule gives a single Caffe2
+operator that refuses the node's inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+from exporter.common.rules import Rules
+from exporter.onnx.node import Node, Operators
+
+Rule = Callable[[Node], Operators]
+
+FAMILIES = ("activation", "arithmetic", "control", "convolution", "indexing", "layout", "linear", "normalization",
+            "pooling", "reduction", "resize", "softmax")
+_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+rule = _RULES.rule
+
+
+def find_rule(node: Node) -> Optional[Rule]:
+    """The rule for a node of ONNX's own domain, or None."""
+    return None if node.domain else _RULES.find(node.type)

@@ -1,0 +1,88 @@
+"""Convolutions, and the windows that they share with pools."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from exporter.onnx.node import Node, Operators
+from exporter.onnx.rules import rule
+from runtime_arm.errors import ExportError
+
+SAME = 2  # Caffe2's legacy_pad
+
+
+def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
+    """Caffe2's arguments for a window of this kernel: kernels, strides, dilations, pads or legacy_pad.
+
+    None if the padding depends on sizes that are not known and Caffe2 has no word for it.
+    """
+    count = len(kernel)
+    arguments: Dict[str, Any] = {"kernels": list(kernel), "strides": _list(node, "strides", [1] * count)}
+    dilations = _list(node, "dilations", [1] * count)
+    if set(dilations) != {1}:
+        arguments["dilations"] = dilations
+    mode = node.get_str("auto_pad", "NOTSET")
+    if mode in ("NOTSET", "VALID", ""):
+        pads = _list(node, "pads", [0] * 2 * count) if mode != "VALID" else [0] * 2 * count
+        return {**arguments, "pads": pads}
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise ExportError(f"auto_pad {mode!r} does not exist")
+    dims = node.dims(0)
+    if dims is not None and len(dims) == count + 2 and all(n is not None for n in dims[2:]):
+        sizes = [n for n in dims[2:] if n is not None]
+        return {**arguments, "pads": _same_pads(sizes, kernel, arguments["strides"], dilations, mode == "SAME_UPPER")}
+    if mode == "SAME_UPPER" and set(dilations) == {1}:
+        return {**arguments, "legacy_pad": SAME}
+    return None
+
+
+def _list(node: Node, name: str, default: List[int]) -> List[int]:
+    values = node.get_ints(name, default)
+    if len(values) != len(default):
+        raise ExportError(f"attribute {name!r} must have {len(default)} values, it has {len(values)}")
+    if any(value < (0 if name == "pads" else 1) for value in values):
+        raise ExportError(f"attribute {name!r}: {values} is out of range")
+    return values
+
+
+def _same_pads(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+               upper: bool) -> List[int]:
+    """Heads, then tails, so that outputs are ceil(input / stride); of an odd sum the tail has more if ``upper``."""
+    geometry = zip(sizes, kernel, strides, dilations)
+    totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]
+    less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    return less + more if upper else more + less
+
+
+def kernel_of(node: Node) -> Optional[List[int]]:
+    """The kernel's size: the attribute, or the last dimensions of the weights (input 1) where they are known."""
+    dims = node.dims(1)
+    if "kernel_shape" in node.attributes:
+        return node.get_ints("kernel_shape")
+    if dims is None or len(dims) < 3 or None in dims[2:]:
+        return None
+    return [n for n in dims[2:] if n is not None]
+
+
+@rule("Conv")
+def conv(node: Node) -> Operators:
+    kernel = kernel_of(node)
+    arguments = None if kernel is None else window(node, kernel)
+    return [node.as_onnx() if arguments is None else node.to("Conv", **arguments, group=_group(node))]
+
+
+@rule("ConvTranspose")
+def conv_transpose(node: Node) -> Operators:
+    """Caffe2's is 2-D, without dilation, and its output size follows from the padding."""
+    kernel = kernel_of(node)
+    beyond = "output_shape" in node.attributes or node.get_str("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    if kernel is None or len(kernel) != 2 or set(node.get_ints("dilations", [1])) != {1} or beyond:
+        return [node.as_onnx()]
+    arguments = window(node, kernel)
+    adjs = node.get_ints("output_padding", [0, 0])
+    return [node.to("ConvTranspose", **arguments or {}, adjs=adjs if any(adjs) else None, group=_group(node))]
+
+
+def _group(node: Node) -> Optional[int]:
+    group = node.get_int("group", 1)
+    return group if group != 1 else None

@@ -1,0 +1,27 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from exporter.onnx.node import Node, Operators
+from exporter.onnx.rules import rule
+
+
+@rule("MatMul")
+def mat_mul(node: Node) -> Operators:
+    """Caffe2's MatMul is for matrices of floats, its BatchMatMul for stacks of them."""
+    if node.holds_integers(0):
+        return [node.as_onnx()]
+    ranks = [node.rank(index) for index in (0, 1)]
+    if ranks == [2, 2]:
+        return [node.to("MatMul")]
+    stacks = all(rank is not None and rank >= 2 for rank in ranks)
+    return [node.to("BatchMatMul", broadcast=1) if stacks else node.as_onnx()]
+
+
+@rule("Gemm")
+def gemm(node: Node) -> Operators:
+    """Fully connected layers: Y = X W + b with one b a column."""
+    plain = node.get_float("alpha", 1.0) == node.get_float("beta", 1.0) == 1.0 and not node.get_int("transA", 0)
+    if not plain or node.holds_integers(0) or not node.has(2) or node.rank(2) != 1 or node.dims(2) in ((1,), (None,)):
+        return [node.as_onnx()]
+    return [node.to("FC" if node.get_int("transB", 0) else "FCTransposed")]

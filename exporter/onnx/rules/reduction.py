@@ -1,0 +1,42 @@
+"""Reductions over dimensions."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from exporter.common.builder import Dims
+from exporter.onnx.node import Node, Operators
+from exporter.onnx.rules import rule
+
+
+def from_the_front(axes: Optional[List[int]], rank: Optional[int]) -> Optional[List[int]]:
+    """The axes without negative ones; None if that takes a rank that is not known, or if one is out of range."""
+    if axes is None or (rank is None and any(axis < 0 for axis in axes)):
+        return None
+    if rank is not None and any(not -rank <= axis < rank for axis in axes):
+        return None
+    return [axis + (rank or 0) if axis < 0 else axis for axis in axes]
+
+
+def _has_elements(dims: Optional[Dims], axes: List[int]) -> bool:
+    """Whether there surely is something to reduce along the axes, which none are all of them."""
+    return dims is not None and all(dims[axis] for axis in axes or range(len(dims)))
+
+
+@rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
+def reduce(node: Node) -> Operators:
+    """Caffe2's axes are arguments; none are all of them. Of nothing its maximum is finite, ONNX's is -infinity."""
+    axes = from_the_front(node.constant_ints(1) if node.has(1) else [], node.rank(0))
+    if axes is None or (not axes and node.get_int("noop_with_empty_axes", 0)):
+        return [node.as_onnx()]
+    if node.type in ("ReduceMax", "ReduceMin") and not (node.caffe2_compatible or _has_elements(node.dims(0), axes)):
+        return [node.as_onnx()]
+    return [node.to(node.type, [node.input(0)], axes=sorted(axes) or None, keepdims=node.get_int("keepdims", 1))]
+
+
+@rule("ArgMax", "ArgMin")
+def position(node: Node) -> Operators:
+    axes = from_the_front([node.get_int("axis", 0)], node.rank(0))
+    if axes is None or node.get_int("select_last_index", 0):
+        return [node.as_onnx()]
+    return [node.to(node.type, axis=axes[0], keepdims=node.get_int("keepdims", 1))]

@@ -1,0 +1,37 @@
+"""Changes of a picture's size."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from exporter.onnx.node import Node, Operators
+from exporter.onnx.rules import rule
+
+
+@rule("Resize")
+def resize(node: Node) -> Operators:
+    """Caffe2's ResizeNearest where pixels are repeated or dropped in whole numbers."""
+    scales = _scales(node)
+    defaults = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel",
+                "nearest_mode": "round_prefer_floor"}
+    modes = [node.get_str(name, default) for name, default in defaults.items()]
+    plain = modes == ["nearest", "asymmetric", "floor"] and "axes" not in node.attributes
+    if not plain or scales is None or len(scales) != 4 or scales[:2] != [1, 1]:
+        return [node.as_onnx()]
+    if any(scale not in _EXACT for scale in scales[2:]):
+        return [node.as_onnx()]
+    return [node.to("ResizeNearest", [node.input(0)], height_scale=scales[2], width_scale=scales[3])]
+
+
+_EXACT = {1 / 8, 1 / 4, 1 / 2, *range(1, 65)}  # scales that divide without rounding
+
+
+def _scales(node: Node) -> Optional[List[float]]:
+    """Output size over input size, a number a dimension; None if it is not known."""
+    scales, sizes, dims = node.value(2), node.constant_ints(3), node.dims(0)
+    if scales is not None:
+        return [float(scale) for scale in scales.reshape(-1)]
+    stretches = node.get_str("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if sizes is None or not stretches or dims is None or len(sizes) != len(dims) or not all(dims):
+        return None
+    return [size / n for size, n in zip(sizes, dims) if n]

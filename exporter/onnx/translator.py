@@ -1,0 +1,226 @@
+"""Walks ONNX graphs and hands each node to its rule; sub-graphs and functions are walked the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+import onnx
+
+from exporter.common.builder import Dims, NetBuilder
+from exporter.onnx.functions import Body, function_body
+from exporter.onnx.node import Node, Operators, attributes_of
+from exporter.onnx.rules import find_rule
+from exporter.onnx.structure import defined, needed, ordered, require_distinct, title
+from exporter.onnx.upgrade import upgraded
+from exporter.onnx.weights import DTYPES, Weights
+from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.schema import find, lookup
+
+MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
+FOREIGN = "Caffe2 has no operator that means the same"
+_DEEPEST = 32  # graphs and functions inside each other
+OnProblem = Callable[[onnx.NodeProto, str], None]
+Progress = Callable[[str, int, int], None]
+Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for the whole model. on_problem: told of what cannot be translated; without it the first raises."""
+
+    weights: Weights
+    caffe2_compatible: bool = False
+    on_problem: Optional[OnProblem] = None
+    progress: Optional[Progress] = None
+
+
+class Scope:
+    """The names of a graph or function: which blob each stands for. Names of the outermost graph, depth 0, are kept."""
+
+    def __init__(self, net: NetBuilder, opsets: Mapping[str, int], outer: Optional[Scope] = None, depth: int = 0):
+        self.net = net
+        self.opsets = opsets
+        self.depth = depth
+        self.hints: Dict[str, Known] = {}
+        self._outer = outer
+        self._blobs: Dict[str, str] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether this graph or one around it knows the name."""
+        return name in self._blobs or (self._outer is not None and self._outer.has(name))
+
+    def blob(self, name: str) -> str:
+        """The blob that a name stands for; the empty name for what is left out."""
+        if not name:
+            return ""
+        if name in self._blobs:
+            return self.net.resolve(self._blobs[name]) if self._blobs[name] else ""
+        if self._outer is None:
+            raise ExportError(f"{name!r} is no input, no initializer and no node's output")
+        return self._outer.blob(name)
+
+    def bind(self, name: str, blob: str) -> None:
+        """Let a name stand for a blob."""
+        self._blobs[name] = blob
+
+    def define(self, name: str) -> str:
+        """The blob that a node is about to write under this name."""
+        if not name:
+            return ""
+        if name not in self._blobs:
+            self._blobs[name] = self.net.fresh(name) if self.depth else name
+        if name in self.hints:
+            self.net.hint(self._blobs[name], *self.hints[name])
+        return self._blobs[name]
+
+
+def read_hints(graph: onnx.GraphProto) -> Dict[str, Known]:
+    """What the graph says of its blobs."""
+    return {value.name: known_of(value) for value in [*graph.value_info, *graph.output]}
+
+
+def known_of(value: onnx.ValueInfoProto) -> Known:
+    """Data type and dimensions of a declared value as far as they are numbers."""
+    if not value.type.HasField("tensor_type"):
+        return None, None
+    tensor = value.type.tensor_type
+    dims: Optional[Dims] = None
+    if tensor.HasField("shape"):
+        known = [dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim]
+        dims = tuple(dim.dim_value if is_known else None for dim, is_known in zip(tensor.shape.dim, known))
+    return DTYPES.get(tensor.elem_type), dims
+
+
+class Translator:
+    """Translates graphs into the nets of builders."""
+
+    def __init__(self, options: Options):
+        self._options = options
+
+    def walk(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Translate the initializers and nodes of a graph whose inputs are bound; its outputs are blobs afterwards."""
+        weights = self._options.weights
+        require_distinct(graph)
+        nodes, names = needed(ordered(graph.node, defined(graph), scope.has), [value.name for value in graph.output])
+        for tensor in graph.initializer:
+            if tensor.data_type in DTYPES or tensor.name in names:
+                scope.net.constant(scope.define(tensor.name), weights.array(tensor, f"initializer {tensor.name!r}"))
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            scope.net.constant(scope.define(name), weights.sparse(sparse, f"initializer {name!r}"))
+        for index, node in enumerate(nodes):
+            if self._options.progress and not scope.depth:
+                self._options.progress("operators", index, len(nodes))
+            self._translate(node, scope)
+
+    def _translate(self, proto: onnx.NodeProto, scope: Scope) -> None:
+        try:
+            node = self._node(proto, scope)
+            operators = None
+            for candidate in self._candidates(node):
+                if self._fit(candidate, node.net):
+                    return self._add(candidate, node.net)
+                operators = operators or candidate
+            body = function_body(node, proto)
+            if body is not None:
+                return self._expand(node, body, scope)
+            if operators is None:
+                raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING)
+            self._add(operators, node.net)  # what does not fit says why
+        except ArmnetError as error:
+            self._refuse(proto, scope, str(error))
+
+    @staticmethod
+    def _add(operators: Operators, net: NetBuilder) -> None:
+        for op in operators:
+            net.add(op)
+
+    def _refuse(self, proto: onnx.NodeProto, scope: Scope, problem: str) -> None:
+        if self._options.on_problem is None:
+            version = scope.opsets.get(_domain(proto.domain), 0)
+            raise ExportError(f"{title(proto)}, opset {version}: {problem}")
+        self._options.on_problem(proto, problem)
+        for name in filter(None, proto.output):
+            scope.net.forget(scope.define(name))
+
+    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Node:
+        domain = _domain(proto.domain)
+        if domain not in scope.opsets:
+            raise ExportError(f"the model imports no opset of the domain {domain or 'ai.onnx'!r}")
+        return Node(proto.op_type, domain, scope.opsets[domain], proto.name, tuple(map(scope.blob, proto.input)),
+                    tuple(map(scope.define, proto.output)), attributes_of(proto, self._options.weights),
+                    scope.net, partial(self._subnet, scope), partial(self._inline, scope),
+                    self._options.caffe2_compatible)
+
+    def _candidates(self, node: Node) -> Iterator[Operators]:
+        """Operators that exist and could compute the node's outputs: by its rule, then ONNX's own of its name."""
+        newest = upgraded(node)
+        rule = find_rule(newest)
+        by_rule = rule(newest) if rule else None
+        if by_rule is not None and all(map(self._exists, by_rule)):
+            yield by_rule
+        if by_rule is None or len(by_rule) == 1:
+            own = newest.as_onnx()
+            if self._exists(own):
+                yield [own]
+
+    def _exists(self, op: OperatorDef) -> bool:
+        return find(op) is not None and not (op.domain and self._options.caffe2_compatible)
+
+    def _fit(self, operators: Operators, net: NetBuilder) -> bool:
+        """Whether all take their inputs. Of unknown data types ONNX's operators are sure to take more."""
+        for op in operators:
+            dtypes = lookup(op).dtypes
+            dtype = net.dtype(op.input[0]) if op.input and op.input[0] else None
+            if dtypes and (not op.domain if dtype is None else dtype.name not in dtypes):
+                return False
+        return all(map(net.accepts, operators))
+
+    def _expand(self, node: Node, body: Body, scope: Scope) -> None:
+        """Translate the nodes of a function in place of its call."""
+        opsets = {"": onnx.defs.onnx_opset_version(), **scope.opsets,
+                  **{_domain(domain): version for domain, version in body.opsets.items()}}
+        inner = Scope(scope.net, opsets, None, scope.depth + 1)
+        _refuse_depth(inner)
+        for formal, blob in zip(body.inputs, [*node.inputs, *[""] * len(body.inputs)]):
+            inner.bind(formal, blob)
+        for formal, blob in zip(body.outputs, node.outputs):
+            if blob:
+                inner.bind(formal, blob)
+        strict = Translator(replace(self._options, on_problem=None))  # what is wrong inside is the call's problem
+        for child in body.nodes:
+            strict._translate(child, inner)
+
+    def _subnet(self, scope: Scope, graph: onnx.GraphProto) -> NetDef:
+        """A graph attribute as a net of its own, whose inputs are the graph's."""
+        inner = _entered(graph, Scope(scope.net.nested(), scope.opsets, scope, scope.depth + 1))
+        inputs = [inner.define(value.name) for value in graph.input]
+        for blob, value in zip(inputs, graph.input):
+            inner.net.input(blob, *known_of(value))
+        self.walk(graph, inner)
+        return inner.net.net(graph.name, inputs, [inner.blob(output.name) for output in graph.output])
+
+    def _inline(self, scope: Scope, graph: onnx.GraphProto) -> List[str]:
+        """A graph attribute without inputs translated on the spot; the blobs of its outputs."""
+        inner = _entered(graph, Scope(scope.net, scope.opsets, scope, scope.depth + 1))
+        self.walk(graph, inner)
+        return [inner.blob(output.name) for output in graph.output]
+
+
+def _entered(graph: onnx.GraphProto, scope: Scope) -> Scope:
+    _refuse_depth(scope)
+    scope.hints = read_hints(graph)
+    return scope
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _refuse_depth(scope: Scope) -> None:
+    if scope.depth > _DEEPEST:
+        raise ExportError(f"graphs and functions are nested more than {_DEEPEST} deep")

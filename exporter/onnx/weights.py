@@ -1,0 +1,159 @@
+"""ONNX tensors as NumPy arrays: views of the model file, or of an external data file, wherever the bytes allow it."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Dict, Union
+
+import numpy as np
+import onnx
+
+from exporter.onnx.reader import FLOAT_DATA, RAW_DATA, OnnxFile
+from runtime_arm.errors import ExportError
+from runtime_arm.files import map_file
+from runtime_arm.netdef import Array
+from runtime_arm.registry.specs import require_memory
+
+_FLOAT16 = onnx.TensorProto.FLOAT16
+DTYPES: Dict[int, np.dtype[Any]] = {
+    number: np.dtype(name) for number, name in (
+        (onnx.TensorProto.FLOAT, "float32"), (onnx.TensorProto.DOUBLE, "float64"), (_FLOAT16, "float16"),
+        (onnx.TensorProto.INT8, "int8"), (onnx.TensorProto.INT16, "int16"), (onnx.TensorProto.INT32, "int32"),
+        (onnx.TensorProto.INT64, "int64"), (onnx.TensorProto.UINT8, "uint8"), (onnx.TensorProto.UINT16, "uint16"),
+        (onnx.TensorProto.UINT32, "uint32"), (onnx.TensorProto.UINT64, "uint64"), (onnx.TensorProto.BOOL, "bool"))}
+_MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
+# Everything else of up to 32 bits is in int32_data.
+_FIELD_OF = {"float32": ("float_data", "f4"), "float64": ("double_data", "f8"), "int64": ("int64_data", "i8"),
+             "uint32": ("uint64_data", "u8"), "uint64": ("uint64_data", "u8")}
+
+
+def dtype_name(number: int) -> str:
+    """ONNX's name of a data type number, for messages."""
+    return next((str(name) for name, value in onnx.TensorProto.DataType.items() if value == number), str(number))
+
+
+class Weights:
+    """Reads the tensors of one model."""
+
+    def __init__(self, file: OnnxFile):
+        self._data = file.data
+        self._folder = file.folder
+        self._mapped: Dict[str, memoryview] = {}
+
+    def array(self, tensor: onnx.TensorProto, what: str) -> Array:
+        """The tensor's content. ExportError, starting with ``what``, if shape, type, length or place are wrong."""
+        dtype = DTYPES.get(tensor.data_type)
+        if dtype is None:
+            raise ExportError(f"{what}: the data type {dtype_name(tensor.data_type)} is not supported")
+        shape = _shape(tensor.dims, what)
+        count = math.prod(shape)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            values = self._external(tensor, dtype, count, what)
+        elif tensor.HasField("raw_data"):
+            values = _from_bytes(tensor.raw_data, dtype, what)
+        else:
+            values = _from_fields(tensor, dtype, what)
+        if values.size != count:
+            raise ExportError(f"{what}: dims {list(shape)} need {count} elements, the data has {values.size}")
+        return values.reshape(shape)
+
+    def sparse(self, tensor: onnx.SparseTensorProto, what: str) -> Array:
+        """The dense content of a sparse tensor: ``indices`` are flat positions or one row of coordinates a value."""
+        shape = _shape(tensor.dims, what)
+        values = self.array(tensor.values, what)
+        indices = self.array(tensor.indices, f"{what}: indices")
+        require_memory(math.prod(shape) * values.itemsize, what)
+        dense = np.zeros(shape, values.dtype)
+        if indices.shape not in ((values.size,), (values.size, len(shape))):
+            held = f"{values.size} values in dims {list(shape)}"
+            raise ExportError(f"{what}: {held} have indices of shape {list(indices.shape)}")
+        limits = np.array(shape) if indices.ndim == 2 else dense.size
+        if ((indices < 0) | (indices >= limits)).any():
+            raise ExportError(f"{what}: an index lies outside dims {list(shape)}")
+        if indices.ndim == 2:
+            dense[tuple(indices.T)] = values.reshape(-1)
+        else:
+            dense.reshape(-1)[indices] = values.reshape(-1)
+        return dense
+
+    def _external(self, tensor: onnx.TensorProto, dtype: np.dtype[Any], count: int, what: str) -> Array:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location")
+        if location is None:
+            raise ExportError(f"{what}: external data without a location")
+        content = self._map(location, what) if location else self._data
+        needed = count * dtype.itemsize
+        offset, length = _number(entries, "offset", 0, what), _number(entries, "length", needed, what)
+        if length != needed:
+            dims = f"dims {list(tensor.dims)} of {dtype.name}"
+            raise ExportError(f"{what}: {dims} need {needed} bytes, the data has {length}")
+        if offset + length > len(content):
+            place = location or "the file"
+            raise ExportError(f"{what}: the data ends at byte {offset + length}, {place} has {len(content)}")
+        field = _number(entries, "field", RAW_DATA, what)
+        if field != RAW_DATA and dtype.name != ("float32" if field == FLOAT_DATA else "float64"):
+            raise ExportError(f"{what}: the data of a {dtype.name} tensor is in the field of another type")
+        return _from_bytes(content[offset : offset + length], dtype, what)
+
+    def _map(self, location: str, what: str) -> memoryview:
+        """The content of an external data file, which must lie in the model's folder."""
+        if location not in self._mapped:
+            self._mapped[location] = map_file(self._inside_folder(location, what))
+        return self._mapped[location]
+
+    def _inside_folder(self, location: str, what: str) -> str:
+        if self._folder is None:
+            raise ExportError(f"{what}: external data {location!r}, but the model does not come from a folder")
+        if "\0" in location:
+            raise ExportError(f"{what}: external data {location!r}: no such file")
+        folder = os.path.realpath(self._folder)
+        parts = location.replace("\\", "/").split("/")
+        path = os.path.realpath(os.path.join(folder, *parts))
+        outside = os.path.isabs(location) or ".." in parts
+        if outside or os.path.commonpath([folder, path]) != folder:
+            raise ExportError(f"{what}: external data {location!r} leaves the model's folder")
+        if not os.path.isfile(path):
+            raise ExportError(f"{what}: external data {path}: no such file")
+        return path
+
+
+def _shape(dims: Any, what: str) -> tuple[int, ...]:
+    shape = tuple(int(dim) for dim in dims)
+    if len(shape) > _MOST_DIMS or any(dim < 0 for dim in shape) or math.prod(shape) > _MOST_ELEMENTS:
+        raise ExportError(f"{what}: dims {list(shape[:_MOST_DIMS])} are not possible")
+    if shape and max(shape) > _MOST_ELEMENTS:
+        raise ExportError(f"{what}: dims {list(shape)} are not possible")
+    return shape
+
+
+def _number(entries: Dict[str, str], key: str, default: int, what: str) -> int:
+    text = entries.get(key, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ExportError(f"{what}: external data with the {key} {text[:40]!r}")
+    return int(text)
+
+
+def _from_bytes(raw: Union[bytes, memoryview], dtype: np.dtype[Any], what: str) -> Array:
+    if len(raw) % dtype.itemsize:
+        raise ExportError(f"{what}: {len(raw)} bytes are no multiple of {dtype.itemsize}")
+    if not len(raw):
+        return np.zeros(0, dtype)
+    if dtype == np.bool_:
+        flags: Array = np.frombuffer(raw, np.uint8) != 0
+        return flags
+    return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _from_fields(tensor: onnx.TensorProto, dtype: np.dtype[Any], what: str) -> Array:
+    """The content from the typed fields."""
+    field, wide = _FIELD_OF.get(dtype.name, ("int32_data", "i8"))
+    values = np.array(getattr(tensor, field), wide)
+    if not values.size or values.dtype == dtype:
+        return values.astype(dtype)
+    limits = np.iinfo(np.uint16 if dtype == np.float16 else np.uint8 if dtype == np.bool_ else dtype)
+    if values.min() < limits.min or values.max() > limits.max:
+        raise ExportError(f"{what}: the data holds a value that is no {dtype.name}")
+    if dtype == np.float16:
+        return values.astype(np.uint16).view(np.float16)
+    return values.astype(dtype)

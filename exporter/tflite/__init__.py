@@ -1,0 +1,1 @@
+"""Translates TFLite models, quantised ones included."""

@@ -1,0 +1,151 @@
+"""Which blobs hold the tensors of a TFLite graph.
+
+TFLite's pictures are (N, H, W, C), the runtime's convolutions want (N, C, H, W). So a tensor has up to two forms, one
+in the source's order and one with the channels first; a rule reads and writes the form that suits it, and what is
+missing is made by a transposition when it is first asked for. The blob in the source's order has the tensor's name.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+
+from exporter.common.builder import Dims, NetBuilder
+from exporter.tflite.reader import Graph, Tensor
+from exporter.tflite.weights import content_of
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import OperatorDef
+
+_SUFFIX = "_nchw"
+_LARGEST_STATE = 1 << 26  # elements; the file need not hold them
+
+
+def first_dims(dims: Dims) -> Dims:
+    """(N, ..., C) as (N, C, ...)."""
+    return (dims[0], dims[-1], *dims[1:-1])
+
+
+def last_dims(dims: Dims) -> Dims:
+    """(N, C, ...) as (N, ..., C)."""
+    return (dims[0], *dims[2:], dims[1])
+
+
+class Blobs:
+    """The blobs of one graph. keep_names: blobs in the source's order get exactly the names that ``names`` has."""
+
+    def __init__(self, graph: Graph, net: NetBuilder, names: Optional[Dict[int, str]] = None):
+        self.graph = graph
+        self.net = net
+        self._names = names or {}
+        self._forms: Dict[Tuple[int, bool], str] = {}
+        self._states: Dict[int, str] = {}
+        self.resources: Dict[int, str] = {}  # by tensor the variable that a handle stands for
+
+    def bind(self, tensor: Tensor, blob: str, channels_first: bool = False) -> None:
+        """Let a tensor's form stand for a blob."""
+        if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
+            raise ExportError(f"tensor {tensor.name!r} is written twice")
+        name = self._names.get(tensor.index)
+        if name is not None and not channels_first and name != blob:
+            self.net.alias(name, blob)
+            blob = name
+        self._forms[tensor.index, channels_first] = blob
+
+    def write(self, tensor: Tensor, channels_first: bool = False) -> str:
+        """The blob that an operator is about to write."""
+        name = self._name(tensor, channels_first)
+        if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
+            raise ExportError(f"tensor {tensor.name!r} is written twice")
+        self._forms[tensor.index, channels_first] = name
+        if tensor.has_rank:
+            self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
+        return name
+
+    def rewrite(self, tensor: Tensor, blob: str) -> None:
+        """Let a variable hold a blob's content from now on, and in the next run."""
+        state = self._states.get(tensor.index)
+        if state is None:
+            raise ExportError(f"tensor {tensor.name!r} must be a variable")
+        self.net.keep(state, blob)
+        self._forms[tensor.index, False] = blob
+
+    def read(self, tensor: Tensor, channels_first: bool = False) -> str:
+        """The blob of a tensor in a layout, made from the other one if there is none."""
+        key = (tensor.index, channels_first)
+        if key not in self._forms:
+            if (tensor.index, not channels_first) not in self._forms:
+                self._load(tensor)
+            if key not in self._forms:
+                self._forms[key] = self._reordered(tensor, channels_first)
+        return self.net.resolve(self._forms[key])
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """Whether the content is known."""
+        blobs = [self._forms[tensor.index, first] for first in (False, True) if (tensor.index, first) in self._forms]
+        return any(self.net.value(blob) is not None for blob in blobs) or (not blobs and self._is_stored(tensor))
+
+    def is_channels_first(self, tensor: Tensor) -> bool:
+        """Whether there is the form with the channels first alone."""
+        return (tensor.index, True) in self._forms and (tensor.index, False) not in self._forms
+
+    def is_written(self, tensor: Tensor) -> bool:
+        """Whether an operator or input made the tensor, or it was read."""
+        return (tensor.index, True) in self._forms or (tensor.index, False) in self._forms
+
+    def dims(self, tensor: Tensor) -> Optional[Dims]:
+        """The shape in the source's order as far as it is known."""
+        if (tensor.index, False) in self._forms:
+            return self.net.dims(self._forms[tensor.index, False])
+        if (tensor.index, True) in self._forms:
+            dims = self.net.dims(self._forms[tensor.index, True])
+            return None if dims is None else last_dims(dims)
+        return tensor.dims
+
+    def forms(self) -> List[Tuple[Tensor, str, bool]]:
+        """Every tensor with its blob and whether that has the channels first, for whoever compares blob by blob."""
+        return [(self.graph.tensors[index], self.net.resolve(blob), first)
+                for (index, first), blob in self._forms.items()]
+
+    @staticmethod
+    def _is_stored(tensor: Tensor) -> bool:
+        """Whether the file holds the content; of empty tensors there is nothing to hold."""
+        return tensor.content is not None or (0 in tensor.dims and not tensor.is_variable)
+
+    def _load(self, tensor: Tensor) -> None:
+        if tensor.is_variable and tensor.dtype is not None and None not in tensor.dims:
+            sizes = [n for n in tensor.dims if n is not None]
+            if math.prod(sizes) > _LARGEST_STATE:
+                raise ExportError(f"the variable {tensor.name!r} of shape {tensor.dims} is too large")
+            state = self.net.state(self._name(tensor, False), np.zeros(sizes, tensor.dtype))
+            self._forms[tensor.index, False] = self._states[tensor.index] = state
+            return
+        if not self._is_stored(tensor):
+            raise ExportError(f"tensor {tensor.name!r} is read before it is written")
+        self._forms[tensor.index, False] = self.net.constant(self._name(tensor, False), content_of(tensor))
+
+    def _name(self, tensor: Tensor, channels_first: bool) -> str:
+        if not channels_first and tensor.index in self._names:
+            return self._names[tensor.index]
+        return self.net.fresh(tensor.name + _SUFFIX * channels_first)
+
+    def _reordered(self, tensor: Tensor, channels_first: bool) -> str:
+        source = self._forms[tensor.index, not channels_first]
+        dims, value = self.net.dims(source), self.net.value(source)
+        if dims is not None and len(dims) < 3:
+            raise ExportError(f"tensor {tensor.name!r} must be a picture, its shape is {dims}")
+        name = self._name(tensor, channels_first)
+        if value is not None:
+            moved = np.moveaxis(value, -1, 1) if channels_first else np.moveaxis(value, 1, -1)
+            return self.net.constant(name, np.ascontiguousarray(moved))
+        spatial = () if dims is None else dims[1:-1] if channels_first else dims[2:]
+        if dims is not None and set(spatial) == {1}:
+            shape = [0, -1, *spatial] if channels_first else [0, *spatial, -1]
+            outputs = [name, self.net.fresh(f"{name}_old_shape")]
+            self.net.add(OperatorDef.of("Reshape", [source], outputs, shape=shape))
+        else:
+            self.net.add(OperatorDef.of("NHWC2NCHW" if channels_first else "NCHW2NHWC", [source], [name]))
+        if dims is not None:
+            self.net.hint(name, self.net.dtype(source), first_dims(dims) if channels_first else last_dims(dims))
+        return name

@@ -1,0 +1,135 @@
+"""TFLite to Pair: float, float16, dynamic-range, and full integer networks."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from exporter.common.builder import NetBuilder, refuse_foreign
+from exporter.common.source import naming, origin
+from exporter.tflite.blobs import Blobs
+from exporter.tflite.metadata import picture_meta
+from exporter.tflite.reader import Graph, Tensor, TfliteFile, open_tflite
+from exporter.tflite.translator import Options, Progress, Translator
+from exporter.tflite.weights import quantization_of
+from runtime_arm.errors import ExportError
+from runtime_arm.files import AnyPath
+from runtime_arm.pair.pair import Pair, TensorInfo
+
+
+def from_tflite(path: AnyPath, *, signature: Optional[str] = None, caffe2_compatible: bool = False,
+                meta: Optional[Mapping[str, Any]] = None, progress: Optional[Progress] = None) -> Pair:
+    """The pair that computes what a .tflite file does, with its inputs and outputs in TFLite's own layouts.
+
+    signature: the key of the signature whose graph to translate, by default the first graph. caffe2_compatible: use
+    Caffe2's operators and its encoding of weights alone. meta: what model.json shall say besides. progress: called with
+    a stage, how much of it is done, and how much there is. ExportError, FormatError or ResourceError, naming the file,
+    for what cannot be translated.
+    """
+    file = open_tflite(path)
+    with naming(file.source):
+        blobs = translated(Options(file, progress=progress), _graph_of(file, signature))
+        graph, names = blobs.graph, output_names(blobs.graph)
+        infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
+        told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
+        meta = {"source": origin(file.source, file.data), **told, **(meta or {})}
+        pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=caffe2_compatible)
+        if caffe2_compatible:
+            refuse_foreign(pair.predict_net)
+        return pair
+
+
+def translated(options: Options, graph: Graph) -> Blobs:
+    """The graph's blobs, whose builder holds what it computes."""
+    inputs, outputs = input_names(graph), output_names(graph)
+    if not outputs:
+        raise ExportError("the graph has no output")
+    net = NetBuilder(outputs=outputs)
+    net.reserve([*inputs, *outputs])
+    blobs = Blobs(graph, net, {**_single(graph, outputs), **dict(zip(graph.inputs, inputs))})
+    for index in graph.inputs:
+        tensor = graph.tensors[index]
+        if tensor.dtype is None:
+            raise ExportError(f"input {tensor.name!r} is of type {tensor.type}, which is not supported")
+        net.input(blobs.write(tensor), tensor.dtype, tensor.dims)
+    Translator(options).walk(blobs)
+    for index, name in zip(graph.outputs, outputs):
+        if graph.tensors[index].dtype is None:
+            raise ExportError(f"output {name!r} is of type {graph.tensors[index].type}, which is not supported")
+        blob = blobs.read(graph.tensors[index])
+        if blob != name:
+            net.alias(name, blob)
+    return blobs
+
+
+def input_names(graph: Graph) -> List[str]:
+    """The blobs of the graph's inputs, in order: the tensors' names, made distinct."""
+    if len(set(graph.inputs)) < len(graph.inputs):
+        raise ExportError("a tensor is an input of the graph twice")
+    return _distinct(graph, graph.inputs, [])
+
+
+def output_names(graph: Graph) -> List[str]:
+    """The blobs of the graph's outputs, in order; none is an input's."""
+    return _distinct(graph, graph.outputs, input_names(graph))
+
+
+def _distinct(graph: Graph, indices: Tuple[int, ...], taken: List[str]) -> List[str]:
+    names: List[str] = []
+    for index in indices:
+        stem = name = graph.tensors[index].name
+        count = 0
+        while name in names or name in taken:
+            count += 1
+            name = f"{stem}_{count}"
+        names.append(name)
+    return names
+
+
+def _single(graph: Graph, names: List[str]) -> Dict[int, str]:
+    """The name of each output tensor, the first one of those that are outputs twice."""
+    return dict(reversed(list(zip(graph.outputs, names))))
+
+
+def _graph_of(file: TfliteFile, signature: Optional[str]) -> Graph:
+    if signature is None:
+        return file.graphs[0]
+    graphs = {entry.key: entry.graph for entry in file.signatures}
+    if signature not in graphs:
+        raise ExportError(f"has no signature {signature!r}, it has {', '.join(sorted(graphs)) or 'none'}")
+    return file.graphs[graphs[signature]]
+
+
+def _inputs(graph: Graph) -> List[TensorInfo]:
+    return [_info(graph.tensors[index], name) for index, name in zip(graph.inputs, input_names(graph))]
+
+
+def _info(tensor: Tensor, name: str) -> TensorInfo:
+    return TensorInfo(name, tensor.dims, None if tensor.dtype is None else tensor.dtype.name)
+
+
+def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
+    """The declared shape, unless the one that inference found is whole."""
+    spec = net.spec(name)
+    if spec is not None:
+        return TensorInfo(name, spec.shape, spec.dtype.name)
+    known = _info(tensor, name)
+    return known if tensor.has_rank else TensorInfo(name, None, known.dtype)
+
+
+def _quantization(graph: Graph) -> Dict[str, Any]:
+    """Scale and zero point of the inputs and outputs that are quantised as a whole: real = scale (integer - zero)."""
+    edges = [*zip(graph.inputs, input_names(graph)), *zip(graph.outputs, output_names(graph))]
+    parameters = {name: quantization_of(graph.tensors[index]) for index, name in edges}
+    found = {name: {"scale": float(one.scale[0]), "zero_point": int(one.zero_point[0])}
+             for name, one in parameters.items() if one is not None and not one.per_channel}
+    return {"quantization": found} if found else {}
+
+
+def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
+    """What the signatures of the graph call its inputs and outputs: their names -> blobs."""
+    inputs, outputs = (dict(zip(indices, names)) for indices, names in (
+        (graph.inputs, input_names(graph)), (graph.outputs, output_names(graph))))
+    found = {entry.key: {"inputs": {name: inputs[index] for name, index in entry.inputs.items() if index in inputs},
+                         "outputs": {name: outputs[index] for name, index in entry.outputs.items() if index in outputs}}
+             for entry in file.signatures if entry.graph == graph.index}
+    return {"signatures": found} if found else {}

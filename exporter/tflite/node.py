@@ -1,0 +1,356 @@
+"""One TFLite operator as the rules see it: blobs in either layout, options by the schema's names, constants, scales."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Protocol, Sequence, Tuple
+
+import numpy as np
+
+from exporter.common.builder import Dims, NetBuilder
+from exporter.tflite.blobs import Blobs
+from exporter.tflite.reader import Operation, Quantization, Tensor
+from exporter.tflite.weights import quantization_of
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
+from runtime_arm.registry.schema import find
+
+_ACTIVATIONS: Dict[int, Tuple[str, Dict[str, Any]]] = {
+    1: ("Relu", {}), 2: ("Clip", {"min": -1.0, "max": 1.0}), 3: ("Clip", {"min": 0.0, "max": 6.0}), 4: ("Tanh", {})}
+# What an activation leaves of real numbers, for integer kernels that saturate there.
+ACTIVATION_RANGES: Dict[int, Tuple[Optional[float], Optional[float]]] = {
+    0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+_QUANTISED = ("INT8", "UINT8", "INT16", "INT4")
+
+
+def domain_for(type: str, dtype: np.dtype[Any]) -> str:
+    """Caffe2's domain if its operator of this type takes the data type, else ONNX's."""
+    schema = find(OperatorDef.of(type, [], []))
+    return "" if schema is not None and (not schema.dtypes or dtype.name in schema.dtypes) else "onnx"
+
+
+class Variables:
+    """The model's resource variables by name: the blob that holds each now, and its state if it is initialised."""
+
+    def __init__(self) -> None:
+        self.current: Dict[str, str] = {}
+        self.states: Dict[str, str] = {}
+        self.once = False  # whether what is translated runs once, before everything else
+
+
+class Subnets(Protocol):
+    """How a node gets at the other graphs of the model; see ``tflite_graph``."""
+
+    variables: Variables
+
+    def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
+        """Translate a graph of these inputs in place; the blobs of its outputs."""
+        ...
+
+    def branch(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> NetDef:
+        """A graph as a net of its own that reads these blobs of the net around it."""
+        ...
+
+
+class Node:
+    """An operator of a graph. Layouts: the source's own order, or ``channels_first``: (N, H, W, C) as (N, C, H, W).
+
+    Which of the two forms of a blob there are is the business of ``Blobs``; what is missing is made when asked for.
+    """
+
+    def __init__(self, operation: Operation, blobs: Blobs, subnets: Subnets):
+        self.type = operation.type
+        self.operation = operation
+        self.net: NetBuilder = blobs.net
+        self.subnets = subnets
+        self._blobs = blobs
+        tensors = blobs.graph.tensors
+        self._inputs = [None if index is None else tensors[index] for index in operation.inputs]
+        self._outputs = [tensors[index] for index in operation.outputs]
+        self._quantization = {tensor.index: quantization_of(tensor)
+                              for tensor in [*self._inputs, *self._outputs] if tensor is not None}
+
+    # Options
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """A number among the options by the schema's name; ``default`` where the operator has no options at all."""
+        options = self.operation.options
+        if options is None:
+            return default
+        if not options.knows(name):
+            raise ExportError(f"has {options.kind}, which say nothing of {name!r}")
+        return options.number(name)
+
+    def option_integers(self, name: str, dtype: str = "i4") -> Optional[List[int]]:
+        """A vector of integers among the options; None where the operator has no options at all."""
+        options = self.operation.options
+        if options is None:
+            return None
+        if not options.knows(name):
+            raise ExportError(f"has {options.kind}, which say nothing of {name!r}")
+        return options.integers(name, dtype)
+
+    def option_floats(self, name: str) -> List[float]:
+        """A vector of floats among the options."""
+        options = self.operation.options
+        if options is None or not options.knows(name):
+            raise ExportError(f"has no options that say {name!r}")
+        return [float(value) for value in options.vector(name, "f4")]
+
+    def option_text(self, name: str) -> str:
+        """A string among the options."""
+        options = self.operation.options
+        if options is None or not options.knows(name):
+            raise ExportError(f"has no options that say {name!r}")
+        return options.text(name)
+
+    # Tensors
+
+    @property
+    def input_count(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def output_count(self) -> int:
+        return len(self._outputs)
+
+    def has(self, index: int) -> bool:
+        """Whether the input is given."""
+        return index < len(self._inputs) and self._inputs[index] is not None
+
+    def tensor(self, index: int) -> Tensor:
+        """A required input as the file describes it."""
+        tensor = self._inputs[index] if index < len(self._inputs) else None
+        if tensor is None:
+            raise ExportError(f"input {index} is required")
+        return tensor
+
+    def result(self, index: int = 0) -> Tensor:
+        """An output as the file describes it."""
+        if index >= len(self._outputs):
+            raise ExportError(f"output {index} is required")
+        return self._outputs[index]
+
+    def input(self, index: int, channels_first: bool = False) -> str:
+        """The blob of a required input."""
+        return self._blobs.read(self.tensor(index), channels_first)
+
+    def inputs(self, channels_first: bool = False) -> List[str]:
+        """The blobs of all inputs, none of which may be left out."""
+        return [self.input(index, channels_first) for index in range(self.input_count)]
+
+    def output(self, index: int = 0, channels_first: bool = False) -> str:
+        """The blob that an output is to be written to."""
+        return self._blobs.write(self.result(index), channels_first)
+
+    def ranked(self, rank: int) -> None:
+        """The first output, which was written, has so many dimensions, if nothing better is known of it."""
+        blob = self._blobs.read(self.result())
+        if self.net.dims(blob) is None:
+            self.net.hint(blob, self.result().dtype, (None,) * rank)
+
+    def alias(self, index: int, blob: str, channels_first: bool = False) -> None:
+        """Let an output stand for a blob."""
+        self._blobs.bind(self.result(index), blob, channels_first)
+
+    def update(self, index: int, blob: str) -> None:
+        """Let an input that is a variable hold a blob's content from now on, and in the next run."""
+        self._blobs.rewrite(self.tensor(index), blob)
+
+    def refer(self, variable: str) -> None:
+        """Let the first output be a handle of that variable."""
+        self._blobs.resources[self.result().index] = variable
+
+    def referred(self, index: int) -> str:
+        """The variable that an input is a handle of."""
+        tensor = self.tensor(index)
+        if tensor.index not in self._blobs.resources:
+            raise ExportError(f"tensor {tensor.name!r} is no handle of a variable in this graph")
+        return self._blobs.resources[tensor.index]
+
+    def value(self, index: int) -> Optional[Array]:
+        """The content of an input, in the source's order, if it is given and constant."""
+        if not self.has(index) or not self._blobs.is_constant(self.tensor(index)):
+            return None
+        return self.net.value(self.input(index))
+
+    def constant_value(self, index: int, what: str) -> Array:
+        """The content of an input that must be constant."""
+        value = self.value(index)
+        if value is None:
+            raise ExportError(f"{what} ({self.tensor(index).name!r}) must be constant")
+        return value
+
+    def constant_integers(self, index: int) -> Optional[List[int]]:
+        """The content of a constant integer input, flat; None if it is left out or not constant."""
+        value = self.value(index)
+        if value is None:
+            return None
+        if value.dtype.kind not in "iu":
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must be integers")
+        return [int(v) for v in value.reshape(-1)]
+
+    def dims(self, index: int) -> Optional[Dims]:
+        """The input's shape in the source's order as far as it is known."""
+        return self._blobs.dims(self.tensor(index)) if self.has(index) else None
+
+    def known_dims(self, index: int, rank: Optional[int] = None, least: int = 0) -> List[int]:
+        """The input's shape where it must be whole, and of this many dimensions or at least of so many."""
+        dims = self.dims(index)
+        if dims is not None and (len(dims) < least or rank not in (None, len(dims))):
+            count = f"{least} or more" if rank is None else str(rank)
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must have {count} dimensions, its shape is "
+                              f"{dims}")
+        if dims is None or None in dims:
+            raise ExportError(f"the shape of input {index} ({self.tensor(index).name!r}) must be known")
+        return [n for n in dims if n is not None]
+
+    def known_sizes(self, index: int, count: int) -> List[int]:
+        """The ``count`` spatial dimensions of a picture, which must be known."""
+        dims = self.dims(index)
+        sizes = [] if dims is None else list(dims[1:-1])
+        if len(sizes) != count or None in sizes:
+            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must be a picture of a known size"
+                              f", its shape is {dims}")
+        return [n for n in sizes if n is not None]
+
+    def rank(self, index: int) -> Optional[int]:
+        """The number of the input's dimensions if it is known."""
+        dims = self.dims(index)
+        return None if dims is None else len(dims)
+
+    def known_rank(self, index: int) -> int:
+        """The number of the input's dimensions where it must be known."""
+        rank = self.rank(index)
+        if rank is None:
+            raise ExportError(f"the rank of input {index} ({self.tensor(index).name!r}) must be known")
+        return rank
+
+    def dtype(self, index: int) -> np.dtype[Any]:
+        """The input's data type."""
+        return _dtype(self.tensor(index))
+
+    def result_dtype(self, index: int = 0) -> np.dtype[Any]:
+        """The output's data type as the file declares it."""
+        return _dtype(self.result(index))
+
+    # Quantisation
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether it works on quantised tensors: one that is read or written, and is no constant, has a scale."""
+        variable = [t for t in self._inputs if t is not None and not self._blobs.is_constant(t)] + self._outputs
+        return any(t.type in _QUANTISED and self._quantization[t.index] is not None for t in variable)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it reads or writes complex numbers."""
+        return any(t is not None and t.type.startswith("COMPLEX") for t in [*self._inputs, *self._outputs])
+
+    def quantization(self, index: int) -> Optional[Quantization]:
+        """Scales and zero points of an input; None if it has none."""
+        return self._quantization[self.tensor(index).index]
+
+    def result_quantization(self, index: int = 0) -> Optional[Quantization]:
+        """Scales and zero points of an output; None if it has none."""
+        return self._quantization[self.result(index).index]
+
+    def scale(self, index: int) -> Tuple[float, int]:
+        """Scale and zero point of an input that is quantised as a whole."""
+        return _per_tensor(self.quantization(index), self.tensor(index))
+
+    def result_scale(self, index: int = 0) -> Tuple[float, int]:
+        """Scale and zero point of an output that is quantised as a whole."""
+        return _per_tensor(self.result_quantization(index), self.result(index))
+
+    # Layouts
+
+    def is_channels_first(self, index: int) -> bool:
+        """Whether the input lies there with its channels first alone."""
+        return self.has(index) and self._blobs.is_channels_first(self.tensor(index))
+
+    def elementwise(self, count: Optional[int] = None) -> Tuple[bool, List[str]]:
+        """The inputs of an operator that broadcasts, all in the layout that needs least work; True: channels first.
+
+        ExportError unless there are ``count`` of them, if that is given.
+        """
+        if count is not None and self.input_count != count:
+            raise ExportError(f"takes {count} inputs, it has {self.input_count}")
+        indices = range(self.input_count)
+        first = any(self.is_channels_first(i) for i in indices) and all(self._can_be_first(i) for i in indices)
+        return first, [self._broadcast_first(i) if first else self.input(i) for i in indices]
+
+    def _rank_of_result(self) -> int:
+        return max(len(self.dims(i) or ()) for i in range(self.input_count))
+
+    def _can_be_first(self, index: int) -> bool:
+        dims = self.dims(index)
+        if dims is None:
+            return False
+        return len(dims) == self._rank_of_result() or self.value(index) is not None or dims in ((), (1,))
+
+    def _broadcast_first(self, index: int) -> str:
+        rank, dims = self._rank_of_result(), self.dims(index)
+        value = self.value(index)
+        if dims is not None and len(dims) == rank:
+            return self.input(index, channels_first=True)
+        if value is None or value.size == 1:
+            return self.input(index)
+        whole = value.reshape((1,) * (rank - value.ndim) + value.shape)
+        return self.constant(f"{self.tensor(index).name}_nchw", np.ascontiguousarray(np.moveaxis(whole, -1, 1)))
+
+    def axis(self, axis: int, channels_first: bool, rank: int) -> int:
+        """Where an axis of the source's order, perhaps counted from the end, lies in the layout."""
+        if not -rank <= axis < rank:
+            raise ExportError(f"axis {axis} is out of range for {rank} dimensions")
+        axis %= rank
+        if not channels_first or axis == 0:
+            return axis
+        return 1 if axis == rank - 1 else axis + 1
+
+    # Operators
+
+    def add(self, type: str, inputs: Sequence[str], outputs: Sequence[str], *, domain: str = "",
+            **arguments: Any) -> None:
+        """Append an operator; arguments that are None are left out, as are empty inputs at the end."""
+        names = list(inputs)
+        while names and not names[-1]:
+            names.pop()
+        args = tuple(Argument.of(name, value) for name, value in arguments.items() if value is not None)
+        self.net.add(OperatorDef(type, tuple(names), tuple(outputs), args, domain=domain))
+
+    def constant(self, stem: str, value: Any) -> str:
+        """A new constant blob; its name."""
+        return self.net.constant(self.net.fresh(stem), value)
+
+    def between(self, stem: str) -> str:
+        """A new blob between two operators of this one; its name."""
+        return self.net.fresh(f"{self.result().name}_{stem}")
+
+    @contextmanager
+    def activated(self, channels_first: bool = False, option: str = "fused_activation_function") -> Iterator[str]:
+        """The blob to write the first output to before its fused activation, which follows what the block adds."""
+        number = self.option(option)
+        output = self.output(0, channels_first)
+        if number == 0:
+            yield output
+            return
+        if number not in _ACTIVATIONS:
+            raise ExportError(f"the fused activation {number} is not supported")
+        raw = self.between("raw")
+        yield raw
+        type, arguments = _ACTIVATIONS[number]
+        self.add(type, [raw], [output], **arguments)
+
+
+def _dtype(tensor: Tensor) -> np.dtype[Any]:
+    if tensor.dtype is None:
+        raise ExportError(f"tensor {tensor.name!r} is of type {tensor.type}, which is not supported")
+    return tensor.dtype
+
+
+def _per_tensor(quantization: Optional[Quantization], tensor: Tensor) -> Tuple[float, int]:
+    if quantization is None or quantization.per_channel:
+        raise ExportError(f"tensor {tensor.name!r} must have one scale and one zero point")
+    return float(quantization.scale[0]), int(quantization.zero_point[0])
+

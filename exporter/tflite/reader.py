@@ -1,0 +1,258 @@
+"""Opens .tflite files: graphs, tensors and operators as checked values; weights stay views of the mapped file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from exporter.tflite.flatbuffer import Table, fields_of, open_flatbuffer
+from runtime_arm.errors import FormatError
+from runtime_arm.files import AnyPath, map_file
+from runtime_arm.netdef import Array
+
+IDENTIFIER, VERSION = b"TFL3", 3
+_LARGEST_RANK = 32  # NumPy's
+_UNKNOWN = -1
+
+Dims = Tuple[Optional[int], ...]
+
+# What the schema calls a tensor type and how its elements lie in a buffer; int4 elements lie two in a byte.
+DTYPES: Dict[str, np.dtype[Any]] = {name: np.dtype(dtype) for name, dtype in {
+    "FLOAT32": "f4", "FLOAT16": "f2", "FLOAT64": "f8", "INT8": "i1", "UINT8": "u1", "INT16": "i2", "UINT16": "u2",
+    "INT32": "i4", "UINT32": "u4", "INT64": "i8", "UINT64": "u8", "BOOL": "?", "INT4": "i1"}.items()}
+
+
+class Quantization(NamedTuple):
+    """real value = scale * (value - zero_point), with one of each or one a slice along ``axis``; checked."""
+
+    scale: Array
+    zero_point: Array
+    axis: int
+
+    @property
+    def per_channel(self) -> bool:
+        return self.scale.size > 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a graph. ``dims``: None where a size is open. ``content``: the constant's bytes, else None.
+
+    Files leave the shape empty for scalars as well as where they know nothing; newer ones say which (``has_rank``).
+    """
+
+    index: int
+    name: str
+    type: str
+    dims: Dims
+    content: Optional[memoryview]
+    is_variable: bool
+    has_rank: bool
+    quantization: Optional[Table]
+    sparsity: Optional[Table]
+
+    @property
+    def dtype(self) -> Optional[np.dtype[Any]]:
+        """None for a type that nets cannot hold."""
+        return DTYPES.get(self.type)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator of a graph; tensors by index, None where an optional input is left out."""
+
+    index: int
+    type: str
+    custom: str
+    version: int
+    inputs: Tuple[Optional[int], ...]
+    outputs: Tuple[int, ...]
+    options: Optional[Table]
+    custom_options: bytes
+
+    @property
+    def title(self) -> str:
+        """``CONV_2D``, or ``CUSTOM 'Name'``."""
+        return f"CUSTOM {self.custom!r}" if self.custom else self.type
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A subgraph."""
+
+    index: int
+    name: str
+    tensors: Tuple[Tensor, ...]
+    inputs: Tuple[int, ...]
+    outputs: Tuple[int, ...]
+    operations: Tuple[Operation, ...]
+
+
+class Signature(NamedTuple):
+    """A name for a graph and for its inputs and outputs: what the caller says -> the tensor's index."""
+
+    key: str
+    graph: int
+    inputs: Dict[str, int]
+    outputs: Dict[str, int]
+
+
+class TfliteFile(NamedTuple):
+    """A model. ``metadata``: contents by name."""
+
+    source: str
+    data: memoryview
+    graphs: Tuple[Graph, ...]
+    signatures: Tuple[Signature, ...]
+    metadata: Dict[str, memoryview]
+
+
+def open_tflite(path: AnyPath) -> TfliteFile:
+    """The model in a file. ResourceError if it cannot be read, FormatError, naming it, if it holds no TFLite model."""
+    source = os.fspath(path)
+    data = map_file(path)
+    try:
+        return _parse(source, data)
+    except FormatError as error:
+        raise FormatError(f"{source}: no TFLite model: {error}") from error
+
+
+def _parse(source: str, data: memoryview) -> TfliteFile:
+    model = open_flatbuffer(data, IDENTIFIER, "Model")
+    if model.integer("version") != VERSION:
+        raise FormatError(f"its schema version is {model.integer('version')}, only {VERSION} exists")
+    buffers = [_content(table, data) for table in model.tables("buffers", "Buffer")]
+    codes = [_code(table) for table in model.tables("operator_codes", "OperatorCode")]
+    subgraphs = model.tables("subgraphs", "SubGraph")
+    if not subgraphs:
+        raise FormatError("it has no graph")
+    graphs = tuple(_graph(index, table, buffers, codes, data) for index, table in enumerate(subgraphs))
+    metadata = {table.text("name"): _at(buffers, table.integer("buffer"), "buffer")
+                for table in model.tables("metadata", "Metadata")}
+    signatures = tuple(_signature(table, graphs) for table in model.tables("signature_defs", "SignatureDef"))
+    return TfliteFile(source, data, graphs, signatures, metadata)
+
+
+def _content(table: Table, data: memoryview) -> memoryview:
+    """What a buffer holds: inside its table, or beyond the FlatBuffer at an offset of the file."""
+    offset, size = (table.integer(name) if table.knows(name) else 0 for name in ("offset", "size"))
+    if offset > 1:
+        if offset + size > len(data):
+            raise FormatError(f"a buffer of {size} bytes at {offset} lies outside the file of {len(data)} bytes")
+        return data[offset : offset + size]
+    return table.bytes("data")
+
+
+def _code(table: Table) -> Tuple[str, str, int]:
+    """Type, name of the custom operator, and version. Numbers beyond 127 do not fit into the older field."""
+    newer = table.integer("builtin_code") if table.knows("builtin_code") else 0
+    number = max(table.integer("deprecated_builtin_code"), newer)
+    name = _enum("BuiltinOperator").get(number, f"BUILTIN_{number}")
+    return name, table.text("custom_code") if name == "CUSTOM" else "", table.integer("version")
+
+
+@cache
+def _enum(name: str) -> Dict[int, str]:
+    """The names of an enumeration of the schema by number."""
+    import tflite
+
+    return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
+
+
+def _graph(index: int, table: Table, buffers: Sequence[memoryview], codes: Sequence[Tuple[str, str, int]],
+           data: memoryview) -> Graph:
+    tensors = tuple(_tensor(i, tensor, buffers) for i, tensor in enumerate(table.tables("tensors", "Tensor")))
+
+    def named(values: Sequence[int], what: str) -> Tuple[int, ...]:
+        for value in values:
+            if not 0 <= value < len(tensors):
+                raise FormatError(f"{what} of graph {index} is tensor {value} of {len(tensors)}")
+        return tuple(values)
+
+    operations = []
+    for number, operator in enumerate(table.tables("operators", "Operator")):
+        code = operator.integer("opcode_index")
+        if not 0 <= code < len(codes):
+            raise FormatError(f"operator {number} of graph {index} has code {code} of {len(codes)}")
+        what = f"an input or output of operator {number} ({codes[code][0]})"
+        inputs = operator.integers("inputs")
+        named([value for value in inputs if value != _UNKNOWN], what)
+        outputs = named(operator.integers("outputs"), what)
+        operations.append(Operation(number, *codes[code], tuple(None if i == _UNKNOWN else i for i in inputs), outputs,
+                                    _options(operator), _custom_options(operator, data)))
+    return Graph(index, table.text("name"), tensors, named(table.integers("inputs"), "an input"),
+                 named(table.integers("outputs"), "an output"), tuple(operations))
+
+
+def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
+    name = table.text("name") or f"tensor_{index}"
+    shape, signature = table.integers("shape"), table.integers("shape_signature")
+    if len(shape) > _LARGEST_RANK or any(n < 0 for n in shape):
+        raise FormatError(f"tensor {name!r} has the shape {shape[: _LARGEST_RANK + 1]}")
+    dims = [None if n < 0 else n for n in signature] if len(signature) == len(shape) else list(shape)
+    content = _at(buffers, table.integer("buffer"), f"tensor {name!r}: buffer")
+    is_variable = bool(table.number("is_variable"))
+    constant = len(content) > 0 and not is_variable
+    kind = table.integer("type")
+    return Tensor(index, name, _enum("TensorType").get(kind, f"type {kind}"), tuple(shape) if constant else tuple(dims),
+                  content if constant else None, is_variable, len(shape) > 0 or _has_rank(table),
+                  table.table("quantization", "QuantizationParameters"), table.table("sparsity", "SparsityParameters"))
+
+
+def _has_rank(table: Table) -> bool:
+    return table.knows("has_rank") and bool(table.number("has_rank"))
+
+
+def _at(items: Sequence[Any], index: int, what: str) -> Any:
+    if not 0 <= index < len(items):
+        raise FormatError(f"{what} {index} does not exist, there are {len(items)}")
+    return items[index]
+
+
+def _options(operator: Table) -> Optional[Table]:
+    """The options of a builtin operator, of the older or the newer union."""
+    for field, union in (("builtin_options", "BuiltinOptions"), ("builtin_options2", "BuiltinOptions2")):
+        if not operator.knows(field):
+            continue
+        kind = operator.integer(f"{field}_type")
+        name = _enum(union).get(kind)
+        if kind and (name is None or not fields_known(name)):
+            raise FormatError(f"options of type {kind} are not known")
+        options = operator.table(field, str(name)) if kind else None
+        if options is not None:
+            return options
+    return None
+
+
+def fields_known(table: str) -> bool:
+    """Whether the schema has the table; some have no fields at all."""
+    import tflite
+
+    return hasattr(tflite, table) or bool(fields_of(table))
+
+
+def _custom_options(operator: Table, data: memoryview) -> bytes:
+    """The custom operator's own bytes; they too may lie beyond the FlatBuffer."""
+    names = ("large_custom_options_offset", "large_custom_options_size")
+    offset, size = (operator.integer(name) if operator.knows(name) else 0 for name in names)
+    if offset > 1:
+        if offset + size > len(data):
+            raise FormatError(f"custom options of {size} bytes at {offset} lie outside the file")
+        return bytes(data[offset : offset + size])
+    return bytes(operator.bytes("custom_options"))
+
+
+def _signature(table: Table, graphs: Sequence[Graph]) -> Signature:
+    key = table.text("signature_key")
+    graph = _at(graphs, table.integer("subgraph_index"), f"signature {key!r}: graph")
+    maps = []
+    for field in ("inputs", "outputs"):
+        entries = {entry.text("name"): entry.integer("tensor_index") for entry in table.tables(field, "TensorMap")}
+        for index in entries.values():
+            _at(graph.tensors, index, f"signature {key!r}: tensor")
+        maps.append(entries)
+    return Signature(key, graph.index, *maps)

@@ -1,0 +1,92 @@
+"""Transposed convolutions, whose padding follows from the output's size."""
+
+from __future__ import annotations
+
+import struct
+from typing import List, Sequence, Tuple
+
+from exporter.tflite.node import Node
+from exporter.tflite.rules import custom_type, rule
+from exporter.tflite.rules.convolution import SAME, VALID, bias, positive, weights
+from runtime_arm.errors import ExportError
+
+
+@rule("TRANSPOSE_CONV")
+def transpose_conv(node: Node) -> None:
+    """Inputs: the output's shape, filters (M, kh, kw, C), pictures, bias."""
+    filters = weights(node, 1, [3, 0, 1, 2])
+    kernel, strides = node.known_dims(1, 4)[1:3], [positive(node, "stride_h"), positive(node, "stride_w")]
+    wanted = _wanted(node, 2)
+    pads, beyond = _geometry(node, node.known_sizes(2, 2), wanted, kernel, strides)
+    inputs = [node.input(2, channels_first=True), filters, *bias(node, 3)]
+    with node.activated(channels_first=True) as output:
+        _convolve(node, inputs, output, kernel, strides, pads, beyond)
+
+
+@rule("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(node: Node) -> None:
+    """Inputs: the output's shape, filters (kd, kh, kw, M, C), pictures, bias."""
+    filters = weights(node, 1, [4, 3, 0, 1, 2])
+    kernel, strides = node.known_dims(1, 5)[:3], [positive(node, f"stride_{name}") for name in "dhw"]
+    if any(node.option(f"dilation_{name}_factor", 1) != 1 for name in "dhw"):
+        raise ExportError("dilation is not supported")
+    pads, beyond = _geometry(node, node.known_sizes(2, 3), _wanted(node, 3), kernel, strides)
+    inputs = [node.input(2, channels_first=True), filters, *bias(node, 3)]
+    with node.activated(channels_first=True) as output:
+        _convolve(node, inputs, output, kernel, strides, pads, beyond)
+
+
+@rule(custom_type("Convolution2DTransposeBias"))
+def convolution_2d_transpose_bias(node: Node) -> None:
+    """MediaPipe's: pictures, filters (M, kh, kw, C), bias; options are padding and strides, three integers."""
+    if len(node.operation.custom_options) < 12:
+        raise ExportError("its options are too short for padding and strides")
+    padding, stride_w, stride_h = struct.unpack("<3i", node.operation.custom_options[:12])
+    modes = {1: SAME, 2: VALID}  # TfLitePadding
+    if padding not in modes or min(stride_h, stride_w) < 1:
+        raise ExportError(f"padding {padding} and strides {stride_h} and {stride_w} are not possible")
+    filters = weights(node, 1, [3, 0, 1, 2])
+    kernel, strides, sizes = node.known_dims(1, 4)[1:3], [stride_h, stride_w], node.known_sizes(0, 2)
+    same = [n * s for n, s in zip(sizes, strides)]
+    valid = [(n - 1) * s + k for n, s, k in zip(sizes, strides, kernel)]
+    wanted = same if modes[padding] == SAME else [max(pair) for pair in zip(same, valid)]
+    pads, beyond = _pads(sizes, wanted, kernel, strides)
+    inputs = [node.input(0, channels_first=True), filters, *bias(node, 2)]
+    _convolve(node, inputs, node.output(0, True), kernel, strides, pads, beyond)
+
+
+def _wanted(node: Node, count: int) -> List[int]:
+    """The output's spatial sizes: constant, or as declared."""
+    shape = node.constant_integers(0)
+    sizes = node.result().dims[1:-1] if shape is None else shape[1:-1]
+    if len(sizes) != count or any(n is None for n in sizes):
+        raise ExportError(f"the output's size must be known, it is {shape}")
+    return [n for n in sizes if n is not None]
+
+
+def _geometry(node: Node, sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
+              strides: Sequence[int]) -> Tuple[List[int], List[int]]:
+    mode = node.option("padding")
+    if mode not in (SAME, VALID):
+        raise ExportError(f"padding {mode} is neither SAME nor VALID")
+    return _pads(sizes, wanted, kernel, strides)
+
+
+def _pads(sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
+          strides: Sequence[int]) -> Tuple[List[int], List[int]]:
+    """Heads, then tails, that are cut off the full output, and how many zeros it lacks at the end."""
+    full = [(n - 1) * s + k for n, s, k in zip(sizes, strides, kernel)]
+    excess = [size - target for size, target in zip(full, wanted)]
+    heads = [max(n, 0) // 2 for n in excess]
+    tails = [max(n, 0) - head for n, head in zip(excess, heads)]
+    return heads + tails, [max(-n, 0) for n in excess]
+
+
+def _convolve(node: Node, inputs: List[str], output: str, kernel: Sequence[int], strides: Sequence[int],
+              pads: Sequence[int], beyond: Sequence[int]) -> None:
+    """Caffe2's where it has words for it; ONNX's takes any dimensions."""
+    if len(kernel) == 2 and all(n < s for n, s in zip(beyond, strides)):
+        return node.add("ConvTranspose", inputs, [output], kernels=list(kernel), strides=list(strides),
+                        pads=list(pads), adjs=list(beyond) if any(beyond) else None)
+    node.add("ConvTranspose", inputs, [output], domain="onnx", kernel_shape=list(kernel), strides=list(strides),
+             pads=list(pads), output_padding=list(beyond))

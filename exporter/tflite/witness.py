@@ -1,0 +1,73 @@
+"""TFLite models run by LiteRT, or by the tflite-runtime that Raspberry Pis carry, with the reference kernels."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Dict, List, Mapping, Tuple
+
+import numpy as np
+
+from exporter.compare.witness import AnyPath, Evidence, Seen, first_line
+from exporter.tflite.export import input_names, translated
+from exporter.tflite.reader import Graph, open_tflite
+from exporter.tflite.translator import Options
+from runtime_arm.errors import ExportError, MissingDependency
+from runtime_arm.netdef import Array
+
+_RUNTIMES = (("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.interpreter", "tflite-runtime"))
+
+
+def tflite(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
+    """Every tensor of the first graph that has a blob in the pair, in the blob's layout."""
+    module, name = _runtime()
+    file = open_tflite(path)
+    graph = file.graphs[0]
+    try:
+        values = _run(module, path, graph, feeds)
+    except (ValueError, RuntimeError) as error:
+        raise ExportError(f"{os.fspath(path)}: {name} refuses it: {first_line(error)}") from error
+    forms: Dict[int, List[Tuple[str, str, bool]]] = {}
+    for tensor, blob, channels_first in translated(Options(file), graph).forms():
+        forms.setdefault(tensor.index, []).append((tensor.name, blob, channels_first))
+    written = [index for operation in graph.operations for index in operation.outputs if index in values]
+    seen = [Seen(tensor, blob, np.moveaxis(values[index], -1, 1) if channels_first else values[index])
+            for index in written for tensor, blob, channels_first in forms.get(index, ())]
+    return Evidence(f"{name}, reference kernels", seen, exact=True)
+
+
+def _runtime() -> Tuple[Any, str]:
+    """The module with the Interpreter, and the package with its version."""
+    for module, package in _RUNTIMES:
+        try:
+            found = import_module(module)
+        except ImportError:
+            continue
+        try:
+            return found, f"{package} {version(package)}"
+        except PackageNotFoundError:  # installed without metadata
+            return found, package
+    raise MissingDependency("comparing TFLite needs ai-edge-litert: pip install 'armnet[validate]'")
+
+
+def _run(module: Any, path: AnyPath, graph: Graph, feeds: Mapping[str, Array]) -> Dict[int, Array]:
+    """What each tensor holds after a run, by its index in the file."""
+    interpreter = module.Interpreter(
+        model_path=os.fspath(path), num_threads=1, experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)
+    given = {index: feeds[name] for index, name in zip(graph.inputs, input_names(graph))}
+    for index, value in given.items():
+        if tuple(interpreter.get_input_details()[graph.inputs.index(index)]["shape"]) != value.shape:
+            interpreter.resize_tensor_input(index, value.shape)
+    interpreter.allocate_tensors()
+    for index, value in given.items():
+        interpreter.set_tensor(index, value)
+    interpreter.invoke()
+    values: Dict[int, Array] = {}
+    for tensor in {index for operation in graph.operations for index in operation.outputs}:
+        try:
+            values[tensor] = np.array(interpreter.get_tensor(tensor))
+        except ValueError:  # a tensor that the runtime does not keep
+            continue
+    return values

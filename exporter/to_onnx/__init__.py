@@ -1,0 +1,1 @@
+"""Writes any pair as an ONNX model."""

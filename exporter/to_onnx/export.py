@@ -1,0 +1,186 @@
+"""Pair to ONNX: the way back, so that any net, optimised or not, can be run and checked by onnxruntime.
+
+    save_onnx(pair, "model.onnx")                  # piece by piece, with external data beyond 2 GB
+    model = to_onnx(pair)                          # onnx.ModelProto
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from exporter.onnx.weights import DTYPES
+from exporter.to_onnx.call import ONNX_NUMBERS, Known
+from exporter.to_onnx.graph import Constants, Graph
+from exporter.to_onnx.types import Types
+from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
+from optimize.rewriting.shapes import example_specs
+from optimize.rewriting.single_assignment import names_in
+from optimize.rewriting.weights import Weights
+from runtime_arm.errors import ExportError
+from runtime_arm.execution.workspace import run_init_net
+from runtime_arm.files import AnyPath
+from runtime_arm.netdef import Array, NetDef
+from runtime_arm.pair.metadata import Dim
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.registry.specs import TensorSpec
+
+OPSET = 21  # the oldest that has every operator of the rules; younger ones where a net has operators of theirs
+OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # of other domains the first
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None) -> onnx.ModelProto:
+    """The model that computes what the pair does, weights included.
+
+    Inputs and outputs keep names, data types and open dimensions. shapes: of inputs of which the pair says none.
+    ExportError or OperatorError, naming the operator, for what has no meaning in ONNX.
+    """
+    model, constants = _translated(pair, shapes or {})
+    return with_constants(model, constants)
+
+
+def save_onnx(pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None,
+              largest: int = LARGEST_MODEL) -> List[Path]:
+    """Write the model; weights are not copied on the way. Returns the files, which appear whole or not at all.
+
+    Where the model would have more than ``largest`` bytes the weights go to a second file, ``<path>.data``.
+    Otherwise as ``to_onnx``.
+    """
+    model, constants = _translated(pair, shapes or {})
+    return write_model(path, model, constants, largest)
+
+
+def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, Array]]:
+    """The model without initializers, and these by name."""
+    inputs = [_with_shape(info, shapes) for info in pair.check().inputs]
+    names = [info.name for info in inputs]
+    unknown = shapes.keys() - set(names)
+    if unknown:
+        raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
+    net = pair.predict_net
+    types = Types(OPSET)
+    constants = Constants(names_in(net), types)
+    graph = Graph(constants, set(_read_in(net)))
+    for info in inputs:
+        graph.define(info.name, tuple(choice[info.name] for choice in example_specs(inputs)))
+        types.declare(info.name, _number(info), info.shape)
+    for name, known in _weights(pair, net).items():
+        graph.define(name, known)
+        if known[0] is not None and known[0].value is not None:
+            constants.define(name, known[0].value)
+    graph.add_net(net)
+    outputs = [_output(graph, info) for info in pair.outputs]
+    proto = helper.make_graph(graph.nodes, net.name or "armnet", [_typed(info) for info in inputs], outputs)
+    used = set(_names_read(proto))
+    kept = {name: value for name, value in constants.values.items() if name in used}
+    return model_of(proto, _opsets(proto, types)), kept
+
+
+def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
+    shape = shapes.get(info.name, info.shape)
+    if shape is None:
+        raise ExportError(f"input {info.name!r}: the pair does not say its shape, which ONNX needs: give it "
+                          f"(--shape {info.name}=1,3,224,224)")
+    return replace(info, shape=tuple(shape), dtype=info.dtype or "float32")
+
+
+def _read_in(net: NetDef) -> Iterator[str]:
+    """Every blob that something reads, in nets inside the net too."""
+    yield from net.external_output
+    for op in net.op:
+        yield from op.reads()
+        for sub in op.subnets():
+            yield from _read_in(sub)
+
+
+def _weights(pair: Pair, net: NetDef) -> Dict[str, Known]:
+    """What init_net fills and the net reads."""
+    inputs = {info.name for info in pair.inputs}
+    filled = {name for op in pair.init_net.op for name in op.output}
+    weights, count = Weights(pair.init_net), len(example_specs(pair.inputs))
+    names = [name for name in net.captures() if name in filled and name not in inputs]
+    computed = run_init_net(pair.init_net) if any(name not in weights for name in names) else {}
+    specs = {name: weights.spec(name) if name in weights else TensorSpec.known(computed[name]) for name in names}
+    return {name: (spec,) * count for name, spec in specs.items()}
+
+
+def _typed(info: TensorInfo) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(info.name, _number(info), info.shape)
+
+
+def _number(info: TensorInfo) -> int:
+    """ONNX's number of the data type."""
+    number = ONNX_NUMBERS.get(np.dtype(info.dtype))
+    if number is None:
+        raise ExportError(f"{info.name!r} holds strings, which are not exported")
+    return number
+
+
+def _output(graph: Graph, info: TensorInfo) -> onnx.ValueInfoProto:
+    """The output with its dimensions: what inference found, under the names that the pair has for what is open."""
+    operand = graph.operand(info.name)
+    if operand.name != info.name:
+        raise ExportError(f"output {info.name!r} is an input that the net overwrites; ONNX has one name for each")
+    specs = [spec for spec in operand.known if spec is not None]
+    dims: Optional[Tuple[Dim, ...]] = info.shape
+    if specs and len(specs) == len(operand.known) and len({spec.ndim for spec in specs}) == 1:
+        names = info.shape if info.shape is not None and len(info.shape) == specs[0].ndim else (None,) * specs[0].ndim
+        sizes = zip(*(spec.shape for spec in specs))
+        dims = tuple(found[0] if len(set(found)) == 1 else name if isinstance(name, str) else None
+                     for found, name in zip(sizes, names))
+    dims = graph.types.dims(operand.name) if dims is None else dims
+    if dims is None:
+        raise ExportError(f"output {info.name!r}: its number of dimensions is not known, which ONNX needs")
+    inferred = DTYPES.get(graph.types.dtype(operand.name))
+    dtype = specs[0].dtype if specs else inferred or info.dtype or "float32"
+    return _typed(TensorInfo(info.name, dims, str(dtype)))
+
+
+def _names_read(graph: onnx.GraphProto) -> Iterable[str]:
+    """Every name that a node reads, in graphs inside the graph too, or that is an output."""
+    yield from (value.name for value in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _names_read(attribute.g)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)
+
+
+def _opsets(graph: onnx.GraphProto, types: Types) -> Dict[str, int]:
+    """For each domain the opset that knows every node as it stands."""
+    needed = {"": OPSET}
+    for node in _nodes(graph):
+        needed[node.domain] = max(needed.get(node.domain, 1), _since(node, types))
+    return needed
+
+
+def _since(node: onnx.NodeProto, types: Types) -> int:
+    """The first opset of those that are used whose operator of that type has the node's attributes and inputs, of
+    their types as far as these are known."""
+    oldest, newest = OPSETS.get(node.domain, 1), onnx.defs.onnx_opset_version()
+    if node.domain not in OPSETS:
+        return oldest
+    names = {attribute.name for attribute in node.attribute}
+    for version in range(oldest, newest + 1):
+        if onnx.defs.has(node.op_type, version, node.domain):
+            schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+            fits = names <= set(schema.attributes) and len(node.input) <= schema.max_input
+            if fits and types.suit(node, schema):
+                return version
+    with_names = f"{node.op_type} with {', '.join(sorted(names)) or 'no attributes'}"
+    raise ExportError(f"ONNX has no operator {with_names} for what {', '.join(map(repr, node.input))} hold")

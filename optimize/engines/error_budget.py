@@ -1,0 +1,83 @@
+"""Keeps the error of a net below a limit, by ruling out engines that round more where they gain least."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Mapping, Sequence
+
+import numpy as np
+
+from optimize.engines.accuracy import Feeds, relative_error, results
+from optimize.engines.options import Options, options_of
+from optimize.engines.sample_inputs import drawn
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import TensorSpec
+
+DIRECT = 1.0  # the error of a direct sum, in which those of engines are counted
+SAMPLES = 2  # runs over which the error is measured
+
+Limits = Mapping[int, float]  # by place in the net: by how much its engine may enlarge errors
+
+
+class Budget:
+    """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
+
+    Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
+    made, and against the pair itself, both computed by direct sums.
+    """
+
+    def __init__(self, plain: Pair, pair: Pair, specs: Mapping[str, TensorSpec]):
+        self._samples: Sequence[Feeds] = [drawn(specs, seed) for seed in range(SAMPLES)]
+        origins = [pair] if plain is pair else [pair, plain]
+        self._wanted = [results(_directly(one, specs), self._samples) for one in origins]
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether outputs are zero for every sample, by direct sums: what does not show there may show elsewhere."""
+        outputs = [output for result in self._wanted[-1] for output in result.values()]
+        return all(isinstance(output, np.ndarray) and not output.any() for output in outputs)
+
+    def error(self, pair: Pair) -> float:
+        """That of a pair, by the engines it chooses."""
+        actual = results(pair, self._samples)
+        return max(relative_error(wanted, actual) for wanted in self._wanted)
+
+
+def _directly(pair: Pair, specs: Mapping[str, TensorSpec]) -> Pair:
+    return limited(pair, options_of(pair, specs), dict.fromkeys(range(len(pair.predict_net.op)), DIRECT))
+
+
+def limited(pair: Pair, options: Sequence[Options], limits: Limits) -> Pair:
+    """The pair whose operators rule out the engines beyond their limits."""
+    ops = list(pair.predict_net.op)
+    for one in options:
+        if one.place in limits:
+            ops[one.place] = one.within(limits[one.place])
+    return pair.replace(predict_net=pair.predict_net.replace(op=tuple(ops)))
+
+
+def find_limits(errors: Mapping[int, float], gains: Mapping[int, float], fits: Callable[[Limits], bool]) -> Limits:
+    """Limits with which the net fits its budget: as few as that takes, where they cost least.
+
+    errors: by place, of the engine that would be chosen. gains: what that saves. All are limited to one level of error
+    after the other, from the highest down; once the net fits, those that gain most are let free again.
+    """
+    if fits({}):
+        return {}
+    levels = sorted({*errors.values(), DIRECT}, reverse=True)
+    for level in levels[1:]:
+        limits: Dict[int, float] = {place: level for place, error in errors.items() if error > level}
+        if fits(limits):
+            return _relaxed(limits, sorted(limits, key=lambda place: -gains.get(place, 0.0)), fits)
+    return {place: DIRECT for place, error in errors.items() if error > DIRECT}
+
+
+def _relaxed(limits: Limits, order: List[int], fits: Callable[[Limits], bool]) -> Limits:
+    """The limits without the longest head of ``order`` with which the net still fits, as bisection finds it."""
+    free, tight = 0, len(order)
+    while tight - free > 1:
+        middle = (free + tight) // 2
+        if fits({place: limits[place] for place in order[middle:]}):
+            free = middle
+        else:
+            tight = middle
+    return {place: limits[place] for place in order[free:]}

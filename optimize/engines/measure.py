@@ -1,0 +1,110 @@
+"""Times the engines of every operator of a net on this machine."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from optimize.engines.options import Option, Options
+from optimize.engines.sample_inputs import drawn
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.execution.profiling import Timing, profile
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.engine_wishes import Wish, preferring
+from runtime_arm.registry.specs import TensorSpec
+
+SECONDS = 8.0  # about what it takes, unless single inferences are slower
+SWEEPS = 2  # over all options, so that a busy moment does not spoil all that is known of one
+MOST_ROUNDS = 15  # inferences an option and sweep
+TRIAL_ROUNDS = 5  # inferences by which two nets are compared, each
+WORTHWHILE = 0.99  # of the time; what gains less is within the noise
+
+Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
+Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+
+
+def time_options(pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int,
+                 progress: Progress) -> Timings:
+    """How long each operator takes by each of its open engines, inside the running net: the least median of the sweeps.
+
+    Every operator is told another of its engines from candidate to candidate, so that there are as many nets to time
+    as the operator with most options has.
+    """
+    contested = {one.place: one.open for one in options if len(one.open) > 1}
+    wanted = {place: [str(option.wish) for option in found] for place, found in contested.items()}
+    timings: Timings = {}
+    for number, timing in time_lists(pair, wanted, specs, threads, SECONDS, "engines", progress):
+        place = timing.step.index
+        wish = contested[place][number].wish
+        if timing.step.engine == wish.engine:
+            known = timings.setdefault(place, {})
+            known[wish] = min(known.get(wish, timing.seconds), timing.seconds)
+    return timings
+
+
+def time_lists(pair: Pair, lists: Mapping[int, Sequence[str]], specs: Mapping[str, TensorSpec], threads: int,
+               seconds: float, what: str, progress: Progress) -> Iterator[Tuple[int, Timing]]:
+    """The timings of the operators at some places of the net, which prefer one of their lists of engines after the
+    other; with each the number of its list. seconds: about how long all of it may take."""
+    count = max(map(len, lists.values()), default=0)
+    feeds = drawn(specs)
+    for sweep in range(SWEEPS):
+        for number in range(count):
+            told = {place: number % len(known) for place, known in lists.items()}
+            progress(f"{what}: candidate {number + 1} of {count}", sweep * count + number, SWEEPS * count)
+            chosen = {place: lists[place][at] for place, at in told.items()}
+            with Predictor(with_engines(pair, chosen), threads=threads) as predictor:
+                rounds = _affordable_rounds(predictor, feeds, seconds / (SWEEPS * count))
+                for timing in profile(predictor, feeds, rounds):
+                    if timing.step.index in told:
+                        yield told[timing.step.index], timing
+
+
+def _affordable_rounds(predictor: Predictor, feeds: Mapping[str, object], seconds: float) -> int:
+    predictor.run(feeds)  # it plans
+    start = time.perf_counter()
+    predictor.run(feeds)
+    taken = time.perf_counter() - start
+    return max(1, min(MOST_ROUNDS, int(seconds / max(taken, 1e-6))))
+
+
+def promising(options: Sequence[Options], timings: Timings) -> List[Dict[int, Option]]:
+    """Other engines for all operators that have one problem, where they were faster; what promises most comes first."""
+    gains: Dict[Tuple[object, ...], float] = {}
+    candidates: Dict[Tuple[object, ...], Dict[int, Option]] = {}
+    for one in options:
+        timed = timings.get(one.place, {})
+        for option in one.open:
+            if one.chosen is not None and {option.wish, one.chosen.wish} <= timed.keys():
+                key = (one.problem, option.wish)
+                gains[key] = gains.get(key, 0.0) + timed[one.chosen.wish] - timed[option.wish]
+                candidates.setdefault(key, {})[one.place] = option
+    return [candidates[key] for key in sorted(gains, key=lambda key: -gains[key]) if gains[key] > 0]
+
+
+def with_engines(pair: Pair, chosen: Mapping[int, str]) -> Pair:
+    """The pair whose operators at these places ask for these engines first; "" asks for none."""
+    ops = list(pair.predict_net.op)
+    for place, engines in chosen.items():
+        if engines:
+            ops[place] = preferring(ops[place], engines)
+    return pair.replace(predict_net=pair.predict_net.replace(op=tuple(ops)))
+
+
+def seconds_of(pairs: Sequence[Pair], specs: Mapping[str, TensorSpec], threads: int, rounds: int = 9) -> List[float]:
+    """How long an inference takes by each pair: medians of interleaved runs."""
+    feeds = drawn(specs)
+    predictors = [Predictor(pair, threads=threads) for pair in pairs]
+    taken: List[List[float]] = [[] for _ in pairs]
+    try:
+        for at in range(rounds + 1):
+            for predictor, seconds in zip(predictors, taken):
+                start = time.perf_counter()
+                predictor.run(feeds)
+                if at:  # the first run plans
+                    seconds.append(time.perf_counter() - start)
+    finally:
+        for predictor in predictors:
+            predictor.close()
+    return [median(seconds) for seconds in taken]

@@ -1,0 +1,127 @@
+"""The engines that could run each operator of a net, and which one the runtime chooses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from runtime_arm.engines.tiled import options as tilings
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.trace import Step
+from runtime_arm.registry.engine_wishes import Wish, preferring, ruled_out
+from runtime_arm.registry.schema import Kernel, Specs, Work
+from runtime_arm.registry.specs import TensorSpec
+
+
+class Option(NamedTuple):
+    """An engine, or one variant of it, that supports an operator, and what it expects to take if it tells."""
+
+    wish: Wish
+    work: Optional[Work]
+
+    @property
+    def error(self) -> float:
+        """By how much it enlarges the rounding errors of a direct sum."""
+        return 1.0 if self.work is None else self.work.error
+
+    @property
+    def predicted(self) -> float:
+        """What it expects to take, in multiplies; 0 if it does not tell."""
+        return 0.0 if self.work is None else self.work.time
+
+
+class Options(NamedTuple):
+    """What could run the operator at a place of the net. ``engine`` runs it now; that is ``chosen``, if it is open."""
+
+    place: int
+    op: OperatorDef
+    inputs: Specs
+    engine: str
+    open: Sequence[Option]
+    refused: Mapping[str, str]
+    chosen: Optional[Option]
+
+    @property
+    def problem(self) -> Tuple[object, ...]:
+        """What operators have in common that take the same time by the same engine."""
+        return problem_of(self.op, self.inputs)
+
+    def within(self, limit: float) -> OperatorDef:
+        """The operator, ruling out what enlarges errors by more than the limit."""
+        engines: Dict[str, List[Option]] = {}
+        for option in self.open:
+            engines.setdefault(option.wish.engine, []).append(option)
+        wishes: List[Wish] = []
+        for engine, options in sorted(engines.items()):
+            inexact = [option.wish for option in options if option.error > limit]
+            wishes += [Wish(engine)] if len(inexact) == len(options) else inexact
+        return ruled_out(self.op, wishes) if wishes else self.op
+
+
+def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
+    """What operators have in common that take the same time by the same engine."""
+    shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in inputs)
+    return replace(op, input=(), output=(), name="", debug_info=""), shapes
+
+
+def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
+    """The options of every operator that runs by itself for inputs of these specs, up to the first whose output shape
+    depends on data. Without those in branches, and without those that run as one step with others, unless they are the
+    ones by whose engine it runs."""
+    with Predictor(pair, threads=1) as predictor:
+        steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
+        ops = dict(enumerate(pair.predict_net.op))
+        return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
+
+
+def _of_step(step: Step) -> Options:
+    found: Dict[Wish, Option] = {}
+    own = step.origin
+    refused = {name: reason for name, reason in own.refusals.items() if name not in own.schema.kernels}
+    for kernel in own.schema.kernels.values():
+        options, reasons = _of_kernel(own, kernel)
+        found.update((option.wish, option) for option in options)
+        refused.update(reasons)
+    for option in _in_tiles(own):
+        known = found.get(option.wish)
+        if known is None or known.predicted > option.predicted:
+            found[option.wish] = option
+    for wish in found:
+        refused.pop(str(wish), None)
+    everything = list(found.values())
+    return Options(step.index, own.op, own.in_specs, step.engine, everything, refused, _running(step, everything))
+
+
+def _in_tiles(step: Step) -> Iterator[Option]:
+    """The ways to run the step on blobs in tiles."""
+    plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
+    for one in tilings.options_of(step.op, step.in_specs, step.out_specs, plain):
+        for variant in one.kernel.variants or ("",):
+            yield Option(Wish(one.kernel.engine, variant), one.work)
+
+
+def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
+    """The option that the step runs by: of a kernel that does not say which variant, the one that rounds most."""
+    known = step.kernel.variants if step.tiled and step.kernel is not None else ()
+    options = [one for one in found if one.wish.engine == step.engine and (not known or one.wish.variant in known)]
+    if not step.tiled:
+        return min(options, key=lambda one: one.predicted, default=None)
+    return max(options, key=lambda one: one.error, default=None)
+
+
+def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]]:
+    """The ways to run the step by this kernel, and why not the others."""
+    options, refused = [], {}
+    specs = step.in_specs, step.out_specs
+    for variant in kernel.variants or ("",):
+        wish = Wish(kernel.engine, variant)
+        op = preferring(step.op, str(wish))
+        reason = kernel.refusal(op, *specs)
+        if reason is None:
+            options.append(Option(wish, None if kernel.cost is None else kernel.cost(op, *specs)))
+        else:
+            refused[str(wish)] = reason
+    return options, refused
+

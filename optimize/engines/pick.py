@@ -1,0 +1,244 @@
+"""pick_engines: which kernel every operator shall run by."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
+
+from optimize.engines.error_budget import DIRECT, Budget, Limits, find_limits, limited
+from optimize.engines.measure import (
+    SECONDS,
+    TRIAL_ROUNDS,
+    WORTHWHILE,
+    Progress,
+    promising,
+    seconds_of,
+    time_options,
+    with_engines,
+)
+from optimize.engines.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
+from optimize.engines.options import Option, options_of
+from optimize.rewriting.report import EngineChoice, Report
+from optimize.rewriting.shapes import sample_specs
+from runtime_arm.errors import ArmnetError, UsageError
+from runtime_arm.machine.cores import useful_cores
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.tuning import PROCESSES, Measurement, Tuning, net_hash
+from runtime_arm.registry.engine_wishes import DEFAULT, Wish
+from runtime_arm.registry.schema import REFERENCE, find, registered
+from runtime_arm.registry.specs import TensorSpec
+
+AUTO, MEASURE = "auto", "measure"
+ACCURACY = 1e-4
+
+Specs = Mapping[str, TensorSpec]
+Picks = Mapping[int, Option]
+
+
+def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, plain: Optional[Pair] = None,
+                 threads: Optional[int] = None, stop_after: Optional[int] = None, report: Optional[Report] = None,
+                 progress: Progress = lambda text, done, total: None) -> Pair:
+    """The pair whose operators run by engines that are legal, cheap, and accurate enough.
+
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the shapes of the day; "measure" times
+    the engines of every operator on this machine and keeps what is fastest in the pair's ``tuning``; a comma-separated
+    list forces engines where operators have one of them. accuracy: by how much outputs may differ from those of
+    ``plain``, the pair before other optimisations, over their largest magnitude (default 1e-4), as measured on random
+    inputs; engines that spoil that are ruled out where they gain least, in the net itself, so that it holds everywhere.
+    threads: for how many to measure, default both one and all cores. report is told every choice; to rule an operator's
+    engines out is a step, and with stop_after the report gets no more steps than that.
+    UsageError for engines that do not exist and for options that contradict each other.
+    """
+    report = Report() if report is None else report
+    known, pair = pair.tuning, pair.replace(tuning=None)
+    if engines not in (AUTO, MEASURE):
+        if accuracy is not None:
+            raise UsageError("an accuracy chooses engines, a list forces them; give one of the two")
+        return _explained(pair.replace(predict_net=_preferring(pair.predict_net, engines)), report)
+    if accuracy is not None and not accuracy > 0:
+        raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
+    if threads is not None and engines != MEASURE:
+        raise UsageError("a number of threads is for engines that are measured")
+    if threads is not None and threads < 1:
+        raise UsageError(f"the number of threads must be positive, got {threads}")
+    try:
+        picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
+        result = picker.within_budget(stop_after)
+    except ArmnetError as error:
+        if engines == MEASURE or accuracy is not None:
+            raise
+        report.notes.append(f"the error of engines is not known, as the net could not be tried: {error}")
+        return pair.replace(tuning=_kept(known, pair))
+    if engines == AUTO:
+        return _explained(result.replace(tuning=_kept(known, result)), report)
+    for count in [threads] if threads else sorted({1, useful_cores()}):
+        result = picker.measured(result, count, progress)
+    return _explained(result, report)
+
+
+def _kept(tuning: Optional[Tuning], pair: Pair) -> Optional[Tuning]:
+    """What was measured before, if it was for this very net; whether on this machine, the runtime asks."""
+    return tuning if tuning is not None and tuning.net == net_hash(pair.predict_net) else None
+
+
+class _Picker:
+    """Chooses for one pair within one budget."""
+
+    def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report):
+        self._pair, self._plain, self._accuracy, self._report = pair, plain, accuracy, report
+        self._specs = sample_specs(pair.inputs)
+        self._budget: Optional[Budget] = None
+
+    def within_budget(self, stop_after: Optional[int] = None) -> Pair:
+        """The pair that rules out what is not accurate enough among the runtime's own choices."""
+        options = options_of(self._pair, self._specs)
+        chosen = {one.place: one.chosen for one in options if one.chosen is not None}
+        gains = {one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
+                 for one in options if one.place in chosen}
+        limits = self._limits(chosen, gains, lambda limits: limited(self._pair, options, limits))
+        before = self._pair.predict_net.op
+        after = limited(self._pair, options, limits).predict_net.op
+        changed = [place for place, op in enumerate(after) if op != before[place]]
+        if stop_after is not None:
+            changed = changed[: max(0, stop_after - len(self._report.steps))]
+        for place in changed:
+            self._report.fired("pick_engines", [before[place]], [after[place]], ["for the accuracy"])
+        return limited(self._pair, options, {place: limits[place] for place in changed})
+
+    def measured(self, pair: Pair, threads: int, progress: Progress) -> Pair:
+        """The pair with a tuning for that many threads.
+
+        What is faster by itself may cost conversions between layouts around it; so it is tried in the whole net.
+        """
+        bare = pair.replace(tuning=None)
+        options = options_of(bare, self._specs)
+        timings = time_options(bare, options, self._specs, threads, progress)
+        picks = self._faster(bare, promising(options, timings), threads, progress)
+        engines = _names(picks)
+        hints = faster_hints(with_engines(bare, engines), self._specs, threads, progress)
+        for place, hint in hints.items():
+            engines[place] = f"{engines[place]},{hint}" if place in engines else hint
+        workers = faster_workers(with_engines(bare, engines), self._specs, threads, progress)
+        seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
+        tuned = pair.replace(tuning=tuning_of(pair, self._specs, threads, engines, seconds, workers))
+        compare = seconds_of if workers == PROCESSES else seconds_apart
+        before, after = compare([bare, tuned], self._specs, threads)
+        progress("done", 1, 1)
+        if after > before:
+            self._report.notes.append(f"threads={threads}: nothing that was measured is faster than the runtime's own "
+                                      f"choice, {before * 1e3:.2f} ms")
+            return pair.replace(tuning=tuning_of(pair, self._specs, threads, {}, seconds))
+        self._report.notes.append(
+            f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, {after * 1e3:.2f} ms with "
+            f"{len(picks)} engines and {len(hints)} sizes of blocks or panels chosen by what was measured"
+            + (", by threads of BLAS in one process" if workers != PROCESSES else ""))
+        return tuned
+
+    def _faster(self, bare: Pair, candidates: Sequence[Mapping[int, Option]], threads: int,
+                progress: Progress) -> Dict[int, Option]:
+        """The engines, of those that are promising, with which the whole net is faster."""
+        picks: Dict[int, Option] = {}
+        end = time.perf_counter() + SECONDS
+        for number, candidate in enumerate(candidates):
+            progress("trials in the whole net", number, len(candidates))
+            trial = {**picks, **candidate}
+            pairs = [with_engines(bare, _names(picks)), with_engines(bare, _names(trial))]
+            now, then = seconds_of(pairs, self._specs, threads, TRIAL_ROUNDS)
+            if then < WORTHWHILE * now and self._is_accurate(pairs[1], candidate):
+                picks = trial
+            if time.perf_counter() > end:
+                break
+        return picks
+
+    def _is_accurate(self, pair: Pair, picks: Picks) -> bool:
+        if all(option.error <= DIRECT for option in picks.values()):
+            return True
+        return self._measured_error(pair) <= self._accuracy
+
+    def _measured_error(self, pair: Pair) -> float:
+        self._budget = self._budget or Budget(self._plain, self._pair, self._specs)
+        return self._budget.error(pair)
+
+    def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
+        """Limits of error with which the budget is kept."""
+        errors = {place: option.error for place, option in chosen.items()}
+        if not any(error > DIRECT for error in errors.values()):
+            return {}
+        limits = find_limits(errors, gains, lambda limits: self._measured_error(pair_of(limits)) <= self._accuracy)
+        error = self._measured_error(pair_of(limits))
+        if self._budget is not None and self._budget.sees_nothing:
+            self._report.warnings.append("outputs are zero for random inputs, so errors of engines do not show")
+            return limits
+        self._report.error = error
+        if error > self._accuracy:
+            self._report.warnings.append(f"without any engine that rounds more, outputs still differ by {error:.2g} of "
+                                         f"their largest magnitude, which is more than {self._accuracy:g}")
+        return limits
+
+
+def _names(picks: Picks) -> Dict[int, str]:
+    return {place: str(option.wish) for place, option in picks.items()}
+
+
+def _preferring(net: NetDef, engines: str) -> NetDef:
+    """The net whose operators prefer the engines of a comma-separated list, where they have one of them.
+
+    An engine that refuses an operator is passed over when the net is planned.
+    """
+    wishes = [Wish.parse(name.strip()) for name in engines.split(",")]
+    _check_exist(wishes)
+    wanted = {wish.engine for wish in wishes}
+    ops = []
+    for op in net.op:
+        schema = find(op)
+        has_one = schema is not None and not wanted.isdisjoint([REFERENCE, *schema.kernels])
+        ops.append(replace(op, engine=",".join(name.strip() for name in engines.split(","))) if has_one else op)
+    return net.replace(op=tuple(ops))
+
+
+def _check_exist(wishes: Sequence[Wish]) -> None:
+    """UsageError for an engine, or a variant of one, that no operator has, and for lists that say nothing or both."""
+    known: Dict[str, Set[str]] = {REFERENCE: set()}
+    for schema in registered():
+        for kernel in schema.kernels.values():
+            known.setdefault(kernel.engine, set()).update(kernel.variants)
+    if wishes == [Wish(DEFAULT)]:
+        raise UsageError("no engine is named; auto leaves the choice to the device")
+    for wish in wishes:
+        if wish._replace(refused=not wish.refused) in wishes:
+            raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
+        if wish.engine in (AUTO, MEASURE):
+            raise UsageError(f"{wish.engine!r} stands alone: it chooses engines, a list forces them")
+        if wish.engine not in known:
+            raise UsageError(f"no operator has an engine {wish.engine!r}; there are {', '.join(sorted(known))}")
+        if wish.variant and wish.variant not in known[wish.engine]:
+            variants = ", ".join(sorted(known[wish.engine])) or "none"
+            raise UsageError(f"engine {wish.engine} has no variant {wish.variant!r}; there are {variants}")
+
+
+def _explained(pair: Pair, report: Report) -> Pair:
+    """The pair itself, once the report knows its engines; where shapes are not known there is nothing to tell."""
+    try:
+        specs = sample_specs(pair.inputs)
+        options = options_of(pair.replace(tuning=None), specs)
+    except ArmnetError:
+        return pair
+    measurements = pair.tuning.measurements if pair.tuning is not None else ()
+    for one in options:
+        chosen = str(one.chosen.wish) if one.chosen is not None else one.engine
+        tuned = {each.threads: each.engines[one.place] for each in measurements if one.place in each.engines}
+        facts = {str(option.wish): _facts(one.place, option, measurements) for option in one.open}
+        report.engines.append(EngineChoice(one.op.signature(), chosen, tuned, facts, one.refused))
+    return pair
+
+
+def _facts(place: int, option: Option, measurements: Sequence[Measurement]) -> Mapping[str, Any]:
+    """What is known of an engine for the operator at a place."""
+    seconds = {each.threads: each.seconds.get(place, {}).get(str(option.wish)) for each in measurements}
+    return {"multiplies": None if option.work is None else option.work.time, "error": option.error,
+            "seconds": {threads: taken for threads, taken in seconds.items() if taken is not None}}
+
+
+__all__ = ["ACCURACY", "AUTO", "MEASURE", "pick_engines"]

@@ -1,0 +1,1 @@
+"""Orders operators and shares memory between blobs."""

@@ -1,0 +1,179 @@
+"""The rewrite core: passes of rules, and the driver that runs them and trusts none.
+
+A rule is a pattern and a rewrite. The pattern, ``find``, yields the places where the rule might apply. Whatever holds
+for all rules is checked by the driver: nobody else reads a blob that would vanish, no operator involved reads or writes
+a blob that is written twice, what is put there takes its inputs and makes blobs of the shapes that they had.
+``rewrite`` checks the rest and says what stands for the matched operators, or raises ``Refusal`` with the reason. A
+pass is a name and its rules, and comes to its end when none of them fires any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.report import Report
+from optimize.rewriting.shapes import Specs
+from runtime_arm.errors import ArmnetError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.schema import DataDependent
+from runtime_arm.registry.shape_inference import infer_operator
+
+MOST_SWEEPS = 100  # over the net, by one pass
+MOST_REWRITES = 10  # of one rule in one sweep, for each operator of the net
+MOST_ROUNDS = 20  # over all passes
+
+
+class Refusal(Exception):
+    """Why a rule leaves operators as they are."""
+
+
+class BrokenPass(RuntimeError):
+    """A pass spoiled the net, or no end is in sight: a bug of ours."""
+
+
+class Rule(NamedTuple):
+    """``find(program, start)`` yields matches anchored at operators from place ``start`` on, in the net's order."""
+
+    find: Callable[[Program, int], Iterator[Match]]
+    rewrite: Callable[[Program, Match], Rewrite]
+
+
+class Pass(NamedTuple):
+    """A named list of rules, each applied wherever it matches, until none does."""
+
+    name: str
+    rules: Tuple[Rule, ...]
+
+
+def run_passes(program: Program, passes: Sequence[Pass], report: Report, stop_after: Optional[int] = None) -> Program:
+    """The program after all passes, in turn, again and again until none of them fires.
+
+    With ``stop_after`` at most so many steps are made. BrokenPass, naming the pass, if one of them spoils the program.
+    """
+    for _ in range(MOST_ROUNDS):
+        steps = len(report.steps)
+        for one in passes:
+            program = _checked(one, program, _run_pass(one, program, report, stop_after))
+        if len(report.steps) == steps:
+            return program
+    culprits = ", ".join(sorted({step.pass_name for step in report.steps[steps:]}))
+    raise BrokenPass(f"no end after {MOST_ROUNDS} rounds; still firing: {culprits}")
+
+
+def _run_pass(one: Pass, program: Program, report: Report, stop_after: Optional[int]) -> Program:
+    for _ in range(MOST_SWEEPS):
+        report.begin(one.name)
+        steps = len(report.steps)
+        for rule in one.rules:
+            program = _sweep(one.name, rule, program, report, stop_after)
+        if len(report.steps) == steps:
+            return program
+    raise BrokenPass(f"pass {one.name}: no end after {MOST_SWEEPS} sweeps over the net")
+
+
+def _sweep(name: str, rule: Rule, program: Program, report: Report, stop_after: Optional[int]) -> Program:
+    """Apply a rule from the first operator to the last."""
+    start, steps, most = 0, len(report.steps), MOST_REWRITES * (1 + len(program.net.op))
+    while stop_after is None or len(report.steps) < stop_after:
+        if len(report.steps) - steps > most:
+            raise BrokenPass(f"pass {name}: no end after {most} rewrites in one sweep over the net")
+        for match in rule.find(program, start):
+            result = _attempt(name, rule, program, match, report)
+            if result is not None:
+                program = result
+                start = min(match.places, default=0)
+                break
+        else:
+            break
+    return program
+
+
+def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Report) -> Optional[Program]:
+    """The program after this rewrite, which is reported; or None, and the reason is."""
+    reason = program.why_fixed(match)
+    if reason is None:
+        try:
+            rewrite = rule.rewrite(program, match)
+            known = program.known_specs
+            result = program.rewritten(match, rewrite)
+            _check_shapes(name, rewrite, known, result.known_specs)
+        except Refusal as refusal:
+            reason = str(refusal)
+        except ArmnetError as error:  # an operator that nobody could run either
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            report.fired(name, program.operators(match), rewrite.operators, _notes(rewrite))
+            return result
+    report.refuse(name, program.operators(match), reason)
+    return None
+
+
+def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[Specs], after: Sequence[Specs]) -> None:
+    """BrokenPass if the new operators make of blobs others than they were; an ArmnetError if one refuses its inputs."""
+    for known, specs in zip(before, after):
+        for op in rewrite.operators:
+            inputs = [specs.get(rewrite.rename.get(blob, blob)) for blob in op.input]
+            if any(blob and spec is None for blob, spec in zip(op.input, inputs)):
+                continue
+            with suppress(DataDependent):
+                for blob, spec in zip(op.output, infer_operator(op, inputs)[1]):
+                    had = known.get(blob)
+                    if had is not None and (had.shape, had.dtype) != (spec.shape, spec.dtype):
+                        raise BrokenPass(f"pass {name} changed {blob!r} from {had} to {spec}")
+
+
+def _notes(rewrite: Rewrite) -> List[str]:
+    added = [
+        f"new weight {name} {value.dtype.name}{list(value.shape)}"
+        for name, value in rewrite.weights.items()
+        if value is not None
+    ]
+    removed = [f"weight {name} removed" for name, value in rewrite.weights.items() if value is None]
+    return [*added, *removed, *(f"{old} is now {new}" for old, new in rewrite.rename.items())]
+
+
+def _checked(one: Pass, before: Program, after: Program) -> Program:
+    """``after``; BrokenPass if the pass spoiled the net, its inputs or its outputs."""
+    if after is before:
+        return before
+    try:
+        after.net.check()
+    except ArmnetError as error:
+        raise BrokenPass(f"pass {one.name} broke the net: {error}") from error
+    for what, old, new in (
+        ("inputs", _inputs(before), _inputs(after)),
+        ("outputs", before.net.external_output, after.net.external_output),
+    ):
+        if old != new:
+            raise BrokenPass(f"pass {one.name} changed the {what} from {', '.join(old)} to {', '.join(new)}")
+    for name in before.net.external_output:
+        for had, has in zip(before.specs(name), after.specs(name)):
+            if had is not None and had != has:
+                raise BrokenPass(f"pass {one.name} changed output {name!r} from {had} to {has}")
+    return after
+
+
+def _inputs(program: Program) -> Sequence[str]:
+    return [name for name in program.net.external_input if name not in program.weights]
+
+
+def merged(program: Program, gone: str, kept: str) -> Mapping[str, str]:
+    """The renaming after which one name stands for two blobs of equal content, the writer of ``gone`` being removed.
+
+    Readers of ``gone`` come to read ``kept``. If ``gone`` must keep its name, ``kept`` takes it instead. Refusal if
+    both must keep theirs.
+    """
+    reason = program.why_named(gone)
+    if reason is None:
+        return {gone: kept}
+    if program.why_named(kept) is None and program.writer(kept) is not None:
+        return {kept: gone}
+    raise Refusal(reason)
+
+
+def source(program: Program, name: str) -> Optional[OperatorDef]:
+    """The operator that writes the blob."""
+    place = program.writer(name)
+    return None if place is None else program.net.op[place]

@@ -1,0 +1,77 @@
+"""Passes inside the nets that operators hold: the branches of If, the bodies of Loop and Scan.
+
+A branch is a program like any other, whose weights are those of the net around it, with three differences: what the
+net around it knows by name keeps its name and its content; new names are new to both; and what becomes a weight inside
+becomes one of the net around, from where the branch takes it by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import List, Optional, Sequence, Set, Tuple
+
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Report
+from optimize.rewriting.rewrite import MOST_ROUNDS, BrokenPass, Pass, run_passes
+from optimize.rewriting.shapes import Specs
+from optimize.rewriting.single_assignment import names_in, single_assignment
+from optimize.rewriting.weights import Weights
+from runtime_arm.netdef import Argument, NetDef, OperatorDef
+
+# Operators whose nets have inputs and outputs of their own and leave no other trace. While's keep state by name.
+_FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
+
+
+def run_passes_everywhere(program: Program, passes: Sequence[Pass], report: Report,
+                          stop_after: Optional[int] = None) -> Program:
+    """The program after all passes, outside and inside, until none of them fires anywhere."""
+    for _ in range(MOST_ROUNDS):
+        steps = len(report.steps)
+        program = run_passes(program, passes, report, stop_after)
+        for place, op in enumerate(program.net.op):
+            if op.full_type in _FUNCTIONAL:
+                program = _with_optimised_nets(program, place, passes, report, stop_after)
+        if len(report.steps) == steps:
+            return program
+    raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes outside and inside of sub-nets")
+
+
+def _with_optimised_nets(program: Program, place: int, passes: Sequence[Pass], report: Report,
+                         stop_after: Optional[int]) -> Program:
+    """The program after the passes inside the nets of the operator at the place."""
+    for index, arg in enumerate(program.net.op[place].arg):
+        if arg.n is None:
+            continue
+        op = program.net.op[place]
+        with report.inside(f"{arg.name} of {op.signature()}"):
+            net, weights = _optimised(program, op, arg.n, passes, report, stop_after)
+        args: List[Argument] = [*op.arg]
+        args[index] = replace(arg, n=net)
+        if net is not arg.n:
+            program = program.with_operator(place, replace(op, arg=tuple(args)), weights)
+    return program
+
+
+def _optimised(program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report,
+               stop_after: Optional[int]) -> Tuple[NetDef, Weights]:
+    """A net of the operator after the passes, and the weights of the program with those that they made."""
+    own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - set(net.captures())
+    if not own.isdisjoint(program.weights.names):  # inside, the name of a weight means something else
+        return net, program.weights
+    inputs = dict.fromkeys((*net.external_input, *net.captures()))
+    outputs = dict.fromkeys((*net.external_output, *(name for name in op.output if name in own)))
+    whole = single_assignment(net.replace(external_input=tuple(inputs), external_output=tuple(outputs)))
+    known: List[Specs] = [{name: specs.get(name) for name in inputs if name not in program.weights}
+                          for specs in program.known_specs]
+    steps = len(report.steps)
+    inner = Program(whole, program.weights, known, _names_around(program, op))
+    after = run_passes_everywhere(inner, passes, report, stop_after)
+    if len(report.steps) == steps:
+        return net, program.weights
+    return after.net.replace(external_input=net.external_input, external_output=net.external_output), after.weights
+
+
+def _names_around(program: Program, op: OperatorDef) -> Set[str]:
+    """Every name that means something outside of the operator's nets."""
+    others = program.net.replace(op=tuple(other for other in program.net.op if other is not op))
+    return {*names_in(others), *op.input, *op.output, *program.outside, *program.weights.names}

@@ -1,0 +1,1 @@
+"""The application: ``python -m runtime_arm`` and what a bundle runs."""

@@ -1,0 +1,158 @@
+"""What a bundle does, and ``python -m runtime_arm PAIR``: answers for files, a self-test, a benchmark, a
+description."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from typing import Any, Callable, Dict, List, Sequence
+
+import numpy as np
+
+from runtime_arm.app.command_line import guarded
+from runtime_arm.app.display import size
+from runtime_arm.app.inputs import read_runs
+from runtime_arm.app.outputs import answers_wanted, plain, summarise, text, write_npz
+from runtime_arm.app.pictures import read_labels
+from runtime_arm.errors import UsageError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.machine import blas
+from runtime_arm.pair.bundle import open_bundle
+from runtime_arm.pair.pair import Pair
+from runtime_arm.version import VERSION
+
+
+def main(path: str, words: Sequence[str], program: str) -> int:
+    """Runs the bundle or pair at ``path`` for the command line ``words``; the exit status: 0, 1 (self-test failed), 2
+    (refused)."""
+    return guarded(program, lambda: _run(path, _parser(program).parse_args(words)))
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="Runs the packed network on pictures or arrays.")
+    parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, .npy, .npz, or NAME=FILE")
+    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs here")
+    parser.add_argument("--labels", metavar="FILE", help="one label a line (default: those packed)")
+    parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (with labels: 5)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--self-test", action="store_true", help="run the packed sample and compare with the expected outputs"
+    )
+    what.add_argument(
+        "--bench", type=int, nargs="?", const=20, metavar="RUNS", help="time the network (default: %(const)s runs)"
+    )
+    what.add_argument("--info", action="store_true", help="say what is packed and what runs it")
+    return parser
+
+
+def _run(path: str, args: argparse.Namespace) -> int:
+    bundle = open_bundle(path) if os.path.isfile(path) else None
+    pair = bundle.pair if bundle else Pair.load(path)
+    if args.info:
+        return _show(args, _info(pair), lambda facts: "\n".join(f"{key:<10} {value}" for key, value in facts.items()))
+    with Predictor(pair, threads=args.threads) as predictor:
+        if args.self_test:
+            return self_test(predictor, bundle, args)
+        if args.bench is not None:
+            return _show(args, _bench(predictor, bundle, args.bench), _bench_text)
+        return _answer(predictor, args)
+
+
+def _answer(predictor: Predictor, args: argparse.Namespace) -> int:
+    if not args.input:
+        raise UsageError("give a picture, an .npy or an .npz; --help tells more")
+    meta = predictor.pair.meta
+    labels = read_labels(args.labels) if args.labels else meta.get("labels")
+    top = answers_wanted(args.top, labels)
+    results = [
+        (name, predictor.run(feeds))
+        for name, feeds in read_runs(args.input, predictor.inputs, meta.get("preprocessing") or {})
+    ]
+    if args.output:
+        write_npz(args.output, [outputs for _, outputs in results])
+    summaries = [summarise(name, outputs, labels, top) for name, outputs in results]
+    return _show(args, {"runs": summaries}, lambda facts: "\n".join(map(text, summaries)))
+
+
+def self_test(predictor: Predictor, bundle: Any, args: argparse.Namespace) -> int:
+    """Runs the sample; 0 if every output is within the tolerance of what the packing machine computed."""
+    if bundle is None:
+        raise UsageError("only a bundle carries a sample to test itself with; make one by armnet pack")
+    outputs = predictor.run(bundle.sample_inputs)
+    errors = {name: _error(plain(outputs[name]), wanted) for name, wanted in bundle.sample_outputs.items()}
+    passed = all(error <= bundle.tolerance for error in errors.values())
+
+    def report(facts: Dict[str, Any]) -> str:
+        lines = [
+            f"{name}: error {error:.2e} of the largest magnitude, allowed {bundle.tolerance:g}"
+            for name, error in errors.items()
+        ]
+        return "\n".join([*lines, "self-test passed" if passed else "self-test FAILED"])
+
+    _show(args, {"passed": passed, "tolerance": bundle.tolerance, "errors": errors}, report)
+    return 0 if passed else 1
+
+
+def _error(ours: Any, wanted: Any) -> float:
+    if ours.shape != wanted.shape or ours.dtype != wanted.dtype:
+        return float("inf")
+    a, b = ours.astype(np.float64), wanted.astype(np.float64)
+    error = float(np.abs(a - b).max(initial=0.0) / (np.abs(b).max(initial=0.0) or 1.0))
+    return error if error == error else float("inf")
+
+
+def _bench(predictor: Predictor, bundle: Any, runs: int) -> Dict[str, Any]:
+    if runs < 1:
+        raise UsageError(f"--bench takes 1 or more runs, got {runs}")
+    feeds = bundle.sample_inputs if bundle else {info.name: info.example() for info in predictor.inputs}
+    predictor.run(feeds)
+    times: List[float] = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        predictor.run(feeds)
+        times.append(time.perf_counter() - start)
+    return {
+        "runs": runs,
+        "threads": predictor.threads,
+        "median_ms": float(np.median(times)) * 1e3,
+        "fastest_ms": min(times) * 1e3,
+    }
+
+
+def _bench_text(facts: Dict[str, Any]) -> str:
+    spread = f"median of {facts['runs']}, fastest {facts['fastest_ms']:.2f}, {facts['threads']} cores"
+    return f"{facts['median_ms']:.2f} ms an inference ({spread})"
+
+
+def _info(pair: Pair) -> Dict[str, Any]:
+    weights = sum(
+        array.nbytes
+        for op in pair.init_net.op
+        for arg in op.arg
+        for array in (arg.t, arg.floats, arg.ints)
+        if array is not None
+    )
+    library = blas.loaded()
+    return {
+        "inputs": ", ".join(f"{i.name} {i.dtype or '?'} {i.shape_text()}" for i in pair.inputs),
+        "outputs": ", ".join(f"{o.name} {o.dtype or '?'} {o.shape_text()}" for o in pair.outputs),
+        "operators": len(pair.predict_net.op),
+        "weights": size(weights),
+        "labels": len(pair.meta.get("labels") or ()),
+        "source": (pair.meta.get("source") or {}).get("name", "?"),
+        "armnet": VERSION,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blas": library.config if library else "not OpenBLAS",
+        "machine": platform.machine(),
+    }
+
+
+def _show(args: argparse.Namespace, facts: Dict[str, Any], as_text: Callable[[Dict[str, Any]], str]) -> int:
+    print(json.dumps({"schema": 1, **facts}, indent=2) if args.json else as_text(facts))
+    return 0

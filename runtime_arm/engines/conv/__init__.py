@@ -1,0 +1,1 @@
+"""Convolution kernels on plain (N, C, H, W) blobs."""

@@ -1,0 +1,116 @@
+"""COL2IM: a transposed convolution as a product of matrices whose columns are added into Y.
+
+A block is what COLUMN_NBYTES hold: rows of X, or whole images where they are small. Each tap of the kernel is one
+strided addition; what falls into the padding is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.conv.im2col import Block, blocks, pixels_of
+from runtime_arm.engines.conv.pointwise import DTYPES
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Index, Window
+from runtime_arm.operators.conv.transposed import conv_transpose, onnx_conv_transpose, transposed_of
+from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, multiply
+
+
+class Columns:
+    """A transposed convolution over slices, rows and columns, cut into blocks of X."""
+
+    def __init__(self, op: OperatorDef, inputs: Specs):
+        x, w = inputs[0], inputs[1]
+        assert x is not None
+        assert w is not None
+        self.transposed = transposed_of(op, x, w)
+        window = self.transposed.window.in_three()
+        assert window is not None
+        self.window: Window = window
+        row_nbytes = self.transposed.width * window.output[2] * x.dtype.itemsize
+        self.blocks = list(blocks(self.transposed.batch, window, row_nbytes))
+
+    def extent(self, block: Block) -> Tuple[int, int, int]:
+        """Slices, rows and columns of a block."""
+        return block.slices[1] - block.slices[0], block.rows[1] - block.rows[0], self.window.output[2]
+
+    def size(self, block: Block) -> int:
+        """Elements that a block's columns take."""
+        return (block.images[1] - block.images[0]) * math.prod(self.extent(block)) * self.transposed.width
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    if x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    window = transposed_of(op, x, w).window
+    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    columns = Columns(op, inputs)
+    return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
+
+
+@conv_transpose.kernel("COL2IM", supports=supports, scratch=scratch)
+@onnx_conv_transpose.kernel("COL2IM", supports=supports, scratch=scratch)
+def col2im(call: Call) -> Run:
+    columns = Columns(call.op, call.in_specs)
+    transposed, y = columns.transposed, call.outputs[0]
+    bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else ZERO
+    if bias.ndim and not transposed.channels_last:
+        bias = bias.reshape(-1, *[1] * (y.ndim - 2))
+    bind = _bind_channels_last if transposed.channels_last else _bind_channels_first
+    return in_turn([copy(y, bias), *[step for block in columns.blocks for step in bind(call, columns, block)]])
+
+
+def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Step]:
+    """columns: W^T @ X, (N, group, M / group, *kernel, pixels)."""
+    transposed, window = columns.transposed, columns.window
+    group, pixels = transposed.group, pixels_of(block, window)
+    depth, width = transposed.channels // group, transposed.filters // group
+    images = slice(*block.images)
+    count, size = images.stop - images.start, pixels.stop - pixels.start
+    buffer = call.scratch[0][: columns.size(block)]
+    x = call.inputs[0][images].reshape(count, group, depth, math.prod(window.output))[..., pixels]
+    y = call.outputs[0][images].reshape(count, group, width, *window.image)
+    w = call.inputs[1].reshape(group, depth, transposed.width // group).swapaxes(1, 2)
+    taps = buffer.reshape(count, group, width, *window.kernel, *columns.extent(block))
+    product = multiply(w, x, buffer.reshape(count, group, transposed.width // group, size))
+    return [product, *_scatter(taps, y, window, block)]
+
+
+def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
+    """columns: X @ W, (N, group, pixels, *kernel, M / group)."""
+    transposed, window = columns.transposed, columns.window
+    group, pixels = transposed.group, pixels_of(block, window)
+    depth, width = transposed.channels // group, transposed.filters // group
+    images = slice(*block.images)
+    count, size = images.stop - images.start, pixels.stop - pixels.start
+    buffer = call.scratch[0][: columns.size(block)]
+    x = call.inputs[0][images].reshape(count, math.prod(window.output), group, depth)[:, pixels].swapaxes(1, 2)
+    y = call.outputs[0][images].reshape(count, *window.image, group, width).transpose(0, 4, 5, 1, 2, 3)
+    w = call.inputs[1].reshape(group, depth, transposed.width // group)
+    taps = buffer.reshape(count, group, *columns.extent(block), *window.kernel, width)
+    product = multiply(x, w, buffer.reshape(count, group, size, transposed.width // group))
+    return [product, *_scatter(taps.transpose(0, 1, 8, 5, 6, 7, 2, 3, 4), y, window, block)]
+
+
+def _scatter(taps: Array, y: Array, window: Window, block: Block) -> Iterator[Step]:
+    """Add what each tap contributes. taps: (N, group, M / group, *kernel, *extent of the block), y: (..., *image)."""
+    ranges = (block.slices, block.rows, (0, window.output[2]))
+    for tap in np.ndindex(*window.kernel):
+        source = taps[:, :, :, tap[0], tap[1], tap[2]]
+        met = [overlap for axis, k in enumerate(tap) if (overlap := window.overlap(axis, k, *ranges[axis]))]
+        if len(met) == len(tap):
+            inside: Index = (..., *[overlap.out for overlap in met])
+            pixels: Index = (..., *[overlap.image for overlap in met])
+            yield partial(np.add, y[pixels], source[inside], out=y[pixels])

@@ -1,0 +1,172 @@
+"""DEPTHWISE: a convolution of every channel by itself, as one small product of matrices for a strip of output rows.
+
+Of each image row, the scratch holds one copy for each column of the kernel, moved (and thinned out by the stride) so
+that the pixels which one output column meets stand below each other:
+
+    image row y  ->  lines (y, 0), (y, 1), (y, 2), each as long as an output row
+
+All lines under a strip of R output rows follow each other, so they are a matrix as they stand, (lines, output columns),
+and the strip is  T @ lines,  where row r of T holds the kernel from line r * stride * kw on and zeros elsewhere (T is a
+band, a block Toeplitz matrix). Of two strips the lines overlap; nothing is copied for that. Zeros in T meet pixels: an
+infinite pixel makes NaN of the whole column of its strip.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from runtime_arm.engines.conv.epilogue import finish
+from runtime_arm.engines.conv.pointwise import DTYPES
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
+
+LINES_NBYTES = 1 << 18  # the lines of a block, beside X and Y in a second-level cache; never less than those of a strip
+STRIP_ROWS = 4  # more rows meet more zeros, fewer leave less to one product; measured: 2 and 7 are slower
+SHORT_IMAGE = 8  # output rows that are one strip: here the calls cost more than the zeros
+LEAST_COLUMNS = 10  # of an output row; lines shorter than that cost more to copy than IM2COL's runs (measured at 7)
+FLAT = 6  # times as long takes a multiply in a product with STRIP_ROWS rows (measured from 5x5 on: 5.5 to 14)
+
+
+class Block(NamedTuple):
+    """Outputs that are computed at once: of one image, begin and end of channels and of output rows."""
+
+    image: int
+    channels: Tuple[int, int]
+    rows: Tuple[int, int]
+
+
+class Strips:
+    """A depthwise convolution over rows and columns, cut into blocks of whole strips."""
+
+    def __init__(self, op: OperatorDef, inputs: Specs):
+        x, w = inputs[0], inputs[1]
+        assert x is not None
+        assert w is not None
+        self.convolution = convolution_of(op, x, w)
+        self.window = self.convolution.window
+        self.columns = self.window.output[1]
+        self.rows = self.window.output[0] if self.window.output[0] <= SHORT_IMAGE else STRIP_ROWS
+        self.line_nbytes = self.window.kernel[1] * self.columns * x.dtype.itemsize
+        self.multiplier = self.convolution.filters // max(self.convolution.channels, 1)
+
+    def reach(self, rows: int) -> int:
+        """Image rows under that many output rows."""
+        return (rows - 1) * self.window.stride[0] + (self.window.kernel[0] - 1) * self.window.dilation[0] + 1
+
+    def blocks(self, workers: int = 1) -> Iterator[Block]:
+        """All blocks: several channels, or a part of one; as many for each worker, if there are enough channels."""
+        height = self.window.output[0]
+        strips = -(-height // max(self.rows, 1))
+        most = max(1, LINES_NBYTES // max(1, self.reach(self.rows) * self.line_nbytes))  # strips
+        for image in range(self.convolution.batch):
+            for channels in ranges(self.convolution.channels, max(1, most // max(strips, 1)), workers):
+                for first, last in ranges(strips, most):
+                    yield Block(image, channels, (first * self.rows, min(last * self.rows, height)))
+
+    def lines(self, block: Block) -> Tuple[int, int, int, int]:
+        """The shape of a block's lines: channels, image rows, kernel columns, output columns."""
+        (first, last), (begin, end) = block.channels, block.rows
+        return last - first, self.reach(end - begin), self.window.kernel[1], self.columns
+
+    def band(self, w: Array) -> Array:
+        """T: (C, multiplier, 1, rows of a strip, lines under it) of the weights (C * multiplier, 1, kh, kw)."""
+        kernel, stride, dilation = self.window.kernel, self.window.stride[0], self.window.dilation[0]
+        band = np.zeros((w.shape[0], self.rows, self.reach(self.rows), kernel[1]), w.dtype)
+        for row in range(self.rows):
+            for tap in range(kernel[0]):
+                band[:, row, row * stride + tap * dilation] = w[:, 0, tap]
+        return band.reshape(self.convolution.channels, self.multiplier, 1, self.rows, -1)
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    if x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    if convolution.window.ndim != 2:
+        return f"there must be two spatial dimensions, got {convolution.window.ndim}"
+    if convolution.channels_last:
+        return "the order must be NCHW"
+    if convolution.group != convolution.channels:
+        return f"every channel must be a group, got {convolution.group} groups of {convolution.channels} channels"
+    if convolution.window.output[1] < LEAST_COLUMNS:
+        return f"an output row must have at least {LEAST_COLUMNS} pixels to pay, got {convolution.window.output[1]}"
+    if w.value is None:
+        return "the weights must be constant"
+    return None
+
+
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    """Fitted to images from 14 to 112 columns: short rows, strides, dilations cost copies, large kernels products."""
+    window = Strips(op, inputs).window
+    apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
+    taps = (STRIP_ROWS + window.kernel[0] - 1) * window.kernel[1]
+    products = FLAT * max(0, taps - (STRIP_ROWS + 2) * 3)  # beyond those of 3x3
+    return Work(0, ((90 + 1800 / window.output[1]) * apart + products) * outputs[0].size)
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    strips = Strips(op, inputs)
+    sizes = [int(np.prod(strips.lines(block))) for block in strips.blocks()]
+    return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
+
+
+@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+def depthwise(call: Call) -> Run:
+    strips = Strips(call.op, call.in_specs)
+    band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))
+    blocks = call.mine(list(strips.blocks(call.workers)))
+    return in_turn([step for block in blocks for step in _bind(call, strips, band, block)])
+
+
+def _bind(call: Call, strips: Strips, band: Array, block: Block) -> List[Step]:
+    shape, (begin, end), channels = strips.lines(block), block.rows, slice(*block.channels)
+    filters = slice(channels.start * strips.multiplier, channels.stop * strips.multiplier)
+    lines = call.scratch[0][: int(np.prod(shape))].reshape(shape)
+    y = call.outputs[0][block.image, filters, begin:end]
+    parts = y.reshape(shape[0], strips.multiplier, end - begin, strips.columns)
+    whole = (end - begin) // strips.rows * strips.rows
+    steps = list(_fill(lines, call.inputs[0][block.image, channels], strips, begin))
+    for first, last, rows in ((0, whole, strips.rows), (whole, end - begin, end - begin - whole)):
+        if first < last:
+            under = _strips(lines, strips, first, (last - first) // rows, rows)
+            out = parts[:, :, first:last].reshape(*parts.shape[:2], -1, rows, strips.columns)
+            steps.append(multiply(band[channels, :, :, :rows, : under.shape[-2]], under, out))
+    return [*steps, *finish(call, y.reshape(y.shape[0], -1), False, filters)]
+
+
+def _strips(lines: Array, strips: Strips, first: int, count: int, rows: int) -> Array:
+    """What lies under ``count`` strips from output row ``first`` on: (channels, 1, count, lines, output columns)."""
+    step, line = lines.strides[1] * strips.window.stride[0], lines.strides[2]
+    view: Array = as_strided(
+        lines[:, first * strips.window.stride[0] :],
+        (lines.shape[0], 1, count, strips.reach(rows) * lines.shape[2], lines.shape[3]),
+        (lines.strides[0], 0, step * rows, line, lines.itemsize))
+    return view
+
+
+def _fill(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[Step]:
+    """Copy the image rows under the output rows from ``begin`` on into the lines; what is padding becomes zero."""
+    window = strips.window
+    top = begin * window.stride[0] - window.head[0]
+    inside = slice(min(max(-top, 0), lines.shape[1]), max(min(window.image[0] - top, lines.shape[1]), 0))
+    rows = slice(inside.start + top, inside.stop + top)
+    for tap in range(window.kernel[1]):
+        overlap, target = window.overlap(1, tap), lines[:, :, tap]
+        if overlap is None or inside.start >= inside.stop:
+            yield copy(target, ZERO)
+            continue
+        yield copy(target[:, inside, overlap.out], x[:, rows, overlap.image])
+        for margin in margins(target, (inside, overlap.out)):
+            yield copy(margin, ZERO)

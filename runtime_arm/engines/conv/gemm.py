@@ -1,0 +1,125 @@
+"""Products with constant matrices, cut so that BLAS does not pack its operands.
+
+OpenBLAS multiplies small matrices, M * N * K up to about a million, by kernels without packing where it has them (on
+x86 with AVX-512 it does). The constant matrix is stored in panels of its columns, and one call of ``np.matmul`` over
+leading dimensions multiplies all blocks of rows with all panels, straight into place:
+
+    A   (batch, rows, K)       ->   (batch, blocks, 1, rows of a block, K)
+    B   (batch, K, N)          ->   (batch, 1, panels, K, columns of a panel), contiguous
+    out (batch, rows, N)       ->   (batch, blocks, panels, rows of a block, columns of a panel)
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import lru_cache, partial
+from typing import Callable, Iterator, List, Optional
+
+import numpy as np
+
+from runtime_arm.machine import blas
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.engine_wishes import PANEL, hint
+from runtime_arm.registry.kernel import Call
+from runtime_arm.registry.steps import Step, in_lines
+
+SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
+WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
+WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows of matrices up to which such a panel stays in the first-level cache, or near
+VECTOR = 8  # numbers, of the narrower ones that CPUs have
+FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # the panels are read from memory anyway
+SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # packing a matrix takes long for so few
+
+
+class Panels:
+    """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows.
+
+    panel: the hint of that name (see ``engine_names``); None, or what does not divide N, leaves it to
+    ``panel_width``.
+    """
+
+    def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
+        b = matrices if matrices.ndim == 3 else matrices[None]
+        self.batch, self.depth, self.width = b.shape
+        fitting = width_for(panel, rows, self.depth, self.width)
+        self.panel = fitting or self.width
+        self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
+        panels = b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2)
+        self._panels = in_lines(panels) if fitting else np.ascontiguousarray(panels)
+
+    @classmethod
+    def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:
+        """Made once for all plans of the call's operator that multiply about as many rows, by panels as it hints."""
+        panel = hint(call.op, PANEL)
+        panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(make(), rows, panel))
+        return panels
+
+    @property
+    def group(self) -> int:
+        """Columns that are not to be parted: a panel, or a vector."""
+        return self.panel if self.panel < self.width else VECTOR
+
+    def columns(self, which: slice) -> Panels:
+        """Some columns of the matrices, whole panels of them; they share the memory."""
+        part = copy(self)
+        begin, end, _ = which.indices(self.width)
+        part.width = end - begin
+        if self.panel < self.width:
+            part._panels = self._panels[:, begin // self.panel : end // self.panel]
+        else:
+            part._panels, part.panel = self._panels[..., begin:end], part.width
+        return part
+
+    def multiply(self, a: Array, out: Array) -> Iterator[Step]:
+        """out = a @ matrices; a: (batch, rows, K), out: (batch, rows, N), their last dimension contiguous."""
+        rows = a.shape[1]
+        blocks = -(-rows // self._most) if self._most else 1
+        size, longer = divmod(rows, blocks)
+        cut = longer * (size + 1)
+        if cut:
+            yield self._multiply(a[:, :cut], out[:, :cut], size + 1)
+        if cut < rows:
+            yield self._multiply(a[:, cut:], out[:, cut:], size)
+
+    def _multiply(self, a: Array, out: Array, block: int) -> Step:
+        left = a.reshape(a.shape[0], -1, 1, block, self.depth)
+        target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)
+        return partial(np.matmul, left, self._panels[:, None], out=target.swapaxes(2, 3))
+
+
+def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[str]:
+    """Hints of panels that are others than those that the operator has."""
+    tried = {width_for(hint(op, PANEL), rows, depth, width)}
+    for panel in (0, NARROW[0], WIDE[0]):
+        other = width_for(panel, rows, depth, width)
+        if other not in tried:
+            tried.add(other)
+            yield f"{PANEL}={panel}"
+
+
+def width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
+    """Columns of a panel, None for no panels: what is hinted at, if it is sensible, else ``panel_width``."""
+    if panel == 0:
+        return None
+    if panel is not None and panel >= VECTOR and width % panel == 0:
+        return panel
+    return panel_width(rows, depth, width)
+
+
+def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
+    """Columns of a panel; None where this BLAS is faster at products that it packs."""
+    if not multiplies_small():
+        return None
+    fitting: List[int] = []
+    if depth <= WIDE_DEPTH or (rows <= FEW_ROWS and depth <= FEW_ROWS_DEPTH):
+        fitting += WIDE
+    if depth <= NARROW_DEPTH or (rows <= SOME_ROWS and depth <= SOME_ROWS_DEPTH):
+        fitting += NARROW
+    return next((panel for panel in fitting if width % panel == 0), None)
+
+
+@lru_cache(None)
+def multiplies_small() -> bool:
+    """Whether this BLAS has kernels for small matrices: OpenBLAS from 0.3.17 on CPUs with AVX-512."""
+    library = blas.loaded()
+    return library is not None and library.core in ("SkylakeX", "Cooperlake", "SapphireRapids")

@@ -1,0 +1,211 @@
+"""IM2COL: copies the pixels under the kernel into columns, block by block, and multiplies them with the filters.
+
+A block is what COLUMN_NBYTES hold: output rows, or whole images where they are small. Each tap of the kernel is one
+strided copy into the block; padding is written there too, so X is never padded. The products land in Y.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, so preferred to it)
+    depthwise,
+    fft,
+    winograd,
+)
+from runtime_arm.engines.conv.epilogue import finish
+from runtime_arm.engines.conv.pointwise import DTYPES, PASS, STRIDED, products, shares_filters
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Index, Window
+from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
+
+COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block is never less than one row of the output
+SLIM = 32  # a product with one filter takes as many times as long a multiply: BLAS packs as much for it
+
+
+class Block(NamedTuple):
+    """Outputs that are computed at once: begin and end of images, slices and rows; always whole rows."""
+
+    images: Tuple[int, int]
+    slices: Tuple[int, int]
+    rows: Tuple[int, int]
+
+
+def blocks(
+    batch: int, window: Window, row_nbytes: int, block_nbytes: Optional[int] = None, workers: int = 1
+) -> Iterator[Block]:
+    """Cuts the outputs of a window over three dimensions into blocks of nearly equal size, as many for each worker.
+
+    row_nbytes: what one row of outputs needs, block_nbytes: what a block may take, COLUMN_NBYTES if not given.
+    """
+    slices, rows, _ = window.output
+    most = max(1, (block_nbytes or COLUMN_NBYTES) // max(row_nbytes, 1))
+    if most >= slices * rows and batch >= workers:
+        for images in ranges(batch, most // max(slices * rows, 1), workers):
+            yield Block(images, (0, slices), (0, rows))
+        return
+    most = min(most, max(1, -(-slices * rows // workers)))
+    for image in range(batch):
+        for outer in ranges(slices, max(1, most // rows), workers):
+            for inner in ranges(rows, most, workers if slices == 1 else 1):
+                yield Block((image, image + 1), outer, inner)
+
+
+class Columns:
+    """A convolution over slices, rows and columns, cut into blocks."""
+
+    def __init__(self, op: OperatorDef, inputs: Specs, workers: int = 1):
+        x, w = inputs[0], inputs[1]
+        assert x is not None
+        assert w is not None
+        self.convolution = convolution_of(op, x, w)
+        window = self.convolution.window.in_three()
+        assert window is not None
+        self.window: Window = window
+        self.height = self.convolution.group * self.convolution.terms  # elements a pixel
+        row_nbytes = self.height * window.output[2] * x.dtype.itemsize
+        self.blocks = list(blocks(self.convolution.batch, window, row_nbytes, workers=workers))
+
+    def extent(self, block: Block) -> Tuple[int, int, int]:
+        """Slices, rows and columns of a block."""
+        return block.slices[1] - block.slices[0], block.rows[1] - block.rows[0], self.window.output[2]
+
+    def size(self, block: Block) -> int:
+        """Elements that a block's columns take."""
+        return (block.images[1] - block.images[0]) * self.height * math.prod(self.extent(block))
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    if x.dtype.name not in DTYPES:
+        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    window = convolution_of(op, x, w).window
+    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    columns = Columns(op, inputs)
+    return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
+
+
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    convolution = convolution_of(op, x, w)
+    window = convolution.window
+    pixels = convolution.batch * math.prod(window.output)
+    copy = PASS if window.stride[-1] == 1 else STRIDED
+    slim = 1 if convolution.group == 1 else 1 + SLIM * convolution.group / convolution.filters
+    return Work(slim * products(convolution), copy * pixels * convolution.channels * math.prod(window.kernel))
+
+
+@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+def im2col(call: Call) -> Run:
+    columns = Columns(call.op, call.in_specs, call.workers)
+    if columns.convolution.channels_last:
+        return in_turn([step for block in call.mine(columns.blocks) for step in _channels_last(call, columns, block)])
+    mine, filters = _shares(call, columns)
+    return in_turn([step for block in mine for step in _channels_first(call, columns, block, filters)])
+
+
+def _shares(call: Call, columns: Columns) -> Tuple[Sequence[Block], slice]:
+    """This worker's blocks and filters."""
+    convolution = columns.convolution
+    pixels = convolution.batch * math.prod(convolution.window.output)
+    weights, outputs = convolution.filters * convolution.terms, pixels * convolution.filters
+    if convolution.group > 1 or not shares_filters(call.workers, pixels, weights, outputs):
+        return call.mine(columns.blocks), slice(None)
+    return Columns(call.op, call.in_specs).blocks, call.share(convolution.filters)
+
+
+def _channels_first(call: Call, columns: Columns, block: Block, filters: slice) -> List[Step]:
+    """columns: (N, group, C / group, *kernel, pixels), products: W @ columns, (N, group, M / group, pixels).
+
+    filters: those that are computed, if there is one group.
+    """
+    group, terms = columns.convolution.group, columns.convolution.terms
+    depth, width = columns.convolution.channels // group, columns.convolution.filters // group
+    window, extent = columns.window, columns.extent(block)
+    images, pixels = slice(*block.images), pixels_of(block, window)
+    count, size = images.stop - images.start, pixels.stop - pixels.start
+    buffer = call.scratch[0][: columns.size(block)]
+    x = call.inputs[0][images].reshape(count, group, depth, *window.image)
+    y = call.outputs[0][images].reshape(count, group, width, math.prod(window.output))[:, :, filters, pixels]
+    flat = call.outputs[0][images].reshape(count, group * width, math.prod(window.output))[:, filters, pixels]
+    w = call.inputs[1].reshape(group, width, terms)[:, filters]
+    return [
+        *fill_columns(buffer.reshape(count, group, depth, *window.kernel, *extent), x, window, block),
+        multiply(w, buffer.reshape(count, group, terms, size), y),
+        *finish(call, flat, False, filters),
+    ]
+
+
+def _channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
+    """columns: (N, group, pixels, *kernel, C / group), products: columns @ W, (N, pixels, group, M / group)."""
+    group, terms = columns.convolution.group, columns.convolution.terms
+    depth, width = columns.convolution.channels // group, columns.convolution.filters // group
+    window, extent = columns.window, columns.extent(block)
+    images, pixels = slice(*block.images), pixels_of(block, window)
+    count, size = images.stop - images.start, pixels.stop - pixels.start
+    buffer = call.scratch[0][: columns.size(block)]
+    x = call.inputs[0][images].reshape(count, *window.image, group, depth).transpose(0, 4, 5, 1, 2, 3)
+    y = call.outputs[0][images].reshape(count, math.prod(window.output), group, width)[:, pixels]
+    taps = buffer.reshape(count, group, *extent, *window.kernel, depth).transpose(0, 1, 8, 5, 6, 7, 2, 3, 4)
+    w = call.inputs[1].reshape(group, width, terms).swapaxes(1, 2)
+    return [
+        *fill_columns(taps, x, window, block),
+        multiply(buffer.reshape(count, group, size, terms), w, y.swapaxes(1, 2)),
+        *finish(call, y.reshape(count, size, group * width), True),
+    ]
+
+
+def pixels_of(block: Block, window: Window) -> slice:
+    """Where the block's outputs lie among those of an image."""
+    _, rows, columns = window.output
+    first = (block.slices[0] * rows + block.rows[0]) * columns
+    last = ((block.slices[1] - 1) * rows + block.rows[1]) * columns
+    return slice(first, last)
+
+
+def fill_columns(taps: Array, x: Array, window: Window, block: Block, padding: Array = ZERO) -> Iterator[Step]:
+    """Copy the pixels that each tap meets; what lies in the padding gets the one element of ``padding``.
+
+    taps: (N, group, C / group, *kernel, *extent of the block), x: (N, group, C / group, *image).
+    """
+    ranges = (block.slices, block.rows, (0, window.output[2]))
+    in_runs = window.stride[1:] == (1, 1) and window.image[2] == window.output[2] and x.strides[-1] == x.itemsize
+    for tap in np.ndindex(*window.kernel):
+        target = taps[:, :, :, tap[0], tap[1], tap[2]]
+        met = [overlap for axis, k in enumerate(tap) if (overlap := window.overlap(axis, k, *ranges[axis]))]
+        if len(met) < len(tap):
+            yield copy(target, padding)
+            continue
+        inside: Index = (..., *[overlap.out for overlap in met])
+        pixels: Index = (..., *[overlap.image for overlap in met])
+        if in_runs:
+            whole: Index = (slice(None),)
+            shift = tap[2] * window.dilation[2] - window.head[2]
+            yield _copy_run(target[inside[:-1] + whole], x[pixels[:-1] + whole], shift)
+        else:
+            yield copy(target[inside], x[pixels])
+        for margin in margins(target, inside[1:]):
+            yield copy(margin, padding)
+
+
+def _copy_run(target: Array, source: Array, shift: int) -> Step:
+    """Copy rows, moved to the left by ``shift`` pixels, as one run; pixels that wrap around land in the margins."""
+    to, of = (view.reshape(*view.shape[:-2], view.shape[-2] * view.shape[-1]) for view in (target, source))
+    left, right = max(shift, 0), max(-shift, 0)
+    return copy(to[..., right : to.shape[-1] - left], of[..., left : of.shape[-1] - right])

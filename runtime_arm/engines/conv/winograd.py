@@ -1,0 +1,243 @@
+"""WINOGRAD: 3x3 convolutions of stride 1 with 4 or 2.25 multiplies an output instead of 9, F(2x2, 3x3) and F(4x4, 3x3).
+
+The output is cut into tiles of m x m pixels; each needs the (m + r - 1) x (m + r - 1) pixels of X around it, r taps a
+dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
+
+    gather     D[py, px, C, tiles]      pixel (m * ty + py - head, m * tx + px - head), zero in the padding
+    transform  V = B^T D B              a product with a small matrix for each of the first two axes
+    multiply   M[f] = U[f] @ V[f]       for each of the (m + r - 1)^2 frequencies f, (M, C) @ (C, tiles); U is made once
+    transform  Y = A^T M A              m * m pixels a tile
+    scatter    into the output, clipped at its edge, then the epilogue
+
+Blocks are cut in both directions, so the buffers are bounded whatever the size of the image. F(2x2, 5x5) and F(4x4,
+5x5), 9 and 4 multiplies instead of 25, are for those who ask for them: FFT takes 3.7 and rounds less than both.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.conv.epilogue import finish
+from runtime_arm.engines.conv.overlapping_tiles import convolution_in, refusal
+from runtime_arm.engines.conv.pointwise import STRIDED, weight_cost
+from runtime_arm.engines.conv.winograd_transforms import (
+    TAPS,
+    amplification,
+    transform_filters,
+    transform_multiplies,
+    transforms,
+)
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
+from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
+from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply, shaped
+
+
+class Variant(NamedTuple):
+    """F(rows x columns, taps x taps)."""
+
+    rows: int
+    columns: int
+    taps: int
+
+    @property
+    def name(self) -> str:
+        return f"f{self.rows}x{self.columns}_{self.taps}x{self.taps}"
+
+
+# Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd`` and, for a stride of 2,
+# ``planar_strided``; others run by square ones.
+VARIANTS = {one.name: one for one in (Variant(2, 2, 3), Variant(4, 4, 3), Variant(6, 6, 3), Variant(2, 2, 5),
+                                      Variant(4, 4, 5), Variant(2, 4, 3), Variant(1, 2, 3))}  # fmt: skip
+BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
+SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
+LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
+WORTHWHILE = 0.95  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
+MOST_AMPLIFICATION = 300  # of rounding errors that nobody asked for: a dozen layers stay within 1e-4
+
+
+class Block(NamedTuple):
+    """Tiles that are computed at once: of one image, begin and end of tile rows and tile columns."""
+
+    image: int
+    rows: Tuple[int, int]
+    columns: Tuple[int, int]
+
+    @property
+    def extent(self) -> Tuple[int, int]:
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+
+class Tiling:
+    """A convolution cut into tiles, and these into blocks."""
+
+    def __init__(self, convolution: Convolution, tile: int, itemsize: int):
+        window = convolution.window
+        self.convolution = convolution
+        self.tile = tile
+        self.taps = window.kernel[0]
+        self.reach = tile + self.taps - 1  # pixels under a tile, in one dimension
+        rows, columns = (-(-size // tile) for size in window.output)
+        kernel, ones, stride = (self.reach,) * 2, (1, 1), (tile, tile)
+        self.window = Window(window.image, kernel, stride, ones, window.head, window.tail, (rows, columns))
+        depth = convolution.channels + convolution.filters
+        most = max(1, BLOCK_NBYTES // (self.reach**2 * depth * itemsize))
+        self._wide = max(1, min(columns, most))
+        self._high = max(1, most // self._wide)
+
+    def blocks(self, workers: int = 1) -> Iterator[Block]:
+        """As many for each worker, if there are enough tiles."""
+        rows, columns = self.window.output
+        for image in range(self.convolution.batch):
+            for row in ranges(rows, self._high, workers):
+                for column in ranges(columns, self._wide):
+                    yield Block(image, row, column)
+
+    def buffers(self) -> List[int]:
+        """Elements of the scratch buffers: two, which take turns."""
+        tiles = max((rows * columns for rows, columns in (block.extent for block in self.blocks())), default=0)
+        widest = self.reach * tiles * max(self.convolution.channels, self.convolution.filters)
+        return [self.reach * widest] * 2
+
+
+def tile_work(convolution: Convolution, tile: int) -> Work:
+    """What F(tile x tile, r x r) takes for an r x r convolution of stride 1."""
+    taps = convolution.window.kernel[0]
+    reach = tile + taps - 1
+    rows, columns = (-(-size // tile) for size in convolution.window.output)
+    tiles, channels, filters = convolution.batch * rows * columns, convolution.channels, convolution.filters
+    products = reach**2 * channels * filters * (tiles + weight_cost())
+    moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
+    transforming = tiles * transform_multiplies(tile, tile, channels, filters, taps)
+    return Work(products + transforming, moves, amplification(tile, tile, taps))
+
+
+def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
+    """The square tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3
+    taps, only if it asks for them."""
+    if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
+        return []
+    known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
+    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and one.rows > 1))
+    exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
+    return exact or tiles
+
+
+def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
+    """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be worthwhile."""
+    tiles = open_tiles(op, convolution.window.kernel[0])
+    best = min(tiles)
+    for tile in sorted(tiles):
+        if tile_work(convolution, tile).time < WORTHWHILE * tile_work(convolution, best).time:
+            best = tile
+    return best
+
+
+def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    convolution = convolution_in(op, inputs)
+    work = tile_work(convolution, choose_tile(op, convolution))
+    wanted = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))  # may round more elsewhere than here
+    error = work.error if wanted is None else max(work.error, amplification(*wanted))
+    return work._replace(moves=work.time / WORTHWHILE - work.multiplies, error=error)
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    reason = refusal(op, inputs)
+    if reason is not None:
+        return reason
+    convolution = convolution_in(op, inputs)
+    window = convolution.window
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {one.taps for one in VARIANTS.values()}:
+        return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
+    if not open_tiles(op, window.kernel[0]):
+        return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"
+    if set(window.dilation) != {1}:
+        return f"the dilation must be 1, got {list(window.dilation)}"
+    return None if convolution.group == 1 else f"there must be one group, got {convolution.group}"
+
+
+def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
+    x, convolution = inputs[0], convolution_in(op, inputs)
+    assert x is not None
+    return Tiling(convolution, choose_tile(op, convolution), x.dtype.itemsize)
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
+
+
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
+def winograd(call: Call) -> Run:
+    tiling = _tiling(call.op, call.in_specs)
+    filters = call.packed(Variant(tiling.tile, tiling.tile, tiling.taps).name,
+                          lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]))  # fmt: skip
+    filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
+    steps: List[Step] = []
+    for block in call.mine(list(tiling.blocks(call.workers))):
+        tiles = block.extent[0] * block.extent[1]
+        if tiles not in filtering:
+            filtering[tiles] = list(_filter(call.scratch, tiling, filters, tiles))
+        steps += [*_gather(call, tiling, block), *filtering[tiles], *_scatter(call, tiling, block)]
+    return in_turn(steps)
+
+
+def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int) -> Iterator[Step]:
+    """From the pixels under the tiles, in the first buffer, to those of the tiles, in the second."""
+    channels, width, tile, reach = tiling.convolution.channels, tiling.convolution.filters, tiling.tile, tiling.reach
+    front, back = scratch[:2]
+    output, _, before = (matrix.astype(front.dtype) for matrix in transforms(tile, tiling.taps))
+    pixels, spectrum = (shaped(buffer, reach, reach, channels * tiles) for buffer in (front, back))
+    yield multiply(before, pixels.swapaxes(0, 1), spectrum.swapaxes(0, 1))
+    yield multiply(before, spectrum, pixels)
+    products = shaped(back, reach, reach, width * tiles)
+    yield _products(filters, pixels.reshape(reach**2, channels, tiles), products.reshape(reach**2, width, tiles))
+    half, y = shaped(front, tile, reach, width * tiles), shaped(back, tile, tile, width * tiles)
+    yield multiply(output, products.swapaxes(0, 1), half.swapaxes(0, 1))
+    yield multiply(output, half, y)
+
+
+def _gather(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
+    """Copy the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
+    x = call.inputs[0][block.image]
+    pixels = shaped(call.scratch[0], tiling.reach, tiling.reach, x.shape[0], *block.extent)
+    for phase in np.ndindex(tiling.reach, tiling.reach):
+        rows = tiling.window.overlap(0, phase[0], *block.rows)
+        columns = tiling.window.overlap(1, phase[1], *block.columns)
+        target = pixels[phase]
+        if rows is None or columns is None:
+            yield copy(target, ZERO)
+            continue
+        yield copy(target[:, rows.out, columns.out], x[:, rows.image, columns.image])
+        for margin in margins(target, (rows.out, columns.out)):
+            yield copy(margin, ZERO)
+
+
+def _products(filters: Array, spectrum: Array, out: Array) -> Step:
+    """out = filters @ spectrum a frequency, cut into panels of filters that BLAS multiplies without packing."""
+    frequencies, width, channels = filters.shape
+    most = SMALL_PRODUCT // (channels * spectrum.shape[-1])
+    panel = max((n for n in range(LEAST_PANEL, min(most, width) + 1) if width % n == 0), default=width)
+    shape = (frequencies, width // panel, panel)
+    return multiply(filters.reshape(*shape, channels), spectrum[:, None], out.reshape(*shape, spectrum.shape[-1]))
+
+
+def _scatter(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
+    """Put the pixels from the second buffer, (m, m, M, tile rows, tile columns), into the output; finish it there."""
+    tile, output = tiling.tile, tiling.convolution.window.output
+    pixels = shaped(call.scratch[1], tile, tile, tiling.convolution.filters, *block.extent)
+    begin, end = block.rows[0] * tile, min(block.rows[1] * tile, output[0])
+    left, right = block.columns[0] * tile, min(block.columns[1] * tile, output[1])
+    y = call.outputs[0][block.image, :, begin:end, left:right]
+    for phase in np.ndindex(tile, tile):
+        target = y[:, phase[0] :: tile, phase[1] :: tile]
+        yield copy(target, pixels[phase][:, : target.shape[1], : target.shape[2]])
+    whole_rows = right - left == output[1]
+    yield from finish(call, y.reshape(y.shape[0], -1) if whole_rows else y.swapaxes(0, 1), False)

@@ -1,0 +1,1 @@
+"""Kernels of armnet's fused operators on plain blobs."""

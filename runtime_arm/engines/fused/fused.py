@@ -1,0 +1,79 @@
+"""Fast kernels of the fused operators: every engine of Conv with what follows it, and batch normalisation in blocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import List, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.engines.conv.epilogue import Tail, tail_scratch
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.common.formulas import Scratch
+from runtime_arm.operators.common.statistics import single_or_double
+from runtime_arm.operators.conv.convolution import conv, convolution_of
+from runtime_arm.operators.fused.fused import fused_batch_norm, fused_conv, is_stretched
+from runtime_arm.operators.norm.channel import channel_axis, inference_factors
+from runtime_arm.registry.blocks import blocks
+from runtime_arm.registry.families import load_operator
+from runtime_arm.registry.schema import Call, Kernel, Run, Specs, Supports
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step, in_turn
+
+STRETCHED = "the terms of the sum must have one shape"
+
+
+def _declare_engines() -> None:
+    """Conv's engines end with ``epilogue.finish``, which knows the fused operators; so they are FusedConv's, too."""
+    load_operator("", "Conv")
+    for kernel in conv.kernels.values():
+        declare = fused_conv.kernel(kernel.engine, supports=_unless_stretched(kernel), scratch=_with_tail(kernel),
+                                    cost=kernel.cost, variants=kernel.variants, shares=kernel.shares)
+        declare(kernel.bind)
+
+
+def _unless_stretched(kernel: Kernel) -> Supports:
+    def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+        x, w, addend = inputs[0], inputs[1], (*inputs, None, None)[3]
+        assert x is not None
+        assert w is not None
+        if is_stretched(addend, outputs[0], convolution_of(op, x, w).output_shape):
+            return STRETCHED
+        return kernel.supports(op, inputs, outputs)
+
+    return supports
+
+
+def _with_tail(kernel: Kernel) -> Scratch:
+    def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+        return [*kernel.scratch(op, inputs, outputs), *tail_scratch(op, inputs, outputs)]
+
+    return scratch
+
+
+_declare_engines()
+
+
+def _floats_alike(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, addend = inputs[0], (*inputs, None)[5]
+    assert x is not None
+    return STRETCHED if is_stretched(addend, outputs[0], x.shape) else single_or_double(op, inputs, outputs)
+
+
+@fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch, shares=True)
+def fused_batch_norm_numpy(call: Call) -> Run:
+    x, y = call.inputs[0], call.outputs[0]
+    axis = channel_axis(call.op, x.ndim)
+    around = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+    x, y = x.reshape(around), y.reshape(around)
+    prepare, factor, shift = inference_factors(call)
+    factors, shifts = (np.broadcast_to(vector.reshape(-1, 1), around) for vector in (factor, shift))
+    tail = Tail(call, 5, y, 1)
+    steps: List[Step] = []
+    for index in call.mine(blocks(around)):
+        part = y[index]
+        steps.append(partial(np.multiply, x[index], factors[index], out=part))
+        steps.append(partial(np.add, part, shifts[index], out=part))
+        steps += tail.steps(part, index)
+    return in_turn([prepare, *steps] if prepare else steps)

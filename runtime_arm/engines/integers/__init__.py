@@ -1,0 +1,1 @@
+"""Kernels of quantised operators, one file a dialect."""

@@ -1,0 +1,208 @@
+"""INT8: convolutions of 8-bit integers by float32 GEMM, exact.
+
+float32 holds every integer up to 2**24. A sum of integers is therefore exact, in whatever order it is added, as long as
+the magnitudes of its terms add up to less; how much that can be is known from the weights. Where it may be more, 128 is
+subtracted from pixels of uint8, which halves their magnitude; where it may still be more, the sum is cut into slices
+for which it is not, and the slices are added in float64, which holds every integer up to 2**53.
+
+    sum of w * (x - zero)  =  sum of w * (x - centre)  +  (centre - zero) * sum of w
+
+so pixels are only converted to float32, padding is the zero point, and the rest is one number a filter, added with the
+bias.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.conv.im2col import Block, Columns, fill_columns, pixels_of
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv.convolution import convolution_of
+from runtime_arm.operators.quantised.onnx_products import conv_integer, qlinear_conv
+from runtime_arm.operators.quantised.parameters import all_known, parameters
+from runtime_arm.operators.quantised.rounding import Requantizer
+from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step, in_turn, multiply
+
+EXACT = 1 << 24
+INT32 = 1 << 31
+
+Finish = Callable[[Array, Array, Array], Step]  # (sums, work, y) -> the step that makes outputs of a block's sums
+
+
+class Operands(NamedTuple):
+    """Where a convolution's operands are among the inputs of its operator."""
+
+    x: int
+    x_zero_point: int
+    w: int
+    w_zero_point: int
+    bias: int
+
+
+OPERANDS = {"QLinearConv": Operands(0, 2, 3, 5, 8), "ConvInteger": Operands(0, 2, 1, 3, -1)}
+
+
+def _input(inputs: Sequence[Any], index: int) -> Any:
+    return inputs[index] if 0 <= index < len(inputs) else None
+
+
+class Arithmetic(NamedTuple):
+    """What is subtracted from pixels, products in one slice of a sum, and whether slices are added in float64."""
+
+    centre: int
+    slice_terms: int
+    wide: bool
+
+
+def weights_of(w: Array, zero_point: Optional[Array]) -> Array:
+    """Weights less their zero point as int16 (M, terms)."""
+    filters = w.reshape(w.shape[0], -1).astype(np.int16)
+    return filters if zero_point is None else filters - zero_point.astype(np.int16).reshape(-1, 1)
+
+
+def choose_arithmetic(weights: Array, bias: Array, dtype: Any, zero_points: Sequence[int]) -> Arithmetic:
+    """The cheapest exact arithmetic for pixels of the dtype with one of these zero points.
+
+    weights: integers (M, terms), bias: int64 (M).
+    """
+    totals, reach = weights.sum(1, dtype=np.int64), np.abs(weights).sum(1, dtype=np.int64)
+    limits = np.iinfo(dtype)
+    for centre in (0, 128) if limits.min == 0 else (0,):
+        magnitude = max(int(limits.max) - centre, centre - int(limits.min))
+        offsets = [np.abs(bias + (centre - zero_point) * totals) for zero_point in zero_points]
+        if all((reach * magnitude + offset < EXACT).all() for offset in offsets):
+            return Arithmetic(centre, weights.shape[1], False)
+    largest = int(np.abs(weights).max(initial=1))
+    return Arithmetic(centre, min(max((EXACT - 1) // (magnitude * largest), 1), weights.shape[1]), True)
+
+
+def columns_of(op: OperatorDef, inputs: Specs, workers: int = 1) -> Columns:
+    """The blocks of the convolution, with columns of float32."""
+    operands = OPERANDS[op.type]
+    x = inputs[operands.x]
+    assert x is not None
+    return Columns(op, [x.with_dtype(np.float32), inputs[operands.w]], workers)
+
+
+def _arithmetic(op: OperatorDef, inputs: Specs) -> Arithmetic:
+    operands = OPERANDS[op.type]
+    x, w = inputs[operands.x], inputs[operands.w]
+    zero, w_zero, bias = (_input(inputs, i) for i in (operands.x_zero_point, operands.w_zero_point, operands.bias))
+    assert x is not None
+    assert w is not None
+    assert w.value is not None
+    limits = np.iinfo(x.dtype)
+    zero_points = [0] if zero is None else [int(limits.min), int(limits.max)]
+    if zero is not None and zero.value is not None:
+        zero_points = [int(zero.value.reshape(()))]
+    offsets = np.zeros(w.shape[0], np.int64) if bias is None else bias.value.astype(np.int64)
+    weights = weights_of(w.value, None if w_zero is None else w_zero.value)
+    return choose_arithmetic(weights, offsets, x.dtype, zero_points)
+
+
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    operands = OPERANDS[op.type]
+    x, w = inputs[operands.x], inputs[operands.w]
+    assert x is not None
+    assert w is not None
+    dynamic = {operands.x} if op.type == "QLinearConv" else {operands.x, operands.x_zero_point}
+    if not all_known([spec for i, spec in enumerate(inputs) if i not in dynamic]):
+        return "weights, scales and zero points must be constants"
+    convolution = convolution_of(op, x, w)
+    if convolution.window.in_three() is None:
+        return f"there may be up to 3 spatial dimensions, got {convolution.window.ndim}"
+    if outputs[0].dtype == np.int32 and convolution.terms * 255 * 255 >= INT32:
+        return "the sums may exceed 32 bits"
+    return None
+
+
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    columns = columns_of(op, inputs)
+    most = max(map(columns.size, columns.blocks), default=0)
+    sums = most // max(columns.height, 1) * columns.convolution.filters
+    specs = [TensorSpec((most,), np.float32), TensorSpec((sums,), np.float32)]
+    return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs
+
+
+@qlinear_conv.kernel("INT8", supports=supports, scratch=scratch, shares=True)
+def qlinear_convolution(call: Call) -> Run:
+    """Requantised where the sums are: every pass runs on one block."""
+    inputs = call.inputs
+    px, pw = parameters(call.op, "X", inputs[1], inputs[2]), parameters(call.op, "W", inputs[4], inputs[5])
+    py = parameters(call.op, "Y", inputs[6], inputs[7])
+    multiplier = (px.scale * pw.scale / py.scale).reshape(-1, 1)
+    limits = np.iinfo(call.outputs[0].dtype)
+    requantize = Requantizer("onnx_even", multiplier, int(py.zero_point), int(limits.min), int(limits.max))
+    return _convolution(call, lambda sums, work, y: partial(requantize, sums, y, (work,)))
+
+
+@conv_integer.kernel("INT8", supports=supports, scratch=scratch, shares=True)
+def integer_convolution(call: Call) -> Run:
+    return _convolution(call, lambda sums, work, y: partial(np.copyto, y, sums, casting="unsafe"))
+
+
+def _convolution(call: Call, finish: Finish) -> Run:
+    operands, columns = OPERANDS[call.op.type], columns_of(call.op, call.in_specs, call.workers)
+    arithmetic, convolution = _arithmetic(call.op, call.in_specs), columns.convolution
+    w, w_zero, bias = (_input(call.inputs, i) for i in (operands.w, operands.w_zero_point, operands.bias))
+    slices = call.packed("slices", lambda: slices_of(weights_of(w, w_zero), convolution.group, arithmetic.slice_terms))
+    totals = call.packed("totals", lambda: weights_of(w, w_zero).sum(1, dtype=np.int64))
+    x, zero_point = call.inputs[operands.x], _input(call.inputs, operands.x_zero_point)
+    zero_point = np.zeros((), x.dtype) if zero_point is None else zero_point.reshape(())
+    offset = np.zeros((convolution.filters, 1), np.float64 if arithmetic.wide else np.float32)
+
+    def set_offset() -> None:
+        offset[:, 0] = (arithmetic.centre - int(zero_point)) * totals + (0 if bias is None else bias)
+
+    steps: List[Step] = [set_offset]
+    y = call.outputs[0].reshape(convolution.batch, convolution.filters, math.prod(columns.window.output))
+    for block in call.mine(columns.blocks):
+        steps += _column_steps(call, columns, block, x, zero_point, arithmetic.centre)
+        sums, work, product = _product_steps(call, columns, block, slices)
+        out = y[slice(*block.images), :, pixels_of(block, columns.window)]
+        steps += [*product, partial(np.add, sums, offset, sums), finish(sums, work, out)]
+    return in_turn(steps)
+
+
+def slices_of(weights: Array, group: int, slice_terms: int) -> List[Tuple[slice, Array]]:
+    """The terms of each slice and its weights, float32 (group, M / group, terms)."""
+    filters = weights.reshape(group, weights.shape[0] // group, -1)
+    parts = [slice(i, min(i + slice_terms, filters.shape[2])) for i in range(0, filters.shape[2], slice_terms)]
+    return [(part, np.ascontiguousarray(filters[..., part], np.float32)) for part in parts]
+
+
+def _column_steps(call: Call, columns: Columns, block: Block, x: Array, zero_point: Array, centre: int) -> List[Step]:
+    """Pixels under the kernel as float32, less the centre: (images, group, C / group, *kernel, pixels)."""
+    convolution, window = columns.convolution, columns.window
+    buffer, images = call.scratch[0][: columns.size(block)], slice(*block.images)
+    shape = images.stop - images.start, convolution.group, convolution.channels // convolution.group
+    taps = buffer.reshape(*shape, *window.kernel, *columns.extent(block))
+    steps = list(fill_columns(taps, x[images].reshape(*shape, *window.image), window, block, zero_point))
+    return [*steps, partial(np.subtract, buffer, np.float32(centre), buffer)] if centre else steps
+
+
+def _product_steps(call: Call, columns: Columns, block: Block,
+                   slices: Sequence[Tuple[slice, Array]]) -> Tuple[Array, Array, List[Step]]:
+    """The sums (images, M, pixels), a float32 buffer of their shape, and the steps that compute them.
+
+    The buffer is the sums themselves where these are float32.
+    """
+    convolution, count = columns.convolution, block.images[1] - block.images[0]
+    pixels = math.prod(columns.extent(block))
+    shape = (count, convolution.filters, pixels)
+    buffers = [buffer[: math.prod(shape)].reshape(shape) for buffer in call.scratch[1:]]
+    sums, work = buffers[-1], buffers[0]
+    products = work.reshape(count, convolution.group, convolution.filters // convolution.group, pixels)
+    factors = call.scratch[0][: columns.size(block)].reshape(count, convolution.group, convolution.terms, pixels)
+    steps: List[Step] = []
+    for part, weights in slices:
+        steps.append(multiply(weights, factors[:, :, part], products))
+        if sums is not work:
+            steps.append(partial(np.copyto, sums, work) if part.start == 0 else partial(np.add, sums, work, sums))
+    return sums, work, steps

@@ -1,0 +1,202 @@
+"""INT8: TensorFlow Lite's quantised convolutions and fully connected layers by float32 GEMM, exact as
+``engines/int8.py`` explains."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import List, Optional, Sequence, Tuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from runtime_arm.engines.integers.onnx import Arithmetic, slices_of
+from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
+from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, refusal, requantizer_of, row_blocks, run_of
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.operators.layout.reshape import product
+from runtime_arm.operators.quantised.parameters import all_known
+from runtime_arm.operators.quantised.rounding import requantizer
+from runtime_arm.operators.quantised.tflite import RULE, limits_of
+from runtime_arm.operators.quantised.tflite_products import (
+    matrices_of,
+    products_of,
+    quantized_conv,
+    quantized_fully_connected,
+    quantized_matmul,
+)
+from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step, copy, in_turn, multiply
+
+Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and its weights
+
+# QuantizedConv
+
+
+def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return refusal(op, inputs)
+
+
+class Columns:
+    """How a convolution is cut into blocks, and what their columns are."""
+
+    def __init__(self, convolution: Convolution, arithmetic: Arithmetic, workers: int = 1):
+        window = convolution.window
+        self._convolution, self._arithmetic = convolution, arithmetic
+        self._rows = Rows(window, convolution.channels, 1, 1)
+        self._height = convolution.group * convolution.terms  # elements of a column
+        self._direct = set(window.kernel) == set(window.stride) == {1} and convolution.group == 1  # rows are columns
+        row = math.prod(self._rows.shape(1)) + (0 if self._direct else window.output[1] * self._height)
+        self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4, workers)
+
+    def scratch(self) -> List[TensorSpec]:
+        """Rows, columns, sums, two buffers of float64, and wide sums."""
+        most = max((block.rows for block in self.blocks), default=0)
+        pixels = most * self._convolution.window.output[1]
+        sums = pixels * self._convolution.filters
+        sizes = [math.prod(self._rows.shape(most)), 0 if self._direct else pixels * self._height, sums]
+        specs = [TensorSpec((size,), np.float32) for size in sizes]
+        return [*specs, *[TensorSpec((sums,), np.float64)] * (3 if self._arithmetic.wide else 2)]
+
+    def fill(self, call: Call, block: Block, image: Array, padding: int) -> Tuple[List[Step], Array]:
+        """The steps that make a block's columns, less the centre, and the columns: (group, pixels, terms)."""
+        convolution, window, centre = self._convolution, self._convolution.window, self._arithmetic.centre
+        shape = self._rows.shape(block.rows)
+        buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
+        steps = list(self._rows.fill(image, buffer, block.first, padding))
+        if centre:
+            steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
+        if self._direct:
+            return steps, buffer.reshape(1, -1, convolution.channels)
+        group, depth = convolution.group, convolution.channels // convolution.group
+        _, row, column, item = buffer.strides
+        (up, along), (down, right) = window.stride, window.dilation
+        extent = (block.rows, window.output[1])
+        met = as_strided(buffer, (group, *extent, *window.kernel, depth),
+                         (depth * item, up * row, along * column, down * row, right * column, item))
+        columns = call.scratch[1][: met.size].reshape(met.shape)
+        return [*steps, copy(columns, met)], columns.reshape(group, -1, convolution.terms)
+
+    def multiply(self, call: Call, block: Block, factors: Array, slices: Slices) -> Tuple[List[Step], List[Array]]:
+        """The steps that compute a block's sums; the sums and the two buffers, (pixels, M) each."""
+        pixels, filters = block.rows * self._convolution.window.output[1], self._convolution.filters
+        work, *parts = [buffer[: pixels * filters].reshape(pixels, filters) for buffer in call.scratch[2:]]
+        products = work.reshape(pixels, self._convolution.group, -1).swapaxes(0, 1)
+        steps: List[Step] = []
+        for part, weights in slices:
+            steps.append(multiply(factors[..., part], weights, products))
+            if self._arithmetic.wide:
+                wide = parts[2]
+                steps.append(partial(np.copyto, wide, work) if part.start == 0 else partial(np.add, wide, work, wide))
+        return steps, [parts[2] if self._arithmetic.wide else work, *parts[:2]]
+
+
+def columns_first(weights: Array, group: int, slice_terms: int) -> Slices:
+    """Slices of weights as the right factor of columns: (group, terms, M / group)."""
+    return [(part, np.ascontiguousarray(factor.swapaxes(1, 2)))
+            for part, factor in slices_of(weights, group, slice_terms)]
+
+
+def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    layer = layer_of(op, inputs)
+    return Columns(layer.convolution, layer.arithmetic).scratch()
+
+
+@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns, shares=True)
+def quantized_convolution(call: Call) -> Run:
+    layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
+    columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
+    terms = layer.arithmetic.slice_terms
+    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, terms))
+    run = run_of(layer.window.output[1], convolution.filters)
+    shape = (-1, run * convolution.filters)
+    offset = np.tile(layer.offset, run).astype(np.float64)
+    requantize = requantizer_of(layer.products, run, layer.reach)
+    steps: List[Step] = []
+    for block in call.mine(columns.blocks):
+        filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)
+        multiplying, (sums, *work) = columns.multiply(call, block, factors, slices)
+        work = [buffer.reshape(shape) for buffer in work]
+        buffers = [buffer.view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
+        out = call.outputs[0][block.image, block.first : block.last].reshape(shape)
+        adding, sums = layer.with_offset(sums.reshape(shape), offset, work[1])
+        steps += [*filling, *multiplying, adding, partial(requantize, sums, out, buffers)]
+    return in_turn(steps)
+
+
+# QuantizedFullyConnected
+
+
+def _matrix(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> IntegerProduct:
+    x, w, b = (*inputs, None)[:3]
+    assert x is not None
+    assert w is not None
+    assert w.value is not None
+    products = products_of(op, x.dtype, w.shape[0])
+    zero_points = [TensorSpec.known(np.asarray(zero, x.dtype)) for zero in (products.x.zero_point,
+                                                                            products.w_zero_point)]
+    rows = TensorSpec((product(x.shape) // w.shape[1], w.shape[1]), x.dtype)
+    y = TensorSpec((rows.shape[0], w.shape[0]), x.dtype)
+    offset = 0 if b is None or b.value is None else int(np.abs(b.value.astype(np.int64)).max(initial=0))
+    return IntegerProduct(Factors(rows, zero_points[0], TensorSpec.known(w.value.T), zero_points[1]), y, offset)
+
+
+def _supports_matrix(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return None if all_known(inputs[1:]) else "the weights and the bias must be constants"
+
+
+def _matrix_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    matrix = _matrix(op, inputs, outputs)
+    return [*matrix.scratch(), *[TensorSpec((matrix.step * matrix.columns,), np.float64)] * 2]
+
+
+@quantized_fully_connected.kernel("INT8", supports=_supports_matrix, scratch=_matrix_scratch)
+def quantized_matrix(call: Call) -> Run:
+    matrix, (x, w, b) = _matrix(call.op, call.in_specs, call.out_specs), (*call.inputs, None)[:3]
+    products = products_of(call.op, x.dtype, w.shape[0])
+    requantize = requantizer_of(products, 1, matrix.terms * 255 * 255 + matrix.offset)
+
+    def finish(sums: Array, work: Array, y: Array) -> List[Step]:
+        buffers = [buffer[: y.size].reshape(y.shape).view(dtype)
+                   for buffer, dtype in zip(call.scratch[-2:], requantize.work_dtypes)]
+        steps: List[Step] = [] if b is None else [partial(np.add, sums, b, sums, casting="same_kind")]
+        return [*steps, partial(requantize, sums, y, buffers)]
+
+    zero_points = [np.asarray(zero, x.dtype) for zero in (products.x.zero_point, products.w_zero_point)]
+    factors = Factors(x.reshape(-1, matrix.terms), zero_points[0], w.T, zero_points[1])
+    return in_turn(matrix.steps(call, factors, finish))
+
+
+# QuantizedMatMul
+
+
+def _matmul(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> IntegerProduct:
+    a, b = inputs
+    assert a is not None
+    matrices = matrices_of(op, a.dtype)
+    zero_points = [TensorSpec.known(np.asarray(of.zero_point, a.dtype)) for of in (matrices.a, matrices.b)]
+    return IntegerProduct(Factors(a, zero_points[0], b, zero_points[1]), outputs[0])
+
+
+def _matmul_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    product_ = _matmul(op, inputs, outputs)
+    return [*product_.scratch(), *[TensorSpec((product_.step * product_.columns,), np.float64)] * 2]
+
+
+@quantized_matmul.kernel("INT8", scratch=_matmul_scratch)
+def quantized_matrices(call: Call) -> Run:
+    product_, dtype = _matmul(call.op, call.in_specs, call.out_specs), call.inputs[0].dtype
+    matrices = matrices_of(call.op, dtype)
+    reach = product_.terms * 255 * 255
+    requantize = requantizer(RULE, matrices.multiplier, matrices.y.zero_point, *limits_of(dtype), reach)
+
+    def finish(sums: Array, work: Array, y: Array) -> List[Step]:
+        buffers = [buffer[: y.size].reshape(y.shape).view(name)
+                   for buffer, name in zip(call.scratch[-2:], requantize.work_dtypes)]
+        return [partial(requantize, sums, y, buffers)]
+
+    zero_points = [np.asarray(of.zero_point, dtype) for of in (matrices.a, matrices.b)]
+    factors = Factors(call.inputs[0], zero_points[0], call.inputs[1], zero_points[1])
+    return in_turn(product_.steps(call, factors, finish))

@@ -1,0 +1,126 @@
+"""INT8_DEPTHWISE: a quantised convolution of every channel by itself, exact in float32.
+
+Image rows are converted once, dealt out by the stride (``int8_tflite_rows``); a tap of the kernel then meets runs of
+``run`` pixels times all channels, and weights are repeated to runs of that length. One einsum sums the taps of each
+part of the columns.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from runtime_arm.engines.integers.tflite_rows import (
+    Block,
+    Layer,
+    Rows,
+    layer_of,
+    refusal,
+    requantizer_of,
+    row_blocks,
+    run_of,
+)
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.quantised.tflite_products import quantized_conv
+from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step, in_turn
+
+
+class _Taps(NamedTuple):
+    """The taps of a kernel row that meet one part of the columns, at regular distances."""
+
+    part: int
+    shift: int  # columns of the part to the first of them
+    distance: int  # and from one to the next
+    taps: slice
+
+
+def _taps(window: Window) -> Iterator[_Taps]:
+    stride, dilation, kernel = window.stride[1], window.dilation[1], window.kernel[1]
+    period = stride // math.gcd(stride, dilation)
+    for tap in range(min(period, kernel)):
+        part, shift = tap * dilation % stride, tap * dilation // stride
+        yield _Taps(part, shift, period * dilation // stride, slice(tap, kernel, period))
+
+
+def sum_taps(window: Window, run: int, buffer: Array, weights: Array, sums: Array, part: Array) -> Iterator[Step]:
+    """sums (rows, runs, run * M) of buffer (parts, image rows, columns, M) times weights (*kernel, run * M).
+
+    ``run`` pixels are one run; ``part`` is a buffer like ``sums``.
+    """
+    _, row, column, item = buffer.strides
+    for index, taps in enumerate(_taps(window)):
+        met = weights[:, taps.taps]
+        strides = window.dilation[0] * row, taps.distance * column, window.stride[0] * row, run * column, item
+        view = as_strided(buffer[taps.part, :, taps.shift :], (*met.shape[:2], *sums.shape), strides)
+        yield partial(np.einsum, "abyun,abn->yun", view, met, out=sums if index == 0 else part)
+        if index:
+            yield partial(np.add, sums, part, sums)
+
+
+def _rows(layer: Layer) -> Rows:
+    convolution = layer.convolution
+    return Rows(layer.window, convolution.channels, convolution.filters // convolution.channels,
+                layer.window.stride[1])
+
+
+def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    reason = refusal(op, inputs)
+    if reason is not None:
+        return reason
+    layer = layer_of(op, inputs)
+    if layer.convolution.group != layer.convolution.channels:
+        return f"every channel must be a group, got {layer.convolution.group} groups"
+    if layer.convolution.group == 1:
+        return "one channel makes a product of matrices"
+    return "the sums may exceed 24 bits" if layer.arithmetic.wide else None
+
+
+def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    """Rows, sums, sums of one part, two buffers to requantise in."""
+    layer = layer_of(op, inputs)
+    most = max(block.rows for block in _blocks(layer))
+    sums = most * layer.window.output[1] * layer.convolution.filters
+    return [TensorSpec((size,), dtype) for size, dtype in (
+        (math.prod(_rows(layer).shape(most)), np.float32), (sums, np.float32), (sums, np.float32),
+        (sums, np.float64), (sums, np.float64))]
+
+
+def _blocks(layer: Layer, workers: int = 1) -> List[Block]:
+    filters = layer.convolution.filters
+    row_nbytes = 4 * (math.prod(_rows(layer).shape(1)) + layer.window.output[1] * filters)
+    return row_blocks(layer.convolution.batch, layer.window, filters, row_nbytes, workers)
+
+
+@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch, shares=True)
+def quantized_depthwise(call: Call) -> Run:
+    layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
+    rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
+    columns = window.output[1]
+    run = run_of(columns, filters)
+    taps = np.ascontiguousarray(layer.weights.T, np.float32).reshape(*window.kernel, filters)
+    weights = np.tile(taps, run)
+    centre, length = layer.arithmetic.centre, run * filters
+    offset = np.tile(layer.offset, run).astype(np.float64)
+    requantize = requantizer_of(layer.products, run, layer.reach)
+    steps: List[Step] = []
+    for block in call.mine(_blocks(layer, call.workers)):
+        shape = rows.shape(block.rows)
+        buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
+        steps += rows.fill(call.inputs[0][block.image], buffer, block.first, layer.products.x.zero_point)
+        if centre:
+            steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
+        extent = (block.rows, columns // run, length)
+        sums, part, *work = [scratch[: math.prod(extent)].reshape(extent) for scratch in call.scratch[1:]]
+        steps += sum_taps(window, run, buffer, weights, sums, part)
+        out = call.outputs[0][block.image, block.first : block.last].reshape(extent)
+        adding, sums = layer.with_offset(sums, offset, work[1])
+        buffers = [scratch.view(dtype) for scratch, dtype in zip(work, requantize.work_dtypes)]
+        steps += [adding, partial(requantize, sums, out, buffers)]
+    return in_turn(steps)

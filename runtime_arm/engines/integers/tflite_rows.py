@@ -1,0 +1,145 @@
+"""What TensorFlow Lite's quantised convolutions share: image rows as float32 with their padding, and what ends a block.
+
+Rows under a block of output rows are converted once, into (step, rows, columns, channels): column x lies in part
+x % step at x // step, so that what a tap meets under consecutive outputs is one run where step is the stride.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from runtime_arm.engines.integers.onnx import EXACT, Arithmetic, choose_arithmetic, weights_of
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.conv.convolution import Convolution, convolution_of
+from runtime_arm.operators.quantised.parameters import all_known
+from runtime_arm.operators.quantised.rounding import FixedPointRequantizer, Requantizer, requantizer
+from runtime_arm.operators.quantised.tflite_products import Products, products_of
+from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.schema import Specs
+from runtime_arm.registry.specs import Shape
+from runtime_arm.registry.steps import Step, copy, margins
+
+BLOCK_NBYTES = 1 << 20  # rows, columns, sums and what requantises them; about a second-level cache
+RUN = 512  # elements of a run of pixels that are computed at once, at least, where a row has as many
+
+
+class Layer(NamedTuple):
+    """A convolution over two dimensions with all that is known of it before running."""
+
+    convolution: Convolution
+    products: Products
+    weights: Array  # int16 (M, terms), less their zero point
+    offset: Array  # int64 (M): what is added to sums of W * (X - centre)
+    arithmetic: Arithmetic
+    reach: int  # no sum with its offset has a larger magnitude
+
+    @property
+    def window(self) -> Window:
+        return self.convolution.window
+
+    def with_offset(self, sums: Array, offset: Array, work: Array) -> Tuple[Step, Array]:
+        """The step that adds the offset to a block's sums, and where they are then: ``work`` if float32 cannot hold
+        them. offset, work: float64."""
+        if sums.dtype == np.float32 and self.reach >= EXACT:
+            return partial(np.add, sums, offset, work), work
+        return partial(np.add, sums, offset.astype(sums.dtype), sums), sums
+
+
+def run_of(columns: int, channels: int) -> int:
+    """Output pixels that are computed as one run: a divisor of the row's."""
+    return next(n for n in range(1, columns + 1) if columns % n == 0 and (n * channels >= RUN or n == columns))
+
+
+def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
+    """Of a QuantizedConv whose weights and bias are constants."""
+    x, w, b = (*inputs, None)[:3]
+    assert x is not None
+    assert w is not None
+    assert w.value is not None
+    convolution = convolution_of(op, x, w)
+    products = products_of(op, x.dtype, convolution.filters)
+    weights = weights_of(w.value, np.asarray(products.w_zero_point))
+    bias = np.zeros(len(weights), np.int64) if b is None or b.value is None else b.value.astype(np.int64)
+    arithmetic = choose_arithmetic(weights, np.zeros_like(bias), x.dtype, [0])
+    offset = bias + (arithmetic.centre - products.x.zero_point) * weights.sum(1, dtype=np.int64)
+    limits = np.iinfo(x.dtype)
+    magnitude = max(int(limits.max) - products.x.zero_point, products.x.zero_point - int(limits.min))
+    reach = int((np.abs(weights).sum(1, dtype=np.int64) * magnitude + np.abs(bias)).max(initial=0))
+    return Layer(convolution, products, weights, offset, arithmetic, reach)
+
+
+def requantizer_of(products: Products, repeat: int, reach: int) -> Union[Requantizer, FixedPointRequantizer]:
+    """From sums (..., repeat * M) to integers; ``reach`` bounds the magnitude of the sums."""
+    multiplier = products.multiplier if products.multiplier.size == 1 else np.tile(products.multiplier, repeat)
+    return requantizer(products.rule, multiplier, products.y.zero_point, *products.limits, reach)
+
+
+class Block(NamedTuple):
+    """Output rows of one image that are computed at once."""
+
+    image: int
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.first
+
+
+def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int, workers: int = 1) -> List[Block]:
+    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``.
+
+    As many for each of the workers if that can be; none is larger than for one.
+    """
+    height, width = window.output
+    row = row_nbytes + width * channels * (4 + 8 + 8)
+    parts = ranges(height, max(1, BLOCK_NBYTES // row), workers)
+    return [Block(image, *rows) for image in range(batch) for rows in parts]
+
+
+def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
+    """Why no engine takes the operator with these operands, or None."""
+    x, w = inputs[0], inputs[1]
+    assert x is not None
+    assert w is not None
+    if not all_known(inputs[1:]):
+        return "the weights and the bias must be constants"
+    return None if x.ndim == 4 else f"there must be two spatial dimensions, got {x.ndim - 2}"
+
+
+class Rows:
+    """The padded image rows under blocks of output rows. step: how many parts columns are dealt out to."""
+
+    def __init__(self, window: Window, channels: int, repeat: int, step: int):
+        self._window, self._channels, self._repeat, self.step = window, channels, repeat, step
+        used = (window.output[1] - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1
+        self._width = -(-used // step)
+
+    def shape(self, rows: int) -> Shape:
+        """(step, image rows under that many output rows, columns, channels * repeat)."""
+        window = self._window
+        reach = (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
+        return self.step, reach, self._width, self._channels * self._repeat
+
+    def fill(self, image: Array, buffer: Array, first: int, padding: int) -> Iterator[Step]:
+        """Convert what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
+        height, width = self._window.image
+        pad = np.full((), padding, np.float32)
+        top, left = first * self._window.stride[0] - self._window.head[0], self._window.head[1]
+        rows = slice(*np.clip((-top, height - top), 0, buffer.shape[1]).tolist())
+        for part in range(self.step):
+            target = buffer[part].reshape(*buffer.shape[1:3], self._channels, self._repeat)
+            ends = [-((part - left - end) // self.step) for end in (0, width)]
+            columns = slice(*np.clip(ends, 0, self._width).tolist())
+            if rows.start >= rows.stop or columns.start >= columns.stop:
+                yield copy(target, pad)
+                continue
+            begin, count = columns.start * self.step + part - left, columns.stop - columns.start
+            met = image[rows.start + top : rows.stop + top, begin : begin + (count - 1) * self.step + 1 : self.step]
+            yield copy(target[rows, columns], met[..., None])
+            for margin in margins(buffer[part][None], (rows, columns, slice(0, buffer.shape[3]))):
+                yield copy(margin, pad)

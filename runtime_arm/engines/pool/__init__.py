@@ -1,0 +1,1 @@
+"""Pooling kernels on plain (N, C, H, W) blobs."""

@@ -1,0 +1,48 @@
+"""Which layouts of a convolution's input go with a layout of its results."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional
+
+from runtime_arm.engines.tiled import columns as tiled_convolution
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.specs import TensorSpec
+
+
+def reach_of(convolution: Convolution) -> int:
+    """How many pixels beyond the edge of the image the kernel meets."""
+    window = convolution.window
+    behind = [(o - 1) * s + (k - 1) * d - head - n + 1 for o, s, k, d, head, n in zip(
+        window.output, window.stride, window.kernel, window.dilation, window.head, window.image)]  # fmt: skip
+    reach: int = max(0, *window.head, *behind)
+    return reach
+
+
+def in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Optional[Tiles]:
+    """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
+    about ``border`` suits them."""
+    stride, least = window.stride[0], max(reach, border)
+    for around in range(least, least + stride * to.tile + 1):
+        of = Tiles.of(x, stride * to.tile, around)
+        if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
+            return of
+    return None
+
+
+def skipping(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Iterator[Tiles]:
+    """Layouts of one plane for the input of a strided convolution, of whose pixels some are passed over; ``to`` has one
+    plane, too."""
+    if window.stride[0] > 1 and to.batch == 1:
+        layouts = (Tiles.of(x, 1, border) for border in sorted({reach, max(1, reach)}))
+        yield from (of for of in layouts if _holds(of, to, window))
+
+
+def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
+    """Whether all that the taps meet lies in the input's memory, also what positions of no image meet."""
+    nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
+    farthest = sum(of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1] for axis, (s, k, d, head) in enumerate(
+        zip(window.stride, window.kernel, window.dilation, window.head)))  # fmt: skip
+    last = tiled_convolution.met_under(to.strips(to.body)[-1], of, window).last
+    return -nearest <= of.guard and last + farthest < of.body + of.guard

@@ -1,0 +1,117 @@
+"""Pools between blobs in tiles: a pool of stride s makes tiles of m x m pixels from tiles of s * m x s * m.
+
+First the rows of the kernel are combined, then its columns: 3 + 3 taps an output where the kernel has 9.
+
+    between[px, row, column]  = combination over ky of  X[plane of (py, ky), px, row + shift, column]
+    Y[py, px, row, column]    = combination over kx of  between[plane of (px, kx), row, column + shift]
+
+Under one tap all outputs of a plane meet pixels of one plane, row by row. Taps that meet nothing but padding are left
+out, others where they do. A block of rows stays in the cache from the first tap to the activation.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.engines.tiled.epilogue import finish
+from runtime_arm.netdef import Array
+from runtime_arm.operators.common.windows import Window
+from runtime_arm.operators.pool.caffe2 import Pool
+from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.layouts import Strip, Tiles
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step
+
+BLOCK_NBYTES = 1 << 19  # of what lies between the passes
+
+
+def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
+    """What a block has between the passes: (tile, rows, columns, channels)."""
+    rows = min(_most_rows(x, dtype.itemsize), y.image_tiles((0, 0))[0])
+    return [TensorSpec((x.tile, rows, x.pitch, x.channels), dtype)]
+
+
+def _most_rows(x: Tiles, itemsize: int) -> int:
+    return max(1, BLOCK_NBYTES // (x.tile * x.pitch * x.channels * itemsize))
+
+
+def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
+    """Combine with np.maximum, or with np.add: sums are divided by the pool's divisors."""
+    result = call.outputs[0]
+    scale = (1 / pool.divisors).astype(result.dtype).reshape(pool.window.output)
+    rows = y.image_tiles((0, 0))[0]
+    most = min(_most_rows(x, result.itemsize), -(-rows // call.workers))
+    blocks = [(image, *part) for image in range(y.batch) for part in ranges(rows, most)]
+    steps = tiled.clear_borders(call, result, y)
+    for image, begin, end in call.mine(blocks):
+        pixels = x.grid(call.inputs[0])[:, :, image]
+        for phase in range(y.tile):
+            count = min(end, y.image_tiles((phase, 0))[0]) - begin
+            between = [call.scratch[0][px, :count, : x.image_tiles((0, px))[1]] for px in range(x.tile)]
+            for px, target in enumerate(between):
+                met = _meet(0, pool.window, x, y, phase, (begin, begin + count))
+                steps += _combine(combine, target, [one.of(pixels[one.plane, px, :, : target.shape[1]]) for one in met])
+            for px in range(y.tile):
+                target = y.pixels(result, (phase, px))[image, begin : begin + count]
+                met = _meet(1, pool.window, x, y, px, (0, target.shape[1]))
+                steps += _combine(combine, target, [one.of(between[one.plane]) for one in met])
+                if combine is np.add:
+                    factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
+                    steps.append(partial(np.multiply, target, factors, out=target))
+        strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
+        steps += finish(call, y, strip, [])
+        steps += tiled.clear(call, y, strip)
+    return tiled.in_turn(steps)
+
+
+class _Tap(NamedTuple):
+    """What a row (axis 0) or column (axis 1) of the kernel meets: from which plane, which pixels, for which outputs."""
+
+    axis: int
+    plane: int
+    outputs: slice
+    pixels: slice
+
+    def of(self, pixels: Array) -> Tuple[_Tap, Array]:
+        """With its pixels of an array (rows, columns, channels)."""
+        return self, pixels[self.pixels] if self.axis == 0 else pixels[:, self.pixels]
+
+    def part(self, target: Array) -> Array:
+        """Its outputs."""
+        return target[self.outputs] if self.axis == 0 else target[:, self.outputs]
+
+
+def _meet(axis: int, window: Window, x: Tiles, y: Tiles, phase: int, outputs: Tuple[int, int]) -> List[_Tap]:
+    """What the outputs begin..end of a plane meet, the middle of the kernel first."""
+    begin, end = outputs
+    taps = []
+    for tap in sorted(range(window.kernel[axis]), key=lambda tap: abs(2 * tap - window.kernel[axis] + 1)):
+        shift, plane = divmod(phase * window.stride[axis] + tap * window.dilation[axis] - window.head[axis], x.tile)
+        first, last = max(begin, -shift), min(end, x.image_tiles((plane, plane))[axis] - shift)
+        if first < last:
+            taps.append(_Tap(axis, plane, slice(first - begin, last - begin), slice(first + shift, last + shift)))
+    return taps
+
+
+def _combine(combine: np.ufunc, target: Array, met: Sequence[Tuple[_Tap, Array]]) -> Iterator[Step]:
+    """The first two taps that all outputs meet fill the target; if there are none, what is neutral does."""
+    if not target.size:
+        return
+    whole = [pixels for _, pixels in met if pixels.shape == target.shape]
+    rest = list(met)
+    if len(whole) > 1:
+        yield partial(combine, whole[0], whole[1], out=target)
+        rest = [(tap, pixels) for tap, pixels in met if not any(pixels is other for other in whole[:2])]
+    elif whole:
+        yield partial(np.copyto, target, whole[0])
+        rest = [(tap, pixels) for tap, pixels in met if pixels is not whole[0]]
+    else:
+        yield partial(target.fill, -np.inf if combine is np.maximum else 0)
+    for tap, pixels in rest:
+        part = tap.part(target)
+        yield partial(combine, part, pixels, out=part)

@@ -1,0 +1,41 @@
+"""What a PooledConv can read and write, and what it takes: what its convolution can, and the pool strip by strip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator, Optional, Sequence
+
+from runtime_arm.engines.conv.pointwise import PASS
+from runtime_arm.engines.tiled.options import Option, constant_convolution, dense_convolutions, may_run, tiling
+from runtime_arm.engines.tiled.strip_pooling import Pooling
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.fused.pooled_convolution import LAYERS
+from runtime_arm.operators.pool.caffe2 import pool_of
+from runtime_arm.registry.kernel import Kernel, Specs
+from runtime_arm.registry.specs import TensorSpec
+
+POOL = "NUMPY"  # the engine of pools alone, which they may rule out
+
+
+@tiling("PooledConv", domains=("armnet",))
+def pooled_convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
+                        plain: Optional[Kernel]) -> Iterator[Option]:
+    first, pool = LAYERS.of(op).op
+    results = LAYERS.specs(op, inputs)[0]
+    convolution = constant_convolution(first, inputs, results.shape)
+    pooling = Pooling.of(pool_of(pool, results)) if may_run(pool, POOL) else None
+    if convolution is None or pooling is None or any(inputs[3:4]):
+        return
+    for option in dense_convolutions(first, convolution, inputs, outputs[0], pooling):
+        moves = option.work.moves + PASS * (pooling.taps - 1) * outputs[0].size
+        yield option._replace(kernel=_of_layer(option.kernel, first), work=option.work._replace(moves=moves))
+
+
+def _of_layer(kernel: Kernel, layer: OperatorDef) -> Kernel:
+    """The kernel, told another operator than the one that it runs."""
+    return replace(
+        kernel,
+        bind=lambda call: kernel.bind(call.of(layer)),
+        scratch=lambda op, inputs, outputs: kernel.scratch(layer, inputs, outputs),
+        hints=lambda op: kernel.hints(layer),
+    )

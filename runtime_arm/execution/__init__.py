@@ -1,0 +1,1 @@
+"""Runs plans: executor, workers, Predictor, Workspace, profiling."""

@@ -1,0 +1,291 @@
+"""Runs a net: keeps the plans made for the input shapes seen lately and walks from segment to segment."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import FeedError
+from runtime_arm.machine import blas
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
+from runtime_arm.planning.plan import PackedWeights, Segment
+from runtime_arm.planning.trace import FEED_STEP, Environment, Value
+from runtime_arm.registry.engine_wishes import preferring
+from runtime_arm.registry.schema import DataDependent, Operator, lookup
+from runtime_arm.registry.shape_inference import content, infer_net
+from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.execution.workers import Crew
+
+PLANS_KEPT = 8  # input shapes whose plans are remembered
+SEGMENTS_KEPT = 32  # behind all borders of a net, or as many as one run needs
+
+
+class Executor:
+    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for; one
+    call at a time.
+
+    ``workers`` share what pays, this process among them; the others start with the first run. ``tuned`` tells, for
+    feeds of some specs, the engines that operators shall prefer, and whether BLAS's threads take the workers' place.
+    """
+
+    def __init__(
+        self,
+        net: NetDef,
+        constants: Mapping[str, Any],
+        workers: int = 1,
+        tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
+    ):
+        self.net = net
+        self._tuned = tuned
+        self.constants = dict(constants)
+        _look_up_operators(net)
+        self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
+        self._behind: OrderedDict[Segment, Tuple[Segment, Hashable]] = OrderedDict()  # the segment before, and the key
+        self._packed = PackedWeights()
+        self._workers = workers
+        self._crew: Optional[Crew] = None
+        self._process = os.getpid()
+
+    def run(
+        self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None
+    ) -> Dict[str, Any]:
+        """The fetched blobs by name: copies that are the caller's, in the arrays of ``out`` where it has the name.
+
+        Feeds are arrays or QuantizedTensors.
+        """
+        out = out or {}
+        with np.errstate(all="ignore"):
+            segment = self._walk(feeds, fetches)
+            values = {name: self._fetch(segment, name) for name in fetches}
+            for name, target in out.items():
+                _check_target(name, target, values[name].array)
+                np.copyto(target, values[name].array)
+            return {name: out[name] if name in out else value.content() for name, value in values.items()}
+
+    def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
+        """The fetched blobs of a net without inputs that will not run again: constants are handed out, not copied."""
+        with np.errstate(all="ignore"):
+            segment = self._walk({}, fetches)
+            values = {name: self._fetch(segment, name) for name in fetches}
+            return {
+                name: value.content() if value.spec.value is None else content(value.spec)
+                for name, value in values.items()
+            }
+
+    def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        """The first segment for inputs like these; what follows a border is compiled when it runs."""
+        self._leave_to_parent()
+        key = (*fetches, *((name, *_likeness(feeds[name])) for name in sorted(feeds)))
+        if key not in self._entries:
+            self._make_room()
+            with np.errstate(all="ignore"):
+                specs = {name: spec_of(value) for name, value in feeds.items()}
+                env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
+                env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
+                self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def plans(self) -> List[Segment]:
+        """The first segments of the plans that are kept, the latest last."""
+        return list(self._entries.values())
+
+    def worker_processes(self) -> List[int]:
+        """The numbers of the processes that work for it now, without this one."""
+        return [] if self._crew is None else self._crew.processes()
+
+    def close(self) -> None:
+        """End the workers; they start anew if there is another run."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+    def _segment(
+        self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED
+    ) -> Segment:
+        engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
+        ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
+        outputs = self.net.external_output
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
+
+    def _leave_to_parent(self) -> None:
+        """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""
+        if self._workers > 1 and self._process != os.getpid():
+            self._process = os.getpid()
+            self._entries.clear()
+            self._behind.clear()
+            self.close()
+
+    def _make_room(self) -> None:
+        while len(self._entries) >= PLANS_KEPT:
+            self._forget(self._entries.popitem(last=False)[1])
+
+    def _make_room_behind(self, segment: Segment) -> None:
+        """Forget what was used longest ago and is not on the way to this segment."""
+        way = {segment}
+        while segment in self._behind:
+            segment = self._behind[segment][0]
+            way.add(segment)
+        for oldest in [one for one in self._behind if one not in way]:
+            if len(self._behind) >= SEGMENTS_KEPT and oldest in self._behind:
+                before, key = self._behind[oldest]
+                self._forget(before.successors.pop(key))
+
+    def _forget(self, segment: Segment) -> None:
+        """Let go of what was compiled behind a segment, and of itself."""
+        for one in walk_segments(segment):
+            self._behind.pop(one, None)
+
+    def _walk(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        segment = self.plan(feeds, fetches)
+        self._execute(segment, feeds)
+        while segment.border is not None:
+            outputs = segment.border.run()
+            segment = self._successor(segment, outputs, fetches)
+            self._execute(segment, outputs)
+        return segment
+
+    def _execute(self, segment: Segment, feeds: Mapping[str, Any]) -> None:
+        if not segment.is_shared:
+            segment.feed(feeds)
+            segment.execute()
+            return
+        try:
+            with blas.Threads(1):
+                self._crew_of(segment).start(segment)
+                segment.feed(feeds)
+                segment.execute()
+        except BaseException:  # the workers may be anywhere in the net
+            self.close()
+            raise
+
+    def _crew_of(self, segment: Segment) -> Crew:
+        """Workers that know the segment: those there are were forked before plans that are newer."""
+        from runtime_arm.execution.workers import Crew
+
+        if self._crew is None or segment not in self._crew:
+            self.close()
+            segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_shared]
+            self._crew = Crew(segments, self._workers)
+        return self._crew
+
+    def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
+        specs = {name: spec_of(value) for name, value in outputs.items() if name}
+        key = tuple(specs.items())
+        if key not in segment.successors:
+            self._make_room_behind(segment)
+            assert segment.border_at is not None
+            env = {name: _inherited(value) for name, value in segment.env.items()}
+            env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
+            segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
+        successor = segment.successors[key]
+        self._behind[successor] = segment, key
+        self._behind.move_to_end(successor)
+        return successor
+
+    def _fetch(self, segment: Segment, name: str) -> Value:
+        if name not in segment.env:
+            raise FeedError(f"blob {name!r} is not in the net; it has {', '.join(sorted(segment.env))}")
+        return segment.env[name]
+
+    def _border_runner(
+        self, op: OperatorDef, segment: Segment
+    ) -> Callable[[OperatorDef, Sequence[Any]], Sequence[Any]]:
+        schema = lookup(op)
+        if not schema.control:
+            return lambda op, inputs: _evaluate_checked(schema, op, inputs)
+        subnets = SubNets(op, segment)
+        return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
+
+
+def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The outputs, unless the shape function, which may see the inputs' content now, refuses it or the sizes."""
+    specs: Sequence[TensorSpec] = ()
+    with suppress(DataDependent):
+        specs = schema.infer(op, [None if x is None else _constant("", x).spec for x in inputs])
+    results = list(schema.evaluate(op, inputs))
+    for i, spec in enumerate(specs):
+        if spec.quantization is not None:
+            results[i] = QuantizedTensor(results[i], *spec.quantization)
+    return results
+
+
+def _look_up_operators(net: NetDef) -> None:
+    """UnknownOperator if the net, or one inside of it, has an operator that nobody declared."""
+    for op in net.op:
+        lookup(op)
+        for inner in op.subnets():
+            _look_up_operators(inner)
+
+
+class SubNets:
+    """Runs the nets among an operator's arguments; what they read from outside comes from the surrounding segment."""
+
+    def __init__(self, op: OperatorDef, segment: Segment):
+        self._outside: Dict[int, Dict[str, Value]] = {}
+        self._executors: Dict[int, Executor] = {}
+        for net in op.subnets():
+            captured = {name: segment.env[name] for name in net.captures() if name in segment.env}
+            constants = {name: value.operand for name, value in captured.items() if value.spec.value is not None}
+            self._outside[id(net)] = {name: value for name, value in captured.items() if name not in constants}
+            self._executors[id(net)] = Executor(net, constants)
+
+    def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
+        """The blobs ``fetches`` after a run of one of the operator's nets with the explicit inputs ``feeds``."""
+        given = {name: value.operand for name, value in self._outside[id(net)].items()}
+        outputs = self._executors[id(net)].run({**given, **feeds}, fetches)
+        return [outputs[name] for name in fetches]
+
+    def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
+        """The specs of the blobs ``fetches`` if the net ran with inputs of these specs, None where they depend on
+        data."""
+        constants = {name: _constant(name, value).spec for name, value in self._executors[id(net)].constants.items()}
+        outside = {name: value.spec for name, value in self._outside[id(net)].items()}
+        env = infer_net(net, {**constants, **outside, **feeds})
+        return [env.get(name) for name in fetches]
+
+
+def _constant(name: str, content: Any) -> Value:
+    array = np.asarray(content.values if isinstance(content, QuantizedTensor) else content, order="C")
+    spec = spec_of(content)
+    return Value(name, TensorSpec(spec.shape, spec.dtype, array, spec.quantization), FEED_STEP, array)
+
+
+def _check_target(name: str, target: Any, source: Array) -> None:
+    if not isinstance(target, np.ndarray) or not target.flags.writeable:
+        raise FeedError(f"out[{name!r}] must be an array that can be written")
+    if target.shape != source.shape or target.dtype != source.dtype:
+        raise FeedError(
+            f"out[{name!r}] is {target.dtype.name}{list(target.shape)}, the blob is "
+            f"{source.dtype.name}{list(source.shape)}"
+        )
+
+
+def _inherited(value: Value) -> Value:
+    return Value(value.name, value.spec, FEED_STEP, value.array)
+
+
+def spec_of(value: Any) -> TensorSpec:
+    """The spec of what a caller feeds."""
+    if isinstance(value, QuantizedTensor):
+        return TensorSpec(value.values.shape, value.values.dtype, None, Quantization(value.scale, value.zero_point))
+    return TensorSpec(value.shape, value.dtype)
+
+
+def _likeness(value: Any) -> Tuple[Hashable, ...]:
+    """What a plan depends on, of what a caller feeds."""
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else (spec_of(value),)
+
+
+def walk_segments(segment: Segment) -> Iterator[Segment]:
+    """The segment and every segment compiled behind it so far."""
+    yield segment
+    for successor in segment.successors.values():
+        yield from walk_segments(successor)

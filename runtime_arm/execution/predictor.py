@@ -1,0 +1,195 @@
+"""Predictor: init_net runs once, predict_net as often as wanted."""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.workspace import as_net, run_init_net
+from runtime_arm.files import checked_path
+from runtime_arm.machine import blas
+from runtime_arm.machine.cores import useful_cores
+from runtime_arm.machine.locks import Turns
+from runtime_arm.netdef import Array, NetLike
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.tuning import Tunings
+from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.specs import QuantizedTensor
+
+Inputs = Union[Mapping[str, Any], Sequence[Any]]
+
+
+class Predictor:
+    """Runs a network.
+
+        with Predictor(pair) as p:                       # or Predictor(init_net, predict_net): bytes, paths, NetDefs
+            y = p.run({"data": x})["prob"]               # or p.run([x])
+
+    threads: how many cores a run may use; None for all, but for slow ones beside fast ones (see ``cores``), 1 starts no
+    thread and no process. More share the operators for which that pays: as processes that are forked at the first run
+    and end with this one (threads where the system cannot fork). Several predictors may live in one process, and one
+    may be called from several threads (calls take turns). Blobs that the net overwrites (recurrent state kept in an
+    external input) keep their content from run to run.
+    """
+
+    def __init__(
+        self, init_net: Union[Pair, NetLike], predict_net: Optional[NetLike] = None, *, threads: Optional[int] = None
+    ):
+        if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
+            raise UsageError(f"threads must be 1 or more, got {threads!r}")
+        self.pair = _as_pair(init_net, predict_net)
+        self.threads = threads or useful_cores()
+        net = self.pair.predict_net.check()
+        parameters = run_init_net(self.pair.init_net)
+        written = {name for op in net.op for name in op.output}
+        self._infos = {info.name: info for info in self.pair.inputs}
+        self._state = {name: value for name, value in parameters.items() if name in self._infos or name in written}
+        self._kept = [name for name in net.external_input if name in written]
+        constants = {name: value for name, value in parameters.items() if name not in self._state}
+        self._tuned = Tunings(self.pair.tuning, net, self.threads)
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of)
+        self._turn = Turns()
+        self._plan_ahead()
+
+    @property
+    def inputs(self) -> Sequence[TensorInfo]:
+        """Name, shape and dtype of what ``run`` takes, in order; None or a name stands for a dimension that is free."""
+        return self.pair.inputs
+
+    @property
+    def outputs(self) -> Sequence[TensorInfo]:
+        """Name, shape and dtype of what ``run`` returns, in order."""
+        return self.pair.outputs
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the user should know of: a tuning that does not fit this machine or the shapes that were run."""
+        return self._tuned.notes
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the net. UsageError after ``close``."""
+        if self._executor is None:
+            raise UsageError("the predictor is closed")
+        return self._executor
+
+    def run(
+        self, inputs: Inputs, *, keep: Sequence[str] = (), out: Optional[Mapping[str, Array]] = None
+    ) -> Dict[str, Any]:
+        """One inference; the outputs by name, in the net's order, followed by the intermediate blobs named in ``keep``.
+
+        The arrays are the caller's. With ``out`` the named blobs are written into those arrays instead, and only they
+        and ``keep`` are returned. FeedError if inputs or ``out`` do not fit; OperatorError if an operator refuses
+        their shapes.
+        """
+        if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
+            raise UsageError(f"keep takes a list of blob names, got {keep!r}")
+        if out is not None and not isinstance(out, Mapping):
+            raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
+        feeds = self._named(inputs)
+        fetches = list(dict.fromkeys([*(out if out is not None else self.pair.predict_net.external_output), *keep]))
+        with self._turn, blas.Threads(self.threads):
+            results = self.executor.run({**self._state, **feeds}, list(dict.fromkeys([*fetches, *self._kept])), out)
+            self._state.update((name, deepcopy(results[name])) for name in self._kept)
+        return {name: results[name] for name in fetches}
+
+    def plan(self, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Segment:
+        """What ``run`` would execute for inputs of these shapes, without running it: steps, engines, arena.
+
+        Inputs that are not named have their declared shape, with 1 for what it leaves open. What follows an operator
+        whose output shape depends on data is not part of it.
+        """
+        feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
+        fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
+        with self._turn, blas.Threads(self.threads):
+            return self.executor.plan(feeds, fetches)
+
+    def close(self) -> None:
+        """Give the memory back. Running afterwards is refused; closing twice is not."""
+        with self._turn:
+            if self._executor is not None:
+                self._executor.close()
+            self._executor = None
+            self._state = {}
+
+    def __enter__(self) -> Predictor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _plan_ahead(self) -> None:
+        """Compile for the declared shapes, where they leave nothing open, so that what can fail fails now."""
+        infos = self.pair.inputs
+        if infos and all(info.is_static and info.dtype is not None for info in infos):
+            self.plan()
+
+    def _named(self, inputs: Inputs) -> Dict[str, Any]:
+        infos = self._infos
+        if not isinstance(inputs, (dict, Mapping)):  # what is a dict is told at once
+            if not isinstance(inputs, Sequence):
+                kind = type(inputs).__name__
+                raise FeedError(f"run takes {{name: array}} or [array, ...], got one {kind}; write run([x])")
+            if len(inputs) > len(infos):
+                raise FeedError(f"{len(inputs)} inputs given, the net takes {len(infos)}: {', '.join(infos)}")
+            inputs = dict(zip(infos, inputs))
+        for name in inputs:
+            if name not in infos:
+                raise FeedError(f"no input {name!r}; the net takes {', '.join(infos) or 'none'}")
+        for name in infos:
+            if name not in inputs and name not in self._state:
+                raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
+        return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
+
+
+def _fitting(info: TensorInfo, given: Any) -> Any:
+    """The fed value as an array of the declared dtype and rank; FeedError if it is not."""
+    if isinstance(given, QuantizedTensor):
+        return given
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError) as error:
+        raise FeedError(f"input {info.name!r} is no array: {error}") from error
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if info.dtype is not None and array.dtype != info.dtype:
+        raise FeedError(f"input {info.name!r} must be {np.dtype(info.dtype).name}, got {array.dtype.name}")
+    if array.dtype.kind not in "fiub":
+        raise FeedError(f"input {info.name!r} must be numbers, got {array.dtype}")
+    if info.shape is not None and len(info.shape) != array.ndim:
+        raise FeedError(
+            f"input {info.name!r} must have {len(info.shape)} dimensions {info.shape_text()}, got shape {array.shape}"
+        )
+    return array
+
+
+def _as_pair(init_net: Union[Pair, NetLike], predict_net: Optional[NetLike]) -> Pair:
+    if isinstance(init_net, Pair):
+        if predict_net is not None:
+            raise UsageError("give a pair or two nets, not a pair and a net")
+        return init_net
+    if predict_net is None:
+        raise UsageError("give init_net and predict_net, or a Pair; load(path) opens a pair's folder")
+    return Pair.from_nets(as_net(init_net), as_net(predict_net))
+
+
+def load(
+    path: Union[str, os.PathLike[str]],
+    predict_net: Union[str, os.PathLike[str], None] = None,
+    *,
+    threads: Optional[int] = None,
+) -> Predictor:
+    """A Predictor for a pair's folder, a bundle, or for the paths of an init_net.pb and a predict_net.pb."""
+    due = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
+    first = checked_path(path, due)
+    pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, due))
+    return Predictor(pair, threads=threads)
+
+
+__all__: List[str] = ["Predictor", "load"]

@@ -1,0 +1,50 @@
+"""What a worker does, whatever it is, and the messages between it and the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Sequence
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from runtime_arm.registry.schema import Run
+
+    Programs = Sequence[Sequence[Run]]  # one worker's shares of each segment, in order
+
+WORD = 4  # bytes of a message; the number of a segment starts a run of it
+GO, MET, FAILED = (word.to_bytes(WORD, "little") for word in (0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD))
+ENDED = b""  # the other end is closed
+
+
+class Link(Protocol):
+    """One end of a connection."""
+
+    def send(self, message: bytes) -> None:
+        """BrokenPipeError if the other end is closed."""
+
+    def receive(self) -> bytes:
+        """The next message; ENDED if the other end is closed."""
+
+
+class Member(Link, Protocol):
+    """The caller's end of the connection to a worker."""
+
+    def end(self) -> None:
+        """End the worker and wait for its end; twice is fine."""
+
+    def obituary(self, message: bytes) -> str:
+        """Why the worker sent this message instead of MET."""
+
+
+def serve(link: Link, programs: Programs) -> None:
+    """Run shares as the caller says, until it closes its end."""
+    with np.errstate(all="ignore"):
+        while True:
+            message = link.receive()
+            if message == ENDED:
+                return
+            for share in programs[int.from_bytes(message, "little")]:
+                if link.receive() != GO:
+                    return
+                share()
+                link.send(MET)

@@ -1,0 +1,146 @@
+"""The cores: workers that run their shares of a net's steps, processes over shared memory or threads.
+
+The caller is worker 0 and runs every step; the others run their shares of those that are shared, in lockstep:
+
+    caller    start   step 0   go   step 1, share 0   met go   step 2, share 0   met   step 3 ...
+    worker                     go   step 1, share 1   met go   step 2, share 1   met
+
+``go`` says that what the step reads has been written, ``met`` that a share is done. Both are messages over pipes,
+which order memory on every processor; who waits asks again for a moment before he sleeps, because waking up takes
+longer than many a step. Nobody waits between steps that the caller runs alone.
+
+Workers are processes where the system can fork: they find the plan, the packed weights and the arena, which lies in
+anonymous shared memory, as they were when they were forked. Elsewhere they are threads. A process ends when the other
+end of its pipe is closed, by ``Crew.close`` or by the caller's death.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Iterator, List, Sequence
+
+from runtime_arm.errors import WorkerError
+from runtime_arm.execution.worker_process import WorkerProcess
+from runtime_arm.execution.worker_protocol import GO, MET, WORD, Member
+from runtime_arm.execution.worker_thread import WorkerThread
+from runtime_arm.netdef import OperatorDef
+
+if TYPE_CHECKING:
+    from runtime_arm.execution.worker_protocol import Programs
+    from runtime_arm.planning.plan import Segment
+    from runtime_arm.registry.schema import Run
+
+FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not survive it
+
+
+class Crew:
+    """Workers for some segments, in the state in which these are now. ``workers`` counts the caller.
+
+    Runs are the caller's: ``start(segment)``, then ``segment.execute()``. After an exception from there the crew must
+    be closed, for the others may be anywhere in the net. ResourceError if the system has no more processes.
+    """
+
+    def __init__(self, segments: Sequence[Segment], workers: int):
+        self._numbers = {segment: number.to_bytes(WORD, "little") for number, segment in enumerate(segments)}
+        self._members: List[Member] = []
+        self._close = weakref.finalize(self, _end, self._members)
+        _crews.add(self)
+        try:
+            for worker in range(1, workers):
+                self._members.append(_start(worker, [_shares(segment, worker) for segment in segments]))
+        except BaseException:
+            self.close()
+            raise
+        for segment in segments:
+            segment.runs = list(_in_lockstep(segment, self._members))
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment in self._numbers
+
+    def start(self, segment: Segment) -> None:
+        """Wake the workers up for a run of this segment."""
+        for member in self._members:
+            _tell(member, self._numbers[segment], segment.running[0].op)
+
+    def processes(self) -> List[int]:
+        """The numbers of the workers that are processes."""
+        return [member.pid for member in self._members if isinstance(member, WorkerProcess)]
+
+    def close(self) -> None:
+        """End the workers, wherever they are; closing twice does nothing. In a process that the user forked, forget
+        them."""
+        self._close()
+
+
+def _start(worker: int, programs: Programs) -> Member:
+    return WorkerProcess(worker, programs) if FORKS else WorkerThread(worker, programs)
+
+
+def _shares(segment: Segment, worker: int) -> List[Run]:
+    return [shares[worker] for shares in segment.bound if len(shares) > 1]
+
+
+def _end(members: List[Member]) -> None:
+    for member in members:
+        member.end()
+
+
+def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
+    """What the caller runs, step by step."""
+    shared = [False, *(len(shares) > 1 for shares in segment.bound), False]
+    for at, (step, shares) in enumerate(zip(segment.running, segment.bound)):
+        if len(shares) > 1:
+            yield _lockstep(shares[0], step.op, members, first=not shared[at], last=not shared[at + 2])
+        else:
+            yield shares[0]
+
+
+def _lockstep(share: Run, op: OperatorDef, members: Sequence[Member], first: bool, last: bool) -> Run:
+    """The caller's share of a step, the first and last of those that are shared one after the other."""
+    *others, other = members
+
+    def run() -> None:
+        if first:
+            for member in members:
+                _tell(member, GO, op)
+        share()
+        for member in others:
+            _meet(member, op)
+        if not last:
+            _tell(other, GO, op)  # everybody but him has met
+        _meet(other, op)
+        if not last:
+            for member in others:
+                _tell(member, GO, op)
+
+    return run
+
+
+def _tell(member: Member, message: bytes, op: OperatorDef) -> None:
+    try:
+        member.send(message)
+    except BrokenPipeError:
+        _meet(member, op)
+
+
+def _meet(member: Member, op: OperatorDef) -> None:
+    message = member.receive()
+    if message != MET:
+        raise WorkerError(f"{op.signature()}: {member.obituary(message)}")
+
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _forget_crews() -> None:
+    """In a process that was just forked: the workers are the parent's, and must see it when that one ends."""
+    for crew in list(_crews):
+        crew.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_crews)
+
+__all__ = ["FORKS", "Crew"]

@@ -1,0 +1,1 @@
+"""What the machine is: identity, BLAS, caches, cores, memory, locks."""

@@ -1,0 +1,50 @@
+"""What kernels that only move elements have in common: pairs of views, copied one after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.registry.schema import Call, Run
+
+
+def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:
+    """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order.
+
+    What lies there already is left alone. Of every pair, of arrays then, only what is the share of the ``call``'s
+    worker, if that is given.
+    """
+    if call is not None and call.workers > 1:
+        pairs = [_share_of(call, target, source) for target, source in pairs]
+    pairs = [(target, source) for target, source in pairs if target.size and not are_same(target, source)]
+    if len(pairs) == 1:
+        only_target, only_source = pairs[0]
+        return lambda: np.copyto(only_target, only_source)
+
+    def run() -> None:
+        for target, source in pairs:
+            np.copyto(target, source)
+
+    return run
+
+
+def are_same(one: Array, other: Any) -> bool:
+    """Whether two arrays are the same elements in memory."""
+    return isinstance(other, np.ndarray) and _layout(one) == _layout(other)
+
+
+def _layout(array: Array) -> Tuple[Any, ...]:
+    return array.__array_interface__["data"], array.shape, array.strides, array.dtype
+
+
+def _share_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:
+    target = np.atleast_1d(target)
+    mine = call.part(target.shape)
+    return target[mine], np.broadcast_to(source, target.shape)[mine]
+
+
+def along(axis: int, start: int, stop: int) -> Tuple[slice, ...]:
+    """The index that takes elements start..stop-1 of one dimension and all of the others."""
+    return (slice(None),) * axis + (slice(start, stop),)

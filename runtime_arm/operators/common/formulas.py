@@ -1,0 +1,196 @@
+"""What elementwise operators are made of: kernels from one ufunc or from a formula of several, and their reference.
+
+A formula writes with ``out=`` into blocks that stay in the cache, so its temporaries cost neither memory nor bandwidth.
+Its input and its output may be the same memory: it writes ``y`` only when it has read ``x`` for the last time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, Dtypes
+from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.families import load_operator
+from runtime_arm.registry.schema import Call, Operator, Run, Specs, Supports, operator
+from runtime_arm.registry.specs import TensorSpec
+
+Formula = Callable[..., Any]  # (x, y, *scratch, **arguments)
+Exact = Callable[..., Any]  # (x, **arguments) -> y
+Scratch = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]
+Check = Callable[[OperatorDef, Mapping[str, Any]], None]
+Default = Union[float, int, str]
+
+
+class FastFormula(NamedTuple):
+    """The fast kernel of an operator of one input, for others that apply it to blocks of their own results."""
+
+    formula: Formula
+    scratch: int
+    dtypes: Dtypes
+    defaults: Mapping[str, Default]
+
+    def bind(self, op: OperatorDef) -> Formula:
+        """``(x, y, *scratch)`` with the arguments of the operator."""
+        return partial(self.formula, **arguments_of(op, self.defaults)) if self.defaults else self.formula
+
+
+FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type, of the families that are loaded
+
+
+def formula_of(domain: str, type: str) -> Optional[FastFormula]:
+    """The formula of an operator's fast kernel; None if it has none or takes more than one input."""
+    load_operator(domain, type)
+    return FORMULAS.get((domain, type))
+
+
+def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:
+    """A kernel that shares: the ufunc of all inputs, broadcast."""
+    return lambda call: apply(call, ufunc, *call.inputs)
+
+
+def apply(call: Call, ufunc: Any, *operands: Array) -> Run:
+    """A run of this worker's share of ufunc(*operands), broadcast to output 0."""
+    y = call.outputs[0]
+    if call.workers == 1:
+        return partial(ufunc, *operands, out=y)
+    y = np.atleast_1d(y)
+    mine = call.part(y.shape)
+    return partial(ufunc, *(np.broadcast_to(x, y.shape)[mine] for x in operands), out=y[mine])
+
+
+def in_blocks(call: Call, formula: Formula) -> Run:
+    """``formula(x, y, *scratch)`` for this worker's blocks of input 0 and output 0; scratch is as long as a block."""
+    x, y = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1)
+    parts = [slice(start, min(start + BLOCK, x.size)) for start in range(0, x.size, BLOCK)]
+    runs = [
+        partial(formula, x[part], y[part], *(t[: part.stop - part.start] for t in call.scratch))
+        for part in call.mine(parts)
+    ]
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for block in runs:
+            block()
+
+    return run
+
+
+def block_scratch(count: int) -> Scratch:
+    """Asks for ``count`` scratch buffers of the length of a block, in the output's dtype."""
+    return lambda op, inputs, outputs: [TensorSpec((min(BLOCK, outputs[0].size),), outputs[0].dtype)] * count
+
+
+@lru_cache(maxsize=32)
+def _filled_block(value: float, dtype: Any) -> Array:
+    block = np.full(BLOCK, value, dtype)
+    block.flags.writeable = False
+    return block
+
+
+def level(value: float, like: Array) -> Array:
+    """A block full of ``value``: two arrays are compared with SIMD by every NumPy, an array and a number by some."""
+    filled = _filled_block(value, like.dtype)[: like.size]
+    return filled if like.ndim == 1 else filled.reshape(like.shape)
+
+
+def only_for(dtypes: Dtypes) -> Supports:
+    """Refuses other dtypes: several roundings need bits to spare, and coefficients are made for one precision."""
+
+    def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+        name = outputs[0].dtype.name
+        return None if name in dtypes else f"has no formula for {name}"
+
+    return supports
+
+
+def exactly(function: Exact, *operands: Any, **arguments: Any) -> Array:
+    """The function with floats widened to float64; the result has the dtype of the first operand."""
+    wide = [x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in operands]
+    result: Array = np.asarray(function(*wide, **arguments)).astype(operands[0].dtype)
+    return result
+
+
+def arguments_of(op: OperatorDef, defaults: Mapping[str, Default]) -> Dict[str, Any]:
+    """The operator's arguments by name, of the kind of their defaults."""
+    return {name: _argument(op, name, default) for name, default in defaults.items()}
+
+
+def _argument(op: OperatorDef, name: str, default: Default) -> Any:
+    if isinstance(default, str):
+        return op.get_str(name, default)
+    return op.get_float(name, default) if isinstance(default, float) else op.get_int(name, default)
+
+
+def must_exceed(name: str, limit: float) -> Check:
+    """A check that refuses an argument which is not greater than ``limit``."""
+
+    def check(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
+        if not arguments[name] > limit:
+            raise ArgumentError(op, f"{name} must be greater than {limit:g}, got {arguments[name]:g}")
+
+    return check
+
+
+def must_be_one_of(name: str, *choices: str) -> Check:
+    """A check that refuses an argument which is none of ``choices``."""
+
+    def check(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
+        if arguments[name] not in choices:
+            raise ArgumentError(op, f"{name} must be {' or '.join(map(repr, choices))}, got {arguments[name]!r}")
+
+    return check
+
+
+def unary(type: str, exact: Exact, *, caffe2: Dtypes = FLOAT32, onnx: Dtypes = FLOATS, fast: Dtypes = FLOAT32_64,
+          inplace: bool = True, scratch: int = 0, check: Optional[Check] = None,
+          **defaults: Default) -> Callable[[Formula], Formula]:
+    """Decorator over a formula ``(x, y, *scratch, **arguments)``: declares an operator of one input, elementwise.
+
+    The formula is the fast kernel, for the dtypes ``fast``, and its docstring that of the operator. scratch: how many
+    temporaries it takes. The rest as in ``declare_unary``.
+    """
+
+    def register(formula: Formula) -> Formula:
+        def bind(call: Call) -> Run:
+            return in_blocks(call, partial(formula, **arguments_of(call.op, defaults)))
+
+        doc = formula.__doc__ or ""
+        for schema in declare_unary(type, exact, doc, caffe2, onnx, inplace=inplace, check=check, **defaults):
+            schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch), shares=True)(bind)
+            FORMULAS[schema.domain, schema.type] = FastFormula(formula, scratch, fast, defaults)
+        return formula
+
+    return register
+
+
+def declare_unary(type: str, exact: Exact, doc: str, caffe2: Dtypes, onnx: Dtypes, *, inplace: bool = True,
+                  check: Optional[Check] = None, **defaults: Default) -> List[Operator]:
+    """Declares an operator of one input with its reference kernel alone; returns the schemas, one a domain.
+
+    exact: ``(x, **arguments) -> y`` in float64. caffe2, onnx: the dtypes that the operator takes there, none where that
+    domain lacks it. inplace: whether Caffe2 lets the output have the input's name. check: refuses arguments.
+    defaults: the arguments.
+    """
+
+    def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+        arguments = arguments_of(op, defaults)
+        if check is not None:
+            check(op, arguments)
+        return [x]
+
+    def reference(op: OperatorDef, x: Array) -> List[Any]:
+        return [exactly(exact, x, **arguments_of(op, defaults))]
+
+    shape.__doc__ = doc
+    schemas = []
+    for domain, dtypes, shared in (("", caffe2, inplace), ("onnx", onnx, True)):
+        if dtypes:
+            schemas.append(operator(type, domain=domain, dtypes=dtypes, inplace={0: 0} if shared else {})(shape))
+            schemas[-1].reference(reference)
+    return schemas

@@ -1,0 +1,132 @@
+"""What the normalisations share: which floats they take, where channels lie, mean and variance, slow and fast."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.schema import Call, Run, Specs, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+
+def require_floats(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
+    """ShapeError unless all inputs that are there hold floats of one dtype."""
+    given = [spec for spec in specs if spec is not None]
+    require(op, all(spec.dtype.kind == "f" for spec in given) and len({spec.dtype for spec in given}) == 1,
+            "inputs must be floats of one dtype", *specs)
+
+
+def single_or_double(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    """Refuses what neither BLAS nor a float32 accumulator can hold; a ``supports``."""
+    name = outputs[0].dtype.name
+    return None if name in ("float32", "float64") else f"only float32 and float64, got {name}"
+
+
+def channels_last(op: OperatorDef) -> bool:
+    """Whether argument ``order``, NCHW (the default) or NHWC in any case, puts the channels last."""
+    order = op.get_str("order", "NCHW")
+    if order.upper() not in ("NCHW", "NHWC"):
+        raise ArgumentError(op, f"order must be NCHW or NHWC, got {order!r}")
+    return order.upper() == "NHWC"
+
+
+def require_channels(op: OperatorDef, x: TensorSpec, axis: int, *parameters: TensorSpec) -> None:
+    """ShapeError unless every parameter has as many elements as X's dimension ``axis``."""
+    for parameter in parameters:
+        require(op, parameter.size == x.shape[axis], f"parameters must have {x.shape[axis]} elements, one a channel",
+                x, parameter)
+
+
+def along_axis(parameter: Array, axis: int, ndim: int) -> Array:
+    """A vector shaped so that it broadcasts along one axis of an array of ``ndim`` dimensions."""
+    return parameter.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def moments(x: Array, axes: Sequence[int]) -> Tuple[Array, Array]:
+    """Mean and variance (by the number of elements) over axes, which stay as 1; float64. Both are 0 over nothing."""
+    exact = x.astype(np.float64)
+    count = max(prod(x.shape[axis] for axis in axes), 1)
+    mean = exact.sum(axis=tuple(axes), keepdims=True) / count
+    variance = np.square(exact - mean).sum(axis=tuple(axes), keepdims=True) / count
+    return mean, variance
+
+
+def standardized(x: Array, axes: Sequence[int], epsilon: float) -> Tuple[Array, Array, Array]:
+    """(X - mean) / sqrt(variance + epsilon), mean and 1 / sqrt(variance + epsilon); float64, reduced axes kept as 1."""
+    mean, variance = moments(x, axes)
+    inverse = 1 / np.sqrt(variance + epsilon)
+    return (x.astype(np.float64) - mean) * inverse, mean, inverse
+
+
+class RowStatistics:
+    """Fast standardisation of the rows of a matrix into another of the same shape, which may be the same array.
+
+    ``mean`` and ``inverse`` (1 / sqrt(variance + epsilon)) are columns, buffers of the caller's.
+    """
+
+    def __init__(self, x: Array, y: Array, mean: Array, inverse: Array, epsilon: float):
+        self.x, self.y, self.mean, self.inverse = x, y, mean, inverse
+        self._ones = np.ones((x.shape[1], 1), x.dtype)
+        self._count = x.dtype.type(max(x.shape[1], 1))
+        self._epsilon = x.dtype.type(epsilon)
+
+    def centre(self) -> None:
+        """y = x - mean, and ``mean``."""
+        np.matmul(self.x, self._ones, out=self.mean)
+        np.divide(self.mean, self._count, out=self.mean)
+        np.subtract(self.x, self.mean, out=self.y)
+
+    def measure(self, rows: Array) -> None:
+        """``inverse`` of rows whose mean counts as 0."""
+        np.matmul(rows[:, None, :], rows[:, :, None], out=self.inverse[:, :, None])
+        np.divide(self.inverse, self._count, out=self.inverse)
+        np.add(self.inverse, self._epsilon, out=self.inverse)
+        np.sqrt(self.inverse, out=self.inverse)
+        np.divide(1, self.inverse, out=self.inverse)
+
+
+class StackSum:
+    """Sums along the middle of (outer, n, inner) floats by a matrix product, thrice as fast as ``np.add.reduce``."""
+
+    def __init__(self, stack: Array):
+        self._is_matrix = stack.shape[2] == 1
+        self._ones = np.ones((stack.shape[1], 1) if self._is_matrix else (1, stack.shape[1]), stack.dtype)
+
+    def into(self, stack: Array, out: Array) -> None:
+        """The sums in ``out``, (outer, 1, inner)."""
+        if self._is_matrix:
+            np.matmul(stack[:, :, 0], self._ones, out=out[:, :, 0])
+        else:
+            np.matmul(self._ones, stack, out=out)
+
+
+def affine(y: Array, scale: Optional[Array] = None, shift: Optional[Array] = None) -> Run:
+    """A run that scales and shifts ``y`` in place by arrays that broadcast to it, where they are there."""
+
+    def run() -> None:
+        if scale is not None:
+            np.multiply(y, scale, out=y)
+        if shift is not None:
+            np.add(y, shift, out=y)
+
+    return run
+
+
+def columns(count: int, dtype: Any, number: int) -> List[TensorSpec]:
+    """Specs of ``number`` columns of ``count`` elements: scratch for statistics."""
+    return [TensorSpec((count, 1), dtype) for _ in range(number)]
+
+
+def statistics_buffers(call: Call) -> List[Array]:
+    """Columns for mean and 1 / sqrt(variance + epsilon): outputs 1 and 2 where they are wanted, else of the scratch."""
+    wanted = [output.reshape(-1, 1) for output in call.outputs[1:]]
+    return wanted + list(call.scratch[len(wanted) : 2])
+
+
+def split_at(shape: Shape, axis: int) -> Tuple[int, int]:
+    """How many elements lie before and from an axis on: the matrix that a blob is coerced to."""
+    return prod(shape[:axis]), prod(shape[axis:])

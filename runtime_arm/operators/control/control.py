@@ -1,0 +1,227 @@
+"""Operators that run sub-nets. Their reference kernels take SubNets, which run and infer them, before the inputs.
+
+Sub-nets see the blobs of the surrounding net by name. They are planned like any net, once for each set of input shapes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ShapeError
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.registry.schema import Branch, DataDependent, axis_of, operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+ENDLESS = np.iinfo(np.int64).max
+
+
+class SubNets(Protocol):
+    """The nets among the arguments of the operator that runs."""
+
+    def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
+        """The blobs ``fetches`` after a run of the net with these inputs."""
+        ...
+
+    def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
+        """What they would be for inputs of these specs; None where that depends on data."""
+        ...
+
+
+def _unknown(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    raise DataDependent(op.type)
+
+
+def _holds(op: OperatorDef, condition: Any) -> bool:
+    require(op, condition.size == 1, f"the condition must be one element, got shape {condition.shape}")
+    return bool(condition.reshape(-1)[0])
+
+
+def _writes(net: NetDef) -> Dict[str, None]:
+    """The names that a net writes, in order."""
+    return dict.fromkeys(name for op in net.op for name in op.output if name)
+
+
+@operator("If", inputs=(1, None), outputs=(0, None), control=True)
+def if_(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Runs ``then_net`` if the first input holds, else ``else_net``, if there is one.
+
+    A branch that writes blobs of the operator's output names sets those, and the others stay what they were (Caffe2);
+    of any other branch the outputs are taken by position (ONNX).
+    """
+    return _unknown(op)
+
+
+@if_.branches
+def if_branch(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Branch]:
+    """The branch to run, where the condition is known; an empty net where there is none."""
+    condition = inputs[0]
+    return None if condition is None or condition.value is None else _chosen(op, condition.value)
+
+
+def _chosen(op: OperatorDef, condition: Any) -> Branch:
+    holds = _holds(op, condition)
+    if not holds and not op.has("else_net"):
+        return Branch(NetDef(), {})
+    net = op.get_net("then_net" if holds else "else_net")
+    names = [name for name in op.output if name in _writes(net)]
+    if names:
+        return Branch(net, dict(zip(names, names)))
+    if len(net.external_output) != len(op.output):
+        raise ShapeError(op, f"net {net.name!r} has {len(net.external_output)} outputs, the operator {len(op.output)}")
+    return Branch(net, dict(zip(op.output, net.external_output)))
+
+
+@if_.reference
+def if_reference(op: OperatorDef, nets: SubNets, condition: Array, *unused: Any) -> List[Any]:
+    net, outputs = _chosen(op, condition)
+    found = dict(zip(outputs, nets.run(net, {}, list(outputs.values())))) if outputs else {}
+    return [found.get(name) for name in op.output]
+
+
+@operator("While", inputs=(1, None), outputs=(0, None), control=True)
+def while_(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Runs ``cond_net`` (if there is one) and ``loop_net`` in turn while the first input, which they write, holds."""
+    return _unknown(op)
+
+
+@while_.reference
+def while_reference(op: OperatorDef, nets: SubNets, condition: Array, *inputs: Any) -> List[Any]:
+    body = op.get_net("loop_net")
+    test = op.get_net("cond_net") if op.has("cond_net") else NetDef()
+    kept = {op.input[0], *op.output, *body.captures(), *test.captures()}
+    state: Dict[str, Any] = dict(zip(op.input, (condition, *inputs)))
+
+    def advance(net: NetDef) -> None:
+        names = [name for name in _writes(net) if name in kept]
+        if net.op:
+            read = {name: state[name] for name in net.captures() if name in state}
+            state.update(zip(names, nets.run(net, read, names)))
+
+    while True:
+        advance(test)
+        if not _holds(op, state[op.input[0]]):
+            return [state.get(name) for name in op.output]
+        advance(body)
+
+
+def _stacked(op: OperatorDef, slices: Sequence[Any], spec: Optional[TensorSpec]) -> Array:
+    """The slices along a new first dimension; none of them where the body, of which ``spec`` is known, never ran."""
+    if slices:
+        require(op, len({one.shape for one in slices}) == 1, "what is scanned must have one shape in all steps")
+        return np.stack(slices)
+    if spec is None:
+        raise ShapeError(op, "the body never ran, and the shape of what it scans depends on data")
+    return np.zeros((0, *spec.shape), spec.dtype)
+
+
+def _spec(array: Any) -> TensorSpec:
+    return TensorSpec(array.shape, array.dtype)
+
+
+@operator("Loop", domain="onnx", inputs=(1, None), outputs=(0, None), control=True)
+def loop(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Runs ``body`` as often as the first input says, and no longer than the condition holds.
+
+    Inputs: trip count, condition (either may be left out), carried blobs. ``body`` takes (trip, condition, carried...)
+    and gives (condition, carried..., scanned...); what it says of the condition counts where there is a condition.
+    Outputs: the carried blobs, then what was scanned, stacked.
+    """
+    return _unknown(op)
+
+
+@loop.reference
+def loop_reference(op: OperatorDef, nets: SubNets, trips: Optional[Array], condition: Optional[Array] = None,
+                   *carried: Any) -> List[Any]:
+    body = op.get_net("body")
+    count = ENDLESS if trips is None else int(trips.reshape(-1)[0])
+    require(op, trips is not None or condition is not None, "without trip count and condition the loop has no end")
+    _check_body(op, body, 2 + len(carried), 1 + len(carried))
+    goes_on = condition is None or _holds(op, condition)
+    state = list(carried)
+    scanned: List[List[Array]] = [[] for _ in body.external_output[1 + len(state) :]]
+    trip = 0
+    while goes_on and trip < count:
+        results = nets.run(body, _named(body, trip, goes_on, state), body.external_output)
+        goes_on = condition is None or _holds(op, results[0])
+        state = results[1 : 1 + len(state)]
+        for slices, one in zip(scanned, results[1 + len(state) :]):
+            slices.append(one)
+        trip += 1
+    specs: List[Optional[TensorSpec]] = [None] * len(scanned)
+    if scanned and trip == 0:
+        feeds = {name: _spec(array) for name, array in _named(body, trip, goes_on, state).items()}
+        specs = nets.infer(body, feeds, body.external_output[1 + len(state) :])
+    return [*state, *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
+
+
+@operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
+def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Loop; the trip count counts with ``has_trip_count``, the condition with ``has_cond``. Source: Caffe2."""
+    return _unknown(op)
+
+
+@onnx_while.reference
+def onnx_while_reference(op: OperatorDef, nets: SubNets, trips: Array, condition: Array, *carried: Any) -> List[Any]:
+    return list(loop_reference(op, nets, trips if op.get_bool("has_trip_count") else None,
+                               condition if op.get_bool("has_cond") else None, *carried))
+
+
+def _named(body: NetDef, trip: int, goes_on: bool, state: Sequence[Any]) -> Dict[str, Any]:
+    return dict(zip(body.external_input, [np.array(trip, np.int64), np.array(goes_on), *state]))
+
+
+def _check_body(op: OperatorDef, body: NetDef, inputs: int, outputs: int) -> None:
+    require(op, len(body.external_input) >= inputs and len(body.external_output) >= outputs,
+            f"the body must have {inputs} inputs and at least {outputs} outputs, it has {len(body.external_input)} and "
+            f"{len(body.external_output)}")
+
+
+@operator("Scan", domain="onnx", inputs=(1, None), outputs=(1, None), control=True)
+def scan(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Runs ``body`` for each slice of the last ``num_scan_inputs`` inputs; the inputs before are states, carried on.
+
+    ``body`` takes (states..., slices...) and gives (states..., scanned...). Outputs: the states, then what was scanned,
+    stacked. ``scan_input_axes``, ``scan_output_axes`` (0), ``scan_input_directions``, ``scan_output_directions`` (0
+    forward, 1 reverse).
+    """
+    return _unknown(op)
+
+
+@scan.reference
+def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
+    body, count = op.get_net("body"), op.get_int("num_scan_inputs")
+    require(op, 0 < count <= len(inputs), f"num_scan_inputs {count} must be within 1 to {len(inputs)}")
+    states, sequences = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    _check_body(op, body, len(inputs), len(states))
+    slices = [_slices(op, i, x) for i, x in enumerate(sequences)]
+    length = len(slices[0])
+    require(op, all(len(x) == length for x in slices),
+            f"all scanned inputs must be as long, got {[len(x) for x in slices]}")
+    scanned: List[List[Array]] = [[] for _ in body.external_output[len(states) :]]
+    for elements in zip(*slices):
+        results = nets.run(body, dict(zip(body.external_input, [*states, *elements])), body.external_output)
+        states = results[: len(states)]
+        for stack, one in zip(scanned, results[len(states) :]):
+            stack.append(one)
+    specs: List[Optional[TensorSpec]] = [None] * len(scanned)
+    if length == 0:
+        taken = [*map(_spec, states), *(TensorSpec(x.shape[1:], x.dtype) for x in slices)]
+        specs = nets.infer(body, dict(zip(body.external_input, taken)), body.external_output[len(states) :])
+    return [*states, *(_joined(op, i, stack, spec) for i, (stack, spec) in enumerate(zip(scanned, specs)))]
+
+
+def _slices(op: OperatorDef, index: int, x: Array) -> Array:
+    """The scanned input with what is scanned in front, in order."""
+    axes, directions = op.get_ints("scan_input_axes"), op.get_ints("scan_input_directions")
+    require(op, x.ndim > 0 and len(axes or directions or (0,) * (index + 1)) > index,
+            "every scanned input needs a dimension and an axis")
+    moved = np.moveaxis(x, axis_of(op, axes[index] if axes else 0, x.ndim), 0)
+    return moved[::-1] if directions and directions[index] else moved
+
+
+def _joined(op: OperatorDef, index: int, slices: Sequence[Any], spec: Optional[TensorSpec]) -> Array:
+    axes, directions = op.get_ints("scan_output_axes"), op.get_ints("scan_output_directions")
+    stacked = _stacked(op, slices[::-1] if directions and directions[index] else slices, spec)
+    return np.moveaxis(stacked, 0, axis_of(op, axes[index] if axes else 0, stacked.ndim))

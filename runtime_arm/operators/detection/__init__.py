@@ -1,0 +1,1 @@
+"""Box proposals, non-maximum suppression, region pooling."""

@@ -1,0 +1,199 @@
+"""Regions of interest sampled bilinearly: RoIAlign, RoIAlignRotated and ONNX's RoiAlign."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import channels_last, require_at_least
+from runtime_arm.operators.elementwise.cast import to_integers
+from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+
+class Grid(NamedTuple):
+    """How regions are sampled: output pixels, samples a pixel and dimension (0: as many as it covers pixels), scale.
+
+    ``centred``: coordinates are shifted by half a pixel, to mean the middle of one; else regions have size 1 at least.
+    """
+
+    height: int
+    width: int
+    samples: int
+    scale: float
+    centred: bool
+
+
+def grid_of(op: OperatorDef) -> Grid:
+    """pooled_h, pooled_w (1), sampling_ratio (-1), spatial_scale (1.0), aligned (0)."""
+    sizes = op.get_int("pooled_h", 1), op.get_int("pooled_w", 1)
+    require_at_least(op, "pooled_h and pooled_w", sizes, 1)
+    return Grid(*sizes, op.get_int("sampling_ratio", -1), op.get_float("spatial_scale", 1.0), op.get_bool("aligned"))
+
+
+def _onnx_grid(op: OperatorDef) -> Grid:
+    mode = op.get_str("coordinate_transformation_mode", "half_pixel")
+    if mode not in ("half_pixel", "output_half_pixel"):
+        raise ArgumentError(op, f"coordinate_transformation_mode must be half_pixel or output_half_pixel, got {mode!r}")
+    sizes = op.get_int("output_height", 1), op.get_int("output_width", 1)
+    require_at_least(op, "output_height and output_width", sizes, 1)
+    return Grid(*sizes, op.get_int("sampling_ratio", 0), op.get_float("spatial_scale", 1.0), mode == "half_pixel")
+
+
+def require_regions(op: OperatorDef, x: TensorSpec, rois: TensorSpec, columns: Sequence[int]) -> None:
+    """ShapeError unless X is images and the regions rows of one of these lengths; the longer has the batch index."""
+    require(op, x.ndim == 4 and x.dtype.kind == "f", "X must be floats of four dimensions", x)
+    fits = rois.ndim == 2 and rois.shape[1] in columns and rois.dtype == x.dtype
+    require(op, fits, f"the regions must be rows of {' or '.join(map(str, columns))} numbers of X's type", x, rois)
+    require(op, rois.ndim != 2 or rois.shape[1] == max(columns) or x.shape[0] == 1,
+            "regions without a batch index need a batch of one", x, rois)
+
+
+def batch_and_corners(op: OperatorDef, x: Array, rois: Array, columns: int) -> Tuple[Array, Array]:
+    """Batch indices and the rest of the rows; ShapeError for an index outside of the batch."""
+    if rois.shape[1] < columns:
+        return np.zeros(len(rois), np.int64), rois
+    indices = to_integers(rois[:, 0], np.int64)
+    require(op, not len(rois) or (indices.min() >= 0 and indices.max() < len(x)),
+            f"the regions' batch indices must lie within the batch of {len(x)}")
+    return indices, rois[:, 1:]
+
+
+def samples_of(grid: Grid, start: Array, extent: Array, axis: int) -> Array:
+    """Sampling coordinates of one dimension of one region, (pixels, samples); computed in the regions' type."""
+    pixels = (grid.height, grid.width)[axis]
+    size = extent / start.dtype.type(pixels)
+    count = grid.samples if grid.samples > 0 else max(math.ceil(size), 0)
+    within = (np.arange(count, dtype=start.dtype) + start.dtype.type(0.5)) * size / start.dtype.type(max(count, 1))
+    positions: Array = start + np.arange(pixels, dtype=start.dtype)[:, None] * size + within
+    return positions
+
+
+class Taps(NamedTuple):
+    """Bilinear interpolation: for each of four neighbours the pixel's index and its weight (0 outside of the image)."""
+
+    rows: Tuple[Array, ...]
+    columns: Tuple[Array, ...]
+    weights: Tuple[Array, ...]
+
+
+def bilinear_taps(y: Array, x: Array, height: int, width: int) -> Taps:
+    """The neighbours of points that broadcast; points more than a pixel outside have no weight, others are moved in."""
+    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
+    y, x = (np.clip(np.where(np.isfinite(v), v, 0), 0, n - 1).astype(np.float64) for v, n in ((y, height), (x, width)))
+    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
+    bottom, right = np.minimum(top + 1, height - 1), np.minimum(left + 1, width - 1)
+    down, across = y - top, x - left
+    weights = (1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across
+    return Taps((top, top, bottom, bottom), (left, right, left, right), tuple(weight * inside for weight in weights))
+
+
+def _average(image: Array, taps: Taps) -> Array:
+    """Mean of the interpolated samples. image: (C, H, W), taps: (height, samples, width, samples)."""
+    neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
+    mean: Array = np.sum(neighbours, 0).mean((2, 4))
+    return mean
+
+
+def _largest(image: Array, taps: Taps) -> Array:
+    """The largest weighted neighbour of any sample, which is what ONNX's mode max means."""
+    neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
+    largest: Array = np.max(neighbours, 0).max((2, 4))
+    return largest
+
+
+def align(x: Array, batch: Array, corners: Array, grid: Grid, pool: Callable[[Array, Taps], Array] = _average) -> Array:
+    """Pools regions (x1, y1, x2, y2) of X (N, C, H, W): (regions, C, height, width) of the type of X."""
+    y = np.zeros((len(corners), x.shape[1], grid.height, grid.width), x.dtype)
+    scaled = corners * corners.dtype.type(grid.scale) - corners.dtype.type(0.5 if grid.centred else 0)
+    for region, (left, top, right, bottom) in enumerate(scaled):
+        extents = bottom - top, right - left
+        if not grid.centred:
+            extents = tuple(np.maximum(extent, corners.dtype.type(1)) for extent in extents)
+        rows, columns = (samples_of(grid, *pair) for pair in ((top, extents[0], 0), (left, extents[1], 1)))
+        taps = bilinear_taps(rows[:, :, None, None], columns, x.shape[2], x.shape[3])
+        if rows.size and columns.size:
+            y[region] = pool(x[batch[region]].astype(np.float64), taps)
+    return y
+
+
+@operator("RoIAlign", inputs=2)
+def roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
+    """Y[r, c, h, w] = the mean of X[batch, c] sampled bilinearly over pixel (h, w) of region r.
+
+    X: (N, C, H, W), with order NHWC (N, H, W, C) and Y likewise; regions (R, 5): batch, x1, y1, x2, y2, or (R, 4)
+    without the batch. Arguments: see ``grid_of``. Source: caffe2/operators/roi_align_op.cc.
+    """
+    require_regions(op, x, rois, (4, 5))
+    grid = grid_of(op)
+    if channels_last(op):
+        return [x.with_shape((rois.shape[0], grid.height, grid.width, x.shape[3]))]
+    return [x.with_shape((rois.shape[0], x.shape[1], grid.height, grid.width))]
+
+
+@roi_align.reference
+def roi_align_reference(op: OperatorDef, x: Array, rois: Array) -> Sequence[Any]:
+    last = channels_last(op)
+    x = np.moveaxis(x, -1, 1) if last else x
+    y = align(x, *batch_and_corners(op, x, rois, 5), grid_of(op))
+    return [np.moveaxis(y, 1, -1) if last else y]
+
+
+@operator("RoIAlignRotated", inputs=2)
+def roi_align_rotated(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
+    """RoIAlign over regions that are turned: (R, 6) batch, centre x and y, width, height, angle in degrees, or (R, 5).
+
+    X: (N, C, H, W). Source: caffe2/operators/roi_align_rotated_op.cc.
+    """
+    require_regions(op, x, rois, (5, 6))
+    require(op, not channels_last(op), "order must be NCHW")
+    grid = grid_of(op)
+    return [x.with_shape((rois.shape[0], x.shape[1], grid.height, grid.width))]
+
+
+@roi_align_rotated.reference
+def roi_align_rotated_reference(op: OperatorDef, x: Array, rois: Array) -> Sequence[Any]:
+    grid = grid_of(op)
+    batch, boxes = batch_and_corners(op, x, rois, 6)
+    y = np.zeros((len(rois), x.shape[1], grid.height, grid.width), x.dtype)
+    scaled = boxes[:, :4] * boxes.dtype.type(grid.scale)
+    for region, (centre_x, centre_y, width, height) in enumerate(scaled):
+        if not grid.centred:
+            width, height = np.maximum(width, x.dtype.type(1)), np.maximum(height, x.dtype.type(1))
+        angle = np.deg2rad(boxes[region, 4])
+        rows = samples_of(grid, -height / 2, height, 0)[:, :, None, None]
+        columns = samples_of(grid, -width / 2, width, 1)
+        shift = 0.5 if grid.centred else 0
+        across = columns * np.cos(angle) + rows * np.sin(angle) + centre_x - shift
+        down = rows * np.cos(angle) - columns * np.sin(angle) + centre_y - shift
+        if across.size:
+            taps = bilinear_taps(down, across, x.shape[2], x.shape[3])
+            y[region] = _average(x[batch[region]].astype(np.float64), taps)
+    return [y]
+
+
+@operator("RoiAlign", domain="onnx", inputs=3)
+def onnx_roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec, batch: TensorSpec) -> List[TensorSpec]:
+    """RoIAlign over X (N, C, H, W) with regions (R, 4) and batch indices (R) apart.
+
+    output_height, output_width, sampling_ratio (0: adaptive), spatial_scale, coordinate_transformation_mode
+    (half_pixel, output_half_pixel), mode (avg, max: the largest of the weighted neighbours).
+    """
+    require_regions(op, x, rois, (4,))
+    fits = batch.shape == rois.shape[:1] and batch.dtype.kind in "iu"
+    require(op, fits, "there must be one integer batch index a region", rois, batch)
+    if op.get_str("mode", "avg") not in ("avg", "max"):
+        raise ArgumentError(op, f"mode must be avg or max, got {op.get_str('mode')!r}")
+    grid = _onnx_grid(op)
+    return [x.with_shape((rois.shape[0], x.shape[1], grid.height, grid.width))]
+
+
+@onnx_roi_align.reference
+def onnx_roi_align_reference(op: OperatorDef, x: Array, rois: Array, batch: Array) -> Sequence[Any]:
+    require(op, not len(rois) or (batch.min() >= 0 and batch.max() < len(x)),
+            f"the batch indices must lie within the batch of {len(x)}")
+    return [align(x, batch, rois, _onnx_grid(op), _largest if op.get_str("mode", "avg") == "max" else _average)]

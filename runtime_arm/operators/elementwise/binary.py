@@ -1,0 +1,186 @@
+"""Arithmetic, comparison and logic of two blobs, elementwise.
+
+ONNX broadcasts as NumPy does; Caffe2 too, and in its older way, see ``broadcasting.second_shape``. What is one NumPy
+ufunc stands in the tables. ONNX's operators take more dtypes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError, OperatorError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.broadcasting import broadcast, second_shape
+from runtime_arm.operators.common.dtypes import (
+    BOOL,
+    CAFFE2_NUMBERS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    Dtypes,
+    require_same_dtype,
+)
+from runtime_arm.operators.common.formulas import apply, exactly, only_for
+from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+CAFFE2_ORDERED = BOOL + CAFFE2_NUMBERS
+CAFFE2_BITS = ("bool", "int32", "int64")
+EQUATABLE = BOOL + NUMBERS + ("object",)
+
+
+class Row(NamedTuple):
+    """An operator that is one ufunc: what Caffe2 and ONNX call it and which dtypes it takes there."""
+
+    caffe2: str
+    caffe2_dtypes: Dtypes
+    inplace: Tuple[int, ...]
+    onnx: str
+    onnx_dtypes: Dtypes
+    ufunc: Any
+    doc: str
+
+
+ARITHMETIC = (
+    Row("Add", CAFFE2_NUMBERS, (0, 1), "Add", NUMBERS, np.add, "C = A + B."),
+    Row("Sub", CAFFE2_NUMBERS, (0, 1), "Sub", NUMBERS, np.subtract, "C = A - B."),
+    Row("Mul", CAFFE2_NUMBERS, (0, 1), "Mul", NUMBERS, np.multiply, "C = A B."),
+    Row("And", BOOL, (0,), "And", BOOL, np.logical_and, "C = A and B."),
+    Row("Or", BOOL, (0,), "Or", BOOL, np.logical_or, "C = A or B."),
+    Row("Xor", BOOL, (0,), "Xor", BOOL, np.logical_xor, "C = either A or B."),
+    Row("BitwiseAnd", CAFFE2_BITS, (0,), "BitwiseAnd", INTEGERS, np.bitwise_and, "C = the bits of both A and B."),
+    Row("BitwiseOr", CAFFE2_BITS, (0,), "BitwiseOr", INTEGERS, np.bitwise_or, "C = the bits of A or B."),
+    Row("BitwiseXor", CAFFE2_BITS, (0,), "BitwiseXor", INTEGERS, np.bitwise_xor, "C = the bits of A or B alone."),
+)
+COMPARISON = (
+    Row("EQ", CAFFE2_ORDERED, (), "Equal", EQUATABLE, np.equal, "C = whether A equals B."),
+    Row("NE", CAFFE2_ORDERED, (), "", (), np.not_equal, "C = whether A differs from B."),
+    Row("LT", CAFFE2_ORDERED, (), "Less", NUMBERS, np.less, "C = whether A is less than B."),
+    Row("LE", CAFFE2_ORDERED, (), "LessOrEqual", NUMBERS, np.less_equal, "C = whether A is at most B."),
+    Row("GT", CAFFE2_ORDERED, (), "Greater", NUMBERS, np.greater, "C = whether A is greater than B."),
+    Row("GE", CAFFE2_ORDERED, (), "GreaterOrEqual", NUMBERS, np.greater_equal, "C = whether A is at least B."),
+)
+
+
+def _declare_table() -> None:
+    for rows, dtype in ((ARITHMETIC, None), (COMPARISON, np.bool_)):
+        for row in rows:
+            if row.caffe2:
+                _declare(row.caffe2, "", row.caffe2_dtypes, row.inplace, row.ufunc, dtype, row.doc)
+            if row.onnx:
+                inplace = (0, 1) if row.inplace else ()
+                _declare(row.onnx, "onnx", row.onnx_dtypes, inplace, row.ufunc, dtype, row.doc)
+
+
+def _declare(type: str, domain: str, dtypes: Dtypes, inplace: Tuple[int, ...], ufunc: Any, result: Any,
+             doc: str) -> None:
+    """One operator of the tables; ``result`` is the dtype of its output, None for that of its inputs."""
+
+    def shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+        return [TensorSpec(common_shape(op, a, b), result or a.dtype)]
+
+    shape.__doc__ = doc
+    schema = operator(type, domain=domain, inputs=2, dtypes=dtypes, inplace={0: inplace} if inplace else {})(shape)
+
+    @schema.reference
+    def reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+        b = b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b)))
+        return [ufunc(a, b).astype(np.bool_) if result else exactly(ufunc, a, b)]
+
+    schema.kernel("NUMPY", shares=True)(lambda call: apply(call, ufunc, *operands(call)))
+
+
+def common_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
+    """The shape of the result of two operands of one dtype; refuses to overwrite one that is of another shape."""
+    require_same_dtype(op, a, b)
+    shape = broadcast(op, (a, b), (a.shape, second_shape(op, a, b)))
+    overwritten = [spec for name, spec in zip(op.input, (a, b)) if name == op.output[0]]
+    same = all(spec.shape == shape for spec in overwritten)
+    require(op, same, f"an input of another shape than {list(shape)} is overwritten", a, b)
+    second = op.get_bool("broadcast") and op.output[0] == op.input[1]
+    require(op, not second, "with broadcast=1 only the first input may be overwritten", a, b)
+    return shape
+
+
+def operands(call: Call) -> Tuple[Array, Array]:
+    """Both inputs, the second in the shape in which NumPy broadcasts it as the operator says."""
+    a, b = call.inputs
+    return a, b.reshape(second_shape(call.op, TensorSpec(a.shape, a.dtype), TensorSpec(b.shape, b.dtype)))
+
+
+_declare_table()
+
+
+@operator("Div", inputs=2, dtypes=CAFFE2_NUMBERS, inplace={0: 0})
+def div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """C = A / B; integers are divided towards zero, and not by 0."""
+    return [TensorSpec(common_shape(op, a, b), a.dtype)]
+
+
+@operator("Div", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)})
+def onnx_div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """C = A / B; integers are divided towards zero, and not by 0."""
+    return [TensorSpec(common_shape(op, a, b), a.dtype)]
+
+
+@onnx_div.reference
+@div.reference
+def div_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+    b = b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b)))
+    if a.dtype.kind == "f":
+        return [exactly(np.divide, a, b)]
+    _refuse_zero(op, b)
+    return [np.floor_divide(a - np.fmod(a, b), b)]
+
+
+@onnx_div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
+@div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
+def div_numpy(call: Call) -> Run:
+    return apply(call, np.divide, *operands(call))
+
+
+def _refuse_zero(op: OperatorDef, divisor: Array) -> None:
+    if not divisor.all():
+        raise OperatorError(op, "an integer is divided by 0")
+
+
+@operator("Mod", dtypes=("int32", "int64"), inplace={0: 0})
+def mod(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = the remainder of X / divisor, with the sign of X or, with sign_follow_divisor, that of the divisor."""
+    if op.get_int("divisor", 0) == 0:
+        raise ArgumentError(op, "divisor must not be 0")
+    return [x]
+
+
+@mod.reference
+def mod_reference(op: OperatorDef, x: Array) -> List[Any]:
+    remainder = np.mod if op.get_bool("sign_follow_divisor") else np.fmod
+    return [remainder(x, x.dtype.type(op.get_int("divisor")))]
+
+
+@operator("Mod", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)})
+def onnx_mod(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """C = the remainder of A / B, with the sign of B or, with fmod=1, that of A; integers not by 0."""
+    return [TensorSpec(common_shape(op, a, b), a.dtype)]
+
+
+@onnx_mod.reference
+def onnx_mod_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+    if a.dtype.kind != "f":
+        _refuse_zero(op, b)
+    return [np.fmod(a, b) if op.get_bool("fmod") else np.mod(a, b)]
+
+
+@operator("BitShift", domain="onnx", inputs=2, dtypes=INTEGERS, inplace={0: (0, 1)})
+def bit_shift(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """C = the bits of A moved by B places, direction "LEFT" or "RIGHT"."""
+    if op.get_str("direction") not in ("LEFT", "RIGHT"):
+        raise ArgumentError(op, f"direction must be LEFT or RIGHT, got {op.get_str('direction')!r}")
+    return [TensorSpec(common_shape(op, a, b), a.dtype)]
+
+
+@bit_shift.reference
+def bit_shift_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+    return [(np.left_shift if op.get_str("direction") == "LEFT" else np.right_shift)(a, b)]

@@ -1,0 +1,1 @@
+"""Operators that make a tensor from arguments, shapes or random numbers."""

@@ -1,0 +1,1 @@
+"""armnet's own operators, each of which replaces several others."""

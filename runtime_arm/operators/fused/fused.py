@@ -1,0 +1,122 @@
+"""Operators that do in one pass what takes several: a convolution or batch normalisation, an addition, an activation.
+
+They are armnet's own (domain "armnet"); the optimizer makes them. Arguments are those of the operator that comes first,
+and ``activation``: the type of the last one ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments stand beside it.
+Two activations take an operand, the operator's last input: PRelu its slope, onnx.Max one number a channel, the floor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, List, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.broadcasting import broadcast
+from runtime_arm.operators.common.dtypes import require_same_dtype
+from runtime_arm.operators.common.formulas import formula_of
+from runtime_arm.operators.common.windows import channels_last
+from runtime_arm.operators.conv.convolution import conv, conv_reference
+from runtime_arm.operators.norm.channel import spatial_bn, spatial_bn_reference
+from runtime_arm.registry.schema import lookup, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+PRELU, MAX = "PRelu", "onnx.Max"
+OPERANDS = {PRELU: "slope", MAX: "floor"}  # of the activations that take one
+
+
+def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
+    """The operator that the argument ``activation`` stands for; None without one. Its input and output are made up."""
+    full_type = op.get_str("activation", "")
+    if not full_type:
+        return None
+    domain, _, type = full_type.rpartition(".")
+    y = op.output[0]
+    inputs = (f"{y} before its activation", *(op.input[-1:] if full_type in OPERANDS else ()))
+    args = tuple(arg for arg in op.arg if arg.name != "activation")
+    return replace(op, type=type, domain=domain, input=inputs, output=(y,), arg=args)
+
+
+def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:
+    """Whether the addend or the results of this shape are broadcast to make Y; fast kernels leave that alone."""
+    return y.shape != shape or (addend is not None and addend.shape != shape)
+
+
+def can_be_fused(full_type: str) -> bool:
+    """Whether a fused operator can end with an operator of this type: of one input, with a fast formula, or of two."""
+    domain, _, type = full_type.rpartition(".")
+    return full_type in OPERANDS or formula_of(domain, type) is not None
+
+
+def tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
+               operand: Optional[TensorSpec]) -> List[TensorSpec]:
+    """The output's spec, for the result ``y`` of the operator that comes first."""
+    if addend is not None:
+        require_same_dtype(op, y, addend)
+        y = y.with_shape(broadcast(op, (y, addend)))
+    activation = activation_of(op)
+    if activation is not None:
+        if not can_be_fused(activation.full_type):
+            raise ArgumentError(op, f"activation {activation.full_type!r} cannot be fused")
+        what = OPERANDS.get(activation.full_type)
+        require(op, what is None or operand is not None, f"{activation.type} needs a {what}", y)
+        if activation.full_type == MAX:
+            _check_floor(op, y, operand)
+        else:
+            lookup(activation).infer(activation, [y, operand] if what else [y])
+    takes = activation is not None and activation.full_type in OPERANDS
+    require(op, operand is None or takes, "a slope needs PRelu, a floor onnx.Max", operand)
+    return [y]
+
+
+def _check_floor(op: OperatorDef, y: TensorSpec, floor: Optional[TensorSpec]) -> None:
+    """One number for each channel of a convolution, so that ONNX's Max broadcasts it."""
+    require_same_dtype(op, y, floor)
+    require(op, op.type == "FusedConv" and not channels_last(op), "a floor is for convolutions, channels first", y)
+    fits = floor is not None and floor.shape == (y.shape[1], *[1] * (y.ndim - 2))
+    require(op, fits, "the floor must be one number a channel", y, floor)
+
+
+def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Optional[Array]) -> Sequence[Any]:
+    """The outputs for the result ``y`` of the operator that comes first."""
+    if addend is not None:
+        y = (y.astype(np.float64) + addend).astype(y.dtype)
+    activation = activation_of(op)
+    if activation is None:
+        return [y]
+    return lookup(activation).evaluate(activation, [y] if operand is None else [y, operand])
+
+
+@operator("FusedConv", domain="armnet", inputs=(2, 5))
+def fused_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None,
+               addend: Optional[TensorSpec] = None, operand: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = activation(Conv(X, W, b) + addend), which broadcasts; the operand is the activation's. Arguments as for Conv.
+    """
+    return tail_specs(op, conv.shape(op, x, w, b)[0], addend, operand)
+
+
+@fused_conv.reference
+def fused_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None, addend: Optional[Array] = None,
+                         operand: Optional[Array] = None) -> Sequence[Any]:
+    return tail_values(op, conv_reference(op, x, w, b)[0], addend, operand)
+
+
+@operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0})
+def fused_batch_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec,
+                     variance: TensorSpec, addend: Optional[TensorSpec] = None,
+                     slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = activation(SpatialBN(X, scale, bias, mean, variance) + addend), with is_test=1; the slope is PRelu's.
+
+    The addition broadcasts. Arguments as for SpatialBN.
+    """
+    if not op.get_int("is_test"):
+        raise ArgumentError(op, "is_test must be 1")
+    return tail_specs(op, spatial_bn.shape(op, x, scale, bias, mean, variance)[0], addend, slope)
+
+
+@fused_batch_norm.reference
+def fused_batch_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
+                               addend: Optional[Array] = None, slope: Optional[Array] = None) -> Sequence[Any]:
+    return tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)

@@ -1,0 +1,52 @@
+"""Several operators in one, which read each other's results: a net in the argument ``layers``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.schema import Specs, lookup
+from runtime_arm.registry.specs import TensorSpec
+
+
+class Layers(NamedTuple):
+    """What the blobs are called in such a net: those that it reads, and what its operators make, one each."""
+
+    inputs: Tuple[str, ...]
+    results: Tuple[str, ...]
+
+    def of(self, op: OperatorDef) -> NetDef:
+        """The net of an operator. ArgumentError if it has others than these blobs."""
+        net = op.get_net("layers")
+        known = {*self.inputs, ""}
+        for layer, name in zip(net.op, self.results):
+            if not known.issuperset(layer.input) or layer.output != (name,):
+                raise ArgumentError(op, f"{name!r} must be made of {', '.join(filter(None, known))}")
+            known.add(name)
+        if len(net.op) != len(self.results):
+            raise ArgumentError(op, f"layers must be {len(self.results)} operators, got {len(net.op)}")
+        return net
+
+    def specs(self, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
+        """What the layers make."""
+        specs: Dict[str, Optional[TensorSpec]] = dict(zip(self.inputs, inputs))
+        made = []
+        for layer in self.of(op).op:
+            made.append(lookup(layer).infer(layer, [specs.get(name) for name in layer.input])[0])
+            specs[layer.output[0]] = made[-1]
+        return made
+
+    def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
+        """What the last layer makes, by the reference kernels."""
+        blobs: Dict[str, Any] = dict(zip(self.inputs, inputs))
+        for layer in self.of(op).op:
+            blobs[layer.output[0]] = lookup(layer).evaluate(layer, [blobs.get(name) for name in layer.input])[0]
+        return [blobs[self.results[-1]]]
+
+
+def renamed(op: OperatorDef, inputs: Sequence[str], output: str) -> OperatorDef:
+    """The operator as a layer: the inputs that it has get these names."""
+    names = tuple(new if old else "" for old, new in zip(op.input, inputs))
+    return replace(op, input=names, output=(output,), name="", debug_info="")

@@ -1,0 +1,37 @@
+"""PooledConv: what a plan makes of a convolution and the max pool behind it that alone reads its results."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.fused.layers import Layers, renamed
+from runtime_arm.registry.schema import operator
+from runtime_arm.registry.specs import TensorSpec
+
+LAYERS = Layers(("x", "w", "b", "addend", "slope"), ("convolved", "y"))
+
+
+@operator("PooledConv", domain="armnet", inputs=(2, 5))
+def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Y = the second of the operators in the net ``layers``, a pool, which reads what the first, a convolution, makes.
+
+    Inputs: those of the convolution. ArgumentError if the layers are others.
+    """
+    convolution, pool = LAYERS.of(op).op
+    if not convolution.type.startswith(("Conv", "FusedConv")) or not pool.type.startswith("MaxPool"):
+        raise ArgumentError(op, f"layers must be a convolution and a max pool, got {convolution.type} and {pool.type}")
+    return LAYERS.specs(op, inputs)[-1:]
+
+
+@pooled_conv.reference
+def pooled_conv_reference(op: OperatorDef, *inputs: Optional[Array]) -> Sequence[Any]:
+    return LAYERS.evaluate(op, inputs)
+
+
+def pooled_conv_of(convolution: OperatorDef, pool: OperatorDef) -> OperatorDef:
+    """The operator that does what these two do, one after the other."""
+    convolved, y = LAYERS.results
+    net = NetDef(name="layers", op=(renamed(convolution, LAYERS.inputs, convolved), renamed(pool, [convolved], y)))
+    return OperatorDef.of("PooledConv", convolution.input, list(pool.output), domain="armnet", layers=net)

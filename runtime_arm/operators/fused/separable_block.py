@@ -1,0 +1,58 @@
+"""SeparableBlock: what a plan makes of three convolutions whose results between them nobody else reads."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.fused.layers import Layers, renamed
+from runtime_arm.registry.schema import Specs, operator
+from runtime_arm.registry.specs import TensorSpec
+
+INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w", "project b", "addend", "slope")
+LAYERS = Layers(INPUTS, ("expanded", "filtered", "y"))
+
+
+@operator("SeparableBlock", domain="armnet", inputs=(9, 9))
+def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
+    """Y = the last of the operators in the net ``layers``, which read each other's results: a convolution, one of every
+    channel for itself, and one of 1x1, which may add and have any activation.
+
+    Inputs: X, then W and b of each, the addend and what the activation takes; where one is left out, its name is empty.
+    """
+    return results_of(op, inputs)[-1:]
+
+
+@separable_block.reference
+def separable_block_reference(op: OperatorDef, *inputs: Optional[Array]) -> Sequence[Any]:
+    return LAYERS.evaluate(op, inputs)
+
+
+def results_of(op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
+    """What the three layers make."""
+    return LAYERS.specs(op, inputs)
+
+
+def layers(op: OperatorDef) -> NetDef:
+    """The three operators; their blobs have the names in ``LAYERS``."""
+    return LAYERS.of(op)
+
+
+def block_of(expand: OperatorDef, depthwise: OperatorDef, project: OperatorDef) -> OperatorDef:
+    """The operator that does what these three do, one after the other."""
+    x, (expanded, filtered, y) = INPUTS[0], LAYERS.results
+    net = NetDef(name="layers", op=(
+        renamed(expand, (x, *INPUTS[1:3]), expanded),
+        renamed(depthwise, (expanded, *INPUTS[3:5]), filtered),
+        renamed(project, (filtered, *INPUTS[5:9]), y),
+    ))  # fmt: skip
+    names = [expand.input[0], *_operands(expand)[:2], *_operands(depthwise)[:2], *_operands(project)]
+    return OperatorDef.of("SeparableBlock", names, list(project.output), domain="armnet", layers=net)
+
+
+def _operands(op: OperatorDef) -> Sequence[str]:
+    """What a convolution reads but X: W, b, addend, slope; "" for what it does not."""
+    return [*op.input[1:], "", "", "", ""][:4]
+
+
+__all__ = ["block_of", "layers", "results_of", "separable_block"]

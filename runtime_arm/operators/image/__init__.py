@@ -1,0 +1,1 @@
+"""Resizing, sampling and transforming images and spectra."""

@@ -1,0 +1,164 @@
+"""Picking elements by index."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Sequence
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.indices import absolute, check_range, require_indices
+from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+
+class Picking(NamedTuple):
+    """How Gather picks: along which dimension, whether negative indices wrap, whether batches have their own."""
+
+    axis: int
+    wraps: bool
+    batched: bool
+
+
+@operator("Gather", inputs=2)
+def gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """Y[..., i..., ...] = data[..., indices[i...], ...] along ``axis`` (0).
+
+    Negative indices count from the end with ``wrap_indices``, by default along dimension 0 alone. With ``match_outer``
+    the dimensions before the axis belong to data and indices alike, and each picks with indices of its own. Data
+    without elements along the axis give an output of their own shape, as in Caffe2.
+    """
+    return [_gathered(op, data, indices)]
+
+
+@operator("BatchGather", inputs=2)
+def batch_gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """Gather along dimension 1; negative indices are refused. ``match_outer`` as in Gather."""
+    return [_gathered(op, data, indices)]
+
+
+def _picking(op: OperatorDef, ndim: int) -> Picking:
+    if op.type == "BatchGather":
+        return Picking(axis_of(op, 1, ndim), False, op.get_bool("match_outer"))
+    axis = op.get_int("axis", 0)
+    return Picking(axis_of(op, axis, ndim), op.get_bool("wrap_indices", axis == 0), op.get_bool("match_outer"))
+
+
+def _gathered(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> TensorSpec:
+    require(op, data.ndim > 0, "data must have a dimension", data)
+    require_indices(op, indices)
+    axis, _, batched = _picking(op, data.ndim)
+    if data.shape[axis] == 0:
+        return data.with_shape(data.shape)
+    outer = data.shape[:axis]
+    if batched:
+        require(op, indices.shape[:axis] == outer, f"indices must have data's first {axis} dimensions", data, indices)
+        return data.with_shape((*indices.shape, *data.shape[axis + 1 :]))
+    return data.with_shape((*outer, *indices.shape, *data.shape[axis + 1 :]))
+
+
+def _add_gather_kernels(schema: Operator) -> None:
+    @schema.reference
+    def reference(op: OperatorDef, data: Array, indices: Array) -> List[Any]:
+        axis, wraps, batched = _picking(op, data.ndim)
+        if data.shape[axis] == 0:
+            return [data.copy()]
+        index = absolute(op, indices, data.shape[axis], wraps)
+        if not batched:
+            return [data[(slice(None),) * axis + (index,)]]
+        spec = schema.shape(op, TensorSpec.known(data), TensorSpec.known(indices))[0]
+        y = np.empty(spec.shape, data.dtype)
+        for outer in np.ndindex(*data.shape[:axis]):
+            y[outer] = data[outer][index[outer]]
+        return [y]
+
+    schema.kernel("NUMPY", supports=_supports_take, scratch=_wide_indices)(gather_numpy)
+
+
+def _supports_take(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
+    data = inputs[0]
+    assert data is not None
+    axis, _, batched = _picking(op, data.ndim)
+    return "every batch has indices of its own" if batched else "data are empty" if data.shape[axis] == 0 else None
+
+
+def _wide_indices(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    indices = inputs[1]
+    assert indices is not None
+    return (TensorSpec(indices.shape, np.intp),)
+
+
+def gather_numpy(call: Call) -> Run:
+    """Picks with ``np.take``, which needs no copies where indices are intp and wrap by themselves."""
+    op, (data, indices), y, index = call.op, call.inputs, call.outputs[0], call.scratch[0]
+    axis, wraps, _ = _picking(op, data.ndim)
+    length = data.shape[axis]
+
+    def run() -> None:
+        check_range(op, indices, length, wraps)
+        np.copyto(index, indices)
+        np.take(data, index, axis, y, "wrap")
+
+    return run
+
+
+_add_gather_kernels(gather)
+_add_gather_kernels(batch_gather)
+
+
+@operator("GatherElements", domain="onnx", inputs=2)
+def gather_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """Y[i, j, ...] = data[indices[i, j, ...], j, ...] for ``axis`` 0, and alike for others; Y is shaped as the indices.
+
+    Negative indices count from the end.
+    """
+    require_indices(op, indices)
+    axis = axis_of(op, op.get_int("axis", 0), data.ndim)
+    require(op, fits_but(data.shape, indices.shape, axis),
+            f"indices must have data's dimensions, none longer but number {axis}", data, indices)
+    return [data.with_shape(indices.shape)]
+
+
+def fits_but(shape: Shape, part: Shape, axis: int) -> bool:
+    """Whether ``part`` has the dimensions of ``shape``, none of them longer except perhaps one."""
+    return len(shape) == len(part) and all(m <= n or i == axis for i, (n, m) in enumerate(zip(shape, part)))
+
+
+def element_index(op: OperatorDef, shape: Shape, indices: Array, axis: int) -> Any:
+    """The NumPy index of the elements of a blob of ``shape`` that GatherElements reads and ScatterElements writes."""
+    grid: List[Any] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+    grid[axis] = absolute(op, indices, shape[axis])
+    return tuple(grid)
+
+
+@gather_elements.reference
+def gather_elements_reference(op: OperatorDef, data: Array, indices: Array) -> List[Any]:
+    return [data[element_index(op, data.shape, indices, axis_of(op, op.get_int("axis", 0), data.ndim))]]
+
+
+@operator("GatherND", domain="onnx", inputs=2)
+def gather_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """Y[i...] = data[indices[i...]]: the last dimension of the indices holds the first indices into data.
+
+    The first ``batch_dims`` (0) dimensions belong to both alike. Negative indices count from the end.
+    """
+    require_indices(op, indices)
+    batch = op.get_int("batch_dims", 0)
+    require(op, indices.ndim > batch >= 0 and data.shape[:batch] == indices.shape[:batch],
+            f"data and indices must agree in their first {batch} dimensions", data, indices)
+    depth = indices.shape[-1]
+    require(op, 0 < depth <= data.ndim - batch, f"indices of {depth} numbers do not fit data's dimensions", data,
+            indices)
+    return [data.with_shape((*indices.shape[:-1], *data.shape[batch + depth :]))]
+
+
+def tuple_index(op: OperatorDef, shape: Shape, indices: Array, batch: int = 0) -> Any:
+    """The NumPy index of the slices of a blob of ``shape`` that GatherND reads and ScatterND writes."""
+    lead = indices.shape[:-1]
+    grid = [np.arange(n).reshape((-1,) + (1,) * (len(lead) - i - 1)) for i, n in enumerate(lead[:batch])]
+    return (*grid, *(absolute(op, indices[..., k], shape[batch + k]) for k in range(indices.shape[-1])))
+
+
+@gather_nd.reference
+def gather_nd_reference(op: OperatorDef, data: Array, indices: Array) -> List[Any]:
+    return [data[tuple_index(op, data.shape, indices, op.get_int("batch_dims", 0))]]

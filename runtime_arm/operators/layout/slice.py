@@ -1,0 +1,125 @@
+"""Cutting out a box of elements."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.copying import copy_all
+from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, integers_of, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+Slices = Tuple[slice, ...]
+Numbers = Optional[Sequence[int]]
+
+
+def sliced_shape(shape: Shape, slices: Slices) -> List[int]:
+    """The shape of what the slices cut out of a blob."""
+    return [len(range(*cut.indices(n))) for n, cut in zip(shape, slices)]
+
+
+def _numbers(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> Numbers:
+    return None if spec is None else integers_of(op, spec, what)
+
+
+def _slices(op: OperatorDef, x: TensorSpec, bounds: Sequence[Optional[TensorSpec]]) -> Slices:
+    numbers = [_numbers(op, spec, "bounds") for spec in bounds]
+    if op.domain:
+        return _onnx_slices(op, x, *numbers)
+    starts, ends = numbers or (None, None)
+    return _caffe2_slices(op, x, starts, ends)
+
+
+def _place(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[Slices]:
+    """Where Y lies in X."""
+    x = inputs[0]
+    assert x is not None
+    return [_slices(op, x, inputs[1:])]
+
+
+@operator("Slice", inputs=(1, 3), splits=_place)
+def slice_(op: OperatorDef, x: TensorSpec, starts: Optional[TensorSpec] = None,
+           ends: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Elements ``starts`` up to ``ends`` of each dimension, from arguments or from the second and third input.
+
+    Negative bounds count from one behind the end, so that end -1 means all of the rest; bounds beyond the end are
+    clipped. At most one dimension may lose elements, as in Caffe2.
+    """
+    require(op, (starts is None) == (ends is None), "give starts and ends both as inputs, or both as arguments")
+    slices = _caffe2_slices(op, x, _numbers(op, starts, "starts"), _numbers(op, ends, "ends"))
+    return [x.with_shape(sliced_shape(x.shape, slices))]
+
+
+def _caffe2_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers) -> Slices:
+    if starts is None or ends is None:
+        if not (op.has("starts") and op.has("ends")):
+            raise ArgumentError(op, "arguments 'starts' and 'ends' are required where they are no inputs")
+        starts, ends = op.get_ints("starts"), op.get_ints("ends")
+    require(op, len(starts) == len(ends) <= x.ndim,
+            f"starts {starts} and ends {ends} must be as many, and no more than dimensions", x)
+    bounds = [(_bound(start, n), _bound(end, n)) for n, start, end in zip(x.shape, starts, ends)]
+    require(op, all(0 <= start <= end for start, end in bounds), f"starts {starts} must not be behind ends {ends}", x)
+    cut = [i for i, (start, end) in enumerate(bounds) if start > 0 or end < x.shape[i]]
+    require(op, len(cut) <= 1 or x.size == 0,
+            f"only one dimension may be cut, starts {starts} and ends {ends} cut {cut}", x)
+    return tuple(slice(start, end) for start, end in bounds) + (slice(None),) * (x.ndim - len(bounds))
+
+
+def _bound(bound: int, length: int) -> int:
+    if length == 0:
+        return 0
+    return min(bound + length + 1 if bound < 0 else bound, length)
+
+
+@operator("Slice", domain="onnx", inputs=(3, 5), splits=_place)
+def onnx_slice(op: OperatorDef, x: TensorSpec, starts: TensorSpec, ends: TensorSpec, axes: Optional[TensorSpec] = None,
+               steps: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Elements ``starts`` up to ``ends`` by ``steps`` (1) of the dimensions ``axes`` (the first ones), all inputs.
+
+    Negative bounds count from the end, bounds beyond either end are clipped, negative steps walk backwards.
+    """
+    slices = _onnx_slices(op, x, integers_of(op, starts, "starts"), integers_of(op, ends, "ends"),
+                          _numbers(op, axes, "axes"), _numbers(op, steps, "steps"))
+    return [x.with_shape(sliced_shape(x.shape, slices))]
+
+
+def _onnx_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers, axes: Numbers = None,
+                 steps: Numbers = None) -> Slices:
+    assert starts is not None
+    assert ends is not None
+    axes = list(range(len(starts))) if axes is None else [axis_of(op, axis, x.ndim, "axes") for axis in axes]
+    steps = [1] * len(starts) if steps is None else steps
+    require(op, len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim,
+            f"starts {starts}, ends {ends}, axes {axes} and steps {steps} must be as many, no more than dimensions", x)
+    require(op, len(set(axes)) == len(axes) and 0 not in steps, f"axes {axes} must differ and steps {steps} not be 0",
+            x)
+    slices = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        slices[axis] = _bounded(start, end, step, x.shape[axis])
+    return tuple(slices)
+
+
+def _bounded(start: int, end: int, step: int, length: int) -> slice:
+    start, end = (bound + length if bound < 0 else bound for bound in (start, end))
+    if step > 0:
+        return slice(min(max(start, 0), length), min(max(end, 0), length), step)
+    start, end = min(max(start, 0), length - 1), min(max(end, -1), length - 1)
+    return slice(start, None if end < 0 else end, step) if length else slice(0, 0)
+
+
+def _add_kernels(schema: Operator) -> None:
+    @schema.reference
+    def reference(op: OperatorDef, x: Array, *bounds: Optional[Array]) -> List[Any]:
+        known = [None if array is None else TensorSpec.known(array) for array in bounds]
+        return [x[_slices(op, TensorSpec.known(x), known)].copy()]
+
+    @schema.kernel("NUMPY")
+    def numpy(call: Call) -> Run:
+        x, spec = call.inputs[0], call.in_specs[0]
+        assert spec is not None
+        return copy_all([(call.outputs[0], x[_slices(call.op, spec, call.in_specs[1:])])])
+
+
+for _schema in (slice_, onnx_slice):
+    _add_kernels(_schema)

@@ -1,0 +1,198 @@
+"""Caffe2's products of matrices: FC, FCTransposed, MatMul, BatchMatMul."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+
+def product64(a: Array, b: Array) -> Array:
+    """a @ b: floats in float64, integers in their own type; the result has that of ``a``."""
+    if a.dtype.kind == "f":
+        return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
+    return np.asarray(np.matmul(a, b))
+
+
+def blas_multiplies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    """Refuses float16, which NumPy would sum in float16."""
+    return "float16 is summed in float64" if outputs[0].dtype == np.float16 else None
+
+
+def _require_one_float_type(op: OperatorDef, *specs: TensorSpec) -> None:
+    same = all(spec.dtype == specs[0].dtype for spec in specs)
+    require(op, same and specs[0].dtype.kind == "f", "the inputs must be floats of one type", *specs)
+
+
+def _flat(op: OperatorDef, x: TensorSpec, axis_name: str) -> Tuple[int, int]:
+    """Rows and columns of a blob that is a matrix: what is before the axis, and from it on."""
+    axis = axis_of(op, op.get_int(axis_name, 1), x.ndim, axis_name)
+    return math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
+
+
+def takes_transposed(op: OperatorDef) -> bool:
+    """Whether the weights of a fully connected layer, plain or fused, are (K, N) instead of (N, K)."""
+    return op.type.endswith("FCTransposed")
+
+
+def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    _require_one_float_type(op, x, w, b)
+    _, terms = _flat(op, x, "axis")
+    rows, columns = _flat(op, w, "axis_w")
+    width, depth = (columns, rows) if takes_transposed(op) else (rows, columns)
+    require(op, terms == depth, f"a row of X has {terms} elements, the weights take {depth}", x, w)
+    require(op, b.shape == (width,), f"the bias needs {width} elements", w, b)
+    axis = axis_of(op, op.get_int("axis", 1), x.ndim)
+    return [x.with_shape((*x.shape[:axis], width))]
+
+
+@operator("FC", inputs=3)
+def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """Y = X W^T + b with X as a matrix (rows before ``axis``, 1) and W (N, K) likewise (``axis_w``, 1); b (N).
+
+    Y has the dimensions of X before ``axis``, then N. Source: caffe2/operators/fully_connected_op.h.
+    """
+    return fc_shape(op, x, w, b)
+
+
+@operator("FCTransposed", inputs=3)
+def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """Y = X W + b: as FC, but W is (K, N)."""
+    return fc_shape(op, x, w, b)
+
+
+def _fc_operands(op: OperatorDef, x: Array, w: Array) -> Tuple[Array, Array]:
+    """The two matrices that are multiplied."""
+    x = x.reshape(_flat(op, TensorSpec.known(x), "axis"))
+    w = w.reshape(_flat(op, TensorSpec.known(w), "axis_w"))
+    return x, w if takes_transposed(op) else w.T
+
+
+@fc.reference
+@fc_transposed.reference
+def fc_reference(op: OperatorDef, x: Array, w: Array, b: Array) -> Sequence[Any]:
+    shape = fc_shape(op, TensorSpec.known(x), TensorSpec.known(w), TensorSpec.known(b))[0].shape
+    a, matrix = _fc_operands(op, x.astype(np.float64), w.astype(np.float64))
+    return [(np.matmul(a, matrix) + b).astype(x.dtype).reshape(shape)]
+
+
+def matrix_part(call: Call, shape: Sequence[int]) -> Tuple[slice, slice]:
+    """This worker's rows and columns of a product of this shape: the longer side is cut, with the larger factor."""
+    cut = max((0, 1), key=lambda axis: shape[axis])
+    rows, columns = (call.share(shape[axis]) if axis == cut else slice(0, shape[axis]) for axis in (0, 1))
+    return rows, columns
+
+
+def fc_part(call: Call) -> Tuple[Array, slice]:
+    """This worker's part of Y as a matrix, and which of its columns that has."""
+    y = call.outputs[0].reshape(-1, call.outputs[0].shape[-1])
+    rows, columns = matrix_part(call, y.shape)
+    return y[rows, columns], columns
+
+
+@fc.kernel("NUMPY", supports=blas_multiplies, shares=True)
+@fc_transposed.kernel("NUMPY", supports=blas_multiplies, shares=True)
+def fc_numpy(call: Call) -> Run:
+    x, w = _fc_operands(call.op, call.inputs[0], call.inputs[1])
+    rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))
+    y, _ = fc_part(call)
+    x, w, b = x[rows], w[:, columns], call.inputs[2].reshape(-1)[columns]
+
+    def run() -> None:
+        np.matmul(x, w, out=y)
+        np.add(y, b, out=y)
+
+    return run
+
+
+@operator("MatMul", inputs=(2, 3))
+def matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, unused: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = A B with both as matrices: rows before ``axis_a``, ``axis_b`` (1), then trans_a, trans_b."""
+    _require_one_float_type(op, a, b)
+    (rows, depth), (other, columns) = _oriented(op, a, b)
+    require(op, depth == other, f"A has {depth} columns, B has {other} rows", a, b)
+    return [a.with_shape((rows, columns))]
+
+
+def _oriented(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[Tuple[int, int], Tuple[int, int]]:
+    """Rows and columns of the two matrices as they are multiplied."""
+    left, right = _flat(op, a, "axis_a"), _flat(op, b, "axis_b")
+    return (left[::-1] if op.get_bool("trans_a") else left), (right[::-1] if op.get_bool("trans_b") else right)
+
+
+def _matmul_operands(op: OperatorDef, a: Array, b: Array) -> Tuple[Array, Array]:
+    left, right = _oriented(op, TensorSpec.known(a), TensorSpec.known(b))
+    return (a.reshape(left[::-1]).T if op.get_bool("trans_a") else a.reshape(left),
+            b.reshape(right[::-1]).T if op.get_bool("trans_b") else b.reshape(right))
+
+
+@matmul.reference
+def matmul_reference(op: OperatorDef, a: Array, b: Array, unused: Optional[Array] = None) -> Sequence[Any]:
+    return [product64(*_matmul_operands(op, a, b))]
+
+
+@matmul.kernel("NUMPY", supports=blas_multiplies)
+def matmul_numpy(call: Call) -> Run:
+    a, b = _matmul_operands(call.op, call.inputs[0], call.inputs[1])
+    return partial(np.matmul, a, b, out=call.outputs[0])
+
+
+@operator("BatchMatMul", inputs=2)
+def batch_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """Y[i] = A[i] B[i] over leading dimensions, which may differ with broadcast=1; trans_a, trans_b.
+
+    A vector is a row of A or a column of B and its dimension is left out of Y; of two vectors Y has one element.
+    Source: caffe2/operators/batch_matmul_op.h.
+    """
+    _require_one_float_type(op, a, b)
+    require(op, a.ndim >= 1 and b.ndim >= 1, "A and B must have dimensions", a, b)
+    left, right = _stacks(op, a.shape, b.shape)
+    require(op, left[-1] == right[-2], f"A has {left[-1]} columns, B has {right[-2]} rows", a, b)
+    batches = [1] * (len(right) - len(left)) + list(left[:-2]), [1] * (len(left) - len(right)) + list(right[:-2])
+    require(op, batches[0] == batches[1] or op.get_bool("broadcast"), "batches differ without broadcast=1", a, b)
+    fit = all(m == n or 1 in (m, n) for m, n in zip(*batches))
+    require(op, fit, f"batches {batches[0]} and {batches[1]} do not broadcast", a, b)
+    batch = [n if m == 1 else m for m, n in zip(*batches)]
+    return [a.with_shape(_without_vectors((*batch, left[-2], right[-1]), a.ndim, b.ndim))]
+
+
+def _stacks(op: OperatorDef, a: Shape, b: Shape) -> Tuple[Shape, Shape]:
+    """The shapes as stacks of matrices, transposed as the arguments say."""
+    left, right = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+    if op.get_bool("trans_a") and len(a) > 1:
+        left = (*left[:-2], left[-1], left[-2])
+    if op.get_bool("trans_b") and len(b) > 1:
+        right = (*right[:-2], right[-1], right[-2])
+    return left, right
+
+
+def _without_vectors(shape: Shape, a_ndim: int, b_ndim: int) -> Shape:
+    if a_ndim == b_ndim == 1:
+        return (1,)
+    return shape[:-2] + (shape[-1:] if a_ndim == 1 else shape[-2:-1] if b_ndim == 1 else shape[-2:])
+
+
+def _batch_operands(op: OperatorDef, a: Array, b: Array) -> Tuple[Array, Array]:
+    left = a[None] if a.ndim == 1 else a.swapaxes(-1, -2) if op.get_bool("trans_a") else a
+    right = b[:, None] if b.ndim == 1 else b.swapaxes(-1, -2) if op.get_bool("trans_b") else b
+    return left, right
+
+
+@batch_matmul.reference
+def batch_matmul_reference(op: OperatorDef, a: Array, b: Array) -> Sequence[Any]:
+    y = product64(*_batch_operands(op, a, b))
+    return [y.reshape(_without_vectors(y.shape, a.ndim, b.ndim))]
+
+
+@batch_matmul.kernel("NUMPY", supports=blas_multiplies)
+def batch_matmul_numpy(call: Call) -> Run:
+    a, b = _batch_operands(call.op, call.inputs[0], call.inputs[1])
+    y = call.outputs[0]
+    batch = y.shape[: max(a.ndim, b.ndim) - 2]
+    return partial(np.matmul, a, b, out=y.reshape(*batch, a.shape[-2], b.shape[-1]))

@@ -1,0 +1,1 @@
+"""Operators on quantised tensors, one file a dialect and kind."""

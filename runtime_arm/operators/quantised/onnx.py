@@ -1,0 +1,237 @@
+"""Between reals and quantised integers: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef.dtypes import dtype_of
+from runtime_arm.operators.common.formulas import level
+from runtime_arm.operators.quantised.parameters import (
+    EIGHT_BITS,
+    SIXTEEN_BITS,
+    Parameters,
+    all_known,
+    check_scale,
+    dequantized,
+    parameters,
+    quantized,
+    require_dtype,
+)
+from runtime_arm.registry.blocks import block_size, cut
+from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+INTEGERS = (*EIGHT_BITS, *SIXTEEN_BITS)
+DOMAINS = ("onnx", "com.microsoft")
+
+
+def _data_type(op: OperatorDef, name: str, default: Any, allowed: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype that an argument names by its number; 0 and absence mean the default."""
+    number = op.get_int(name, 0)
+    dtype = np.dtype(default) if number == 0 else dtype_of(number)
+    if dtype not in allowed:
+        names = ", ".join(np.dtype(d).name for d in allowed)
+        raise ArgumentError(op, f"{name} must name one of {names}, got type {number}")
+    return np.dtype(dtype)
+
+
+def _quantized_type(op: OperatorDef, zero_point: Any) -> np.dtype[Any]:
+    return _data_type(op, "output_dtype", np.uint8 if zero_point is None else zero_point.dtype, INTEGERS)
+
+
+def _check_granularity(op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_point: Optional[TensorSpec]) -> None:
+    """One element for the whole blob, a vector along ``axis``, or one a block of ``block_size`` along ``axis``."""
+    require(op, zero_point is None or zero_point.shape == scale.shape or (zero_point.size == scale.size == 1),
+            "the zero point must have the shape of the scale", scale, zero_point)
+    block = op.get_int("block_size", 0)
+    if block < 0:
+        raise ArgumentError(op, f"block_size must be positive, got {block}")
+    if block == 0 and scale.ndim <= 1 and scale.size == 1:
+        return
+    axis = axis_of(op, op.get_int("axis", 1), x.ndim)
+    if block:
+        wanted: Shape = (*x.shape[:axis], -(-x.shape[axis] // block), *x.shape[axis + 1 :])
+        rule = f"with blocks of {block} along axis {axis} the scale must be of shape {list(wanted)}"
+    else:
+        wanted, rule = (x.shape[axis],), f"the scale must hold one element or one along axis {axis}"
+    require(op, scale.shape == wanted, rule, x, scale)
+
+
+def _aligned(op: OperatorDef, parameter: Array, shape: Shape) -> Array:
+    """A scale or zero point in a shape that broadcasts over the blob."""
+    block = op.get_int("block_size", 0)
+    if block == 0 and parameter.size == 1:
+        return parameter.reshape(())
+    axis = op.get_int("axis", 1) % len(shape)
+    if block:
+        return np.repeat(parameter, block, axis).take(range(shape[axis]), axis)
+    return parameter.reshape(-1, *[1] * (len(shape) - axis - 1))
+
+
+def _quantize_shape(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
+                    zero_point: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = saturate(round(X / scale) + zero_point), ties to even.
+
+    X float32, float16 or int32; Y of the zero point's type, of that which ``output_dtype`` names, or uint8. Scale and
+    zero point: one element; a vector along ``axis`` (1); with ``block_size`` one a block along ``axis``. The division
+    has the precision that ``precision`` names, else that of the scale. ``saturate`` concerns 8-bit floats alone.
+    Source: onnx/defs/quantization.
+    """
+    require_dtype(op, "the input", x, (*FLOATS, np.int32))
+    require_dtype(op, "the scale", scale, FLOATS)
+    if zero_point is not None:
+        require_dtype(op, "the zero point", zero_point, INTEGERS)
+    dtype = _quantized_type(op, zero_point)
+    require(op, zero_point is None or zero_point.dtype == dtype, f"output_dtype is {dtype.name}, the zero point is not",
+            zero_point)
+    _data_type(op, "precision", scale.dtype, FLOATS)
+    _check_granularity(op, x, scale, zero_point)
+    if scale.value is not None:
+        check_scale(op, "the output", scale.value)
+    return [TensorSpec(x.shape, dtype)]
+
+
+def _quantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Optional[Array] = None) -> List[Any]:
+    check_scale(op, "the output", scale)
+    dtype = _quantized_type(op, zero_point)
+    precision = _data_type(op, "precision", scale.dtype, FLOATS)
+    ratio = x.astype(precision) / _aligned(op, scale, x.shape).astype(precision)
+    zero = np.zeros((), np.int32) if zero_point is None else _aligned(op, zero_point, x.shape).astype(np.int32)
+    return [quantized(ratio, Parameters(np.ones((), np.float32), zero), dtype)]
+
+
+def _dequantize_shape(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
+                      zero_point: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = (X - zero_point) * scale.
+
+    X int8, uint8, int16, uint16, or int32 whose zero point is 0; Y of the type that ``output_dtype`` names, else the
+    scale's. Scale and zero point as in QuantizeLinear. Source: onnx/defs/quantization.
+    """
+    require_dtype(op, "the input", x, (*INTEGERS, np.int32))
+    require_dtype(op, "the scale", scale, FLOATS)
+    if zero_point is not None:
+        require(op, zero_point.dtype == x.dtype, "the zero point must have the input's type", x, zero_point)
+        zero = zero_point.value is not None and not zero_point.value.any()
+        require(op, zero or x.dtype != np.int32, "int32 takes no zero point but a constant 0", x)
+    _check_granularity(op, x, scale, zero_point)
+    if scale.value is not None:
+        check_scale(op, "the input", scale.value)
+    return [TensorSpec(x.shape, _data_type(op, "output_dtype", scale.dtype, FLOATS))]
+
+
+def _dequantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Optional[Array] = None) -> List[Any]:
+    check_scale(op, "the input", scale)
+    zero = np.zeros((), np.int32) if zero_point is None else _aligned(op, zero_point, x.shape).astype(np.int32)
+    reals = dequantized(x, Parameters(_aligned(op, scale, x.shape).astype(np.float32), zero))
+    return [reals.astype(_data_type(op, "output_dtype", scale.dtype, FLOATS))]
+
+
+def quantizer(x: Array, y: Array, work: Array) -> Callable[[Any, Any], None]:
+    """A function of scale and zero point, single numbers, that quantises ``x`` into ``y`` block by block."""
+    limits = np.iinfo(y.dtype)
+    low, high = float(limits.min), float(limits.max)
+    parts = [(source, target, work[: source.size].reshape(source.shape)) for source, target in cut([x], y)]
+
+    def run(scale: Any, zero_point: Any) -> None:
+        zero = np.float32(zero_point)
+        for source, target, steps in parts:
+            np.divide(source, scale, out=steps)
+            np.rint(steps, out=steps)
+            np.add(steps, zero, out=steps)
+            np.fmax(steps, level(low, steps), out=steps)  # NaN becomes the least
+            np.fmin(steps, level(high, steps), out=steps)
+            np.copyto(target, steps, casting="unsafe")
+
+    return run
+
+
+def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    return [TensorSpec((block_size(outputs[0].shape),), np.float32)]
+
+
+def _refuse_but_one_float32_scale(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x, scale = inputs[0], inputs[1]
+    assert x is not None
+    assert scale is not None
+    real = outputs[0] if op.type == "DequantizeLinear" else x
+    if not (real.dtype == scale.dtype == np.float32) or op.get_int("precision", 0) or op.get_int("block_size", 0):
+        return "takes float32 alone"
+    if scale.size != 1:
+        return "takes one scale for the whole blob"
+    return None if all_known(inputs[1:]) else "scale and zero point must be constants"
+
+
+def _quantize_numpy(call: Call) -> Run:
+    scale, zero_point = parameters(call.op, "the output", *call.inputs[1:])
+    run = quantizer(call.inputs[0], call.outputs[0], call.scratch[0])
+    return lambda: run(scale, zero_point)
+
+
+def _dequantize_numpy(call: Call) -> Run:
+    scale, zero_point = parameters(call.op, "the input", *call.inputs[1:])
+    zero = zero_point.astype(np.float32)
+    parts = cut([call.inputs[0]], call.outputs[0])
+
+    def run() -> None:
+        for source, target in parts:
+            np.copyto(target, source, casting="same_kind")
+            if zero:
+                np.subtract(target, zero, out=target)
+            np.multiply(target, scale, out=target)
+
+    return run
+
+
+for _domain in DOMAINS:
+    _quantize = operator("QuantizeLinear", inputs=(2, 3), domain=_domain)(_quantize_shape)
+    _quantize.reference(_quantize_reference)
+    _quantize.kernel("NUMPY", supports=_refuse_but_one_float32_scale, scratch=_work)(_quantize_numpy)
+    _dequantize = operator("DequantizeLinear", inputs=(2, 3), domain=_domain)(_dequantize_shape)
+    _dequantize.reference(_dequantize_reference)
+    _dequantize.kernel("NUMPY", supports=_refuse_but_one_float32_scale)(_dequantize_numpy)
+
+
+@operator("DynamicQuantizeLinear", outputs=3, domain="onnx")
+def dynamic_quantize_linear(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = saturate(round(X / scale) + zero_point) in uint8 with  scale = (max(X, 0) - min(X, 0)) / 255,  zero_point =
+    round(-min / scale).
+
+    X float32. Outputs Y, the scale (float32) and the zero point (uint8), both of shape (). Where X is all 0 the scale
+    is 1, as in onnxruntime. Source: onnx/defs/quantization.
+    """
+    require_dtype(op, "the input", x, (np.float32,))
+    require(op, x.size > 0, "an empty blob has no range", x)
+    return [TensorSpec(x.shape, np.uint8), TensorSpec((), np.float32), TensorSpec((), np.uint8)]
+
+
+def dynamic_parameters(x: Array) -> Parameters:
+    """Scale and zero point that let uint8 reach from the least to the greatest element, and to 0."""
+    low, high = np.fmin(x.min(), np.float32(0)), np.fmax(x.max(), np.float32(0))
+    scale = (high - low) / np.float32(255) if high > low else np.float32(1)
+    zero_point = np.rint(np.fmin(np.fmax(-low / scale, np.float32(0)), np.float32(255)))
+    return Parameters(np.asarray(scale, np.float32), np.asarray(zero_point, np.int32))
+
+
+@dynamic_quantize_linear.reference
+def dynamic_quantize_linear_reference(op: OperatorDef, x: Array) -> List[Any]:
+    found = dynamic_parameters(x)
+    return [quantized(x, found, np.uint8), found.scale, found.zero_point.astype(np.uint8)]
+
+
+@dynamic_quantize_linear.kernel("NUMPY", scratch=_work)
+def dynamic_quantize_linear_numpy(call: Call) -> Run:
+    x = call.inputs[0]
+    y, scale, zero_point = call.outputs
+    quantize = quantizer(x, y, call.scratch[0])
+
+    def run() -> None:
+        found = dynamic_parameters(x)
+        scale[...], zero_point[...] = found.scale, found.zero_point
+        quantize(found.scale, found.zero_point)
+
+    return run

@@ -1,0 +1,192 @@
+"""TensorFlow Lite's quantised sums of products: convolutions, fully connected layers, products of matrices.
+
+    Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
+
+``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. The product of the scales is
+a double, but for uint8 and for fully connected layers of one scale it is rounded to float32. Source: LiteRT's
+kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and fully_connected.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Window, onnx_window
+from runtime_arm.operators.conv.convolution import convolution_of, convolve
+from runtime_arm.operators.layout.reshape import product
+from runtime_arm.operators.quantised.onnx_products import matmul_shape
+from runtime_arm.operators.quantised.parameters import check_scale
+from runtime_arm.operators.quantised.tflite import (
+    EIGHT_BITS,
+    RULE,
+    Affine,
+    Range,
+    activation_range,
+    affine,
+    limits_of,
+    quantised,
+    requantised,
+)
+from runtime_arm.registry.schema import integers_of, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+
+class Products(NamedTuple):
+    """How sums of products are requantised. multiplier: float64, of one element or (M)."""
+
+    x: Affine
+    w_zero_point: int
+    multiplier: Array
+    y: Affine
+    limits: Range
+    rule: str
+
+
+def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
+    """Reads and checks the quantisation of a convolution or fully connected layer of X, W and Y of the dtype."""
+    x, y = affine(op, "X", dtype), affine(op, "Y", dtype)
+    scales = np.array(op.get_floats("W_scales"), np.float32)
+    check_scale(op, "W", scales)
+    if len(scales) not in (1, filters):
+        raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one a filter, got {len(scales)}")
+    w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
+    if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype == np.int8):
+        raise ArgumentError(op, f"W_zero_point must be of the type {np.dtype(dtype).name}, 0 for int8, "
+                                f"got {w_zero_point}")
+    if dtype == np.uint8 or (op.type == "QuantizedFullyConnected" and len(scales) == 1):
+        multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
+    else:
+        multiplier = np.float64(x.scale) * scales.astype(np.float64) / np.float64(y.scale)
+    rule = "tflite_once" if op.type == "QuantizedFullyConnected" else RULE
+    return Products(x, w_zero_point, multiplier, y, activation_range(op, dtype, y), rule)
+
+
+def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec], filters: int) -> None:
+    require(op, w.dtype == x.dtype, "X and the weights must be of one type", x, w)
+    require(op, b is None or (b.dtype == np.int32 and b.shape == (filters,)),
+            f"the bias must be int32, one for each of {filters} filters", b)
+    products_of(op, x.dtype, filters)
+
+
+@quantised("QuantizedConv", inputs=(2, 3), dtypes=EIGHT_BITS)
+def quantized_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """CONV_2D and DEPTHWISE_CONV_2D: X (N, H, W, C), W (M, kh, kw, C / group), Y (N, H', W', M).
+
+    strides, dilations, auto_pad, pads and group are those of ONNX's Conv.
+    """
+    convolution = convolution_of(op, x, w)
+    _require_operands(op, x, w, b, convolution.filters)
+    return [TensorSpec(convolution.output_shape, x.dtype)]
+
+
+@quantized_conv.reference
+def quantized_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None) -> List[Any]:
+    convolution = convolution_of(op, TensorSpec.known(x), TensorSpec.known(w))
+    products = products_of(op, x.dtype, convolution.filters)
+    pixels, weights = x.astype(np.float64) - products.x.zero_point, w.astype(np.float64) - products.w_zero_point
+    return [_finished(products, convolve(convolution, pixels, weights, b), x.dtype)]
+
+
+def _finished(products: Products, sums: Array, dtype: Any) -> Array:
+    return requantised(sums, products.multiplier, products.y.zero_point, products.limits, dtype, products.rule)
+
+
+@quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS)
+def quantized_fully_connected(op: OperatorDef, x: TensorSpec, w: TensorSpec,
+                              b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """FULLY_CONNECTED: rows of K elements of X times W (M, K). Y (rows, M), with ``keep_num_dims`` (*X.shape[:-1], M).
+
+    Without ``keep_num_dims`` X may have any shape whose elements divide into rows.
+    """
+    require(op, w.ndim == 2 and w.shape[1] > 0, "the weights must be a matrix", w)
+    _require_operands(op, x, w, b, w.shape[0])
+    if op.get_bool("keep_num_dims"):
+        require(op, x.shape[-1:] == w.shape[1:], f"the last dimension of X must be {w.shape[1]}", x, w)
+        return [TensorSpec((*x.shape[:-1], w.shape[0]), x.dtype)]
+    require(op, product(x.shape) % w.shape[1] == 0, f"X does not divide into rows of {w.shape[1]}", x, w)
+    return [TensorSpec((product(x.shape) // w.shape[1], w.shape[0]), x.dtype)]
+
+
+@quantized_fully_connected.reference
+def quantized_fully_connected_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None) -> List[Any]:
+    products = products_of(op, x.dtype, w.shape[0])
+    rows = x.reshape(-1, w.shape[1]).astype(np.int64) - products.x.zero_point
+    sums = rows @ (w.astype(np.int64) - products.w_zero_point).T + (0 if b is None else b)
+    y = _finished(products, sums, x.dtype)
+    return [y.reshape(*x.shape[:-1], w.shape[0]) if op.get_bool("keep_num_dims") else y]
+
+
+class Transposed(NamedTuple):
+    """A transposed convolution; ``window`` is that of the convolution from Y to X."""
+
+    window: Window
+    filters: int
+    output_shape: Shape
+
+
+def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[TensorSpec]) -> Transposed:
+    """Reads and checks the arguments of a QuantizedConvTranspose."""
+    require(op, x.ndim == w.ndim == 4 and x.shape[3] == w.shape[3], "X and the weights need the same channels", x, w)
+    wanted = integers_of(op, size, "size")
+    require(op, len(wanted) == 2 and min(wanted) > 0, f"size must be two positive numbers, got {wanted}")
+    window = onnx_window(op, wanted, w.shape[1:3])
+    require(op, window.output == x.shape[1:3] and set(window.dilation) == {1},
+            f"a picture of {wanted} pixels would come of {list(window.output)} ones", x)
+    return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
+
+
+@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS)
+def quantized_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec,
+                             b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """TRANSPOSE_CONV: X (N, H, W, C), W (M, kh, kw, C), Y (N, *size, M). strides, auto_pad: of the way from Y to X."""
+    transposed = transposed_of(op, x, w, size)
+    _require_operands(op, x, w, b, transposed.filters)
+    return [TensorSpec(transposed.output_shape, x.dtype)]
+
+
+@quantized_conv_transpose.reference
+def quantized_conv_transpose_reference(op: OperatorDef, x: Array, w: Array, size: Array,
+                                       b: Optional[Array] = None) -> List[Any]:
+    transposed = transposed_of(op, *map(TensorSpec.known, (x, w, size)))
+    products = products_of(op, x.dtype, transposed.filters)
+    pixels, weights = x.astype(np.float64) - products.x.zero_point, w.astype(np.float64) - products.w_zero_point
+    sums = np.zeros((transposed.output_shape[0], transposed.filters, *transposed.window.image))
+    for tap in transposed.window.taps():
+        weight = np.moveaxis(weights, -1, 1)[tap.kernel]
+        sums[tap.image] += np.einsum("nhwc,mc->nmhw", pixels, weight)[tap.out]
+    sums = np.moveaxis(sums, 1, -1)
+    return [_finished(products, sums if b is None else sums + b, x.dtype)]
+
+
+@quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS)
+def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
+    """BATCH_MATMUL: matmul(A - A_zero_point, B - B_zero_point), requantised by A_scale * B_scale / Y_scale."""
+    require(op, a.dtype == b.dtype and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b)
+    matrices_of(op, a.dtype)
+    return [TensorSpec(matmul_shape(op, a, b), a.dtype)]
+
+
+class Matrices(NamedTuple):
+    """How a product of matrices is requantised; the product of the scales is float32."""
+
+    a: Affine
+    b: Affine
+    multiplier: Any
+    y: Affine
+
+
+def matrices_of(op: OperatorDef, dtype: Any) -> Matrices:
+    """Reads and checks the quantisation of a QuantizedMatMul."""
+    a, b, y = (affine(op, what, dtype) for what in "ABY")
+    return Matrices(a, b, np.float64(a.scale * b.scale) / np.float64(y.scale), y)
+
+
+@quantized_matmul.reference
+def quantized_matmul_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
+    matrices = matrices_of(op, a.dtype)
+    sums = np.matmul(a.astype(np.int64) - matrices.a.zero_point, b.astype(np.int64) - matrices.b.zero_point)
+    return [requantised(sums, matrices.multiplier, matrices.y.zero_point, limits_of(a.dtype), a.dtype)]

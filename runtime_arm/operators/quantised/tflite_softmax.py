@@ -1,0 +1,121 @@
+"""TensorFlow Lite's quantised SOFTMAX: exponentials in fixed point, exact to the last bit.
+
+X is 8-bit, Y 8-bit or int16. Differences to the row's maximum, times X_scale * beta, are numbers in Q5.26; where they
+are below -2**5 they count as nothing. The sum of their exponentials is a number in Q12.19. Source: LiteRT,
+tflite/kernels/activations.cc and internal/reference/softmax.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef, dtypes
+from runtime_arm.operators.quantised.fixed_point import divide_by_power, exp_of_negative, high_product, reciprocal
+from runtime_arm.operators.quantised.rounding import fixed_point
+from runtime_arm.operators.quantised.tflite import EIGHT_BITS, affine, limits_of, multiplied, quantised
+from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.schema import Call, Run, Specs, require
+from runtime_arm.registry.specs import TensorSpec
+
+FRACTION_BITS, SUM_BITS = 26, 12
+
+
+class Exponentials(NamedTuple):
+    """Of differences 0, -1, ... -255: in Q0.31, and as what they add to the sum in Q12.19."""
+
+    values: Array
+    terms: Array
+
+
+def exponentials(op: OperatorDef, scale: Any, beta: float) -> Exponentials:
+    """Of what X stands for times beta, by the step. ArgumentError where a step is no multiplier for the fixed point."""
+    step = min(np.float64(scale) * np.float64(beta) * (1 << FRACTION_BITS), 2.0**31 - 1)
+    fixed = fixed_point(step)
+    if not int(fixed.exponent) > 0:
+        raise ArgumentError(op, f"X_scale times beta must be at least 2**-26, got {scale} times {beta}")
+    differences = -np.arange(256, dtype=np.int64)
+    left = int(fixed.exponent)
+    farthest = int(np.floor(((1 << 5) - 1) * 2.0 ** (FRACTION_BITS - left)))
+    counted = differences >= -farthest
+    values = np.where(counted, exp_of_negative(multiplied(np.where(counted, differences, 0), step)), 0)
+    return Exponentials(values, divide_by_power(values, SUM_BITS))
+
+
+def _to(op: OperatorDef, x: Any) -> np.dtype[Any]:
+    return np.dtype(np.int16) if op.get_int("to", 0) == dtypes.INT16 else np.dtype(x.dtype)
+
+
+@quantised("QuantizedSoftmax", dtypes=EIGHT_BITS)
+def quantized_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = exp(beta X) / sum of exp(beta X) over the last dimension.
+
+    Y has 0 at its least integer and 1 beyond its largest: Y_scale is 2**-8 (2**-15 and zero point 0 for int16).
+    """
+    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that holds something", x)
+    exponentials(op, affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0))
+    return [TensorSpec(x.shape, _to(op, x))]
+
+
+@quantized_softmax.reference
+def quantized_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
+    table = exponentials(op, affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0))
+    dtype = _to(op, x)
+    return [_softmax(table, x.astype(np.int64), dtype).astype(dtype)]
+
+
+def _softmax(table: Exponentials, x: Array, dtype: Any) -> Array:
+    below = x.max(-1, keepdims=True) - x
+    mantissa, bits = reciprocal(table.terms[below].sum(-1, keepdims=True), SUM_BITS)
+    values, limits = table.values[below], limits_of(dtype)
+    found = divide_by_power(high_product(mantissa, values), bits + 31 - 8 * dtype.itemsize)
+    return np.where(values > 0, np.minimum(found + limits.low, limits.high), limits.low)
+
+
+def _rows(shape: Sequence[int]) -> int:
+    """Rows of a block."""
+    return max(1, BLOCK // shape[-1])
+
+
+def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    shape = outputs[0].shape
+    block = (min(_rows(shape), outputs[0].size // shape[-1]), shape[-1])
+    return [TensorSpec(block, np.intp), TensorSpec(block, np.int64), TensorSpec((block[0], 1), np.intp)]
+
+
+@quantized_softmax.kernel("NUMPY", scratch=_buffers)
+def quantized_softmax_numpy(call: Call) -> Run:
+    """Block by block of rows, which are what the reciprocal allocates."""
+    (x,), (y,) = call.inputs, call.outputs
+    table = exponentials(call.op, affine(call.op, "X", x.dtype).scale, call.op.get_float("beta", 1.0))
+    dtype, count = y.dtype, _rows(x.shape)
+    rows, out = x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1])
+    parts = [(rows[i : i + count], out[i : i + count]) for i in range(0, len(rows), count)]
+
+    def run() -> None:
+        for source, target in parts:
+            _softmax_into(table, source, target, [buffer[: len(source)] for buffer in call.scratch], dtype)
+
+    return run
+
+
+def _softmax_into(table: Exponentials, x: Array, y: Array, scratch: Sequence[Array], dtype: Any) -> None:
+    below, values, largest = scratch
+    limits = limits_of(dtype)
+    np.copyto(below, x)
+    np.maximum.reduce(below, axis=-1, out=largest, keepdims=True)
+    np.subtract(largest, below, out=below)
+    np.take(table.terms, below, out=values, mode="clip")
+    mantissa, bits = reciprocal(np.add.reduce(values, axis=-1, keepdims=True), SUM_BITS)
+    np.take(table.values, below, out=values, mode="clip")
+    np.multiply(values, mantissa, out=values)  # the high product of numbers that are not negative
+    np.add(values, 1 << 30, out=values)
+    np.right_shift(values, 31, out=values)
+    shift = bits + 31 - 8 * dtype.itemsize
+    np.add(values, (np.int64(1) << shift) >> 1, out=values)
+    np.right_shift(values, shift, out=values)
+    np.add(values, limits.low, out=values)
+    np.minimum(values, limits.high, out=values)
+    np.copyto(y, values, casting="unsafe")

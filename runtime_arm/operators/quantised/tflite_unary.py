@@ -1,0 +1,184 @@
+"""TensorFlow Lite's quantised functions of one number.
+
+An 8-bit X has 256 values: the fast kernel looks outputs up in a table of all of them, which the formula fills. Source:
+LiteRT, tflite/kernels/activations.cc and elementwise.cc with the reference kernels that they call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Sequence
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.tables import bind_lookup, lookup_scratch, table_of
+from runtime_arm.operators.elementwise.activation import gelu_of
+from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_product, inverse_square_root
+from runtime_arm.operators.quantised.rounding import fixed_point
+from runtime_arm.operators.quantised.tflite import (
+    EIGHT_BITS,
+    Affine,
+    activation_range,
+    affine,
+    away_from_zero,
+    limits_of,
+    multiplied,
+    quantised,
+)
+from runtime_arm.registry.schema import Call, Operator, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+
+_ROOT_BITS = 20  # behind the point of inverse square roots
+
+Formula = Callable[[OperatorDef, Affine, Affine, Array], Array]  # (op, of X, of Y, X as int64) -> outputs, not limited
+
+
+def _unary(type: str, formula: Formula, contract: str) -> Operator:
+    """Declares the operator of an 8-bit X; Y has its type."""
+
+    def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+        compute(op, np.zeros(1, x.dtype))
+        return [x]
+
+    def compute(op: OperatorDef, x: Array) -> Array:
+        of_x, of_y = affine(op, "X", x.dtype), affine(op, "Y", x.dtype)
+        values = formula(op, of_x, of_y, x.astype(np.int64))
+        return np.asarray(np.clip(values, *activation_range(op, x.dtype, of_y)), x.dtype)
+
+    shape.__doc__ = contract
+    schema = quantised(type, dtypes=EIGHT_BITS, inplace={0: 0})(shape)
+
+    @schema.reference
+    def reference(op: OperatorDef, x: Array) -> List[Any]:
+        return [compute(op, x)]
+
+    @schema.kernel("TABLE", scratch=_index)
+    def table(call: Call) -> Run:
+        (x,), (y,) = call.inputs, call.outputs
+        return bind_lookup(x, table_of(x.dtype, lambda values: compute(call.op, values)), y, call.scratch)
+
+    return schema
+
+
+def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    return lookup_scratch([outputs[0].shape])
+
+
+def _of_reals(function: Callable[[Array], Array], rounding: Callable[[Array], Array] = away_from_zero) -> Formula:
+    """rounding(function(real X) / Y_scale) + Y_zero_point.
+
+    The real numbers are float32. The function gets them as float64 and rounds to float32 where TensorFlow Lite does.
+    """
+
+    def formula(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+        reals = of_x.scale * (x - of_x.zero_point).astype(np.float32)
+        with np.errstate(all="ignore"):
+            found = function(reals.astype(np.float64)).astype(np.float32)
+            steps = rounding(found * (np.float32(1) / of_y.scale))
+        return np.asarray(np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point)  # NaN is the least
+
+    return formula
+
+
+def _relu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    return multiplied(x - of_x.zero_point, of_x.scale / of_y.scale) + of_y.zero_point
+
+
+def _leaky_relu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    slope, centred = np.float32(op.get_float("alpha")), x - of_x.zero_point
+    positive = multiplied(centred, of_x.scale / of_y.scale)
+    negative = np.sign(slope) * multiplied(centred, of_x.scale * np.abs(slope) / of_y.scale)
+    return np.asarray(np.where(centred >= 0, positive, negative) + of_y.zero_point, np.int64)
+
+
+def _sixteen_bits(multiplier: Any) -> Any:
+    """The mantissa of a multiplier as 16 bits, and its exponent."""
+    fixed = fixed_point(multiplier)
+    return min((int(fixed.mantissa) + (1 << 15)) >> 16, 32767), int(fixed.exponent)
+
+
+def _high(a: Array, b: Any) -> Array:
+    """The high half of 2 a b in 16 bits, half up, saturated."""
+    return np.asarray(np.minimum((a * b + (1 << 14)) >> 15, 32767))
+
+
+def _saturated(values: Array) -> Array:
+    return np.asarray(np.clip(values, -32768, 32767))
+
+
+def _divided(values: Array, exponent: int) -> Array:
+    """values / 2**exponent, half away from zero."""
+    return (values + ((1 << exponent) >> 1) - ((values < 0) & (exponent > 0))) >> exponent
+
+
+def _hard_swish(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    fine_scale = np.float32(1 / 128) * of_x.scale
+    mantissa, exponent = _sixteen_bits(fine_scale / of_y.scale)
+    if exponent > 0:
+        raise ArgumentError(op, f"X_scale / 128 must be below Y_scale, got {of_x.scale} and {of_y.scale}")
+    gate_mantissa, gate_exponent = _sixteen_bits(fine_scale / (np.float32(3) / np.float32(32768)))
+    fine = (x - of_x.zero_point) << 7
+    gate = _saturated(fine << max(gate_exponent - 1, 0))
+    gate = _high(gate, gate_mantissa)
+    gate = _saturated(gate << 1) if gate_exponent > 0 else _divided(gate, -gate_exponent)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * _high(fine, mantissa)
+    halved = np.minimum(np.sign(product) * (np.abs(product) >> 15), 32767)
+    return _divided(halved, -exponent) + of_y.zero_point
+
+
+def _absolute(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    size = np.abs(x - of_x.zero_point)
+    scaled = size if of_x.scale == of_y.scale else multiplied(size, of_x.scale / of_y.scale)
+    return scaled + of_y.zero_point
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(1 / (np.float32(1) + np.exp(-x).astype(np.float32)))
+
+
+def _gelu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    fast = op.get_bool("approximate")
+    return _of_reals(lambda reals: np.asarray(gelu_of(reals, fast)))(op, of_x, of_y, x)
+
+
+def _negated(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    return np.where(x == limits_of(np.int8).low, x, -x)
+
+
+def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    centred = x - of_x.zero_point
+    roots = np.array([_inverse_root(value) for value in centred.ravel().tolist()], np.int64).reshape(x.shape)
+    scale = 1 / float(np.sqrt(of_x.scale) * of_y.scale)
+    steps = multiplied(roots, scale / 2**_ROOT_BITS) + of_y.zero_point
+    return np.where(centred > 0, steps, np.where(centred < 0, -(1 << 30), 1 << 30))
+
+
+def _inverse_root(value: int) -> int:
+    """1 / sqrt(value) in fixed point, 0 for what has no root."""
+    if value <= 0:
+        return 0
+    mantissa, exponent = inverse_square_root(value)
+    shift = exponent + _ROOT_BITS
+    return int(divide_by_power(high_product(np.asarray(1 << max(shift, 0)), mantissa), max(-shift, 0)))
+
+
+def _elu(x: Array) -> Array:
+    return np.where(x < 0, np.expm1(x), x)
+
+
+_REALS = "of the real numbers that X stands for, in float32, rounded half away from zero to Y."
+quantized_relu = _unary("QuantizedRelu", _relu,
+                        "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, limited.")
+quantized_leaky_relu = _unary("QuantizedLeakyRelu", _leaky_relu, "LEAKY_RELU: Y = X where X >= 0, else alpha X.")
+quantized_hard_swish = _unary("QuantizedHardSwish", _hard_swish,
+                              "HARD_SWISH: Y = X clip(X + 3, 0, 6) / 6 in fixed point of 16 bits.")
+quantized_abs = _unary("QuantizedAbs", _absolute, "ABS: Y = abs(X), requantised.")
+quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` that by tanh, {_REALS}")
+quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers as they are, -128 as itself.")
+quantized_sqrt = _unary("QuantizedSqrt", _of_reals(np.sqrt, np.trunc), "SQRT of the real numbers that X stands for, in "
+                                                                       "float32, rounded towards zero to Y.")
+quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point, the greatest for 0.")
+for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log)):
+    _unary(f"Quantized{_type}", _of_reals(_function), f"{_type.upper()} {_REALS}")

@@ -1,0 +1,1 @@
+"""Recurrent units and networks."""

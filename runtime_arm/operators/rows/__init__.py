@@ -1,0 +1,1 @@
+"""Caffe2's operators on rows, segments and sparse lists."""

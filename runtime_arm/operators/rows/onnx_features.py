@@ -1,0 +1,98 @@
+"""ONNX's operators that prepare features: counts of n-grams, and of its domain ai.onnx.ml picks and thresholds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dtypes import FLOATS, NUMBERS
+from runtime_arm.operators.common.indices import absolute, require_indices
+from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+Gram = Tuple[int, ...]
+
+
+def _grams(op: OperatorDef) -> Dict[Gram, int]:
+    """The place in the pool of each n-gram."""
+    pool = op.get_ints("pool_int64s")
+    starts = list(op.get_ints("ngram_counts"))
+    grams: List[Gram] = []
+    for length, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)]), 1):
+        require(op, 0 <= start <= stop <= len(pool) and (stop - start) % length == 0,
+                f"ngram_counts {starts} must cut the pool of {len(pool)} into n-grams")
+        grams += [tuple(pool[at : at + length]) for at in range(start, stop, length)]
+    return {gram: place for place, gram in enumerate(grams)}
+
+
+@operator("TfIdfVectorizer", domain="onnx", dtypes=("int32", "int64"))
+def tf_idf_vectorizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """(C,) or (N, C), float32: how often the n-grams of a pool occur in each row of X.
+
+    The pool, ``pool_int64s``, holds the n-grams of 1 element, then those of 2, and so on; ``ngram_counts`` says where
+    each kind starts, ``ngram_indexes`` which element of Y each n-gram is. Those of
+    ``min_gram_length`` to ``max_gram_length`` elements count, with up to ``max_skip_count`` elements left out between
+    neighbours. ``mode``: TF the count, IDF ``weights`` (1) where it is not 0, TFIDF the product of both.
+    """
+    require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
+    columns = op.get_ints("ngram_indexes")
+    require(op, len(columns) == len(_grams(op)) > 0 and min(columns) >= 0,
+            "ngram_indexes must be as many as there are n-grams, none negative")
+    weights = op.get_floats("weights")
+    require(op, len(weights) in (0, len(columns)), f"there must be {len(columns)} weights, got {len(weights)}")
+    if op.get_str("mode") not in ("TF", "IDF", "TFIDF"):
+        raise ArgumentError(op, f"mode must be TF, IDF or TFIDF, got {op.get_str('mode')!r}")
+    return [TensorSpec((*x.shape[:-1], max(columns) + 1), np.float32)]
+
+
+@tf_idf_vectorizer.reference
+def tf_idf_vectorizer_reference(op: OperatorDef, x: Array) -> List[Any]:
+    grams, columns, mode = _grams(op), op.get_ints("ngram_indexes"), op.get_str("mode")
+    weights = op.get_floats("weights") or (1.0,) * len(columns)
+    rows = x.reshape(-1, x.shape[-1]).tolist() if x.size else [[]] * (x.shape[0] if x.ndim == 2 else 1)
+    y = np.zeros((len(rows), max(columns) + 1), np.float32)
+    for row, elements in enumerate(rows):
+        for gram, count in Counter(_occurring(op, elements)).items():
+            if gram in grams:
+                place = grams[gram]
+                share = {"TF": count, "IDF": weights[place], "TFIDF": count * weights[place]}[mode]
+                y[row, columns[place]] += share
+    return [y.reshape(*x.shape[:-1], y.shape[1])]
+
+
+def _occurring(op: OperatorDef, elements: Sequence[int]) -> Iterator[Gram]:
+    longest = min(op.get_int("max_gram_length"), len(op.get_ints("ngram_counts")))
+    for length in range(max(op.get_int("min_gram_length"), 1), longest + 1):
+        skips = min(op.get_int("max_skip_count"), len(elements)) if length > 1 else 0
+        for step in range(1, skips + 2):
+            for start in range(len(elements) - (length - 1) * step):
+                yield tuple(elements[start : start + (length - 1) * step + 1 : step])
+
+
+@operator("ArrayFeatureExtractor", domain="ai.onnx.ml", inputs=2, dtypes=NUMBERS)
+def array_feature_extractor(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """The columns, along the last dimension of X, that the indices name; of a vector as a matrix of one row."""
+    require_indices(op, indices)
+    require(op, x.ndim > 0 and indices.size > 0, "X must have a dimension, and there must be an index", x, indices)
+    return [x.with_shape((*(x.shape[:-1] or (1,)), indices.size))]
+
+
+@array_feature_extractor.reference
+def array_feature_extractor_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
+    picked = x[..., absolute(op, indices.reshape(-1), x.shape[-1], wraps=False)]
+    return [picked.reshape(*(x.shape[:-1] or (1,)), indices.size)]
+
+
+@operator("Binarizer", domain="ai.onnx.ml", dtypes=(*FLOATS, "int32", "int64"))
+def binarizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """1 where X is above ``threshold`` (0), else 0."""
+    return [x]
+
+
+@binarizer.reference
+def binarizer_reference(op: OperatorDef, x: Array) -> List[Any]:
+    return [(x > op.get_float("threshold", 0.0)).astype(x.dtype)]

@@ -1,0 +1,223 @@
+"""Pair: a network as two nets, one that fills the weights and one that computes, with what else is known about it.
+
+On disk a folder:
+
+    init_net.pb      fill operators: the weights
+    predict_net.pb   the computation
+    model.json       inputs, outputs, preprocessing, labels, source, hashes of both files: ``runtime_arm.pair.metadata``
+    tuning.json      optional: the engines that were fastest on one machine; see ``runtime_arm.pair.tuning``
+
+The two ``.pb`` files alone load as well; inputs and outputs then follow from the nets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Iterable, Iterator, Mapping, Optional, Tuple
+
+from runtime_arm.errors import PairError
+from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef.codec import encode_net
+from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
+from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
+
+__all__ = ["Pair", "TensorInfo", "read_net", "real_inputs"]
+
+_FILL_DTYPES = {"GivenTensorFill": "float32", "GivenTensorDoubleFill": "float64", "GivenTensorIntFill": "int32",
+                "GivenTensorInt64Fill": "int64", "GivenTensorInt16Fill": "int16", "GivenTensorBoolFill": "bool",
+                "ConstantFill": "float32"}
+_PLACEHOLDER_SHAPE = (1, 1)  # what Caffe2's mobile exporter fills a real input with, as zeros
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two nets, and the inputs and outputs in the source's order; immutable. ``from_nets`` finds the inputs out itself.
+
+    Where no outputs are given they are the external outputs of predict_net, of which nothing else is known.
+    ``meta`` holds what model.json does besides inputs and outputs: "preprocessing", "labels", "source". ``tuning`` is
+    what a machine measured about itself.
+    """
+
+    init_net: NetDef
+    predict_net: NetDef
+    inputs: Tuple[TensorInfo, ...]
+    outputs: Tuple[TensorInfo, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    tuning: Optional[Tuning] = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        outputs = tuple(self.outputs) or tuple(map(TensorInfo, self.predict_net.external_output))
+        object.__setattr__(self, "outputs", outputs)
+        object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Pair, (self.init_net, self.predict_net, self.inputs, self.outputs, dict(self.meta), self.tuning)
+
+    @staticmethod
+    def from_nets(init_net: NetDef, predict_net: NetDef) -> Pair:
+        """The pair of two nets about which nothing else is known; checked."""
+        return Pair(init_net, predict_net, real_inputs(init_net, predict_net)).check()
+
+    @staticmethod
+    def from_files(init_net: AnyPath, predict_net: AnyPath) -> Pair:
+        """The pair of two ``.pb`` files (or ``.pbtxt``, protobuf's text format)."""
+        return Pair.from_nets(read_net(init_net), read_net(predict_net))
+
+    @staticmethod
+    def load(path: AnyPath) -> Pair:
+        """The pair in a folder or in a bundle (``.pyz``).
+
+        Weights stay in the mapped file. PairError, naming the file, for what is missing, damaged or does not fit.
+        """
+        folder = Path(path)
+        if folder.is_file():
+            from runtime_arm.pair.bundle import open_bundle
+
+            return open_bundle(folder).pair
+        if not folder.is_dir():
+            raise PairError(f"{folder}: no such folder")
+        if not (folder / MODEL).exists():
+            return Pair.from_files(*(_only_file(folder, name) for name in FILES))
+        pair = Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
+        return pair.replace(tuning=read_tuning(folder))
+
+    @staticmethod
+    def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:
+        """The pair in the content of its three files by name; ``source`` is what errors call the place they lie in."""
+        model = parse_model(buffers[MODEL], f"{source}/{MODEL}")
+        nets = [_verified_net(buffers[name], model.sha256[name], f"{source}/{name}") for name in FILES]
+        try:
+            return Pair(nets[0], nets[1], model.inputs, model.outputs, model.meta).check()
+        except PairError as error:
+            raise PairError(f"{source}: {error}") from None
+
+    def save(self, folder: AnyPath) -> None:
+        """Write the folder: it appears whole or not at all. An existing pair in it is replaced.
+
+        ResourceError where the system refuses, NetError or PairError for a pair that could not be loaded again.
+        """
+        self.check()
+        with replaced_folder(folder) as temporary:
+            sha256 = {}
+            for name, net in zip(FILES, (self.init_net, self.predict_net)):
+                digest = hashlib.sha256()
+                write_file(temporary / name, _hashed(encode_net(net), digest), Path(folder, name))
+                sha256[name] = digest.hexdigest()
+            model = Model(self.inputs, self.outputs, sha256, self.meta)
+            write_file(temporary / MODEL, [model.to_bytes()], Path(folder, MODEL))
+            if self.tuning is not None:
+                write_file(temporary / TUNING, [self.tuning.to_bytes()], Path(folder, TUNING))
+
+    def check(self) -> Pair:
+        """The pair itself if both nets are programs and fit together, else NetError or PairError."""
+        self.init_net.check()
+        self.predict_net.check()
+        external_input = self.predict_net.external_input
+        filled = {name for op in self.init_net.op for name in op.output}
+        names = [info.name for info in self.inputs]
+        if not self.outputs:
+            raise PairError("predict_net declares no external output")
+        for info in self.inputs:
+            if info.name not in external_input or names.count(info.name) > 1:
+                raise PairError(f"input {info.name!r} is not an external input of predict_net, or given twice")
+        for name in external_input:
+            if name not in filled and name not in names:
+                raise PairError(f"predict_net takes {name!r}, which is no input and which init_net does not fill")
+        for info in self.outputs:
+            if info.name not in self.predict_net.external_output:
+                raise PairError(f"output {info.name!r} is no external output of predict_net")
+        return self
+
+    def replace(self, **changes: Any) -> Pair:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+def read_net(path: AnyPath) -> NetDef:
+    """The net in a ``.pb`` or ``.pbtxt`` file, memory-mapped. PairError where there is none, FormatError if damaged."""
+    file = Path(path)
+    if not file.is_file():
+        raise PairError(f"{file}: {'is no file' if file.exists() else 'no such file'}")
+    data = map_file(file)
+    if not len(data):
+        raise PairError(f"{file}: the file is empty")
+    if file.suffix == ".pbtxt":
+        from runtime_arm.netdef.pbtxt import parse_pbtxt
+
+        return parse_pbtxt(str(data, "utf-8-sig", "replace"), str(file))
+    return NetDef.from_bytes(data, str(file))
+
+
+def real_inputs(init_net: NetDef, predict_net: NetDef) -> Tuple[TensorInfo, ...]:
+    """The inputs of a pair that does not name them: the external inputs of predict_net that init_net does not fill.
+
+    Caffe2's exporters put real inputs in front of the parameters and may fill them, too: with a placeholder, zeros of
+    shape (1, 1), or with an example. So leading placeholders are inputs; where everything is filled, the first is.
+    """
+    fills = {op.output[0]: op for op in init_net.op if len(op.output) == 1}
+    filled = {name for op in init_net.op for name in op.output}
+    inputs = []
+    leading = True
+    for name in predict_net.external_input:
+        leading = leading and name in fills and _is_placeholder(fills[name])
+        if leading or name not in filled:
+            inputs.append(name)
+    inputs = inputs or list(predict_net.external_input[:1])
+    return tuple(_input_info(name, fills.get(name)) for name in inputs)
+
+
+def _input_info(name: str, fill: Optional[OperatorDef]) -> TensorInfo:
+    if fill is None:
+        return TensorInfo(name)
+    shape = _fill_shape(fill)
+    if shape is None or math.prod(shape) == 1:  # a placeholder, which says nothing of the input's shape and dtype
+        return TensorInfo(name)
+    return TensorInfo(name, shape, _FILL_DTYPES.get(fill.type))
+
+
+def _is_placeholder(fill: OperatorDef) -> bool:
+    if fill.type not in _FILL_DTYPES or _fill_shape(fill) != _PLACEHOLDER_SHAPE:
+        return False
+    values = fill.argument("values" if fill.type != "ConstantFill" else "value")
+    return values is None or not (any(values.floats) or any(values.ints) or values.f or values.i)
+
+
+def _fill_shape(fill: OperatorDef) -> Optional[Tuple[int, ...]]:
+    values = fill.argument("values")
+    if values is not None and values.t is not None:
+        return tuple(values.t.shape)
+    shape = fill.argument("shape")
+    return None if shape is None else tuple(int(size) for size in shape.ints)
+
+
+def _only_file(folder: Path, name: str) -> Path:
+    """The file of that name, or the only one whose name ends so (``squeeze_init_net.pb``)."""
+    found = [folder / name] if (folder / name).exists() else sorted(folder.glob(f"*{name}"))
+    if len(found) != 1:
+        raise PairError(f"{folder}: holds {'several' if found else 'no'} {name}" + ("s" if found else ""))
+    return found[0]
+
+
+def _mapped(path: Path) -> memoryview:
+    if not path.is_file():
+        raise PairError(f"{path}: no such file")
+    return map_file(path)
+
+
+def _verified_net(data: memoryview, sha256: str, source: str) -> NetDef:
+    """The net in a file whose hash model.json knows."""
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise PairError(f"{source}: the file is not the one that {MODEL} was written for (its SHA-256 differs)")
+    return NetDef.from_bytes(data, source)
+
+
+def _hashed(chunks: Iterable[Chunk], digest: Any) -> Iterator[Chunk]:
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk

@@ -1,0 +1,184 @@
+"""tuning.json: what was fastest on one machine, for one net and the shapes that were tried.
+
+    {"schema": 2, "armnet": "0.1.0", "predict_net": "SHA-256 of predict_net.pb",
+     "machine": {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {...}, "numpy": "1.26.4", "blas": "..."},
+     "measurements": [{"shapes": {"data": [1, 3, 224, 224]}, "threads": 4, "workers": "processes",
+                       "engines": {"0": "IM2COL,block=524288", "1": "WINOGRAD:f4x4_3x3"},
+                       "seconds": {"0": {"IM2COL": 0.0012}, "1": {"IM2COL": 0.0041, "WINOGRAD:f4x4_3x3": 0.0022}}}]}
+
+Operators are counted as in predict_net; engines may come with hints (see ``engine_names``). Workers are processes that
+share the operators (see ``workers``), or the threads of BLAS in one process. The file lies beside the pair, outside its
+hashes. It is a hint: where it was made for another net, machine, number of threads or other shapes, or is damaged, it
+is passed over, with a note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from runtime_arm.files import map_file
+from runtime_arm.netdef import NetDef
+from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.version import VERSION
+
+TUNING = "tuning.json"
+SCHEMA = 2
+PROCESSES, THREADS = "processes", "threads"
+
+_LARGEST_FILE = 1 << 26  # bytes
+
+Shapes = Mapping[str, Tuple[int, ...]]
+
+
+class Tuned(NamedTuple):
+    """How to run a net: the engines that operators shall prefer, by place, and who shares the work."""
+
+    engines: Mapping[int, str] = MappingProxyType({})
+    workers: str = PROCESSES
+
+
+UNTUNED = Tuned()
+
+
+class Measurement(NamedTuple):
+    """The fastest engines by operator, how many seconds each engine took, for inputs of these shapes, and the faster
+    workers."""
+
+    shapes: Shapes
+    threads: int
+    engines: Mapping[int, str]
+    seconds: Mapping[int, Mapping[str, float]]
+    workers: str = PROCESSES
+
+    def to_json(self) -> Dict[str, Any]:
+        """The object that tuning.json holds."""
+        return {**self._asdict(), "shapes": {name: list(shape) for name, shape in self.shapes.items()}}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was measured of one net on one machine. ``problem``: why the file could not be read."""
+
+    net: str
+    machine: Mapping[str, Any]
+    measurements: Tuple[Measurement, ...]
+    problem: str = ""
+
+    def to_bytes(self) -> bytes:
+        """The content of tuning.json."""
+        content = {"schema": SCHEMA, "armnet": VERSION, "predict_net": self.net, "machine": dict(self.machine),
+                   "measurements": [one.to_json() for one in self.measurements]}
+        return json.dumps(content, indent=1).encode()
+
+    def why_stale(self, net: NetDef, machine: Mapping[str, Any]) -> Optional[str]:
+        """Why nothing of it holds for this net on this machine."""
+        if self.problem:
+            return self.problem
+        if self.net != net_hash(net):
+            return "it was measured for another net"
+        changed = [key for key in {**self.machine, **machine} if self.machine.get(key) != machine.get(key)]
+        if changed:
+            before, now = self.machine.get(changed[0]), machine.get(changed[0])
+            return f"it was measured on another machine ({changed[0]} was {before}, is {now})"
+        return None
+
+    def find(self, shapes: Shapes, threads: int) -> Optional[Measurement]:
+        """What was measured for these shapes, of inputs and perhaps other blobs, and threads."""
+        fitting = (one for one in self.measurements if one.threads == threads and one.shapes.items() <= shapes.items())
+        return next(fitting, None)
+
+    def with_measurement(self, new: Measurement) -> Tuning:
+        """The tuning with one measurement more, in the place of one for the same shapes and threads."""
+        kept = [one for one in self.measurements if (one.shapes, one.threads) != (new.shapes, new.threads)]
+        return Tuning(self.net, self.machine, (*kept, new))
+
+
+class Tunings:
+    """How a net shall run on this machine with so many threads; ``notes`` say where that is not what was measured."""
+
+    def __init__(self, tuning: Optional[Tuning], net: NetDef, threads: int):
+        self.notes: List[str] = []
+        self._threads = threads
+        self._tuning = tuning
+        reason = tuning.why_stale(net, fingerprint()) if tuning is not None else None
+        if reason is not None:
+            self._pass_over(reason)
+            self._tuning = None
+
+    def of(self, specs: Mapping[str, TensorSpec]) -> Tuned:
+        """What was measured for inputs of these specs, if anything was."""
+        if self._tuning is None:
+            return UNTUNED
+        shapes = {name: spec.shape for name, spec in specs.items()}
+        found = self._tuning.find(shapes, self._threads)
+        if found is None:
+            given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+            self._pass_over(f"nothing was measured for {given} with threads={self._threads}")
+            return UNTUNED
+        return Tuned(found.engines, found.workers)
+
+    def _pass_over(self, reason: str) -> None:
+        note = f"{TUNING} is passed over: {reason}; armnet optimize --engines measure renews it"
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def fingerprint() -> Dict[str, Any]:
+    """What the speed of engines depends on: CPU, caches, NumPy and its BLAS."""
+    from runtime_arm.machine.identity import identity
+
+    found = identity()
+    blas = found["blas"] or {}
+    return {
+        "cpu": f"{found['cpu']} ({found['machine']})",
+        "cores": found["cores"],
+        "caches": found["caches"],
+        "numpy": found["numpy"],
+        "blas": " ".join(filter(None, (blas.get("config") or blas.get("name"), blas.get("core")))),
+    }
+
+
+def net_hash(net: NetDef) -> str:
+    """SHA-256 of the net's file."""
+    return hashlib.sha256(net.to_bytes()).hexdigest()
+
+
+def read_tuning(folder: Path) -> Optional[Tuning]:
+    """The tuning beside a pair, if there is one. One that cannot be read has a ``problem`` and nothing else."""
+    path = folder / TUNING
+    if not path.is_file():
+        return None
+    try:
+        data = map_file(path)
+        if len(data) > _LARGEST_FILE:
+            raise ValueError(f"{len(data)} bytes are too many")
+        return _parsed(json.loads(bytes(data).decode("utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        return Tuning("", {}, (), f"it is damaged ({type(error).__name__}: {error})")
+
+
+def _parsed(content: Any) -> Tuning:
+    if content["schema"] != SCHEMA:
+        raise ValueError(f"schema {content['schema']!r} is not the {SCHEMA} that armnet {VERSION} reads")
+    measurements = tuple(map(_measurement, content["measurements"]))
+    return Tuning(str(content["predict_net"]), dict(content["machine"]), measurements)
+
+
+def _measurement(content: Any) -> Measurement:
+    shapes = {str(name): _sizes(shape) for name, shape in content["shapes"].items()}
+    engines = {int(index): str(engine) for index, engine in content["engines"].items()}
+    seconds = {int(index): {str(engine): float(taken) for engine, taken in each.items()}
+               for index, each in content["seconds"].items()}
+    workers = content["workers"]
+    if workers not in (PROCESSES, THREADS):
+        raise ValueError(f"no workers are {workers!r}")
+    return Measurement(shapes, int(content["threads"]), engines, seconds, workers)
+
+
+def _sizes(shape: Sequence[Any]) -> Tuple[int, ...]:
+    return tuple(int(size) for size in shape)

@@ -1,0 +1,1 @@
+"""Makes a plan of a net: shapes, layouts, merges, memory, and a verifier."""

@@ -1,0 +1,198 @@
+"""Offsets of blobs in one block of memory, from their lifetimes.
+
+A lifetime is the closed range of steps [first, last] in which a blob must keep its content. Blobs whose lifetimes meet
+must not overlap in memory. Some blobs must lie at given distances from each other, as the parts of a whole: they make a
+group, and what no blob of a group needs at a time is free for others. Finding the smallest arena is NP-hard (dynamic
+storage allocation). The bytes that are live at the worst step are a lower bound, and nearly always reached: groups are
+placed one by one at the lowest free offset, in several orders, and those that stick out on top are tried first the next
+time. Where a few blobs without groups miss it, a search (``arena_search.py``) finds a better placement or
+proves that there is none.
+"""
+
+from __future__ import annotations
+
+import mmap
+from itertools import chain
+from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ResourceError
+from runtime_arm.netdef import Array
+from runtime_arm.registry.specs import require_memory
+
+MOST_ATTEMPTS = 6  # with each of the orders
+MOST_SEARCHED = 64  # blobs among which a better placement is searched for
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU NumPy knows
+
+
+class Lifetime(NamedTuple):
+    """Steps first..last (both included) during which ``nbytes`` are occupied, from byte ``offset`` of the group on."""
+
+    first: int
+    last: int
+    nbytes: int
+    offset: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.nbytes
+
+
+Group = Sequence[Lifetime]  # at fixed distances from each other; none overlaps another in memory while it lives
+
+
+class Placement(NamedTuple):
+    """Byte offsets, one a group, the size of the arena, and a proved lower bound of it."""
+
+    offsets: List[int]
+    nbytes: int
+    least_nbytes: int
+
+
+def aligned(nbytes: int) -> int:
+    """``nbytes`` rounded up to the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def group(lifetimes: Sequence[Lifetime]) -> Group:
+    """What these occupy together, aligned; bytes that several share count once."""
+    spans = [_aligned(one) for one in lifetimes if one.nbytes]
+    if len(spans) < 2:
+        return spans
+    cuts = sorted({cut for one in spans for cut in (one.offset, one.end)})
+    found: Dict[Tuple[int, int, int], Lifetime] = {}  # by the steps and the end
+    for begin, end in zip(cuts, cuts[1:]):
+        for first, last in _united([one[:2] for one in spans if one.offset <= begin < one.end]):
+            below = found.pop((first, last, begin), None)
+            offset = begin if below is None else below.offset
+            found[first, last, end] = Lifetime(first, last, end - offset, offset)
+    return list(found.values())
+
+
+def _aligned(one: Lifetime) -> Lifetime:
+    begin = one.offset // ALIGNMENT * ALIGNMENT
+    return one._replace(nbytes=aligned(one.end) - begin, offset=begin)
+
+
+def _united(ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Ranges of steps, those that touch as one."""
+    united: List[Tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = united[-1][0], max(united[-1][1], last)
+        else:
+            united.append((first, last))
+    return united
+
+
+class _Extent(NamedTuple):
+    """Of a group."""
+
+    first: int
+    last: int
+    nbytes: int
+    area: int  # bytes times steps
+
+
+def _extent(group: Group) -> _Extent:
+    return _Extent(min((one.first for one in group), default=0), max((one.last for one in group), default=0),
+                   max((one.end for one in group), default=0),
+                   sum((one.last - one.first + 1) * one.nbytes for one in group))  # fmt: skip
+
+
+_RANKS: Sequence[Callable[[_Extent], Tuple[int, int]]] = (
+    lambda one: (-one.nbytes, one.first),
+    lambda one: (one.first - one.last, -one.nbytes),
+    lambda one: (-one.area, one.first),
+    lambda one: (-one.last, -one.nbytes),
+)
+
+
+def place(groups: Sequence[Group]) -> Placement:
+    """Where the groups lie in an arena that is as small as can be had; each as ``group`` made it."""
+    best = _best_fit(groups, liveness_peak(groups))
+    single = all([one.offset for one in group] in ([], [0]) for group in groups)
+    if best.nbytes > best.least_nbytes and len(groups) <= MOST_SEARCHED and single:
+        best = _searched(groups, best)
+    return best
+
+
+def _best_fit(groups: Sequence[Group], least: int) -> Placement:
+    extents = [_extent(group) for group in groups]
+    best = Placement([], sum(one.nbytes for one in extents) + 1, least)
+    for rank in _RANKS:
+        order = sorted(range(len(groups)), key=lambda i: rank(extents[i]))
+        for _ in range(MOST_ATTEMPTS):
+            offsets = _first_fit(groups, order)
+            total = max((at + one.nbytes for at, one in zip(offsets, extents)), default=0)
+            if total < best.nbytes:
+                best = Placement(offsets, total, least)
+            if total == least:
+                return best
+            highest = [i for i in order if offsets[i] + extents[i].nbytes == total]
+            order = highest + [i for i in order if i not in highest]
+    return best
+
+
+def _searched(groups: Sequence[Group], best: Placement) -> Placement:
+    """A better placement; or the same, with the proof that it is the best if the search came to its end."""
+    from runtime_arm.planning.arena_search import search
+
+    blobs = [(one.first, one.last, one.nbytes) for group in groups for one in group or [Lifetime(0, 0, 0)]]
+    offsets, complete = search(blobs, best.nbytes, best.least_nbytes)
+    if offsets is not None:
+        best = Placement(offsets, max(at + nbytes for at, (_, _, nbytes) in zip(offsets, blobs)), best.least_nbytes)
+    return best._replace(least_nbytes=best.nbytes) if complete else best
+
+
+def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
+    """Place the groups in this order, each at the lowest offset where all its bytes are free while they live."""
+    offsets = [0] * len(groups)
+    placed: List[Tuple[int, int, int, int]] = []  # first and last step, first byte and the end
+    for index in order:
+        taken = sorted(
+            (begin - one.end, end - one.offset)
+            for one in groups[index]
+            for first, last, begin, end in placed
+            if one.first <= last and first <= one.last
+        )
+        offset = 0
+        for begin, end in taken:
+            if offset <= begin:
+                break
+            offset = max(offset, end)
+        offsets[index] = offset
+        placed += [(one.first, one.last, offset + one.offset, offset + one.end) for one in groups[index]]
+    return offsets
+
+
+def liveness_peak(groups: Sequence[Group]) -> int:
+    """Bytes that are live at the worst step: no placement in this operator order can need fewer."""
+    changes: Dict[int, int] = {}
+    for one in chain.from_iterable(groups):
+        changes[one.first] = changes.get(one.first, 0) + one.nbytes
+        changes[one.last + 1] = changes.get(one.last + 1, 0) - one.nbytes
+    live = peak = 0
+    for step in sorted(changes):
+        live += changes[step]
+        peak = max(peak, live)
+    return peak
+
+
+def allocate(nbytes: int, what: str, shared: bool = False) -> Array:
+    """An aligned block of bytes. Pages are taken from the system when they are first written.
+
+    shared: with processes that are forked later. It has no name: it goes with the last array that lies in it.
+    ResourceError where the system has no such block left, as where 32 bits address everything.
+    """
+    require_memory(nbytes, what)
+    try:
+        if shared:
+            block = np.frombuffer(mmap.mmap(-1, nbytes + ALIGNMENT), np.uint8)
+        else:
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError, OSError) as error:
+        raise ResourceError(f"{what} needs {nbytes:,} bytes: {error}") from None
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + nbytes]

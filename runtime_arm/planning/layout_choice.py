@@ -1,0 +1,186 @@
+"""Which layout every blob gets: the cheapest combination of what operators can read and write, and of conversions.
+
+The problem is a graph of choices, one a step, in which neighbours that disagree pay for a conversion. Along a chain
+dynamic programming finds the cheapest: forward, what it takes to have got to each option of a step; backward, the
+option that is cheapest with what was chosen behind it. Where paths fork, what came before is shared among them, which
+is a guess; so in the end steps change their minds, one by one, until nobody gains. Blobs that somebody fetches are
+(N, C, H, W), whoever makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from runtime_arm.engines.tiled.options import Option, conversion, options_of
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.fused.layout_change import layout_change
+from runtime_arm.planning.merges.find import merged, needed
+from runtime_arm.planning.merges.kinds import plain_time
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.layouts import Layout
+
+MOST_SWEEPS = 8
+
+
+def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, Value]) -> List[Step]:
+    """The steps with kernels and values in the layouts that suit them, and steps between them that convert.
+
+    ``outputs``: the values that count as read as (N, C, H, W) behind the steps. ``fetched``: those that are, by name;
+    they are replaced by values of that shape.
+    """
+    together = merged(steps, outputs)
+    choice = _Choice(together.steps, outputs)
+    choice.descend()
+    return choice.applied(fetched, needed(together.left_out, set(fetched.values())))
+
+
+class _Candidate(NamedTuple):
+    """An option of a step; None for the plain kernel, which is there already."""
+
+    option: Optional[Option]
+    inputs: Tuple[Layout, ...]
+    outputs: Tuple[Layout, ...]
+    time: float
+
+
+class _Choice:
+    def __init__(self, steps: Sequence[Step], outputs: Set[Value]):
+        self._steps = steps
+        self._read_at_the_end = outputs
+        self._candidates = [_candidates(step) for step in steps]
+        self._taken = [candidates[0] for candidates in self._candidates]
+        self._readers: Dict[Value, List[Tuple[int, int]]] = {}
+        for at, step in enumerate(steps):
+            for index, value in enumerate(step.inputs):
+                if value is not None:
+                    self._readers.setdefault(value, []).append((at, index))
+        self._wanted_in_tiles = {value for step, candidates in zip(steps, self._candidates) for one in candidates
+                                 for value, layout in zip(step.inputs, one.inputs) if layout is not None}  # fmt: skip
+        made = [(value, at, index) for at, step in enumerate(steps) for index, value in enumerate(step.outputs)]
+        self._made_by = {value: (at, index) for value, at, index in made}
+        self._prices: Dict[Tuple[Value, Layout, Layout], float] = {}
+
+    def descend(self) -> None:
+        reached = self._reach()
+        movable = [at for at, candidates in enumerate(self._candidates) if len(candidates) > 1]
+        for at in reversed(movable):
+            totals = [so_far + self._behind(at, one) for so_far, one in zip(reached[at], self._candidates[at])]
+            self._taken[at] = self._candidates[at][totals.index(min(totals))]
+        for sweep in range(MOST_SWEEPS):
+            changed = False
+            for at in movable if sweep % 2 else reversed(movable):
+                best = min(self._candidates[at], key=lambda one: self._around(at, one))
+                if self._around(at, best) < self._around(at, self._taken[at]):
+                    self._taken[at], changed = best, True
+            if not changed:
+                return
+
+    def _layout(self, value: Value) -> Layout:
+        if value not in self._made_by:
+            return None
+        at, index = self._made_by[value]
+        return self._taken[at].outputs[index]
+
+    def _reach(self) -> List[List[float]]:
+        """For every step and candidate the least that it takes to have got there."""
+        reached: List[List[float]] = []
+        for at, step in enumerate(self._steps):
+            inputs = [(index, value) for index, value in enumerate(step.inputs) if value is not None]
+            reached.append([one.time + sum(self._arrive(value, one.inputs[index], reached) for index, value in inputs)
+                            for one in self._candidates[at]])  # fmt: skip
+        return reached
+
+    def _arrive(self, value: Value, layout: Layout, reached: List[List[float]]) -> float:
+        """The least that it takes to have a value in a layout, as far as this is one reader's share."""
+        if value not in self._made_by:
+            return self._price(value, None, layout)
+        at, index = self._made_by[value]
+        readers = max(1, len(self._readers[value]))
+        return min(before / readers + self._price(value, one.outputs[index], layout)
+                   for before, one in zip(reached[at], self._candidates[at]))  # fmt: skip
+
+    def _behind(self, at: int, candidate: _Candidate) -> float:
+        """The conversions of a step's outputs, with the readers' choices as they are."""
+        former, self._taken[at] = self._taken[at], candidate
+        total = sum(self._conversions(value) for value in self._steps[at].outputs)
+        self._taken[at] = former
+        return total
+
+    def _around(self, at: int, candidate: _Candidate) -> float:
+        """What depends on the choice of a step: its own time, and conversions of what it reads and writes.
+
+        A conversion that several readers share is paid once.
+        """
+        former, self._taken[at] = self._taken[at], candidate
+        values = {value for value in (*self._steps[at].inputs, *self._steps[at].outputs) if value is not None}
+        total = candidate.time + sum(self._conversions(value) for value in values
+                                     if not value.foreign or value in self._wanted_in_tiles)  # fmt: skip
+        self._taken[at] = former
+        return total
+
+    def _conversions(self, value: Value) -> float:
+        made = self._layout(value)
+        wanted = {self._taken[at].inputs[index] for at, index in self._readers.get(value, ())}
+        if value in self._read_at_the_end:
+            wanted.add(None)
+        return sum(self._price(value, made, layout) for layout in wanted)
+
+    def _price(self, value: Value, source: Layout, target: Layout) -> float:
+        if source == target:
+            return 0.0
+        key = value, source, target
+        if key not in self._prices:
+            self._prices[key] = conversion(value.spec, source, target)[1].time
+        return self._prices[key]
+
+    def applied(self, fetched: Dict[str, Value], besides: Sequence[Step]) -> List[Step]:
+        """The steps as they were chosen, with conversions right before the first that needs them, and in the end
+        ``besides``."""
+        result: List[Step] = []
+        converted: Dict[Tuple[Value, Layout], Value] = {}
+
+        def wanted(value: Value, layout: Layout) -> Value:
+            if value.layout == layout:
+                return value
+            if (value, layout) not in converted:
+                twin = Value(value.name, value.spec, 0)
+                twin.layout = layout
+                result.append(_conversion_step(value, twin))
+                converted[value, layout] = twin
+            return converted[value, layout]
+
+        for step, candidate in zip(self._steps, self._taken):
+            for value, layout in zip(step.outputs, candidate.outputs):
+                value.layout = layout
+            step.inputs = [None if value is None else wanted(value, layout)
+                           for value, layout in zip(step.inputs, candidate.inputs)]  # fmt: skip
+            if candidate.option is not None:
+                step.run_tiled(candidate.option.kernel)
+            result.append(step)
+        for step in besides:
+            step.inputs = [None if value is None else wanted(value, None) for value in step.inputs]
+            result.append(step)
+        for name, value in fetched.items():
+            fetched[name] = wanted(value, None)
+        return result
+
+
+def _candidates(step: Step) -> List[_Candidate]:
+    plain = (None,) * len(step.inputs), (None,) * len(step.outputs)
+    options = [] if step.schema.view else options_of(step.op, step.in_specs, step.out_specs, step.kernel)
+    time = _plain_time(step, bool(options))
+    tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
+    is_merged = options and not step.schema.kernels
+    return tiled if is_merged else [_Candidate(None, *plain, time), *tiled]
+
+
+def _plain_time(step: Step, has_options: bool) -> float:
+    return plain_time(step) if has_options and step.kernel is not None else 0.0
+
+
+def _conversion_step(value: Value, twin: Value) -> Step:
+    kernel, _ = conversion(value.spec, value.layout, twin.layout)
+    op = OperatorDef(type="ChangeLayout", domain="armnet", input=(value.name,), output=(value.name,))
+    step = Step(-1, op, layout_change, [value], [twin])
+    step.run_tiled(kernel)
+    return step

@@ -1,0 +1,357 @@
+"""Which values share memory, and where everything lies: the plan of a segment's arena.
+
+Values share memory in four ways: a view is its source; a result overwrites an operand that dies with the step, where
+the schema allows it; what is split lies where the whole lies; what is joined is written where the whole will be. The
+last two save copies. They are done where parts are contiguous in their whole, or channel slices of its tiles that the
+kernels can write and read, where nothing is overwritten that somebody still reads, and where the peak of live bytes
+does not grow. Where this does not hold for all parts that are joined, the others are copied. Bytes of a whole that none
+of its parts needs at a time are free for others, but not those between slices.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from runtime_arm.planning.arena import Group, Lifetime, group, liveness_peak, place
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.layouts import Tiles
+
+PRICE_OF_COPIES = 1.01
+
+
+class Place(NamedTuple):
+    """Where a value lies that has no memory of its own: in that of ``root``, from its byte ``offset`` on.
+
+    In one piece; but a value in tiles is a channel slice where those of the root have more channels: its positions are
+    parts of theirs.
+    """
+
+    root: Value
+    offset: int
+
+
+class MemoryPlan(NamedTuple):
+    """Where everything lies.
+
+    within: the place of each value that has no memory of its own. offsets: where the memory of each other value begins
+    in the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step lie.
+    elided: steps that have nothing to do. least_nbytes: what no arena can be smaller than with this order and sharing:
+    liveness_peak_nbytes, the bytes that are live at the worst step, or more where more is proved.
+    """
+
+    within: Dict[Value, Place]
+    groups: Dict[Value, Group]
+    offsets: Dict[Value, int]
+    scratch: Dict[Step, List[int]]
+    elided: Set[Step]
+    nbytes: int
+    liveness_peak_nbytes: int
+    least_nbytes: int
+
+
+def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
+    """The plan of what is fed before the first step, and of what the steps write: the smallest of three tries.
+
+    One that copies more than it must counts as larger by ``PRICE_OF_COPIES``.
+    """
+    tries = (("in_place", "parts"), ("parts", "in_place"), ("in_place",))
+    sharings = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
+    least_copied = min(sharing.copied_nbytes() for sharing in sharings)
+    best, size = None, float("inf")
+    for sharing in sharings:
+        price = 1.0 if sharing.copied_nbytes() == least_copied else PRICE_OF_COPIES
+        if sharing.peak() * price < size:
+            layout = _placed(sharing, steps)
+            best, size = min((best, size), (layout, layout.nbytes * price), key=lambda one: one[1])
+    assert best is not None
+    return best
+
+
+def _shared(steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str]) -> Sharing:
+    """Results overwrite operands, and parts lie in their wholes, wherever the one leaves room for the other."""
+    sharing = Sharing(steps, feeds)
+    sharing.share_views()
+    for way in ways:
+        if way == "in_place":
+            sharing.share_in_place()
+        else:
+            sharing.elide_copies()
+    return sharing
+
+
+def _placed(sharing: Sharing, steps: Sequence[Step]) -> MemoryPlan:
+    roots, groups = sharing.roots(), sharing.groups()
+    offsets, nbytes, least = place(groups)
+    rest = iter(offsets[len(roots) :])
+    scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
+    taken, begins = dict(zip(roots, groups)), dict(zip(roots, offsets))
+    return MemoryPlan(sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least)
+
+
+class _Memory(NamedTuple):
+    """The memory of one value: in use up to step last, written at some steps."""
+
+    last: int
+    writes: frozenset[int]
+
+    def joined(self, other: _Memory) -> _Memory:
+        return _Memory(max(self.last, other.last), self.writes | other.writes)
+
+    def written_after(self, at: int) -> List[int]:
+        return sorted(step for step in self.writes if step > at)
+
+
+class _Part(NamedTuple):
+    """A part of a whole, and the byte of the whole at which it begins; None if it cannot lie there."""
+
+    value: Value
+    whole: Value
+    offset: Optional[int]
+
+
+class Sharing:
+    """Who lives in whose memory; at first everybody in his own."""
+
+    def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
+        self._steps = steps
+        self._values = [*feeds, *(value for step in steps for value in step.outputs)]
+        self.within: Dict[Value, Place] = {}
+        self._sliceable = _sliceable(steps)
+        self._parts = {step: _parts(step) for step in steps}
+        self._peak = 0  # of which no elision may make more
+        self._owners: Set[Value] = set()  # in whose memory others lie, or lay
+        self.elided: Set[Step] = set()
+        scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
+        self._scratch = [group([one]) for one in scratch]
+        self._groups: Dict[Value, Group] = {}  # of roots, as long as nobody else moves in
+        read = (value for step in steps for value in step.inputs if value is not None)
+        self._memory = {value: _Memory(value.last, frozenset()) for value in read}
+        for value in self._values:
+            self._memory[value] = _Memory(value.last, frozenset([value.first]))
+
+    def place(self, value: Value) -> Place:
+        """Where this value lies, be it in its own memory."""
+        return self.within.get(value, Place(value, 0))
+
+    def root(self, value: Value) -> Value:
+        """The value in whose memory this one lies."""
+        return self.place(value).root
+
+    def roots(self) -> List[Value]:
+        """The values that need memory in the arena."""
+        return [value for value in self._values if value not in self.within]
+
+    def groups(self) -> List[Group]:
+        """What the memory of each of the ``roots`` takes and when, and then what scratch memory takes."""
+        roots = self.roots()
+        for root in roots:
+            if root not in self._groups:
+                self._groups[root] = group([self._lifetime(tenant) for tenant in self._tenants(root)])
+        return [*(self._groups[root] for root in roots), *self._scratch]
+
+    def _lifetime(self, value: Value) -> Lifetime:
+        """A value needs its own bytes; but slices of channels are scattered over those of their root."""
+        root, offset = self.place(value)
+        if value.layout != root.layout:
+            return Lifetime(value.first, value.last, root.storage.nbytes)
+        return Lifetime(value.first, value.last, value.storage.nbytes, offset)
+
+    def peak(self) -> int:
+        """Bytes live at the worst step."""
+        return liveness_peak(self.groups())
+
+    def cost(self) -> Tuple[int, int]:
+        """The peak, and what is copied."""
+        return self.peak(), self.copied_nbytes()
+
+    def copied_nbytes(self) -> int:
+        """Bytes that are copied between parts and wholes."""
+        return sum(part.spec.nbytes for step in self._steps for part in self._copied(step))
+
+    def _copied(self, step: Step) -> List[Value]:
+        """The parts that a step which joins or splits has to copy; of any other step nothing."""
+        return [part.value for part in self._parts[step] if not self._lies(part)]
+
+    def _lies(self, part: _Part) -> bool:
+        root, base = self.place(part.whole)
+        return part.offset is not None and self.place(part.value) == Place(root, base + part.offset)
+
+    def _put(self, value: Value, whole: Value, offset: int) -> None:
+        """Let a value that has its own memory, and all that lie there, lie within ``whole`` from this byte on."""
+        root, base = self.place(whole)
+        for tenant in self._tenants(value):
+            self.within[tenant] = Place(root, base + offset + self.place(tenant).offset)
+        self._owners.add(root)
+        self._groups.pop(root, None)
+        self._memory[root] = self._memory[root].joined(self._memory.pop(value))
+
+    def _tenants(self, root: Value) -> List[Value]:
+        """Who lies in the memory of this value, itself included."""
+        others = (value for value, place in self.within.items() if place.root is root) if root in self._owners else ()
+        return [root, *others]
+
+    def _fits(self, value: Value, whole: Value) -> bool:
+        """Whether whoever lies in the memory of a value may lie in that of ``whole``: as slices, if its tiles are
+        wider."""
+        layout = self.root(whole).layout
+        return all(one.layout == layout or one in self._sliceable for one in self._tenants(value))
+
+    def _forget_write(self, value: Value, at: int) -> None:
+        root = self.root(value)
+        self._memory[root] = self._memory[root]._replace(writes=self._memory[root].writes - {at})
+
+    def share_views(self) -> None:
+        """Views lie where their source does; nothing is written for them."""
+        for at, step in enumerate(self._steps):
+            if step.schema.view:
+                source = step.inputs[0]
+                assert source is not None
+                self._forget_write(step.outputs[0], at)
+                self._put(step.outputs[0], source, 0)
+
+    def share_in_place(self) -> None:
+        """Results overwrite an operand that dies with the step, where the schema allows it."""
+        for at, step in enumerate(self._steps):
+            for index, candidates in step.schema.inplace.items():
+                operands = [step.inputs[i] for i in candidates if i < len(step.inputs)]
+                if index < len(step.outputs):
+                    self._overwrite(step.outputs[index], operands, at)
+
+    def _overwrite(self, result: Value, operands: Sequence[Optional[Value]], at: int) -> None:
+        given = [self.root(value) for value in self._steps[at].inputs if value is not None]
+        for source in operands:
+            if source is None or result in self.within:
+                continue
+            if (source.storage.nbytes, source.layout) != (result.storage.nbytes, result.layout):
+                continue
+            root = self.root(source)
+            dies = self._memory[root].last == at and given.count(root) == 1
+            if dies and not root.foreign and self._fits(result, source):
+                self._put(result, source, 0)
+
+    def elide_copies(self) -> None:
+        """Let parts lie in their whole. A step that has no part left to copy has nothing to do."""
+        self._peak = self.peak()
+        for at, step in enumerate(self._steps):
+            if step.schema.joins is not None:
+                self._join(at, step)
+            elif step.schema.splits is not None:
+                self._unless_the_peak_grows(partial(self._split, at, step))
+            else:
+                continue
+            if not self._copied(step):
+                self.elided.add(step)
+
+    def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
+        """Whether a change is done. It is taken back if it fails, False, or if the peak grows."""
+        before = dict(self.within), dict(self._memory), dict(self._groups)
+        peak = self.peak() if change() else None
+        if peak is None or peak > self._peak:
+            self.within, self._memory, self._groups = before
+            return False
+        self._peak = peak
+        return True
+
+    def _join(self, at: int, step: Step) -> None:
+        """Let the inputs lie in output 0, all of those that can, or else as many as the peak allows.
+
+        Slices take the memory of the whole from the first of them on: so the last are tried first.
+        """
+        whole = step.outputs[0]
+        moves = self._moves(at, step)
+        if not self._unless_the_peak_grows(partial(self._put_all, moves, whole)):
+            for root, offset in reversed(list(moves.items())):
+                self._unless_the_peak_grows(partial(self._put_all, {root: offset}, whole))
+        if not self._copied(step):
+            self._forget_write(whole, at)
+
+    def _put_all(self, moves: Dict[Value, int], whole: Value) -> bool:
+        for root, offset in moves.items():
+            self._put(root, whole, offset)
+        return True
+
+    def _moves(self, at: int, step: Step) -> Dict[Value, int]:
+        """Where in output 0 the memory must begin in which the inputs lie; without what cannot lie there.
+
+        Memory that holds several parts, such as the first parts joined already, must hold them as the whole does, and
+        nothing else.
+        """
+        moves: Dict[Value, int] = {}
+        used: Dict[Value, int] = {}
+        for part, _, offset in self._parts[step]:
+            if offset is None:
+                continue
+            root, base = self.place(part)
+            if moves.setdefault(root, offset - base) == offset - base:
+                used[root] = used.get(root, 0) + part.spec.nbytes
+        return {root: offset for root, offset in moves.items()
+                if root.spec.nbytes == used[root] and self._may_move(root, step.outputs[0], at)}  # fmt: skip
+
+    def _may_move(self, root: Value, whole: Value, at: int) -> bool:
+        """Whether memory that is joined at a step may be part of that of the whole."""
+        if root.foreign or root is whole or self._memory[root].written_after(at):
+            return False
+        overwritten = self._memory[whole].written_after(at)
+        return not (overwritten and self._memory[root].last >= overwritten[0]) and self._fits(root, whole)
+
+    def _split(self, at: int, step: Step) -> bool:
+        """Let the outputs lie in input 0. False, half done, if they cannot."""
+        before = dict(self._memory)
+        for part, whole, offset in self._parts[step]:
+            root = self.root(whole)
+            if offset is None or part in self.within or not self._fits(part, whole):
+                return False
+            written, overwritten = before[part].written_after(at), before[root].written_after(at)
+            if written and (root.foreign or written[0] <= before[root].last):
+                return False
+            if overwritten and self._memory[part].last >= overwritten[0]:
+                return False
+            self._forget_write(part, at)
+            self._put(part, whole, offset)
+        return True
+
+
+def _sliceable(steps: Sequence[Step]) -> Set[Value]:
+    """The values that may be channel slices of wider tiles, for all who write and read them."""
+    made = {value for step in steps if step.kernel is not None and step.kernel.writes_slices for value in step.outputs}
+    for step in steps:
+        if step.kernel is None or not step.kernel.reads_slices:
+            made.difference_update(value for value in step.inputs if value is not None)
+    return {value for value in made if value.layout is not None}
+
+
+def _parts(step: Step) -> List[_Part]:
+    """What a step joins, or splits another blob into; nothing of any other step."""
+    places = step.schema.joins or step.schema.splits
+    if places is None:
+        return []
+    wholes, parts = (step.outputs, step.inputs) if step.schema.joins else (step.inputs, step.outputs)
+    whole = wholes[0]
+    assert whole is not None
+    indices = zip(parts, places(step.op, step.in_specs, step.out_specs))
+    return [_Part(part, whole, _offset_within(whole, part, index)) for part, index in indices if part is not None]
+
+
+def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optional[int]:
+    """The byte of ``whole`` at which its part begins; None if it cannot lie there as what it is.
+
+    Parts lie there in one piece. Those of tiles are channels of the same tiles.
+    """
+    spec, layout = whole.spec, whole.layout
+    if part.spec.dtype != spec.dtype or part.spec.quantization != spec.quantization or spec.dtype == object:
+        return None
+    if layout is not None:
+        if not isinstance(layout, Tiles) or part.layout != layout._replace(channels=part.spec.shape[1]):
+            return None
+        return ((index[1].start or 0) if len(index) > 1 else 0) * spec.dtype.itemsize
+    probe = np.empty(spec.shape, spec.dtype)  # only its addresses matter
+    piece = probe[index]
+    if part.layout or not piece.flags.c_contiguous or piece.nbytes != part.spec.nbytes or not piece.size:
+        return None
+    return int(piece.__array_interface__["data"][0] - probe.__array_interface__["data"][0])
+
+
+__all__ = ["MemoryPlan", "Place", "Sharing", "plan_memory"]

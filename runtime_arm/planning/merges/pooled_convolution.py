@@ -1,0 +1,22 @@
+"""A convolution and the max pool behind it."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from runtime_arm.engines.tiled import pooled_convolution  # noqa: F401 (declares what it can do)
+from runtime_arm.operators.fused.pooled_convolution import pooled_conv, pooled_conv_of
+from runtime_arm.planning.merges.kinds import CONVOLUTIONS, Before, Merge, least_time, plain_time
+from runtime_arm.planning.trace import Step
+
+
+def merge(pool: Step, before: Before) -> Optional[Merge]:
+    """What ends with this step. It has the options of the convolution, which keeps its place in the net."""
+    convolution = before(pool) if len(pool.outputs) == 1 else None
+    if convolution is None or convolution.op.type not in CONVOLUTIONS:
+        return None
+    op = pooled_conv_of(convolution.op, pool.op)
+    step = Step(convolution.index, op, pooled_conv, convolution.inputs, pool.outputs)
+    step.within = convolution
+    apart = sum(min(least_time(part), plain_time(part)) for part in (convolution, pool))
+    return Merge((convolution, pool), step) if least_time(step) < apart else None

@@ -1,0 +1,170 @@
+"""Compiles a net, for inputs of known shapes, into steps whose buffers are bound.
+
+Two visible stages. ``Trace`` walks the operators: it infers shapes, evaluates what is known already, and stops at the
+first operator whose output shape depends on data (a *border*). ``Segment`` then lays the traced blobs out in one
+arena and binds every kernel to its views. What follows a border is a further segment, compiled for the shapes that
+the border produced and kept for the next time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.planning.arena import allocate
+from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
+from runtime_arm.planning.trace import Environment, Step, Trace, Value, set_lifetimes
+from runtime_arm.planning.verify import verify
+from runtime_arm.planning.work_sharing import share
+from runtime_arm.registry.shape_inference import blamed_on
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+
+CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")  # without one of them, no layout pays
+
+
+class PackedWeights:
+    """What kernels derive from constant inputs, for each operator and engine; forgotten when the constants are others.
+
+    Weights stay the same from plan to plan, but what is computed from the shape of an input may differ.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
+
+    def of(self, step: Step) -> Dict[str, Any]:
+        """Where the kernel of this step keeps them."""
+        constants = [None if spec is None else spec.value for spec in step.in_specs]
+        key = (step.index, step.engine, step.tiled)
+        kept = self._kept.get(key)
+        if kept is None or not all(map(_same, kept[0], constants)):
+            kept = self._kept[key] = constants, {}
+        return kept[1]
+
+
+def _same(one: Optional[Array], other: Optional[Array]) -> bool:
+    return one is other or (
+        one is not None and other is not None and one.dtype == other.dtype and np.array_equal(one, other)
+    )
+
+
+class Border:
+    """An operator whose output shapes are known only once it has run: it makes fresh arrays, by the reference
+    kernel."""
+
+    def __init__(self, op: OperatorDef, inputs: List[Optional[Value]], run: Callable[..., Sequence[Any]]):
+        self.op = op
+        self.inputs = inputs
+        self._run = run
+
+    def run(self) -> Dict[str, Any]:
+        """The outputs by name, without those that a sub-net left as they were."""
+        specs = [None if value is None else value.spec for value in self.inputs]
+        with blamed_on(self.op, specs):
+            results = self._run(self.op, [None if value is None else value.operand for value in self.inputs])
+        return {name: result for name, result in zip(self.op.output, results) if result is not None}
+
+
+class Segment:
+    """The second stage: the traced steps with their memory, ready to run again and again.
+
+    ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end, ``outputs``
+    what the net itself declares as such. ``packed`` keeps derived weights. ``layout`` says where everything lies.
+    ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where ``workers`` share the step,
+    ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits for the others (see
+    ``workers.py``).
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[OperatorDef],
+        start: int,
+        env: Environment,
+        fetched: Iterable[str],
+        outputs: Iterable[str],
+        packed: PackedWeights,
+        run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
+        workers: int = 1,
+    ):
+        trace = Trace(ops, start, env)
+        self.env = trace.env
+        self.feeds = trace.feeds
+        self.steps = trace.steps
+        self.border: Optional[Border] = None
+        self.border_at = trace.border_at
+        self.successors: Dict[Any, Segment] = {}
+        self.survivors = self._survivors(ops, fetched)
+        self._lay_out(self._survivors(ops, outputs))
+        set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
+        share(self.steps, workers)
+        layout = self.layout = plan_memory(self.steps, self.feeds)
+        self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
+        scratch = self._bind(layout, workers > 1)
+        self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
+        self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        self.runs = [shares[0] for shares in self.bound]
+        self.is_shared = any(len(shares) > 1 for shares in self.bound)
+        verify(self)
+        if trace.border_at is not None:
+            op = ops[trace.border_at]
+            self.border = Border(op, [self.env.get(name) if name else None for name in op.input], run_border(op, self))
+
+    def _survivors(self, ops: Sequence[OperatorDef], fetched: Iterable[str]) -> Set[str]:
+        names = set(fetched)
+        if self.border_at is not None:
+            for op in ops[self.border_at :]:
+                names.update(op.reads())
+        return names
+
+    def _lay_out(self, outputs: Set[str]) -> None:
+        """Give blobs the layouts that suit the steps, and bring what survives into its own shape in the end.
+
+        The layouts depend on the net's ``outputs``, not on what happens to be fetched: fetching changes no result.
+        """
+        if not any(step.op.type in CONVOLUTIONS for step in self.steps):
+            return
+        from runtime_arm.planning.layout_choice import with_layouts
+
+        survivors = {name: self.env[name] for name in self.survivors if name in self.env}
+        self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
+        self.env.update(survivors)
+
+    def _bind(self, layout: MemoryPlan, shared: bool) -> Dict[Step, List[Array]]:
+        """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
+        arena = allocate(layout.nbytes, "the net's arena", shared)
+        for value, offset in layout.offsets.items():
+            value.bind(view(arena, offset, value.storage))
+        for value, place in layout.within.items():
+            value.bind(_lodging(value, place))
+        return {
+            step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
+            for step, offsets in layout.scratch.items()
+        }
+
+    def feed(self, arrays: Mapping[str, Any]) -> None:
+        """Copy the inputs into their places."""
+        for value in self.feeds:
+            given = arrays[value.name]
+            np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+
+    def execute(self) -> None:
+        """Run the steps."""
+        for run in self.runs:
+            run()
+
+
+def view(memory: Array, offset: int, spec: TensorSpec) -> Array:
+    """The part of some bytes that starts at this one, as an array; strings get one of their own."""
+    if spec.dtype == object:
+        return np.empty(spec.shape, object)
+    return memory[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+
+
+def _lodging(value: Value, place: Place) -> Array:
+    """The memory of a value that lies in another's."""
+    root, spec = place.root, value.storage
+    if root.layout is None or root.layout == value.layout:
+        return view(root.array.reshape(-1).view(np.uint8), place.offset, spec)
+    first = place.offset // spec.dtype.itemsize
+    return root.array[..., first : first + spec.shape[-1]]

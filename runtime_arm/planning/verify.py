@@ -1,0 +1,228 @@
+"""Checks the memory of a compiled segment, whoever planned it: every read sees what its writer wrote.
+
+The steps are replayed. What is written spoils what other values have in the same memory, and what is read must not be
+spoiled. Nothing here knows of lifetimes or offsets; only the bound arrays count. Whether two of them share memory is
+NumPy's exact answer, which tells channel slices of the same tiles apart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.layouts import Tiles
+
+if TYPE_CHECKING:
+    from runtime_arm.planning.plan import Segment
+
+
+class BrokenPlan(RuntimeError):
+    """A memory plan under which a step would read or overwrite what it must not: a bug of ours."""
+
+
+class _Extent(NamedTuple):
+    """The memory of an array, and the addresses between which it lies."""
+
+    begin: int
+    end: int
+    array: Array
+
+    def meets(self, other: _Extent) -> bool:
+        """Whether some byte belongs to both."""
+        if self.begin >= other.end or other.begin >= self.end or self.begin == self.end or other.begin == other.end:
+            return False
+        whole = self.array.flags.c_contiguous and other.array.flags.c_contiguous
+        return whole or bool(np.shares_memory(self.array, other.array))
+
+
+def _extent(array: Array) -> _Extent:
+    begin = end = _address(array)
+    if array.size:
+        reach = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)]
+        begin += sum(step for step in reach if step < 0)
+        end += sum(step for step in reach if step > 0) + array.itemsize
+    return _Extent(begin, end, array)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+class _Memory:
+    """Which values are intact, and who spoiled the others. What is foreign nobody may write."""
+
+    def __init__(self, foreign: Iterable[Value]):
+        self._intact: Dict[Value, _Extent] = {}
+        self._spoiled_by: Dict[Value, str] = {}
+        self._foreign = sorted((*_extent(value.array)[:2], value.name) for value in foreign)
+        self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
+
+    def write(self, array: Array, writer: str) -> None:
+        extent = _extent(array)
+        before = bisect_left(self._foreign, (extent.end,))
+        if before and extent.begin < min(extent.end, self._foreign_ends[before - 1]):
+            owner = next(name for _, end, name in self._foreign[:before] if end > extent.begin)
+            raise BrokenPlan(f"{writer} overwrites {owner!r}, which lives on")
+        for value in [value for value, held in self._intact.items() if held.meets(extent)]:
+            del self._intact[value]
+            self._spoiled_by[value] = writer
+
+    def hold(self, value: Value) -> None:
+        """The value is there now."""
+        self._intact[value] = _extent(value.array)
+
+    def require(self, value: Value, reader: str) -> None:
+        if not value.foreign and value not in self._intact:
+            reason = f"{self._spoiled_by[value]} wrote there" if value in self._spoiled_by else "nobody wrote it"
+            raise BrokenPlan(f"{reader}: {value.name!r} is not in its memory: {reason}")
+
+    def forget(self, value: Value) -> None:
+        """Nobody reads the value any more."""
+        self._intact.pop(value, None)
+
+
+def verify(segment: Segment) -> None:
+    """BrokenPlan, naming the step and the blob, unless every read sees its writer."""
+    read = [value for step in segment.steps for value in step.inputs if value is not None]
+    memory = _Memory({value for value in [*segment.env.values(), *read] if value.foreign})
+    fetched = {segment.env[name] for name in segment.survivors if name in segment.env}
+    read_last = {value: at for at, step in enumerate(segment.steps) for value in step.inputs if value is not None}
+    read_last.update(dict.fromkeys(fetched, len(segment.steps)))
+    for feed in segment.feeds:
+        memory.write(feed.array, "what is fed")
+        memory.hold(feed)
+    running = set(segment.running)
+    for at, step in enumerate(segment.steps):
+        if step in running:
+            _replay(step, memory)
+        else:
+            _follow(step, memory)
+        for value in [*step.inputs, *step.outputs]:
+            if value is not None and read_last.get(value, -1) <= at:
+                memory.forget(value)
+    for kept in fetched:
+        memory.require(kept, "what is fetched")
+
+
+def _replay(step: Step, memory: _Memory) -> None:
+    """A step that runs: its scratch is written, its inputs are read, its outputs are written."""
+    name, written = step.op.signature(), _written(step)
+    _check_slices(step)
+    _check_operands(step, written)
+    for buffer in step.buffers:
+        memory.write(buffer, f"scratch of {name}")
+    for value in step.inputs:
+        if value is not None:
+            memory.require(value, name)
+    for _, _, array in written:
+        memory.write(array, name)
+    for result in step.outputs:
+        memory.hold(result)
+
+
+def _follow(step: Step, memory: _Memory) -> None:
+    """A step that does nothing must find its results where they are: a view, parts of a whole, a whole of parts."""
+    source = step.inputs[0] if step.inputs else None
+    if step.schema.joins is not None:
+        ends = _joined(step)
+    elif step.schema.splits is not None and source is not None:
+        places = step.schema.splits(step.op, step.in_specs, step.out_specs)
+        ends = [_part(source, part, index) for part, index in zip(step.outputs, places)]
+    elif step.schema.view and source is not None:
+        ends = [(step.outputs[0], source.array, source.layout is None and step.outputs[0].layout is None)]
+    else:
+        raise BrokenPlan(f"{step.op.signature()}: nothing runs for it")
+    for value, place, fits in ends:
+        if not fits or not _same(value.array, place):
+            raise BrokenPlan(f"{step.op.signature()}: {value.name!r} does not lie where it should")
+    for given in step.inputs:
+        if given is not None:
+            memory.require(given, step.op.signature())
+    for result in step.outputs:
+        memory.hold(result)
+
+
+_Part = Tuple[Value, Array, bool]  # where a value should lie, and whether its layout is one for that place
+
+
+def _joined(step: Step) -> List[_Part]:
+    assert step.schema.joins is not None
+    places = step.schema.joins(step.op, step.in_specs, step.out_specs)
+    return [_part(step.outputs[0], part, index) for part, index in zip(step.inputs, places) if part is not None]
+
+
+def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
+    """In tiles a part is made of channels, which are their last dimension."""
+    if whole.layout is None:
+        return part, whole.array[index], part.layout is None
+    channels = index[1] if len(index) > 1 else slice(None)
+    if not isinstance(whole.layout, Tiles):
+        return part, whole.array, False
+    return part, whole.array[..., channels], part.layout == whole.layout._replace(channels=part.spec.shape[1])
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether two arrays are the same bytes in the same order."""
+    if one.dtype != other.dtype or one.nbytes != other.nbytes or (one.size and _address(one) != _address(other)):
+        return False
+    in_one_piece = one.flags.c_contiguous and other.flags.c_contiguous
+    return in_one_piece or (one.shape, one.strides) == (other.shape, other.strides)
+
+
+def _written(step: Step) -> List[Tuple[int, str, Array]]:
+    """What a step writes: the index of the output, its name, the memory. Of what it joins, what lies there is not."""
+    whole = [(index, value.name, value.array) for index, value in enumerate(step.outputs)]
+    if step.schema.joins is None:
+        return whole
+    missing = [place for part, place, fits in _joined(step) if not fits or not _same(part.array, place)]
+    return [(0, step.outputs[0].name, place) for place in missing] + whole[1:]
+
+
+def _check_slices(step: Step) -> None:
+    """What is not in one piece is a channel slice, for a kernel that can do with it."""
+    kernel = step.kernel
+    for values, can in ((step.inputs, kernel and kernel.reads_slices), (step.outputs, kernel and kernel.writes_slices)):
+        for value in values:
+            if value is None or value.foreign or value.array.flags.c_contiguous:
+                continue
+            if not can:
+                raise BrokenPlan(f"{step.op.signature()}: {value.name!r} is a slice, which {step.engine} cannot handle")
+            if not _is_channel_slice(value):
+                raise BrokenPlan(f"{step.op.signature()}: {value.name!r} lies in pieces")
+
+
+def _is_channel_slice(value: Value) -> bool:
+    array, shape = value.array, value.storage.shape
+    if value.layout is None or array.shape != shape:
+        return False
+    apart = array.strides[2]
+    strides = (shape[1] * shape[2] * apart, shape[2] * apart, apart, array.itemsize)
+    return array.strides == strides and apart >= shape[3] * array.itemsize and apart % array.itemsize == 0
+
+
+def _check_operands(step: Step, written: Sequence[Tuple[int, str, Array]]) -> None:
+    """Outputs, scratch buffers and inputs lie apart, but for what the schema lets an output overwrite."""
+    name = step.op.signature()
+    buffers = [("scratch", _extent(buffer)) for buffer in step.buffers]
+    for index, (_, extent) in enumerate(buffers):
+        if any(extent.meets(taken) for _, taken in buffers[:index]):
+            raise BrokenPlan(f"{name}: scratch buffers overlap")
+    outputs = [(output, _extent(array)) for _, output, array in written]
+    inputs = [None if value is None else (value, _extent(value.array)) for value in step.inputs]
+    for at, ((index, output, array), (_, extent)) in enumerate(zip(written, outputs)):
+        for other, taken in [*outputs[:at], *buffers]:
+            if extent.meets(taken):
+                raise BrokenPlan(f"{name}: output {output!r} overlaps {other!r}")
+        for position, given in enumerate(inputs):
+            if given is None or not extent.meets(given[1]):
+                continue
+            if position not in step.schema.inplace.get(index, ()) or not _same(array, given[0].array):
+                raise BrokenPlan(f"{name}: output {output!r} overwrites {given[0].name!r}")
+
+
+__all__ = ["BrokenPlan", "verify"]

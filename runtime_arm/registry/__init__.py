@@ -1,0 +1,1 @@
+"""How operators are declared: schemas, specs, kernels, layouts, shape inference."""

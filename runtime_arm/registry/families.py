@@ -1,0 +1,313 @@
+"""Which module declares which operator types, and which adds engines to them.
+
+A new family is a new file in ``operators/`` and a line in ``FAMILIES``: the module, and the types that it declares or
+adds engines to. The test of this table prints the lines that are missing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Dict, List
+
+# By domain. Families are imported when a net first names one of their types: compiling all of them costs a small device
+# seconds, for a bundle has no room for compiled code. engines/ adds fast kernels to what is declared here.
+FAMILIES: Dict[str, Dict[str, str]] = {
+    "": {
+        "engines.conv.col2im": "ConvTranspose",
+        "engines.conv.depthwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "engines.conv.fft": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "engines.conv.im2col": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "engines.integers.caffe2": "Int8Conv Int8ConvRelu Int8FC Int8FCRelu",
+        "engines.conv.pointwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "engines.pool.pooling": """
+            AveragePool AveragePool1D AveragePool2D AveragePool3D MaxPool MaxPool1D MaxPool2D MaxPool3D""",
+        "engines.conv.winograd": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "operators.elementwise.activation": """
+            Clip Elu Gelu HardSigmoid LeakyRelu Logit Mish Relu ReluN Selu Sigmoid Softplus Softsign Swish
+            ThresholdedRelu""",
+        "operators.reduce.argtop": "ArgMax ArgMin TopK",
+        "operators.elementwise.cast": "Cast FloatToHalf HalfToFloat",
+        "operators.layout.concat": "Concat DepthConcat",
+        "operators.control.control": "If ONNXWhile While",
+        "operators.conv.convolution": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "operators.conv.transposed": "ConvTranspose",
+        "operators.loss.criteria": """
+            Accuracy BernoulliJSD CosineEmbeddingCriterion MakeTwoClass MarginRankingCriterion MultiClassAccuracy
+            Perplexity SpatialSoftmaxWithLoss Summarize WeightedSigmoidCrossEntropyWithLogits""",
+        "operators.loss.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
+        "operators.detection.caffe2": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
+        "operators.detection.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
+        "operators.elementwise.binary": """
+            Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mod Mul NE Or Sub Xor""",
+        "operators.rows.feature_transforms": """
+            BatchBoxCox BatchBucketize BisectPercentile IndexHash NGramFromCategorical Percentile
+            PiecewiseLinearTransform QuantDecode Quantile SelfBinningHistogram SinusoidPositionEncoding""",
+        "operators.fills.caffe2": """
+            ConstantFill DiagonalFill Float16ConstantFill GivenTensorBoolFill GivenTensorByteStringToUInt8Fill
+            GivenTensorDoubleFill GivenTensorFill GivenTensorInt16Fill GivenTensorInt64Fill GivenTensorIntFill
+            GivenTensorStringFill Int8GivenIntTensorFill Int8GivenTensorFill LengthsRangeFill RangeFill""",
+        "operators.indexing.gather": "BatchGather Gather",
+        "operators.elementwise.glu": "Glu",
+        "operators.norm.group": "GroupNorm",
+        "operators.reduce.histogram": "Histogram IntegralImage",
+        "operators.layout.identity": """
+            AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
+            NegateGradient Print""",
+        "operators.conv.im2col": "Col2Im Im2Col",
+        "operators.quantised.caffe2": "Int8Dequantize Int8GenQuantParams Int8Quantize",
+        "operators.quantised.caffe2_functions": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
+        "operators.quantised.caffe2_products": "Int8Conv Int8ConvRelu Int8ConvTranspose Int8FC Int8FCRelu",
+        "operators.quantised.caffe2_sums": "Int8Add Int8AddRelu Int8Sum Int8SumRelu",
+        "operators.quantised.caffe2_layout": """
+            Int8ChannelShuffle Int8Concat Int8Flatten Int8Reshape Int8ResizeNearest Int8Slice Int8Transpose""",
+        "operators.quantised.caffe2_pool": "Int8AveragePool Int8AveragePoolRelu Int8MaxPool Int8MaxPoolRelu",
+        "operators.quantised.caffe2_roi_align": "Int8RoIAlign",
+        "operators.norm.layer": "LayerNorm RMSNorm",
+        "operators.rows.lengths": """
+            LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
+            ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence VariableLengthSequencePadding""",
+        "operators.linear.caffe2": "BatchMatMul FC FCTransposed MatMul",
+        "operators.conv.locally_connected": "LC LC1D LC2D LC3D",
+        "operators.loss.caffe2": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
+        "operators.norm.local": "LRN LpNorm Normalize NormalizeL1",
+        "operators.norm.channel": "AffineChannel BatchMoments ChannelStats InstanceNorm NormalizePlanarYUV SpatialBN",
+        "operators.indexing.onehot": "BatchBucketOneHot BatchOneHot Bucketize OneHot SegmentOneHot",
+        "operators.layout.pad": "PadImage",
+        "operators.pool.caffe2": """
+            AveragePool AveragePool1D AveragePool2D AveragePool3D LpPool MaxPool MaxPool1D MaxPool2D MaxPool3D""",
+        "operators.elementwise.power": "Pow",
+        "operators.elementwise.prelu": "PRelu",
+        "operators.detection.proposals": """
+            CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals GenerateProposals
+            GenerateProposalsCPP""",
+        "operators.rows.ragged": """
+            BooleanMaskLengths DenseVectorToIdList FlexibleTopK GatherByKey GatherRangesToDense LengthsPartition
+            MergeIdLists Partition""",
+        "operators.fills.random": """
+            Float16UniformFill GaussianFill MSRAFill UniformFill UniformIntFill UniqueUniformFill XavierFill""",
+        "operators.recurrent.caffe2_units": "GRUUnit LSTMUnit",
+        "operators.recurrent.caffe2_networks": "InferenceLSTM RecurrentNetwork",
+        "operators.reduce.caffe2": """
+            AveragedLoss ColwiseMax Moments ReduceBackMax ReduceBackMean ReduceBackSum ReduceFrontMax ReduceFrontMean
+            ReduceFrontSum ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceTailSum RowwiseMax
+            SumElements SumElementsInt SumReduceLike SumSqrElements""",
+        "operators.layout.reshape": """
+            Alias EnsureCPUOutput EnsureDense ExpandDims Flatten FlattenToVec MergeDim PrependDim Reshape ResizeLike
+            Squeeze StopGradient""",
+        "operators.image.caffe2": "ResizeNearest ResizeNearest3D UpsampleBilinear UpsampleNearest",
+        "operators.detection.roi_align": "RoIAlign RoIAlignRotated",
+        "operators.detection.roi_pool": "RoIPool",
+        "operators.rows.rowwise": """
+            CosineSimilarity DotProduct DotProductWithPadding ElementwiseLinear L1Distance RowMul SquareRootDivide
+            SquaredL2Distance""",
+        "operators.rows.rowwise_quantized": """
+            FloatToFused2BitFakeRowwiseQuantized FloatToFused2BitRowwiseQuantized
+            FloatToFused4BitFakeRowwiseQuantized FloatToFused4BitRowwiseQuantized FloatToFused8BitRowwiseQuantized
+            FloatToFused8BitRowwiseQuantizedHalfScaleBias Fused2BitRowwiseQuantizedToFloat
+            Fused2BitRowwiseQuantizedToHalf Fused4BitRowwiseQuantizedToFloat Fused4BitRowwiseQuantizedToHalf
+            Fused8BitRowwiseQuantizedHalfScaleBiasToFloat Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat
+            Fused8BitRowwiseQuantizedToFloat Fused8BitRowwiseQuantizedToHalfFloat GatherFused8BitRowwise
+            HalfFloatToFused8BitRowwiseQuantized HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias
+            HalfToFused2BitFakeRowwiseQuantized HalfToFused2BitRowwiseQuantized HalfToFused4BitFakeRowwiseQuantized
+            HalfToFused4BitRowwiseQuantized SparseLengthsMeanFused2BitRowwise SparseLengthsMeanFused4BitRowwise
+            SparseLengthsMeanFused8BitRowwise SparseLengthsSumFused2BitRowwise SparseLengthsSumFused4BitRowwise
+            SparseLengthsSumFused8BitRowwise SparseLengthsWeightedSumFused2BitRowwise
+            SparseLengthsWeightedSumFused4BitRowwise SparseLengthsWeightedSumFused8BitRowwise""",
+        "operators.rows.rowwise_scaled": """
+            ByteWeightDequant FloatToRowwiseQuantized8Bits Rowwise8BitQuantizedToFloat SparseLengthsMean8BitsRowwise
+            SparseLengthsSum8BitsRowwise SparseLengthsWeightedMean8BitsRowwise SparseLengthsWeightedSum8BitsRowwise""",
+        "operators.indexing.scatter": "Scatter ScatterAssign",
+        "operators.rows.segment_ids": """
+            ReduceFrontWeightedSum SortedSegmentMean SortedSegmentRangeLogMeanExp SortedSegmentRangeLogSumExp
+            SortedSegmentRangeMax SortedSegmentRangeMean SortedSegmentRangeSum SortedSegmentSum
+            SortedSegmentWeightedSum SparseSortedSegmentMean SparseSortedSegmentSum SparseSortedSegmentWeightedSum
+            SparseUnsortedSegmentMean SparseUnsortedSegmentSum SparseUnsortedSegmentWeightedSum UnsortedSegmentMean
+            UnsortedSegmentSum UnsortedSegmentWeightedSum""",
+        "operators.rows.segment_reductions": """
+            LengthsMax LengthsMean LengthsSum LengthsWeightedSum SparseLengthsMax SparseLengthsMean
+            SparseLengthsPositionalWeightedSum SparseLengthsSum SparseLengthsWeightedSum""",
+        "operators.rows.segments": """
+            AddPadding GatherPadding LengthsTile LengthsToRanges LengthsToSegmentIds PackSegments RemovePadding
+            SegmentIdsToLengths SegmentIdsToRanges UnpackSegments""",
+        "operators.indexing.select": "BooleanMask Find FindDuplicateElements StumpFuncIndex Unique",
+        "operators.layout.sequence": "SequenceMask",
+        "operators.fills.shape": "HasElements IsEmpty LengthsToShape Range Shape Size",
+        "operators.layout.slice": "Slice",
+        "operators.norm.softmax": "Softmax",
+        "operators.layout.space": "BatchToSpace SpaceToBatch",
+        "operators.rows.sparse": """
+            BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask CopyRowsToTensor GatherRanges
+            PadEmptySamples ScatterWeightedSum SparseMatrixReshape SparseToDense SparseToDenseMask""",
+        "operators.layout.split": "DepthSplit Split SplitByLengths",
+        "operators.rows.strings": "StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
+        "operators.image.stylizer": """
+            BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess""",
+        "operators.layout.tile": "Expand NumpyTile Tile",
+        "operators.layout.transpose": "ChannelShuffle NCHW2NHWC NHWC2NCHW Transpose",
+        "operators.elementwise.unary": """
+            Abs Acos Asin Atan Cbrt Ceil Cos Cosh Cube Erf Exp Floor IsMemberOf IsNaN Log Negative Not Reciprocal
+            ReplaceNaN Rsqrt Scale Sign Sin Sinh Sqr Sqrt StumpFunc Tan Tanh""",
+        "operators.elementwise.variadic": "Max Mean Min Sum SumInt SumRelu WeightedSum",
+        "operators.elementwise.where": "Conditional Where",
+    },
+    "ai.onnx.ml": {"operators.rows.onnx_features": "ArrayFeatureExtractor Binarizer"},
+    "onnx": {
+        "engines.conv.col2im": "ConvTranspose",
+        "engines.conv.depthwise": "Conv",
+        "engines.conv.fft": "Conv",
+        "engines.conv.im2col": "Conv",
+        "engines.integers.onnx": "ConvInteger QLinearConv",
+        "engines.integers.onnx_matmul": "MatMulInteger QLinearMatMul",
+        "engines.conv.pointwise": "Conv",
+        "engines.pool.pooling": "AveragePool MaxPool",
+        "engines.conv.winograd": "Conv",
+        "operators.elementwise.activation": """
+            Celu Elu Gelu HardSigmoid HardSwish LeakyRelu Mish Relu Selu Shrink Sigmoid Softplus Softsign Swish
+            ThresholdedRelu""",
+        "operators.reduce.argtop": "ArgMax ArgMin TopK",
+        "operators.elementwise.cast": "BitCast Cast CastLike",
+        "operators.elementwise.clip": "Clip",
+        "operators.control.control": "Loop Scan",
+        "operators.conv.convolution": "Conv",
+        "operators.conv.transposed": "ConvTranspose",
+        "operators.conv.deformable": "DeformConv",
+        "operators.linear.einsum": "Einsum",
+        "operators.elementwise.binary": """
+            Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Mod Mul
+            Or Sub Xor""",
+        "operators.indexing.gather": "GatherElements GatherND",
+        "operators.elementwise.glu": "SwiGLU",
+        "operators.image.grid_sample": "AffineGrid GridSample",
+        "operators.norm.group": "GroupNormalization MeanVarianceNormalization",
+        "operators.layout.identity": "Dropout",
+        "operators.conv.im2col": "Col2Im",
+        "operators.norm.layer": "LayerNormalization RMSNormalization",
+        "operators.loss.caffe2": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
+        "operators.norm.local": "LpNormalization",
+        "operators.detection.nms": "NonMaxSuppression",
+        "operators.norm.channel": "BatchNormalization",
+        "operators.indexing.onehot": "OneHot",
+        "operators.rows.onnx_features": "TfIdfVectorizer",
+        "operators.fills.onnx": """
+            Bernoulli ConstantOfShape EyeLike Multinomial RandomNormal RandomNormalLike RandomUniform
+            RandomUniformLike Range""",
+        "operators.linear.onnx": "Det Gemm MatMul",
+        "operators.pool.onnx": "AveragePool GlobalLpPool LpPool MaxPool MaxUnpool",
+        "operators.recurrent.onnx": "GRU LSTM RNN",
+        "operators.reduce.onnx": """
+            CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+            ReduceSum ReduceSumSquare""",
+        "operators.image.onnx": "Resize",
+        "operators.layout.pad": "CenterCropPad Pad",
+        "operators.elementwise.power": "Pow",
+        "operators.elementwise.prelu": "PRelu",
+        "operators.quantised.onnx_products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
+        "operators.quantised.onnx": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
+        "operators.recurrent.onnx_kernels": "GRU LSTM",
+        "operators.layout.reshape": "Flatten Reshape Squeeze Unsqueeze",
+        "operators.detection.roi_align": "RoiAlign",
+        "operators.detection.roi_pool": "MaxRoiPool",
+        "operators.indexing.scatter": "ScatterElements ScatterND TensorScatter",
+        "operators.indexing.select": "Compress NonZero Unique",
+        "operators.layout.sequence": "ReverseSequence Trilu",
+        "operators.fills.shape": "Shape",
+        "operators.layout.slice": "Slice",
+        "operators.norm.softmax": "Hardmax LogSoftmax Softmax",
+        "operators.layout.space": "DepthToSpace SpaceToDepth",
+        "operators.image.spectral": "DFT MelWeightMatrix STFT",
+        "operators.layout.split": "Split",
+        "operators.layout.tile": "Expand Tile",
+        "operators.elementwise.unary": """
+            Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Cos Cosh Erf Exp Floor IsInf IsNaN Log Neg Not
+            Reciprocal Round Sign Sin Sinh Sqrt Tan Tanh""",
+        "operators.elementwise.variadic": "Max Mean Min Sum",
+        "operators.elementwise.where": "Where",
+    },
+    "armnet": {
+        "engines.fused.fused": "FusedBatchNorm FusedConv",
+        "engines.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
+        "engines.fused.fused_pool": "FusedMaxPool",
+        "operators.fused.fused": "FusedBatchNorm FusedConv",
+        "operators.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
+        "operators.fused.fused_pool": "FusedMaxPool",
+        "operators.fused.pooled_convolution": "PooledConv",
+        "operators.fused.separable_block": "SeparableBlock",
+        "operators.fused.layout_change": "ChangeLayout",
+    },
+    "caffe": {
+        "operators.detection.caffe": "DetectionOutput PriorBox",
+        "operators.elementwise.caffe": "Exp Log Power Swish Threshold",
+        "operators.layout.caffe": "ArgMax BatchReindex Crop Embed Filter Flatten Reduction Reshape SplitAxis",
+        "operators.loss.caffe": """
+            Accuracy ContrastiveLoss EuclideanLoss HingeLoss InfogainLoss MultinomialLogisticLoss
+            SigmoidCrossEntropyLoss SoftmaxWithLoss""",
+        "operators.norm.caffe": "BatchNorm MVN Normalize",
+        "operators.pool.caffe": "Interp MaskOfMaxPool SPP",
+        "operators.recurrent.caffe": "LSTM RNN",
+        "operators.detection.caffe_roi": "PSROIPooling Upsample",
+    },
+    "com.microsoft": {
+        "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
+        "operators.quantised.microsoft_elementwise": """
+            QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",
+        "operators.quantised.microsoft_products": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
+        "operators.quantised.microsoft_pooling": """
+            QLinearAveragePool QLinearGlobalAveragePool QLinearReduceMean QLinearSoftmax""",
+        "operators.quantised.onnx": "DequantizeLinear QuantizeLinear",
+    },
+    "tflite": {
+        "operators.elementwise.tflite": "Atan2 FloorDiv RightShift",
+        "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
+        "operators.recurrent.tflite": "LSTM RNN SVDF",
+        "operators.norm.tflite": "LocalResponseNormalization",
+        "engines.integers.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
+        "operators.quantised.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
+        "operators.indexing.tflite": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
+        "engines.integers.tflite_depthwise": "QuantizedConv",
+        "engines.integers.tflite": "QuantizedConv QuantizedFullyConnected QuantizedMatMul",
+        "engines.integers.tflite_pool": "QuantizedAveragePool QuantizedMaxPool",
+        "operators.quantised.tflite_binary": """
+            QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
+            QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
+        "engines.integers.tflite_transposed": "QuantizedConvTranspose",
+        "operators.quantised.tflite_products": """
+            QuantizedConv QuantizedConvTranspose QuantizedFullyConnected QuantizedMatMul""",
+        "operators.quantised.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
+        "operators.quantised.tflite_pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
+        "operators.quantised.tflite_resize": "QuantizedResizeBilinear",
+        "operators.quantised.tflite_rows": "QuantizedL2Normalize QuantizedLogSoftmax",
+        "operators.quantised.tflite_softmax": "QuantizedSoftmax",
+        "operators.quantised.tflite_unary": """
+            QuantizedAbs QuantizedElu QuantizedExp QuantizedGelu QuantizedHardSwish QuantizedLeakyRelu QuantizedLog
+            QuantizedLogistic QuantizedNeg QuantizedRelu QuantizedRsqrt QuantizedSqrt QuantizedTanh""",
+    },
+}
+
+
+@lru_cache(None)
+def load_operator(domain: str, type: str) -> None:
+    """Import the families that have to do with that type, once."""
+    for family in families_of(domain, type):
+        import_module(f"runtime_arm.{family}")
+
+
+@lru_cache(None)
+def load_domain(domain: str) -> None:
+    """Import the families of a domain; unknown domains have none."""
+    for family in FAMILIES.get(domain, ()):
+        import_module(f"runtime_arm.{family}")
+
+
+def families_of(domain: str, type: str) -> List[str]:
+    """The families that have to do with that type; one that no family lists may be in any of its domain."""
+    return _families_by_type(domain).get(type) or list(FAMILIES.get(domain, ()))
+
+
+@lru_cache(None)
+def _families_by_type(domain: str) -> Dict[str, List[str]]:
+    families: Dict[str, List[str]] = {}
+    for family, types in FAMILIES.get(domain, {}).items():
+        for type in types.split():
+            families.setdefault(type, []).append(family)
+    return families

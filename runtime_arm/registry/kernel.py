@@ -1,0 +1,203 @@
+"""Kernels: what runs an operator fast, what it may ask for, and which of several it is.
+
+A kernel is declared by ``@schema.kernel("ENGINE", ...)``, see ``registry.py``.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.engine_wishes import DEFAULT, is_refused, open_variants, wanted_engines
+from runtime_arm.registry.specs import TensorSpec
+
+Specs = Sequence[Optional[TensorSpec]]
+Run = Callable[[], Any]
+Block = TypeVar("Block")
+
+REFERENCE = "REFERENCE"
+
+
+class Call:
+    """One operator with its buffers bound: what a kernel is given.
+
+    ``inputs`` and ``outputs`` are arrays (None where left out) that stay in place for the life of the plan; they are
+    C-contiguous, but for channel slices, which the kernel gets if it ``reads_slices`` or ``writes_slices``. ``scratch``
+    are the buffers that the kernel's ``scratch`` function asked for, shared with other operators between runs.
+    ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised. A kernel that
+    shares its work is bound once for each of the ``workers``, with scratch of its own, and does what is ``mine``.
+    """
+
+    def __init__(
+        self,
+        op: OperatorDef,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        scratch: Sequence[Array],
+        in_specs: Specs,
+        out_specs: Sequence[TensorSpec],
+        packed: Dict[str, Any],
+        worker: int = 0,
+        workers: int = 1,
+    ):
+        self.op = op
+        self.inputs = inputs
+        self.outputs = outputs
+        self.scratch = scratch
+        self.in_specs = in_specs
+        self.out_specs = out_specs
+        self._packed = packed
+        self.worker = worker
+        self.workers = workers
+
+    def of(self, op: OperatorDef) -> Call:
+        """The same buffers for another operator."""
+        twin = copy(self)
+        twin.op = op
+        return twin
+
+    def packed(self, key: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` derives from constant inputs (packed weights), made once and kept when the net is planned
+        anew."""
+        if key not in self._packed:
+            self._packed[key] = make()
+        return self._packed[key]
+
+    def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
+        """This worker's share of what is to be done: neighbours, as many for each worker, give or take one."""
+        return blocks[self.share(len(blocks))]
+
+    def share(self, count: int) -> slice:
+        """Which of so many indices are this worker's."""
+        return slice(count * self.worker // self.workers, count * (self.worker + 1) // self.workers)
+
+    def part(self, shape: Sequence[int]) -> Tuple[slice, ...]:
+        """This worker's share of an array, an index: along the first dimension that can be cut well; () has none."""
+        if self.workers == 1:
+            return (slice(None),) * len(shape)
+        waste = [-(-size // self.workers) / size if size else 1.0 for size in shape]
+        axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1))
+        return (slice(None),) * axis + (self.share(shape[axis]),)
+
+
+def no_hints(op: OperatorDef) -> Sequence[str]:
+    return ()
+
+
+class Supports(Protocol):
+    """Pure: the reason why the engine cannot run this operator, or None."""
+
+    def __call__(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]: ...
+
+
+def always(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return None
+
+
+def no_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return ()
+
+
+class Work(NamedTuple):
+    """What a kernel takes to run once, in the time of one multiply-add of a large matrix product.
+
+    multiplies: of its products. moves: everything else, copies and transforms. error: how many times the rounding error
+    of a direct sum its results carry.
+    """
+
+    multiplies: float
+    moves: float = 0.0
+    error: float = 1.0
+
+    @property
+    def time(self) -> float:
+        return self.multiplies + self.moves
+
+
+Cost = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A fast kernel. ``bind(call)`` returns the function that runs it; it must write every element of its outputs.
+
+    cost: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
+    ``supports``, ``scratch``, ``cost`` and ``bind`` look the ones that are left to them up with ``open_variants``.
+    shares: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them, all
+    together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
+    tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
+    its outputs. hints: the hints (see ``engine_names``) with which it would run this operator differently than it does.
+    """
+
+    engine: str
+    bind: Callable[[Call], Run]
+    supports: Supports = always
+    scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch
+    cost: Optional[Cost] = None
+    variants: Tuple[str, ...] = ()
+    shares: bool = False
+    reads_slices: bool = False
+    writes_slices: bool = False
+    hints: Callable[[OperatorDef], Sequence[str]] = no_hints
+
+    def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+        """Why this kernel must not run the operator, or None."""
+        if is_refused(op, self.engine):
+            return "the operator rules it out"
+        if self.variants and not open_variants(op, self.engine, self.variants):
+            return f"the operator leaves none of its variants {', '.join(self.variants)} open"
+        return self.supports(op, inputs, outputs)
+
+
+def choose(
+    kernels: Mapping[str, Kernel], op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
+) -> Tuple[Optional[Kernel], Dict[str, str]]:
+    """The kernel to run, None for the reference kernel, and why each other engine did not get to.
+
+    First the operator's own preferences in ``op.engine``: an engine that is unknown or refuses is passed over, as in
+    Caffe2. Then the kernels in the order of their declaration: the first that supports the operator or, if that tells
+    its cost, the cheapest of those that do.
+    """
+    refusals: Dict[str, str] = {}
+    for engine in wanted_engines(op):
+        if engine == REFERENCE:
+            return None, refusals
+        kernel = kernels.get(engine)
+        if kernel is None:
+            if engine != DEFAULT:
+                refusals[engine] = "no such engine for this operator"
+            continue
+        reason = kernel.refusal(op, inputs, outputs)
+        if reason is None:
+            return kernel, refusals
+        refusals[engine] = reason
+    return _cheapest(kernels, op, inputs, outputs, refusals), refusals
+
+
+def _cheapest(
+    kernels: Mapping[str, Kernel],
+    op: OperatorDef,
+    inputs: Specs,
+    outputs: Sequence[TensorSpec],
+    refusals: Dict[str, str],
+) -> Optional[Kernel]:
+    """The kernel that is preferred where the operator asks for none; the others' reasons join the ``refusals``."""
+    times: Dict[str, float] = {}
+    for engine, kernel in kernels.items():
+        if engine in refusals or (times and kernel.cost is None):
+            continue
+        reason = kernel.refusal(op, inputs, outputs)
+        if reason is not None:
+            refusals[engine] = reason
+        elif kernel.cost is None:
+            return kernel
+        else:
+            times[engine] = kernel.cost(op, inputs, outputs).time
+    if not times:
+        return None
+    best = min(times, key=lambda engine: times[engine])
+    for engine in times.keys() - {best}:
+        refusals[engine] = f"it takes the time of {times[engine]:.3g} multiplies, {best} that of {times[best]:.3g}"
+    return kernels[best]

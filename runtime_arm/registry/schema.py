@@ -1,0 +1,336 @@
+"""The operators: schema, shape function, reference kernel, and fast kernels by engine key.
+
+An operator is declared once, in ``operators/``:
+
+    @operator("Relu", inputs=1, inplace={0: 0})
+    def relu(op, x):
+        \"\"\"Y = max(X, 0), elementwise.\"\"\"            # formula, layouts, source
+        return [x]                                      # the shape function: specs of the outputs
+
+    @relu.reference
+    def relu_reference(op, x):                          # slow and obvious; fresh arrays
+        return [np.maximum(x, 0)]
+
+    @relu.kernel("NUMPY")
+    def relu_numpy(call):                               # binds buffers once, returns what runs
+        x, y = call.inputs[0], call.outputs[0]
+        return lambda: np.maximum(x, 0, out=y)
+
+``op`` is the OperatorDef (arguments by ``op.get_int("axis", 1)`` and its kin). Shape functions take a TensorSpec an
+input, None for one that is left out, and may refuse (ShapeError, ArgumentError). Where the output's shape depends on
+the content of an input they ask ``value_of(op, spec, "shape")``; if it is unknown then, the net is planned up to here
+and goes on once the content is there. A spec returned with a ``value`` is a constant: nothing runs for it.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError, EngineRefused, ShapeError, UnknownOperator
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.registry.engine_wishes import DEFAULT
+from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
+from runtime_arm.registry.kernel import (
+    REFERENCE,
+    Call,
+    Cost,
+    Kernel,
+    Run,
+    Specs,
+    Supports,
+    Work,
+    always,
+    choose,
+    no_scratch,
+)
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec, require_memory
+
+ShapeFunction = Callable[..., Sequence[TensorSpec]]
+Reference = Callable[..., Sequence[Any]]
+Counts = Union[int, Tuple[int, Optional[int]]]
+Inplace = Mapping[int, Union[int, Tuple[int, ...]]]
+Parts = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[Tuple[slice, ...]]]
+
+
+class DataDependent(Exception):
+    """Raised while planning: the output's shape depends on the content of a blob that is not known yet."""
+
+
+class Branch(NamedTuple):
+    """A sub-net that can run in place of its operator, and which of its blobs each output of the operator is."""
+
+    net: NetDef
+    outputs: Mapping[str, str]
+
+
+BranchFunction = Callable[[OperatorDef, Specs], Optional[Branch]]
+
+
+class Operator:
+    """The schema of one operator type; made by ``@operator``."""
+
+    def __init__(
+        self,
+        type: str,
+        domain: str,
+        inputs: Counts,
+        outputs: Counts,
+        inplace: Inplace,
+        dtypes: Sequence[str],
+        view: bool,
+        pure: bool,
+        control: bool,
+        shape: ShapeFunction,
+        joins: Optional[Parts] = None,
+        splits: Optional[Parts] = None,
+    ):
+        self.type = type
+        self.domain = domain
+        self.inputs = inputs if isinstance(inputs, tuple) else (inputs, inputs)
+        self.outputs = outputs if isinstance(outputs, tuple) else (outputs, outputs)
+        self.inplace = {y: (x,) if isinstance(x, int) else x for y, x in inplace.items()}
+        self.dtypes = tuple(dtypes)
+        self.view = view
+        self.pure = pure
+        self.control = control
+        self.joins = joins
+        self.splits = splits
+        self.shape = shape
+        self.kernels: Dict[str, Kernel] = {}
+        self.branch: Optional[BranchFunction] = None
+        self._reference: Optional[Reference] = None
+        self.__doc__ = shape.__doc__
+
+    def reference(self, function: Reference) -> Reference:
+        """Decorator: the slow and obvious kernel, ``(op, *arrays) -> arrays``; integers exact, floats accumulated in
+        float64."""
+        self._reference = function
+        return function
+
+    def branches(self, function: BranchFunction) -> BranchFunction:
+        """Decorator: what stands for an operator that runs sub-nets, where that follows from what is known of its
+        inputs; else None."""
+        self.branch = function
+        return function
+
+    def kernel(
+        self,
+        engine: str,
+        *,
+        supports: Supports = always,
+        scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch,
+        cost: Optional[Cost] = None,
+        variants: Sequence[str] = (),
+        shares: bool = False,
+    ) -> Callable[[Callable[[Call], Run]], Callable[[Call], Run]]:
+        """Decorator: a fast kernel. Of those that tell their cost the cheapest is preferred, else the first one."""
+
+        def register(bind: Callable[[Call], Run]) -> Callable[[Call], Run]:
+            self.kernels[engine] = Kernel(engine, bind, supports, scratch, cost, tuple(variants), shares)
+            return bind
+
+        return register
+
+    def alias(self, *types: str) -> None:
+        """Declare the operator under further names: the same kernels, also those that are declared later.
+
+        To be called once the reference kernel is declared.
+        """
+        for type in types:
+            twin = copy(self)
+            twin.type = type
+            _declare(twin)
+
+    def check_counts(self, op: OperatorDef) -> None:
+        """ShapeError if the operator has too few or too many inputs or outputs."""
+        for what, names, (low, high) in (("input", op.input, self.inputs), ("output", op.output, self.outputs)):
+            if len(names) < low or (high is not None and len(names) > high):
+                want = f"{low}" if high == low else f"{low} or more" if high is None else f"{low} to {high}"
+                raise ShapeError(op, f"takes {want} {what}s, got {len(names)}")
+
+    def check_inplace(self, op: OperatorDef) -> None:
+        """ShapeError if an output has the name of an input that the schema does not let it overwrite."""
+        for index, name in enumerate(op.output):
+            allowed = [op.input[i] for i in self.inplace.get(index, ()) if i < len(op.input)]
+            if name and name in op.input and name not in allowed:
+                raise ShapeError(op, f"output {name!r} must not overwrite the input of that name")
+
+    def check_dtype(self, op: OperatorDef, inputs: Specs) -> None:
+        """ShapeError if input 0 is of a dtype that the operator does not take."""
+        if self.dtypes and inputs and inputs[0] is not None and inputs[0].dtype.name not in self.dtypes:
+            raise ShapeError(op, f"input {op.input[0]!r} must be {' or '.join(self.dtypes)}; got {describe(inputs)}")
+
+    def infer(self, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
+        """Specs of the outputs, one a name in ``op.output``. Raises ShapeError, ArgumentError or DataDependent."""
+        self.check_counts(op)
+        self.check_inplace(op)
+        self.check_dtype(op, inputs)
+        specs = [
+            spec.with_shape(spec.shape) if any(spec is x for x in inputs) else spec for spec in self.shape(op, *inputs)
+        ]
+        if len(specs) < len(op.output):
+            raise ShapeError(op, f"has {len(specs)} outputs with these arguments, {len(op.output)} are named")
+        for name, spec in zip(op.output, specs):
+            if any(n < 0 for n in spec.shape):
+                raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}; inputs {describe(inputs)}")
+            require_memory(spec.nbytes, f"{op.signature()}: blob {name!r} of shape {spec.shape}")
+        return specs[: len(op.output)]
+
+    def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
+        """The outputs by the reference kernel, one a name in ``op.output``."""
+        if self.view:
+            return self._viewed(op, inputs)[: len(op.output)]
+        if self._reference is None:
+            raise UnknownOperator(op, "this operator is executed by the plan, it has no kernel of its own")
+        results = [np.asarray(r) if np.isscalar(r) else r for r in self._reference(op, *inputs)]
+        return results[: len(op.output)]
+
+    def _viewed(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
+        specs = self.shape(op, *[None if x is None else TensorSpec.known(x) for x in inputs])
+        first = inputs[0].values if isinstance(inputs[0], QuantizedTensor) else inputs[0]
+        return [first.reshape(specs[0].shape), *(spec.value for spec in specs[1:])]
+
+    def choose(
+        self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
+    ) -> Tuple[Optional[Kernel], Dict[str, str]]:
+        """The kernel to run, None for the reference kernel, and why each other engine did not get to; see ``choose``
+        in kernel.py."""
+        return choose(self.kernels, op, inputs, outputs)
+
+
+_OPERATORS: Dict[Tuple[str, str], Operator] = {}
+
+
+def _declare(schema: Operator) -> Operator:
+    key = (schema.domain, schema.type)
+    if key in _OPERATORS:
+        raise RuntimeError(f"operator {key} is declared twice")
+    return _OPERATORS.setdefault(key, schema)
+
+
+def operator(
+    type: str,
+    *,
+    inputs: Counts = 1,
+    outputs: Counts = 1,
+    domain: str = "",
+    inplace: Optional[Inplace] = None,
+    dtypes: Sequence[str] = (),
+    view: bool = False,
+    pure: bool = True,
+    control: bool = False,
+    joins: Optional[Parts] = None,
+    splits: Optional[Parts] = None,
+) -> Callable[[ShapeFunction], Operator]:
+    """Decorator over the shape function: declares an operator.
+
+    inputs, outputs: how many, a number or (least, most) with None for no limit. domain: "" for Caffe2's, else whose
+    semantics hold. inplace: output index -> index of the input that it may overwrite, or several in order of
+    preference. dtypes: what input 0 may be, nothing for no limit. view: output 0 is input 0 with another shape and
+    further outputs are constants; nothing is computed and no kernel needed. pure: equal inputs give equal outputs
+    (random fills do not). control: the operator runs sub-nets, its reference kernel takes a SubNets before the
+    inputs, see operators/control.py. joins: the inputs are parts of output 0; where each of them lies. Kernels
+    find some there already, and leave them as they are. splits: the outputs are parts of input 0; where each of them
+    lies. What lies there already need not be copied.
+    """
+
+    def register(shape: ShapeFunction) -> Operator:
+        overwritten = inplace or {}
+        return _declare(
+            Operator(type, domain, inputs, outputs, overwritten, dtypes, view, pure, control, shape, joins, splits)
+        )
+
+    return register
+
+
+def find(op: OperatorDef) -> Optional[Operator]:
+    """The schema of an operator, or None if nobody declared it."""
+    domain = domain_of(op)
+    load_operator(domain, op.type)
+    return _OPERATORS.get((domain, op.type))
+
+
+def domain_of(op: OperatorDef) -> str:
+    """The domain whose semantics hold; Caffe2's has two names."""
+    return "" if op.domain == "caffe2" else op.domain
+
+
+def lookup(op: OperatorDef) -> Operator:
+    """The schema of an operator. UnknownOperator if there is none."""
+    schema = find(op)
+    if schema is None:
+        raise UnknownOperator(op, f"unknown operator type {op.full_type[:100]!r}")
+    return schema
+
+
+def registered() -> List[Operator]:
+    """Every operator of the runtime's own domains, by domain and type."""
+    for domain in FAMILIES:
+        load_domain(domain)
+    return [_OPERATORS[key] for key in sorted(_OPERATORS) if key[0] in FAMILIES]
+
+
+def describe(specs: Specs) -> str:
+    """``float32[1, 3, 8, 8], -`` for messages."""
+    return ", ".join("-" if spec is None else repr(spec) for spec in specs)
+
+
+def value_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> Array:
+    """The content of an input that decides over shapes; DataDependent if it is not known before running."""
+    if spec is None:
+        raise ShapeError(op, f"input {what!r} is required")
+    if spec.value is None:
+        raise DataDependent(what)
+    return spec.value
+
+
+def integers_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> List[int]:
+    """The content of a vector (or one number) of integers that decides over shapes; DataDependent if it is not known
+    yet."""
+    value = value_of(op, spec, what)
+    require(op, value.ndim <= 1 and value.dtype.kind in "iu", f"input {what!r} must be a vector of integers", spec)
+    return [int(n) for n in value.reshape(-1)]
+
+
+def require(op: OperatorDef, condition: bool, rule: str, *specs: Optional[TensorSpec]) -> None:
+    """ShapeError with the rule and the specs unless the condition holds."""
+    if not condition:
+        raise ShapeError(op, f"{rule}; got {describe(specs)}" if specs else rule)
+
+
+def axis_of(op: OperatorDef, axis: int, ndim: int, what: str = "axis") -> int:
+    """A possibly negative axis made absolute; ArgumentError if it is out of range."""
+    if not -ndim <= axis < max(ndim, 1):
+        raise ArgumentError(op, f"{what} {axis} is out of range for {ndim} dimensions")
+    return axis % ndim if ndim else 0
+
+
+__all__ = [
+    "DEFAULT",
+    "REFERENCE",
+    "ArgumentError",
+    "Call",
+    "Cost",
+    "DataDependent",
+    "EngineRefused",
+    "Kernel",
+    "NetDef",
+    "Operator",
+    "Run",
+    "Specs",
+    "Supports",
+    "Work",
+    "axis_of",
+    "describe",
+    "domain_of",
+    "find",
+    "integers_of",
+    "lookup",
+    "operator",
+    "registered",
+    "require",
+    "value_of",
+]

@@ -1,0 +1,109 @@
+"""Shapes, and the values that shapes depend on: walks a net and asks each operator's shape function.
+
+Operators whose inputs are all known (weights, shapes of other blobs, arithmetic on them) are evaluated on the spot,
+so shape arithmetic costs nothing when the net runs.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArmnetError, OperatorError, ShapeError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+
+_LARGEST_EVALUATED = 1 << 26  # bytes of known content that may come of less
+
+
+@contextmanager
+def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterator[None]:
+    """Turns what NumPy and Python raise over unfit operands into an OperatorError that names the operator."""
+    try:
+        yield
+    except (ArmnetError, DataDependent):
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, MemoryError, AttributeError) as error:
+        raise OperatorError(op, f"{type(error).__name__}: {error}; inputs {describe(inputs)}") from error
+
+
+def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
+    """The schema and the specs of the outputs; specs carry values where all inputs are known and the operator is pure.
+
+    Nothing is evaluated that takes many bytes and more elements than it is made of: few numbers can ask for any memory.
+
+    Raises DataDependent if the shapes follow only from content that is not known yet.
+    """
+    schema = lookup(op)
+    with blamed_on(op, inputs):
+        if schema.control:
+            schema.check_counts(op)
+            raise DataDependent(op.type)
+        specs = schema.infer(op, inputs)
+        known = all(spec is None or spec.value is not None for spec in inputs)
+        if known and schema.pure and _bounded(op, inputs, specs):
+            specs = [
+                spec if spec.value is not None else with_value(spec, value)
+                for spec, value in zip(specs, _evaluated(schema, op, inputs, specs))
+            ]
+    return schema, specs
+
+
+def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec]) -> bool:
+    """Whether the outputs may be evaluated ahead."""
+    if sum(spec.nbytes for spec in outputs) <= _LARGEST_EVALUATED:
+        return True
+    arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
+    texts = (text for arg in op.arg for text in (arg.s, *arg.strings) if text is not None)
+    distinct = dict(zip(op.input, inputs)).values()
+    given = [*(spec.size for spec in distinct if spec is not None), *(array.size for array in arrays), *map(len, texts)]
+    return max(spec.size for spec in outputs) <= sum(given)
+
+
+def with_value(spec: TensorSpec, value: np.ndarray) -> TensorSpec:
+    """The spec with its content known, contiguous and aligned so that kernels may use it as it is."""
+    array = np.asarray(value)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = array.copy(order="C")
+    return TensorSpec(spec.shape, spec.dtype, array, spec.quantization)
+
+
+def _evaluated(
+    schema: Operator, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], specs: Sequence[TensorSpec]
+) -> List[np.ndarray]:
+    with np.errstate(all="ignore"):
+        values = schema.evaluate(op, [None if spec is None else content(spec) for spec in inputs])
+    for name, spec, value in zip(op.output, specs, values):
+        if value.shape != spec.shape or value.dtype != spec.dtype:
+            raise ShapeError(
+                op, f"blob {name!r} was inferred as {spec}, computed as {value.dtype.name}{list(value.shape)}"
+            )
+    return values
+
+
+def content(spec: TensorSpec) -> object:
+    """The known value as kernels take it: a QuantizedTensor where the blob is quantised."""
+    if spec.quantization is None or spec.value is None:
+        return spec.value
+    return QuantizedTensor(spec.value, *spec.quantization)
+
+
+def infer_net(net: NetDef, known: Mapping[str, TensorSpec]) -> Dict[str, Optional[TensorSpec]]:
+    """Specs of every blob of the net by name, None where they depend on data; of a name written twice, the last.
+
+    ``known`` has the specs of inputs and parameters. Raises OperatorError where an operator refuses its inputs.
+    """
+    env: Dict[str, Optional[TensorSpec]] = dict(known)
+    for op in net.op:
+        inputs = [env.get(name) if name else None for name in op.input]
+        if any(name and spec is None for name, spec in zip(op.input, inputs)):
+            env.update(dict.fromkeys(op.output))
+            continue
+        try:
+            env.update(zip(op.output, infer_operator(op, inputs)[1]))
+        except DataDependent:
+            env.update(dict.fromkeys(op.output))
+    return env

@@ -1,0 +1,64 @@
+"""What kernels are made of: NumPy calls with everything bound, one after the other."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Callable, Iterator, List, Sequence
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.registry.schema import Run
+
+Step = Callable[[], Any]
+
+LINE = 64  # bytes of a cache line
+ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
+
+
+def in_turn(steps: Sequence[Step]) -> Run:
+    """One function that runs all steps."""
+    fixed = tuple(steps)
+    if len(fixed) == 1:
+        return fixed[0]
+
+    def run() -> None:
+        for step in fixed:
+            step()
+
+    return run
+
+
+def copy(target: Array, source: Array) -> Step:
+    return partial(np.copyto, target, source)
+
+
+def shaped(buffer: Array, *shape: int) -> Array:
+    """The beginning of a scratch buffer, in this shape."""
+    return buffer[: math.prod(shape)].reshape(shape)
+
+
+def multiply(a: Array, b: Array, out: Array) -> Step:
+    """out = a @ b, over leading dimensions that broadcast."""
+    return partial(np.matmul, a, b, out=out)
+
+
+def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
+    """What lies outside of ``inside`` in the last dimensions, as views that do not overlap."""
+    rest: List[Any] = [slice(None)] * target.ndim
+    for axis, kept in enumerate(inside, target.ndim - len(inside)):
+        for margin in (slice(0, kept.start), slice(kept.stop, target.shape[axis])):
+            if margin.start < margin.stop:
+                rest[axis] = margin
+                yield target[tuple(rest)]
+        rest[axis] = kept
+
+
+def in_lines(array: Array) -> Array:
+    """A contiguous copy that begins with a cache line: no vector lies in two lines, if rows are of whole vectors."""
+    memory = np.empty(array.size + LINE // array.itemsize, array.dtype)
+    begin = -memory.ctypes.data % LINE // array.itemsize
+    copied: Array = memory[begin : begin + array.size].reshape(array.shape)
+    copied[...] = array
+    return copied
