@@ -48,7 +48,7 @@ class Original:
         """Where it comes from, and the model."""
         if self._path is not None and self._path.suffix == ".tflite":
             return self._path.name, self._path.read_bytes()
-        from device_tests.host.tflite_writer import tflite_bytes
+        from device_tests.host.networks.tflite_writer import tflite_bytes
         from optimize import optimize
 
         return "the pair as TFLite", tflite_bytes(optimize(self.pair, keep_biases=True))

@@ -33,7 +33,7 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
     engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``passes/shift_biases.py``). keep_order:
+    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order:
     do not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid:
     try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make only so many steps,
     to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from optimize.passes import (
-    compose_affine,
-    compose_fc,
-    compose_hard_swish,
-    compose_swish,
-    compose_transposes,
+from optimize.passes.composing import compose_affine, compose_fc, compose_hard_swish, compose_swish, compose_transposes
+from optimize.passes.folding import (
     deduplicate_weights,
-    eliminate_common_subexpressions,
-    eliminate_dead_code,
     flatten_fc,
     fold_batch_norm,
     fold_constants,
     fold_padding,
-    fuse_activation,
-    fuse_activation_into_pool,
-    fuse_add,
-    fuse_relu,
-    hoist_activation_over_concat,
     join_biases,
-    merge_parallel_convolutions,
-    remove_no_ops,
-    reorder_operators,
     shift_biases,
+)
+from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_relu
+from optimize.passes.moving import (
+    hoist_activation_over_concat,
+    merge_parallel_convolutions,
+    reorder_operators,
     split_convolution_over_concat,
 )
+from optimize.passes.removing import eliminate_common_subexpressions, eliminate_dead_code, remove_no_ops
 
 COMPOSING = (
     compose_hard_swish.PASS,

@@ -17,9 +17,9 @@ import numpy as np
 
 import armnet
 from armnet.__main__ import main as armnet_command
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.emulation import emulated
-from device_tests.host.networks import build
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import emulated
+from device_tests.host.networks.known import build
 from runtime_arm.app.display import table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ from typing import List
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+from tests.support.paths import SHARED
 
 
 @pytest.fixture(scope="session")

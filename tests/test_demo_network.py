@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,7 +10,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-DEMO = Path(__file__).resolve().parent.parent / "demo"
+from tests.support.paths import DEMO
 
 
 def probabilities(images: np.ndarray) -> np.ndarray:

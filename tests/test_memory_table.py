@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "memory_table"
+from tests.support.paths import SCRIPTS
+
+SCRIPT = SCRIPTS / "memory_table"
 
 
 def run(*arguments: str) -> Any:

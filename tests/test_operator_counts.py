@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import SCRIPTS
+
 pytest.importorskip("onnx", reason="exporting needs onnx")
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "operator_counts"
+SCRIPT = SCRIPTS / "operator_counts"
 ACTIVATIONS = {"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "Swish", "onnx.HardSwish"}
 NORMALISATIONS = {"SpatialBN", "Mul", "Add"}
 

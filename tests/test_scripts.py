@@ -11,10 +11,10 @@ from typing import Dict, List
 
 import pytest
 
-from device_tests.host.apt import require_packages, require_tools
-from device_tests.host.cache import EmulationUnavailable
+from device_tests.host.emulation.apt import require_packages, require_tools
+from device_tests.host.emulation.cache import EmulationUnavailable
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 
 

@@ -65,7 +65,7 @@ def _target_and_pair(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.device_actions import ACTIONS
+    from armnet.device.actions import ACTIONS
 
     def stop(number: int, frame: object) -> None:
         raise ArmnetError(f"stopped by {signal.Signals(number).name}")

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.export import weights_nbytes
     from armnet.console import note, print_json
+    from armnet.page.timeline import as_json, timeline
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
-    from armnet.timeline import as_json, timeline
     from runtime_arm.execution.predictor import load
 
     with load(args.pair, threads=1) as predictor:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory: Any) -> None:
     from pathlib import Path
 
-    from armnet.page import render
+    from armnet.page.report import render
     from runtime_arm.files import write_file
 
     page = render(Path(source).resolve().name, pair, facts, memory)

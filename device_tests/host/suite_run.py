@@ -14,7 +14,7 @@ import numpy as np
 import device_tests
 import runtime_arm
 from device_tests.host.golden_vectors import save_golden_vectors
-from device_tests.host.targets import TIMEOUT, Files, Target, last_line
+from device_tests.host.targets.factory import TIMEOUT, Files, Target, last_line
 from exporter.bundle.random_inputs import random_inputs
 from runtime_arm import Predictor
 from runtime_arm.registry.schema import REFERENCE
@@ -87,7 +87,7 @@ def files_below(folder: Path, name: str, suffixes: Sequence[str] = ()) -> Files:
 
 def _save_network(folder: Path, seed: int) -> None:
     """A random network, optimised, with inputs and the outputs of the plain one by the reference kernels."""
-    from device_tests.host.random_networks import random_network
+    from device_tests.host.networks.random import random_network
     from exporter import export
     from optimize import optimize
 

@@ -1,7 +1,7 @@
 """``python -m device_tests.suite.count_steps PAIR``: the start, one inference, and each step of another, in regions.
 
-Run under a counting emulator, see ``device_tests.host.operator_counts``. A step's region is called by its index, type,
-output and engine, with tabs between them.
+``device_tests.host.counting.operator_counts`` runs it under a counting emulator. A step's region is called by its
+index, type, output and engine, with tabs between them.
 """
 
 from __future__ import annotations

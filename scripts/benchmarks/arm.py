@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import List
 
 from armnet.console import note
-from device_tests.host import budgets
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.emulation import emulated
-from device_tests.host.networks import build
-from device_tests.host.operator_counts import RIVALS, count_rival
+from device_tests.host.counting import budgets
+from device_tests.host.counting.operator_counts import RIVALS, count_rival
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import emulated
+from device_tests.host.networks.known import build
 from runtime_arm.errors import ArmnetError
 from scripts.benchmarks.part import Options, Part, Row, number, word
 

@@ -10,7 +10,7 @@ import numpy as np
 import armnet
 from armnet.rivals import Original, difference, onnxruntime
 from armnet.timing import take_turns
-from device_tests.host.networks import build
+from device_tests.host.networks.known import build
 from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.netdef import Array

@@ -10,7 +10,7 @@ from typing import List
 import numpy as np
 
 from armnet.console import note
-from device_tests.host import processes
+from device_tests.host.counting import processes
 from scripts.benchmarks.beside import export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, nbytes, number, word
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from armnet.__main__ import main
-from tests.support.commands import DEMO, PREPROCESSING, Armnet, Outcome
+from tests.support.commands import PREPROCESSING, Armnet, Outcome
+from tests.support.paths import DEMO
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from armnet import rivals, timing
 from armnet.rivals import Original, difference
 from armnet.timing import cpu_seconds, take_turns
 from runtime_arm import Pair
-from tests.support.commands import DEMO, Armnet, refused
+from tests.support.commands import Armnet, refused
+from tests.support.paths import DEMO
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from runtime_arm import files
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.pair import Pair, TensorInfo
-from tests.exporter.onnx_models import one_node
-from tests.support.commands import DEMO, Armnet, refused
+from tests.exporter.onnx.models import one_node
+from tests.support.commands import Armnet, refused
+from tests.support.paths import DEMO
 
 
 @pytest.mark.parametrize("command", COMMANDS)

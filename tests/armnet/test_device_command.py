@@ -17,13 +17,14 @@ from typing import Any, Dict, Iterator, List
 import numpy as np
 import pytest
 
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.counting import counting_plugin
-from device_tests.host.emulation import emulated
-from device_tests.host.targets import known_targets
+from device_tests.host.counting.regions import counting_plugin
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import emulated
+from device_tests.host.targets.factory import known_targets
 from exporter.bundle.pack import pack
 from runtime_arm import Pair
-from tests.support.commands import DEMO, Armnet, refused
+from tests.support.commands import Armnet, refused
+from tests.support.paths import DEMO
 from tests.support.ssh_server import HOST, SshServer, ssh_server
 
 PICTURES = sorted((DEMO / "pictures").glob("*.png"))

@@ -9,11 +9,11 @@ from typing import Any, Dict
 import pytest
 
 from armnet.commands import doctor
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.emulation import emulated, environment, run_group
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import emulated, environment, run_group
 from tests.support.commands import Armnet, refused
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OPENBLAS = {"name": "OpenBLAS", "core": "cortexa72", "config": "", "path": "/usr/lib/libopenblas.so"}
 
 

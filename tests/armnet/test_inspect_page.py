@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from armnet.__main__ import main
-from armnet.page_elements import LONGEST, text
-from armnet.page_graph import Edge, Node, nodes_of, picture
-from armnet.page_graph import _laid_out as laid_out
-from armnet.timeline import timeline
+from armnet.page.elements import LONGEST, text
+from armnet.page.graph import Edge, Node, nodes_of, picture
+from armnet.page.graph import _laid_out as laid_out
+from armnet.page.timeline import timeline
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill

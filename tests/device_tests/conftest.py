@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.counting import counting_plugin
-from device_tests.host.emulation import CPUS, Machine, emulated
+from device_tests.host.counting.regions import counting_plugin
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import CPUS, Machine, emulated
 
 
 def _machine(architecture: str, cpu: str) -> Machine:

@@ -10,9 +10,9 @@ from typing import Any, Iterator, List
 import numpy as np
 import pytest
 
-from device_tests.host.budgets import DEMO
-from device_tests.host.cache import EmulationUnavailable
-from device_tests.host.targets import DeviceError, Target, target_of
+from device_tests.host.counting.budgets import DEMO
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.targets.factory import DeviceError, Target, target_of
 from exporter import export
 from exporter.bundle.pack import pack
 from optimize import optimize

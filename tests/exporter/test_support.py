@@ -11,8 +11,8 @@ import pytest
 from exporter.support import Support, support
 from runtime_arm.errors import FormatError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
-from tests.exporter.caffe_models import caffemodel, net
-from tests.exporter.onnx_models import model, value
+from tests.exporter.caffe.models import caffemodel, net
+from tests.exporter.onnx.models import model, value
 
 node = onnx.helper.make_node
 

@@ -17,7 +17,7 @@ from tests.optimize.nets import assert_same_numbers
 
 pytest.importorskip("onnx", reason="exporting needs onnx")
 
-from device_tests.host import networks
+from device_tests.host.networks import known as networks
 from exporter import export
 from exporter.bundle.random_inputs import random_inputs
 

@@ -12,7 +12,6 @@ import base64
 import importlib.util
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Dict, List
 
 import numpy as np
@@ -23,8 +22,8 @@ from runtime_arm.errors import ArmnetError, UnknownOperator
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.specs import QuantizedTensor
+from tests.support.paths import GOLDENS
 
-GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
 TERMS = 1024  # no recorded sum has more terms, and Caffe2 added them in float32 too
 
 Case = Dict[str, Any]

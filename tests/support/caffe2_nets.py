@@ -10,7 +10,8 @@ import pytest
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.pair.pair import Pair
-from tests.support.caffe2_goldens import GOLDENS, TERMS, Case, goldens_module
+from tests.support.caffe2_goldens import TERMS, Case, goldens_module
+from tests.support.paths import GOLDENS
 
 
 def load_nets() -> List[Case]:

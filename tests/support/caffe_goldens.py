@@ -17,8 +17,8 @@ from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
+from tests.support.paths import GOLDENS
 
-GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "goldens"
 TERMS = 1024  # no recorded sum has more terms, and Caffe added them in float32 too
 # Layer types of forks, which BVLC's Caffe does not know and armnet does.
 ACCEPTED_FROM_FORKS = ("ReLU6_000",)

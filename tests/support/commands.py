@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Callable, Tuple
 
-DEMO = Path(__file__).resolve().parents[2] / "demo"
 PREPROCESSING = '{"channels": "GRAY", "resize": [8, 8], "scale": 0.00392156862745098}'
 
 Outcome = Tuple[int, str, str]  # exit status, stdout, stderr

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, List
 
-from device_tests.host.apt import download_alone, host_architecture
-from device_tests.host.cache import EmulationUnavailable, built, cache_root, locked
-from device_tests.host.sysroot import unpack
+from device_tests.host.emulation.apt import download_alone, host_architecture
+from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked
+from device_tests.host.emulation.sysroot import unpack
 
 PACKAGES = ("openssh-server", "libwrap0", "libnss-wrapper")
 RECIPE = 1

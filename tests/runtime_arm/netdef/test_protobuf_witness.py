@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from runtime_arm.netdef import NetDef, schema
 from runtime_arm.netdef.messages import message_class
 from tests.runtime_arm.netdef.strategies import nets
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PROTO = "runtime_arm/netdef/netdef.proto"
 MESSAGES = [schema.TENSOR, schema.ARGUMENT, schema.DEVICE_OPTION, schema.OPERATOR, schema.NET]
 

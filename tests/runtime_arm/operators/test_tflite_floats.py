@@ -1,6 +1,6 @@
 """TensorFlow Lite's own operators on floats: fast kernels against reference ones, edges, refusals.
 
-What they compute is held against LiteRT in tests/exporter/test_tflite_*.py.
+What they compute is held against LiteRT in tests/exporter/tflite/.
 """
 
 from __future__ import annotations

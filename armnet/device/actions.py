@@ -1,0 +1,175 @@
+"""What ``armnet device`` does: one function an action, from its arguments to an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+
+import armnet
+from armnet.console import note, print_json
+from armnet.device.count import count_action
+from device_tests.host.suite_run import (
+    SUFFIXES,
+    SuiteResult,
+    files_below,
+    pair_files,
+    prepared_suite,
+    run_suite,
+    runtime_files,
+)
+from device_tests.host.targets.factory import Target, known_targets, target_of
+from runtime_arm import Pair
+from runtime_arm.app.display import table
+from runtime_arm.app.inputs import read_runs
+from runtime_arm.app.outputs import text, write_npz
+from runtime_arm.errors import ArmnetError, UsageError
+
+NETWORK = "network"  # the pair or bundle in the target's folder
+
+
+def list_action(args: argparse.Namespace) -> int:
+    """Prints what a target can be."""
+    rows = known_targets()
+    if args.json:
+        print_json("device list", {"targets": [{"target": name, "what": what} for name, what in rows]})
+    else:
+        print(table(["target", "what it is"], rows))
+    return 0
+
+
+def test_action(args: argparse.Namespace) -> int:
+    """Runs the suite on every target; 1 if a test failed, 2 if a target could not be used."""
+    bundles = [Path(name) for name in args.bundle]
+    for bundle in bundles:
+        if not bundle.is_file():
+            raise UsageError(f"{bundle}: no such bundle; armnet pack makes one")
+    results: List[SuiteResult] = []
+    refusals: List[str] = []
+    with prepared_suite(bundles) as files:
+        for name in args.targets:
+            note(f"armnet: {name}: running the suite")
+            try:
+                with target_of(name, args.python) as target:
+                    results.append(run_suite(target, files, args.timeout, ["-k", args.select] if args.select else []))
+            except ArmnetError as error:
+                refusals.append(str(error))
+            else:
+                note(f"armnet: {_counts(results[-1])}")
+    if args.json:
+        print_json("device test", {"results": [result._asdict() for result in results], "refused": refusals})
+    else:
+        _print_results(results)
+    for refusal in refusals:
+        note(f"armnet: {refusal}")
+    return 2 if refusals else int(any(result.failed for result in results))
+
+
+def _counts(result: SuiteResult) -> str:
+    failed, skipped = len(result.failed), len(result.skipped)
+    return f"{result.target}: {result.passed} passed, {failed} failed, {skipped} skipped in {result.seconds:.0f} s"
+
+
+def _print_results(results: List[SuiteResult]) -> None:
+    counts = ["passed", "failed", "skipped", "seconds"]
+    rows = [
+        [r.target, r.passed, len(r.failed), len(r.skipped), f"{r.seconds:.0f}", *_short_identity(r.identity)]
+        for r in results
+    ]
+    if rows:
+        print(table(["target", *counts, "CPU", "Python", "NumPy", "BLAS"], rows, right=counts))
+    for result in results:
+        for what, tests in (("failed", result.failed), ("skipped", result.skipped)):
+            for test in tests:
+                print(f"{result.target}: {what} {test['test']}: {test['reason']}")
+
+
+def _short_identity(identity: Dict[str, Any]) -> List[str]:
+    blas = identity["blas"] or {"name": "none", "core": ""}
+    return [identity["cpu"], identity["python"], identity["numpy"], f"{blas['name']} {blas['core']}".strip()]
+
+
+def run_action(args: argparse.Namespace) -> int:
+    """Runs a pair on a target; what it is fed is read, and pictures are prepared, here."""
+    pair = Pair.load(args.pair)
+    meta = pair.meta
+    runs = list(read_runs(args.input, pair.inputs, meta.get("preprocessing") or {}))
+    top = args.top if args.top is not None else 5 if meta.get("labels") else 0
+    with tempfile.TemporaryDirectory(prefix="armnet-inputs-") as folder, target_of(args.target, args.python) as target:
+        inputs: Dict[str, Path] = {}
+        for number, (_, feeds) in enumerate(runs):
+            inputs[f"{number}.npz"] = Path(folder, f"{number}.npz")
+            named: Dict[str, Any] = {f"in_{name}": value for name, value in feeds.items()}
+            np.savez(inputs[f"{number}.npz"], **named)
+        target.deploy({**runtime_files(), **pair_files(Path(args.pair), NETWORK), **inputs})
+        words = [*inputs, "--json", "--top", str(top), *(["--output", "out.npz"] if args.output else [])]
+        answers = _ask(target, words, args)
+        if args.output:
+            with np.load(io.BytesIO(target.fetch("out.npz"))) as outputs:
+                write_npz(args.output, [{name: outputs[name] for name in outputs.files}])
+    summaries = [{**summary, "input": name} for (name, _), summary in zip(runs, answers["runs"])]
+    if args.json:
+        print_json("device run", {"target": args.target, "runs": summaries})
+    else:
+        print("\n".join(map(text, summaries)))
+    return 0
+
+
+def bench_action(args: argparse.Namespace) -> int:
+    """Times a pair on a target."""
+    Pair.load(args.pair)
+    with target_of(args.target, args.python) as target:
+        target.deploy({**runtime_files(), **pair_files(Path(args.pair), NETWORK)})
+        facts = _ask(target, ["--json", "--bench", str(args.runs)], args)
+        identity = target.identity()
+    if args.target.startswith(("emulated:", "full-system:")):
+        note("armnet: time on an emulated machine means nothing; armnet device count says what an inference costs")
+    if args.json:
+        print_json("device bench", {"target": args.target, "identity": identity, **facts})
+    else:
+        row = [args.target, facts["threads"], f"{facts['median_ms']:.2f}", f"{facts['fastest_ms']:.2f}"]
+        numbers = ["threads", "median ms", "fastest ms"]
+        columns = ["target", *numbers, "CPU", "Python", "NumPy", "BLAS"]
+        print(table(columns, [[*row, *_short_identity(identity)]], right=numbers))
+    return 0
+
+
+def _ask(target: Target, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
+    """What the deployed bundle, or the runtime for the deployed pair, prints as JSON on the target."""
+    threads = [] if args.threads is None else ["--threads", str(args.threads)]
+    program = [NETWORK] if Path(args.pair).is_file() else ["-m", "runtime_arm", NETWORK]
+    answer: Dict[str, Any] = json.loads(target.output([*program, *words, *threads], args.timeout))
+    return answer
+
+
+def doctor_action(args: argparse.Namespace) -> int:
+    """Runs armnet doctor on a target."""
+    from armnet.commands.doctor import as_text
+
+    pair = [] if args.pair is None else [NETWORK]
+    files = {**runtime_files(), **(pair_files(Path(args.pair), NETWORK) if pair else {})}
+    files.update(files_below(Path(armnet.__file__).parent, armnet.__name__, SUFFIXES))
+    with target_of(args.target, args.python) as target:
+        target.deploy(files)
+        facts = json.loads(target.output(["-m", "armnet", "doctor", *pair, "--json"], args.timeout))
+    if args.json:
+        own = {key: value for key, value in facts.items() if key not in ("schema", "command")}
+        print_json("device doctor", {"target": args.target, **own})
+    else:
+        print(as_text(facts))
+    return 0
+
+
+ACTIONS: Dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": list_action,
+    "test": test_action,
+    "run": run_action,
+    "bench": bench_action,
+    "doctor": doctor_action,
+    "count": count_action,
+}

@@ -1,0 +1,130 @@
+"""``armnet device count``: instructions of a pair on an emulated machine, or of the networks that have a budget."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List
+
+from armnet.console import note, print_json
+from device_tests.host.counting import budgets
+from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
+from device_tests.host.counting.regions import KINDS, Counts
+from device_tests.host.emulation.cache import EmulationUnavailable
+from device_tests.host.emulation.machine import CPUS, Machine, emulated
+from runtime_arm.app.display import table
+from runtime_arm.errors import UsageError
+
+COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
+CHANGE, START = "against budget", "start"
+
+
+def count_action(args: argparse.Namespace) -> int:
+    """Counts a pair, or the networks with a budget; 1 if one of these exceeds it."""
+    if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
+        raise UsageError(f"--update-budget counts the networks that have a budget, on {budgets.CPU}; "
+                         "give no PAIR and no --cpu")
+    machine = _machine(args.cpu)
+    if args.pair is not None:
+        return _count_one(args, machine)
+    return _count_all(args, machine)
+
+
+def _machine(cpu: str) -> Machine:
+    for architecture, cpus in CPUS.items():
+        if cpu in cpus:
+            return emulated(architecture, cpu)
+    raise UsageError(f"no emulated CPU {cpu!r}; there are {', '.join(cpu for cpus in CPUS.values() for cpu in cpus)}")
+
+
+def _count_one(args: argparse.Namespace, machine: Machine) -> int:
+    counts = count_pair(machine, Path(args.pair))
+    rivals = {f"{rival_of(Path(model))} {model}": count_rival(machine, Path(model)) for model in args.against or ()}
+    if args.json:
+        operators = [{**op._asdict(), "counts": _by_kind(op.counts)} for op in counts.operators]
+        others = {name: _by_kind(counted) for name, counted in rivals.items()}
+        facts = {"machine": machine.name, "network": _by_kind(counts.network), "operators": operators,
+                 "start": counts.start.instructions}
+        print_json("device count", {**facts, "others": others})
+        return 0
+    print(_operator_table(counts))
+    rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **rivals}.items()]
+    print(f"\none inference on {machine.name}, one thread, in millions of instructions")
+    print(table(["", *COLUMNS], rows, right=COLUMNS))
+    print(f"to load the runtime and the pair, plan and run once: {counts.start.instructions / 1e6:.0f} M")
+    return 0
+
+
+def _operator_table(counts: NetworkCounts) -> str:
+    total = counts.network.instructions
+    rows = [
+        [op.number, op.type, op.engine, op.output, *_millions(op.counts), f"{op.counts.instructions / total:.1%}"]
+        for op in counts.operators
+    ]
+    return table(["#", "operator", "engine", "output", *COLUMNS, "share"], rows, right=["#", *COLUMNS, "share"])
+
+
+def _count_all(args: argparse.Namespace, machine: Machine) -> int:
+    rows: List[Dict[str, Any]] = []
+    difference = ""
+    conditions = budgets.counted_on(machine)
+    with tempfile.TemporaryDirectory(prefix="armnet-count-") as name:
+        for network in budgets.NETWORKS:
+            note(f"armnet: counting {network} on {machine.name}")
+            model = budgets.source_model(network, Path(name))
+            counts = budgets.count_network(machine, model, Path(name))
+            row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network),
+                                   "start": counts.start.instructions}
+            if args.update_budget:
+                budgets.write_budget(network, budgets.as_budget(machine, counts))
+            budget = budgets.read_budget(network)
+            difference = budgets.other_conditions(budget, conditions)
+            row["budget"] = None if difference else budget.network["instructions"]
+            row["excesses"] = [] if difference else budgets.excesses(budget, counts)
+            row["others"] = _others(machine, model, Path(name)) if args.against is not None else {}
+            rows.append(row)
+    if difference:
+        note(f"armnet: not compared with the budget: {difference}")
+    if args.json:
+        print_json("device count", {"machine": machine.name, "networks": rows})
+    else:
+        _print_networks(machine, rows)
+    return int(any(row["excesses"] for row in rows))
+
+
+def _others(machine: Machine, model: Path, folder: Path) -> Dict[str, Any]:
+    """Instructions of the other runtimes for the same network, by name; a note says why one has none."""
+    others = {}
+    for name in RIVALS.values():
+        try:
+            others[name] = count_rival(machine, budgets.rival_model(model, name, folder)).instructions
+        except EmulationUnavailable as error:
+            note(f"armnet: {error}")
+    return others
+
+
+def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
+    others = list(dict.fromkeys(name for row in rows for name in row["others"]))
+    cells = []
+    for row in rows:
+        counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
+        rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
+        cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *rivals])
+    print(f"one inference on {machine.name}, one thread, in millions of instructions")
+    print(table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others]))
+    for row in rows:
+        for excess in row["excesses"]:
+            print(f"{row['network']}: {excess}")
+
+
+def _change(row: Dict[str, Any]) -> str:
+    return f"{row['counts']['instructions'] / row['budget'] - 1:+.1%}" if row["budget"] else ""
+
+
+def _by_kind(counts: Counts) -> Dict[str, int]:
+    return {kind: getattr(counts, kind) for kind in KINDS}
+
+
+def _millions(counts: Counts) -> List[str]:
+    return [f"{getattr(counts, kind) / 1e6:.2f}" for kind in KINDS]

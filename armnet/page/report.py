@@ -1,0 +1,120 @@
+"""The report page of ``armnet inspect --html``: one file that needs no network, no script and nobody's trust."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Sequence
+
+from armnet.page import arena as page_arena
+from armnet.page import graph as page_graph
+from armnet.page.elements import FAMILIES, bar, family, key, table, text
+from armnet.page.style import STYLE
+from armnet.page.timeline import Timeline
+from runtime_arm.app.display import count, shape_text, size
+from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.version import VERSION
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+LARGEST = 12  # blobs that are listed
+
+
+def render(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
+    """The page, HTML 5. ``facts`` is what ``armnet inspect --json`` prints."""
+    body = "".join([_head(title, pair, facts, timeline), _arena(facts, timeline), '<div class="two">',
+                    _largest(timeline), _engines(facts), "</div>", _operators(pair.inputs, facts)])
+    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}</style></head>\n<body><main>{body}"
+            f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main></body></html>\n")
+
+
+def _head(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
+    cards = [(str(len(pair.predict_net.op)), "operators"), (count(facts["parameters"]), "parameters"),
+             (count(facts["multiply_adds"]), "multiply-adds"), (size(facts["weights_nbytes"]), "weights"),
+             (size(timeline.arena_nbytes), f"arena: {timeline.verdict()}"),
+             (size(timeline.largest_scratch()), "of it scratch, at most")]
+    shown = "".join(f'<div class="card"><b>{text(value.strip())}</b><span>{text(what)}</span></div>'
+                    for value, what in cards)
+    ends = " \u2192 ".join(", ".join(text(f"{info.name} {info.shape_text()}") for info in infos)
+                          for infos in (pair.inputs, pair.outputs))
+    return f'<h1>{text(title)}</h1><p class="name">{ends}</p><div class="cards">{shown}</div>'
+
+
+def _arena(facts: Dict[str, Any], timeline: Timeline) -> str:
+    steps = [row for row in facts["operators"] if row["engine"] != "?"]
+    names = [f"{row['type']} {row['output']}" for row in steps]
+    legend = key([("var(--input)", "input"), ("hsl(150 52% var(--light))", "blobs, a colour each"),
+                  ("var(--scratch)", "hatched: scratch memory of one operator"), ("var(--ink)", "line: bytes in use")])
+    return ("<h2>The arena over time</h2><p>Each block is memory that one blob, or several one after the other, occupy "
+            f"from a step to a step. Point at one to see its name.</p>{legend}"
+            f'<div class="panel">{page_arena.picture(timeline, names)}</div>')
+
+
+def _largest(timeline: Timeline) -> str:
+    blobs = [block for block in timeline.blocks if block.kind != "scratch"]
+    blocks = sorted(blobs, key=lambda block: -block.nbytes)[:LARGEST]
+    most = max((block.nbytes for block in blocks), default=1) or 1
+    rows = [[f'<span class="name">{text(block.names[0] if block.names else "?")}</span>' + _others(len(block.names)),
+             f"{block.first}\u2013{block.last}" if block.last > block.first else str(block.first),
+             size(block.nbytes), bar(block.nbytes / most, width=80)]
+            for block in blocks]
+    shown = table(["blob", "steps", "bytes", " "], rows, right=["steps", "bytes"])
+    return f'<section><h2>Largest blobs</h2><div class="panel">{shown}</div></section>'
+
+
+def _others(names: int) -> str:
+    return f' <span class="tag" title="blobs that share this memory">+{names - 1}</span>' if names > 1 else ""
+
+
+def _engines(facts: Dict[str, Any]) -> str:
+    engines: Dict[str, List[int]] = {}
+    for row in facts["operators"]:
+        sums = engines.setdefault(row["engine"], [0, 0])
+        sums[0] += 1
+        sums[1] += row["multiply_adds"]
+    total = sum(sums[1] for sums in engines.values()) or 1
+    rows = [[text(engine), str(operators), count(adds), f"{adds / total:.0%}", bar(adds / total, width=80)]
+            for engine, (operators, adds) in sorted(engines.items(), key=lambda item: (-item[1][1], -item[1][0]))]
+    shown = table(["engine", "operators", "multiply-adds", "share", " "], rows,
+                  right=["operators", "multiply-adds", "share"])
+    return f'<section><h2>Engines</h2><div class="panel">{shown}</div></section>'
+
+
+def _operators(inputs: Sequence[TensorInfo], facts: Dict[str, Any]) -> str:
+    graph = page_graph.picture(page_graph.nodes_of(facts["operators"], [info.name for info in inputs]))
+    rows = [*map(_input_row, inputs), *_operator_rows(facts)]
+    columns = ["step", "operator", "engine", "output", "shape", "parameters", "multiply-adds", "bytes", "live"]
+    numbers = ("step", "parameters", "multiply-adds", "bytes")
+    head = "".join(f"<th{_right(column in numbers)}>{column}</th>" for column in ["graph", *columns])
+    body = []
+    for place, row in enumerate(rows):
+        first = f'<td class="graph" rowspan="{len(rows)}">{graph}</td>' if place == 0 else ""
+        cells = "".join(f"<td{_right(column in numbers)}>{cell}</td>" for column, cell in zip(columns, row))
+        body.append(f"<tr>{first}{cells}</tr>")
+    legend = key((f"var(--{name})", meaning) for name, meaning in FAMILIES.items())
+    return (f'<h2>Graph and operators</h2>{legend}<div class="panel"><table class="operators"><thead><tr>{head}</tr>'
+            f'</thead><tbody>{"".join(body)}</tbody></table></div>')
+
+
+def _right(right: bool) -> str:
+    return ' class="right"' if right else ""
+
+
+def _input_row(info: TensorInfo) -> List[str]:
+    return ["", "input", "", f'<span class="name">{text(info.name)}</span>', text(info.shape_text()), "", "", "", ""]
+
+
+def _operator_rows(facts: Dict[str, Any]) -> Iterator[List[str]]:
+    live = facts["memory"]["live_nbytes"]
+    most = max(live, default=1) or 1
+    for step, row in enumerate(facts["operators"]):
+        refused = "&#10;".join(text(f"{engine} refused: {reason}") for engine, reason in row["refused"].items())
+        tip = f' title="{refused}"' if refused else ""
+        now = live[step] if step < len(live) and row["engine"] != "?" else 0
+        yield [str(step), f'<span style="color:var(--{family(row["type"])})">{text(row["type"])}</span>',
+               f'<span class="tag"{tip}>{text(row["engine"])}</span>',
+               f'<span class="name">{text(row["output"])}</span>',
+               text(shape_text(row["shape"])), count(row["parameters"]) if row["parameters"] else "",
+               count(row["multiply_adds"]) if row["multiply_adds"] else "",
+               size(row["nbytes"]) if row["nbytes"] else "",
+               bar(now / most, width=70) + f' <span class="faint">{size(now)}</span>' if now else ""]

@@ -1,0 +1,1 @@
+"""Counts instructions on emulated ARM, and holds networks to budgets."""

@@ -1,0 +1,124 @@
+"""What a network costs on emulated ARM in instructions: as a whole, by operator, to start, and beside other runtimes.
+
+counts = count_pair(emulated("arm64"), "squeezenet")
+counts.network.instructions, counts.operators[0].counts.multiply_add
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional
+
+from device_tests.host.counting.regions import CountReport, Counts, count
+from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
+from device_tests.host.emulation.machine import Machine
+from device_tests.host.suite_run import runtime_files, suite_files
+from device_tests.suite.count_steps import NETWORK, NOTHING, START
+from runtime_arm.errors import UsageError
+
+TIMEOUT = 900.0  # seconds
+RIVALS = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}
+RIVAL_PROGRAM = Path(__file__).with_name("rival_inference.py")
+RECIPE = 1
+# Wheels that pip takes on a Debian 12.
+WHEEL_PLATFORMS = {
+    "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),
+    "armhf": ("manylinux2014_armv7l", "manylinux_2_28_armv7l", "manylinux_2_34_armv7l"),
+}
+
+
+class OperatorCounts(NamedTuple):
+    """Counts of one operator, the ``number``-th of its net."""
+
+    number: int
+    type: str
+    output: str
+    engine: str
+    counts: Counts
+
+    @property
+    def name(self) -> str:
+        """What it is called whatever stands before it and whichever engine runs it."""
+        return f"{self.type} -> {self.output}"
+
+
+class NetworkCounts(NamedTuple):
+    """Counts of one inference, of each operator in it, and of the start: from importing the runtime, which compiles it,
+    to the end of the first inference."""
+
+    network: Counts
+    operators: List[OperatorCounts]
+    start: Counts
+
+
+def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
+    """Counts an inference of a pair or a bundle with one thread. Open dimensions are 1."""
+    with tempfile.TemporaryDirectory(prefix="armnet-count-") as folder:
+        for name, source in {**runtime_files(), **suite_files()}.items():
+            link = Path(folder, name)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(source)
+        arguments = ["-m", "device_tests.suite.count_steps", str(pair.resolve())]
+        report = count(machine, arguments, TIMEOUT, cwd=Path(folder))
+    regions = _net_regions(report)
+    network, start = regions.pop(NETWORK), regions.pop(START)
+    return NetworkCounts(network, [_operator_counts(name, counts) for name, counts in regions.items()], start)
+
+
+def count_rival(machine: Machine, model: Path) -> Counts:
+    """Counts an inference of an .onnx file by onnxruntime, of a .tflite file by tflite-runtime, with one thread.
+
+    EmulationUnavailable where that runtime cannot be had for the machine.
+    """
+    packages = rival_packages(machine, rival_of(model))
+    arguments = [str(RIVAL_PROGRAM), str(model.resolve())]
+    env = {"PYTHONPATH": f"{packages}:{RIVAL_PROGRAM.parents[3]}"}
+    return _net_regions(count(machine, arguments, TIMEOUT, env))[NETWORK]
+
+
+def rival_of(model: Path) -> str:
+    """The runtime that a model file is for."""
+    if model.suffix not in RIVALS:
+        formats = " or ".join(f"{suffix} ({rival})" for suffix, rival in RIVALS.items())
+        raise UsageError(f"{model}: nothing to run it with; give {formats}")
+    return RIVALS[model.suffix]
+
+
+def rival_packages(machine: Machine, name: str) -> Path:
+    """A folder with the newest release of that package for the machine, from the package index that pip uses."""
+    def build(folder: Path) -> None:
+        progress(f"downloading {name} for {machine.architecture}")
+        tags = WHEEL_PLATFORMS[machine.architecture]
+        platforms = [word for platform in tags for word in ("--platform", platform)]
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"),
+            *("--python-version", machine.python_version, *platforms, "--dest", str(folder), name),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wheels: List[Path] = list(folder.glob("*.whl"))
+        if done.returncode or not wheels:
+            reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            raise EmulationUnavailable(f"pip has no {name} for {machine.architecture}: {(reasons or ['?'])[-1]}")
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            wheel.extractall(folder)
+        wheels[0].unlink()
+
+    cache = cache_root()
+    with locked(cache):
+        return built(cache / "rivals" / f"{name}-{machine.architecture}", [RECIPE, name, machine.python_version], build)
+
+
+def _operator_counts(region: str, counts: Counts) -> OperatorCounts:
+    index, type, output, engine = region.split("\t")
+    return OperatorCounts(int(index), type, output, engine, counts)
+
+
+def _net_regions(report: CountReport) -> Dict[str, Counts]:
+    """The regions less what entering and leaving one costs."""
+    nothing: Optional[Counts] = report.regions.get(NOTHING)
+    assert nothing is not None, f"the program has no region {NOTHING!r}"
+    return {name: counts.less(nothing) for name, counts in report.regions.items() if name != NOTHING}

@@ -1,0 +1,1 @@
+"""Emulated ARM machines, made of Debian packages and kept in a cache."""

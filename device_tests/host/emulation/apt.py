@@ -1,0 +1,184 @@
+"""Packages of any architecture through the host's apt, in directories of our own.
+
+Taken from the host are its package sources, their keys and its network settings (proxies, authentication); nothing of
+its state is read or changed, and no root is needed. ``$ARMNET_APT_SOURCES`` names a ``.list`` or ``.sources`` file to
+use instead of the host's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+from device_tests.host.emulation.cache import EmulationUnavailable, progress
+
+TOOLS = ("apt-get", "apt-config", "dpkg", "dpkg-deb", "tar")
+
+
+def require_tools(tools: Sequence[str] = TOOLS, purpose: str = "emulated ARM") -> None:
+    """Raises EmulationUnavailable naming the tools that are not installed."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        raise EmulationUnavailable(f"{purpose} needs {', '.join(tools)}; not installed here: {', '.join(missing)}")
+
+
+def run_tool(command: Sequence[str]) -> str:
+    """The command's stdout; EmulationUnavailable with the last line of its stderr if it fails."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise EmulationUnavailable(f"{command[0]} failed: {reason}")
+    return done.stdout
+
+
+def host_architecture() -> str:
+    """Debian's name of this machine's architecture."""
+    return run_tool(["dpkg", "--print-architecture"]).strip()
+
+
+def download_packages(packages: Sequence[str], architecture: str, folder: Path) -> None:
+    """Puts the ``.deb`` files of the packages and all that they depend on into ``folder``."""
+    require_tools()
+    progress(f"downloading packages for {architecture}: {' '.join(packages)}")
+    apt = _PrivateApt(folder / "apt", architecture, "deb")
+    update_error = apt.update()
+    apt.get("--yes", "--download-only", "install", *packages, earlier_error=update_error)
+    for archive in apt.archives.glob("*.deb"):
+        archive.rename(folder / archive.name)
+    shutil.rmtree(apt.folder)
+
+
+def require_packages(packages: Sequence[str], architecture: str, folder: Path) -> None:
+    """EmulationUnavailable unless the package sources have the packages and all that they depend on."""
+    require_tools()
+    apt = _PrivateApt(folder / "apt", architecture, "deb")
+    apt.get("--yes", "--simulate", "install", *packages, earlier_error=apt.update())
+    shutil.rmtree(apt.folder)
+
+
+def download_alone(packages: Sequence[str], architecture: str, folder: Path) -> None:
+    """Puts the ``.deb`` files of the packages into ``folder``, without what they depend on."""
+    require_tools()
+    progress(f"downloading {' '.join(packages)}")
+    apt = _PrivateApt(folder / "apt", architecture, "deb")
+    update_error = apt.update()
+    apt.get("download", *packages, earlier_error=update_error, cwd=folder)
+    shutil.rmtree(apt.folder)
+
+
+def download_source(source_package: str, folder: Path) -> None:
+    """Puts the archives of a source package into ``folder``."""
+    require_tools()
+    progress(f"downloading the source of {source_package}")
+    apt = _PrivateApt(folder / "apt", host_architecture(), "deb-src")
+    update_error = apt.update()
+    apt.get("--download-only", "--only-source", "source", source_package, earlier_error=update_error, cwd=folder)
+    shutil.rmtree(apt.folder)
+
+
+def download_kernel(architecture: str, folder: Path) -> None:
+    """Puts the ``.deb`` file of Debian's kernel for that architecture into ``folder``, without what it depends on."""
+    download_alone([f"linux-image-{architecture}"], architecture, folder)
+    (newest,) = folder.glob("*.deb")  # has nothing but the name of the package with the kernel
+    kernel = re.search(r"linux-image-[\w.+-]+", run_tool(["dpkg-deb", "--field", str(newest), "Depends"]))
+    if kernel is None:
+        raise EmulationUnavailable(f"{newest.name} names no kernel")
+    newest.unlink()
+    download_alone([kernel.group()], architecture, folder)
+
+
+class _PrivateApt:
+    """apt-get with its own directories under ``folder``; ``kind`` is deb or deb-src."""
+
+    def __init__(self, folder: Path, architecture: str, kind: str):
+        self.folder = folder
+        self.architecture = architecture
+        self.archives = folder / "cache/archives"
+        for needed in (self.archives / "partial", folder / "state/lists/partial", folder / "sources"):
+            needed.mkdir(parents=True)
+        (folder / "state/status").touch()
+        write_sources(folder / "sources", kind)
+        (folder / "apt.conf").write_text(self._configuration())
+        self._environment = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C.UTF-8"}
+
+    def _configuration(self) -> str:
+        """apt.conf: the host's network settings, and none of its hooks, which would run as if the host were updated."""
+        network = run_tool(["apt-config", "dump", "--format", '%f "%v";%n', "Acquire"]).splitlines()
+        kept = [line for line in network if not line.startswith(("Acquire::IndexTargets", "Acquire::Languages"))]
+        settings = {
+            "Dir::Etc::Main": "/dev/null",
+            "Dir::Etc::Parts": "/dev/null",
+            "Dir::Etc::SourceList": "/dev/null",
+            "Dir::Etc::SourceParts": self.folder / "sources",
+            "Dir::State": self.folder / "state",
+            "Dir::State::status": self.folder / "state/status",
+            "Dir::Cache": self.folder / "cache",
+            "APT::Architecture": self.architecture,
+            "APT::Architectures::": self.architecture,
+            "APT::Install-Recommends": "false",
+            "APT::Sandbox::User": "root",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "2",
+            "Debug::NoLocking": "true",
+        }
+        return "\n".join([*kept, "#clear APT::Architectures;", *(f'{name} "{v}";' for name, v in settings.items())])
+
+    def update(self) -> str:
+        """Fetches the indexes; returns apt's first error, or "": a mirror in the middle of a change lacks some."""
+        return _first_error(self._run(["update"], None))
+
+    def get(self, *arguments: str, earlier_error: str, cwd: Optional[Path] = None) -> None:
+        """Runs apt-get; a failure raises EmulationUnavailable with apt's first error and ``earlier_error``."""
+        done = self._run(list(arguments), cwd)
+        if done.returncode:
+            reasons = "; ".join(filter(None, [_first_error(done), earlier_error]))
+            raise EmulationUnavailable(
+                f"apt cannot download {arguments[-1]} and what it needs for {self.architecture}: {reasons} "
+                "(ARMNET_APT_SOURCES can name other package sources)"
+            )
+
+    def _run(self, arguments: List[str], cwd: Optional[Path]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["apt-get", *arguments], cwd=cwd, env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+
+def write_sources(folder: Path, kind: str) -> None:
+    """Copies the package sources into ``folder``, each entry's type changed to ``kind``."""
+    for path in _source_files():
+        text = path.read_text()
+        if path.suffix == ".sources":
+            text = re.sub(r"(?mi)^Types:.*$", f"Types: {kind}", text)
+        else:
+            text = re.sub(r"(?m)^\s*deb(?=\s)", kind, re.sub(r"(?m)^\s*deb-src\s.*$", "", text))
+        (folder / path.name).write_text(text)
+
+
+def _source_files() -> List[Path]:
+    chosen = os.environ.get("ARMNET_APT_SOURCES")
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file() or path.suffix not in (".list", ".sources"):
+            raise EmulationUnavailable(f"ARMNET_APT_SOURCES={chosen} is no .list or .sources file")
+        return [path]
+    shell = run_tool(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
+    where: Dict[str, str] = dict(assignment.split("=", 1) for assignment in shlex.split(shell))
+    parts = Path(where["PARTS"])
+    files = [Path(where["LIST"]), *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
+    return [path for path in files if path.is_file()]
+
+
+def _first_error(done: subprocess.CompletedProcess[str]) -> str:
+    """apt's first error, or where it only warns its first warning, without the prefix; "" if there is neither."""
+    lines = (done.stderr or "").splitlines()
+    for prefix in ("E: ", "W: "):
+        for line in lines:
+            if line.startswith(prefix):
+                return line[len(prefix) :].strip()
+    return ""

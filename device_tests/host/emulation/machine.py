@@ -1,0 +1,202 @@
+"""Emulated ARM machines: QEMU's user mode and an unpacked root directory, prepared once in a cache.
+
+    machine = emulated("arm64", cpu="cortex-a72")
+    machine.run(["-c", "import platform; print(platform.machine())"]).stdout     # 'aarch64\\n'
+
+``scripts/prepare_emulation`` prepares them ahead of time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Sequence
+
+from device_tests.host.emulation.apt import download_packages, host_architecture, require_tools
+from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
+from device_tests.host.emulation.sysroot import (
+    PYTHON_PACKAGES,
+    QEMU_PACKAGES,
+    build_qemu,
+    build_sysroot,
+    compile_bytecode,
+    python_version,
+    qemu_command,
+)
+from runtime_arm.errors import UsageError
+
+__all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated"]
+
+RECIPE = 1  # to be raised whenever the functions that build change what they build
+QEMU_PROGRAMS = {"arm64": "qemu-aarch64", "armhf": "qemu-arm"}
+
+_A64_FEATURES = "fp asimd aes pmull sha1 sha2 crc32 cpuid"
+_A32_FEATURES = "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae"
+
+# QEMU's CPU models by architecture, each with what /proc/cpuinfo says of it: implementer, architecture, variant, part,
+# revision, features. The first is the default. Cortex-A53 is a Raspberry Pi 3's, A72 a Pi 4's, A7 a Pi 2's.
+CPUS: Dict[str, Dict[str, Sequence[str]]] = {
+    "arm64": {
+        "cortex-a72": ("0x41", "8", "0x0", "0xd08", "3", _A64_FEATURES),
+        "cortex-a53": ("0x41", "8", "0x0", "0xd03", "4", _A64_FEATURES),
+        "max": ("0x00", "8", "0x0", "0x051", "0", f"{_A64_FEATURES} atomics fphp asimdhp asimdrdm asimddp sve"),
+    },
+    "armhf": {"cortex-a7": ("0x41", "7", "0x0", "0xc07", "5", _A32_FEATURES)},
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An emulated machine. ``python`` is an executable file that starts its Python; ``root`` its root directory."""
+
+    architecture: str
+    cpu: str
+    root: Path
+    qemu: Path
+    python_version: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.architecture}-{self.cpu}"
+
+    @property
+    def python(self) -> Path:
+        return self.root / "python"
+
+    def command(self, qemu_options: Sequence[str] = ()) -> List[str]:
+        """Starts the machine's Python; arguments for Python may follow. ``qemu_options`` go to the emulator.
+
+        Python takes the file ``python`` for its own executable, so that subprocess and multiprocessing work.
+        """
+        return [
+            *qemu_command(self.qemu, QEMU_PROGRAMS[self.architecture]),
+            *("-cpu", self.cpu, "-L", str(self.root), "-0", str(self.python)),
+            *("-E", f"PYTHONHOME={self.root}/usr", "-E", "PYTHONNOUSERSITE=1"),
+            *("-U", "LD_PRELOAD", "-U", "LD_LIBRARY_PATH"),
+            *qemu_options,
+            str(self.root / "usr/bin" / f"python{self.python_version}"),
+        ]
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        timeout: Optional[float] = None,
+        env: Optional[Mapping[str, str]] = None,
+        cwd: Optional[Path] = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the machine's Python to its end, whatever its exit status. ``env`` is added to ``environment()``.
+
+        After ``timeout`` seconds it is killed with all that it has started: subprocess.TimeoutExpired.
+        """
+        return run_group([str(self.python), *arguments], timeout, environment(env), cwd)
+
+
+def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    """The environment of a program on an emulated machine: that of every host, then ``extra``."""
+    return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(extra or {})}
+
+
+def run_group(
+    command: Sequence[str], timeout: Optional[float], env: Mapping[str, str], cwd: Optional[Path]
+) -> subprocess.CompletedProcess[str]:
+    """subprocess.run with captured text, which after ``timeout`` kills the children's children too."""
+    with subprocess.Popen(
+        command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:
+    """The machine of that architecture and CPU model, prepared if it was not; EmulationUnavailable if it cannot be."""
+    if architecture not in CPUS:
+        raise UsageError(f"no emulated architecture {architecture!r}; there are {', '.join(CPUS)}")
+    cpu = cpu or next(iter(CPUS[architecture]))
+    if cpu not in CPUS[architecture]:
+        raise UsageError(f"no emulated CPU {cpu!r} of {architecture}; there are {', '.join(CPUS[architecture])}")
+    cache = cache_root()
+    with locked(cache):
+        return _machine(cache, architecture, cpu, _qemu(cache), prepared_sysroot(cache, architecture))
+
+
+def prepared_archives(cache: Path, packages: Sequence[str], architecture: str, name: str) -> Path:
+    """The packages and what they depend on; they stay, so that a damaged machine is rebuilt without a network."""
+    return built(
+        cache / "packages" / name,
+        [RECIPE, architecture, list(packages)],
+        lambda folder: download_packages(packages, architecture, folder),
+    )
+
+
+def _qemu(cache: Path) -> Path:
+    def build(folder: Path) -> None:
+        require_tools()
+        archives = prepared_archives(cache, QEMU_PACKAGES, host_architecture(), "qemu")
+        build_qemu(archives, folder, list(QEMU_PROGRAMS.values()))
+
+    return built(cache / "qemu", [RECIPE, QEMU_PACKAGES, QEMU_PROGRAMS], build)
+
+
+def prepared_sysroot(cache: Path, architecture: str) -> Path:
+    """The root directory that the machines of an architecture share, prepared if it was not; call under ``locked``."""
+    qemu = _qemu(cache)
+
+    def build(folder: Path) -> None:
+        require_tools()
+        archives = prepared_archives(cache, PYTHON_PACKAGES, architecture, architecture)
+        progress(f"unpacking and compiling Python and NumPy for {architecture}")
+        build_sysroot(archives, folder)
+        python = Machine(architecture, next(iter(CPUS[architecture])), folder, qemu, python_version(folder)).command()
+        compile_bytecode(folder, python)
+        done = subprocess.run([*python, "-c", "import numpy, google.protobuf, pytest"], capture_output=True, text=True)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            raise EmulationUnavailable(f"the emulated {architecture} machine does not work: {reason}")
+
+    return built(cache / "sysroot" / architecture, [RECIPE, PYTHON_PACKAGES], build)
+
+
+def _machine(cache: Path, architecture: str, cpu: str, qemu: Path, sysroot: Path) -> Machine:
+    """A root directory that is the sysroot but for its CPU, with the script that starts Python."""
+    root = cache / "machine" / f"{architecture}-{cpu}"
+    machine = Machine(architecture, cpu, root, qemu, python_version(sysroot))
+    script = f'#!/bin/sh\nexec {shlex.join(machine.command())} "$@"\n'
+    cpuinfo = _cpuinfo(architecture, cpu)
+
+    def build(folder: Path) -> None:
+        for entry in sysroot.iterdir():
+            if not entry.name.startswith("."):
+                (folder / entry.name).symlink_to(os.path.relpath(entry, root))
+        (folder / "proc").mkdir()
+        (folder / "proc/cpuinfo").write_text(cpuinfo)
+        (folder / "python").write_text(script)
+        (folder / "python").chmod(0o755)
+
+    built(root, [RECIPE, script, cpuinfo], build)
+    return machine
+
+
+def _cpuinfo(architecture: str, cpu: str) -> str:
+    """What Linux says of the CPU in /proc/cpuinfo; some libraries crash without it."""
+    implementer, version, variant, part, revision, features = CPUS[architecture][cpu]
+    fields = {
+        "Features": features,
+        "CPU implementer": implementer,
+        "CPU architecture": version,
+        "CPU variant": variant,
+        "CPU part": part,
+        "CPU revision": revision,
+    }
+    described = "".join(f"{key}\t: {value}\n" for key, value in fields.items())
+    return "".join(f"processor\t: {number}\n{described}\n" for number in range(os.cpu_count() or 1))

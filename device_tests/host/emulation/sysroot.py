@@ -1,0 +1,114 @@
+"""Builds what an emulated machine is made of from Debian packages: QEMU, and a root directory with Python and NumPy.
+
+Both are unpacked, never installed: no chroot, no maintainer scripts, no root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import List, Sequence
+
+from device_tests.host.emulation.apt import run_tool
+from device_tests.host.emulation.cache import EmulationUnavailable, progress
+
+QEMU_PACKAGES = ("qemu-user",)
+PYTHON_PACKAGES = (
+    "python3", "python3-numpy", "libopenblas0-pthread", "libblas3", "liblapack3", "libstdc++6", "libgomp1",
+    "libatomic1", "python3-protobuf", "python3-pytest",
+)  # fmt: skip
+
+_UNWANTED = ("doc", "man", "locale", "info", "lintian", "bug")
+_MAGIC_NUMBER = "import importlib.util; print(importlib.util.MAGIC_NUMBER.hex())"
+
+
+def unpack(archives: Path, root: Path) -> None:
+    """Unpacks every ``.deb`` of ``archives`` into ``root``, laid out with a merged /usr and relative links alone."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    excluded = [f"--exclude=./usr/share/{name}" for name in _UNWANTED]
+    options = ["--extract", "--no-same-owner", "--keep-directory-symlink", *excluded, "--directory", str(root)]
+    for archive in sorted(archives.glob("*.deb")):
+        _extract(archive, options)
+    for path in root.rglob("*"):
+        if path.is_symlink() and os.path.isabs(os.readlink(path)):
+            target = os.path.relpath(f"{root}{os.readlink(path)}", path.parent)
+            path.unlink()
+            path.symlink_to(target)
+
+
+def unpack_files(archive: Path, pattern: str, folder: Path) -> None:
+    """Unpacks those files of a ``.deb`` whose path matches the pattern ("./boot/vmlinuz-*") into ``folder``."""
+    _extract(archive, ["--extract", "--no-same-owner", "--directory", str(folder), "--wildcards", pattern])
+
+
+def _extract(archive: Path, tar_options: Sequence[str]) -> None:
+    """Unpacks a ``.deb``; one that cannot be is deleted, so that it is downloaded again next time."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE) as contents:
+        done = subprocess.run(["tar", *tar_options], stdin=contents.stdout, capture_output=True, text=True, check=False)
+    if contents.returncode or done.returncode:
+        archive.unlink()
+        reason = (done.stderr.strip().splitlines() or ["it is damaged; try again"])[-1]
+        raise EmulationUnavailable(f"cannot unpack {archive.name}: {reason}")
+
+
+def build_qemu(archives: Path, root: Path, keep: Sequence[str]) -> None:
+    """QEMU's user-mode emulators of the names in ``keep``, with the libraries they need, in ``root``."""
+    unpack(archives, root)
+    for program in (root / "usr/bin").glob("qemu-*"):
+        if program.name not in keep:
+            program.unlink()
+
+
+def qemu_command(root: Path, program: str) -> List[str]:
+    """Starts an emulator of ``build_qemu``; with its own libraries if it is linked dynamically, never the host's."""
+    emulator = str(root / "usr/bin" / program)
+    for loader in root.glob("usr/lib/*/ld-linux*.so.*"):
+        return [str(loader), "--library-path", str(loader.parent), emulator]
+    return [emulator]
+
+
+def build_sysroot(archives: Path, root: Path) -> None:
+    """A root directory with Python, and NumPy on OpenBLAS; bytecode is not compiled yet."""
+    unpack(archives, root)
+    shutil.rmtree(root / "var", ignore_errors=True)
+    for library in root.glob("usr/lib/*/openblas-*/lib*.so.*"):
+        if not re.search(r"-r\d", library.name):
+            link = library.parent.parent / library.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(f"{library.parent.name}/{library.name}")
+
+
+def python_version(root: Path) -> str:
+    """The version of a sysroot's Python: "3.11"."""
+    for path in sorted((root / "usr/bin").glob("python3.*")):
+        match = re.fullmatch(r"python(3\.\d+)", path.name)
+        if match:
+            return match.group(1)
+    raise EmulationUnavailable(f"the packages hold no Python: {root / 'usr/bin'}")
+
+
+def compile_bytecode(root: Path, emulated_python: Sequence[str]) -> None:
+    """Compiles the sysroot's modules, else each import costs three times as much.
+
+    The host's Python does it if it writes the same bytecode, else the emulated one, slowly.
+    """
+    version = python_version(root)
+    magic = run_tool([*emulated_python, "-c", _MAGIC_NUMBER])
+    compiler: Sequence[str] = [*emulated_python, "-m", "compileall"]
+    for candidate in filter(None, [sys.executable, shutil.which(f"python{version}")]):
+        probe = subprocess.run([candidate, "-c", _MAGIC_NUMBER], capture_output=True, text=True, check=False)
+        if probe.stdout == magic:
+            compiler = [candidate, "-m", "compileall", "-j", "0"]
+            break
+    else:
+        progress(f"no Python {version} here to compile bytecode with; the emulated one takes a minute")
+    folders = [str(root / "usr/lib/python3"), str(root / "usr/lib" / f"python{version}")]
+    skipped = r"/(tests?|idlelib|lib2to3)/"
+    # A file that does not compile fails, or not, when it is imported.
+    subprocess.run([*compiler, "-qq", "-x", skipped, *folders], check=False)

@@ -1,0 +1,1 @@
+"""Networks with random weights, as ONNX models and .tflite files."""

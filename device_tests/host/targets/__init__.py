@@ -1,0 +1,1 @@
+"""Targets: the machines that a suite or a network can be sent to."""

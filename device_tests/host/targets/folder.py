@@ -1,0 +1,83 @@
+"""Targets on this computer: its own Python, and emulated machines, each in a temporary folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence
+
+from device_tests.host.emulation.machine import emulated, environment, run_group
+from device_tests.host.targets.factory import Completed, Files, Target
+
+Runner = Callable[[List[str], float, Path], "subprocess.CompletedProcess[str]"]
+
+
+class FolderTarget(Target):
+    """A target whose folder is one of this computer's. ``runner(arguments, timeout, folder)`` runs its Python there."""
+
+    def __init__(self, name: str, runner: Runner):
+        super().__init__(name)
+        self._runner = runner
+        self._folder: Optional[Path] = None
+
+    def open(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="armnet-device-"))
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def deploy(self, files: Files) -> None:
+        try:
+            for name, source in files.items():
+                copy = self.folder / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+        except OSError as error:
+            raise self.error(f"cannot copy there: {error}") from None
+
+    def fetch(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise self.error(f"{name}: {error.strerror}") from None
+
+    def _execute(self, arguments: Sequence[str], timeout: float) -> Completed:
+        try:
+            done = self._runner(list(arguments), timeout, self.folder)
+        except subprocess.TimeoutExpired:
+            raise self.error(f"no end after {timeout:g} s; stopped") from None
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    @property
+    def folder(self) -> Path:
+        """The folder, while the target is open."""
+        assert self._folder is not None, f"{self.name} is not open"
+        return self._folder
+
+
+def _temporary(folder: Path) -> Dict[str, str]:
+    """Temporary files go into the target's folder, so that they go when it does."""
+    return {"TMPDIR": str(folder)}
+
+
+def local() -> FolderTarget:
+    """This machine and this Python."""
+    return FolderTarget(
+        "local",
+        lambda arguments, timeout, folder: run_group(
+            [sys.executable, *arguments], timeout, environment(_temporary(folder)), folder
+        ),
+    )
+
+
+def emulated_target(name: str, architecture: str, cpu: Optional[str] = None) -> FolderTarget:
+    """An emulated machine, prepared if it was not; EmulationUnavailable if it cannot be."""
+    machine = emulated(architecture, cpu)
+    return FolderTarget(
+        name, lambda arguments, timeout, folder: machine.run(arguments, timeout, _temporary(folder), folder)
+    )

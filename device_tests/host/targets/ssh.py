@@ -1,0 +1,257 @@
+"""A machine over ssh, by the system's OpenSSH client: its configuration, keys and known hosts are the user's.
+
+Nothing that the user names becomes part of a shell's command but the Python to run, which is quoted: files, arguments
+and results travel through the standard input and output of one connection, to and from ``ssh_agent``. When it drops,
+the agent kills what runs and removes its folder; here it is made anew, once, and what was asked is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shlex
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
+
+from device_tests.host.emulation.cache import progress
+from device_tests.host.targets.factory import Completed, DeviceError, Files, Target, last_line
+from runtime_arm.app.display import size
+from runtime_arm.errors import UsageError
+
+AGENT = Path(__file__).with_name("ssh_agent.py")
+MARK = b"armnet-agent 1\n"
+OLDEST_PYTHON = (3, 9)
+CONNECT_TIMEOUT = 15  # seconds for the network; as many again for Python to start there
+SILENCE = 5  # seconds without an answer after which ssh asks whether the other side is there; it gives up after three
+PING = 10.0  # seconds between signs of life to the agent
+REPLY = 120.0  # seconds for the reply to anything but a run
+CHUNK = 1 << 20
+
+_ADDRESS = re.compile(
+    r"ssh://(?:(?P<user>\w[\w.-]*)@)?(?:(?P<host>\w[\w.-]*)|\[(?P<ip>[0-9A-F:.]+(?:%\w+)?)\])(?::(?P<port>\d{1,5}))?/?",
+    re.ASCII | re.IGNORECASE,
+)
+Answer = TypeVar("Answer")
+
+
+class Address(NamedTuple):
+    """Where ``ssh://[USER@]HOST[:PORT]`` points to; no port means what ssh's configuration says."""
+
+    destination: str
+    port: Optional[int]
+
+
+def parse_address(name: str) -> Address:
+    """UsageError for what is no such address. What it lets through can neither be an option nor speak to a shell."""
+    found = _ADDRESS.fullmatch(name)
+    if found is None or int(found["port"] or 22) not in range(1, 1 << 16):
+        raise UsageError(f"{name!r} is no address of the form ssh://[USER@]HOST[:PORT]")
+    host = found["host"] or found["ip"]
+    return Address(f"{found['user']}@{host}" if found["user"] else host, int(found["port"]) if found["port"] else None)
+
+
+class ConnectionLost(DeviceError):
+    """The connection to the device dropped; what was asked may be asked again."""
+
+
+class SshTarget(Target):
+    """A machine over ssh. ``python``: the program to run there.
+
+    ``$ARMNET_SSH_CONFIG`` names a configuration of ssh to use instead of the user's.
+    """
+
+    def __init__(self, name: str, python: str = "python3"):
+        super().__init__(name)
+        self._address = parse_address(name)
+        self._python = python
+        self._files: Dict[str, Path] = {}
+        self._connection: Optional[_Connection] = None
+
+    def open(self) -> None:
+        self._connection = _Connection(self.name, self._command())
+        hello = self._connection.hello()
+        version = tuple(hello["python"])
+        if version < OLDEST_PYTHON:
+            raise self.error(f"its {self._python} is Python {'.'.join(map(str, version))}; 3.9 or newer is needed")
+        if not hello["numpy"]:
+            raise self.error(
+                f"its {self._python} has no NumPy: apt-get install python3-numpy, "
+                "pkg install python-numpy, or pip install numpy"
+            )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def deploy(self, files: Files) -> None:
+        self._files.update(files)
+        self._insist(lambda connection: connection.put(files))
+
+    def fetch(self, name: str) -> bytes:
+        assert self._connection is not None, f"{self.name} is not open"
+        return self._connection.fetch(name)
+
+    def _execute(self, arguments: Sequence[str], timeout: float) -> Completed:
+        return self._insist(lambda connection: connection.run(arguments, timeout))
+
+    def _insist(self, ask: Callable[[_Connection], Answer]) -> Answer:
+        """Asks; once more over a new connection, with all files there again, if the first one drops."""
+        assert self._connection is not None, f"{self.name} is not open"
+        try:
+            return ask(self._connection)
+        except ConnectionLost as error:
+            progress(f"{error}; connecting again")
+        self.close()
+        self.open()
+        self._connection.put(self._files)
+        return ask(self._connection)
+
+    def _command(self) -> List[str]:
+        config = os.environ.get("ARMNET_SSH_CONFIG")
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": CONNECT_TIMEOUT,
+            "ServerAliveInterval": SILENCE,
+            "ServerAliveCountMax": 3,
+        }
+        loader = f'{shlex.quote(self._python)} -c "import sys; exec(sys.stdin.buffer.read({AGENT.stat().st_size}))"'
+        return [
+            "ssh", "-T", *(["-F", config] if config else []), *(f"-o{key}={value}" for key, value in options.items()),
+            *(["-p", str(self._address.port)] if self._address.port else []), "--", self._address.destination, loader,
+        ]  # fmt: skip
+
+
+class _Connection:
+    """One ssh process with an agent at its other end."""
+
+    def __init__(self, name: str, command: Sequence[str]):
+        self._name = name
+        self._buffer = bytearray()
+        self._greeted = False
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        try:
+            self._ssh = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._messages, start_new_session=True
+            )
+        except FileNotFoundError:
+            self._messages.close()
+            raise DeviceError(f"{name}: this computer has no ssh client: apt-get install openssh-client") from None
+        assert self._ssh.stdin is not None
+        assert self._ssh.stdout is not None
+        self._input, self._output = self._ssh.stdin, self._ssh.stdout
+
+    def hello(self) -> Dict[str, Any]:
+        """What the agent says of itself once it runs."""
+        self._write(AGENT.read_bytes())
+        deadline = time.monotonic() + 2 * CONNECT_TIMEOUT
+        while MARK not in self._buffer:
+            if not self._more(deadline):
+                raise DeviceError(f"{self._name}: {self._last_words(connected=False)}")
+        del self._buffer[: self._buffer.index(MARK) + len(MARK)]
+        self._greeted = True
+        return self._reply(REPLY)
+
+    def put(self, files: Files) -> None:
+        """Copies files into the agent's folder."""
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        progress(f"{self._name}: copying {size(sum(sizes.values()))}")
+        self._write(_line({"put": list(sizes.items())}))
+        for name, path in files.items():
+            self._write_file(path, sizes[name])
+        self._reply(REPLY)
+
+    def _write_file(self, path: Path, nbytes: int) -> None:
+        with path.open("rb") as file:
+            while nbytes:
+                chunk = file.read(min(nbytes, CHUNK))
+                if not chunk:
+                    raise DeviceError(f"{self._name}: {path} became shorter while it was copied")
+                self._write(chunk)
+                nbytes -= len(chunk)
+
+    def run(self, arguments: Sequence[str], timeout: float) -> Completed:
+        """Runs the agent's Python. What takes longer than ``timeout`` is killed, with the agent."""
+        self._write(_line({"run": list(arguments)}))
+        return Completed(**self._reply(timeout))
+
+    def fetch(self, name: str) -> bytes:
+        """The content of a file in the agent's folder."""
+        self._write(_line({"fetch": name}))
+        nbytes = self._reply(REPLY)["nbytes"]
+        deadline = time.monotonic() + REPLY
+        while len(self._buffer) < nbytes:
+            self._require_more(deadline)
+        content = bytes(self._buffer[:nbytes])
+        del self._buffer[:nbytes]
+        return content
+
+    def close(self) -> None:
+        """Ends the agent, and waits for it to have cleaned up."""
+        with contextlib.suppress(OSError):
+            self._input.close()
+        try:
+            self._ssh.wait(timeout=CONNECT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._ssh.kill()
+            self._ssh.wait()
+        self._output.close()
+        self._messages.close()
+
+    def _write(self, data: bytes) -> None:
+        """Sends; if the other side has gone, its last words are still to be read."""
+        with contextlib.suppress(BrokenPipeError):
+            self._input.write(data)
+            self._input.flush()
+
+    def _reply(self, timeout: float) -> Dict[str, Any]:
+        """The agent's next message; DeviceError if it tells of one, ConnectionLost if there is none."""
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            self._require_more(deadline)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        message: Dict[str, Any] = json.loads(line)
+        if "error" in message:
+            raise DeviceError(f"{self._name}: {message['error']}")
+        return message
+
+    def _require_more(self, deadline: float) -> None:
+        if not self._more(deadline):
+            if time.monotonic() >= deadline:
+                raise DeviceError(f"{self._name}: no answer in time; stopped")
+            raise ConnectionLost(f"{self._name}: the connection was lost: {self._last_words(connected=True)}")
+
+    def _more(self, deadline: float) -> bool:
+        """Waits for bytes, with signs of life to the agent; False at the deadline or the end of the connection."""
+        while time.monotonic() < deadline:
+            ready, _, _ = select.select([self._output], [], [], min(PING, max(0.0, deadline - time.monotonic())))
+            if ready:
+                data = os.read(self._output.fileno(), CHUNK)
+                self._buffer += data
+                return bool(data)
+            if self._greeted:
+                self._write(_line({}))
+        return False
+
+    def _last_words(self, connected: bool) -> str:
+        """Why ssh ended, in one line."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._ssh.wait(timeout=1)
+        self._messages.seek(0)
+        words = last_line(self._messages.read().decode(errors="replace"))
+        status = self._ssh.poll()
+        if status is None:
+            return "it does not answer"
+        if status == 127:
+            return f"no such program there: {words}"
+        return words or (f"ssh ended with exit status {status}" if connected else "Python did not start there")
+
+
+def _line(message: Dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

@@ -1,0 +1,1 @@
+"""Passes that compute what is constant, and move constants into the layers beside them."""

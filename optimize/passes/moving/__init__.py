@@ -1,0 +1,1 @@
+"""Passes that move or rearrange operators."""

@@ -1,0 +1,189 @@
+"""Emulated machines run Python and NumPy, repair themselves, and say what is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from device_tests.host.emulation import prepare as prepare_emulation
+from device_tests.host.emulation.apt import write_sources
+from device_tests.host.emulation.cache import cache_root
+from device_tests.host.emulation.machine import Machine, emulated
+from runtime_arm.errors import UsageError
+
+ABOUT_ITSELF = """
+import json, platform, sys
+import numpy as np
+ones = np.ones((64, 32), np.float32)
+print(json.dumps({
+    "machine": platform.machine(), "pointer_bits": np.intp(0).nbytes * 8, "executable": sys.executable,
+    "product": float((ones @ ones.T).sum()), "cpuinfo": open("/proc/cpuinfo").read(),
+}))
+"""
+
+CHILDREN = """
+import multiprocessing, platform, subprocess, sys
+
+def machine(_):
+    return platform.machine()
+
+if __name__ == "__main__":
+    print(subprocess.run([sys.executable, "-c", "import platform; print(platform.machine())"],
+                         capture_output=True, text=True, check=True).stdout.strip())
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            print(*set(pool.map(machine, range(2))))
+"""
+
+UNAME = {"arm64": "aarch64", "armhf": "armv7l"}
+POINTER_BITS = {"arm64": 64, "armhf": 32}
+CPU_PARTS = {"cortex-a53": "0xd03", "cortex-a72": "0xd08", "cortex-a7": "0xc07", "max": "0x051"}
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_numpy_runs(machine: Machine) -> None:
+    done = machine.run(["-c", ABOUT_ITSELF], timeout=120)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["machine"] == UNAME[machine.architecture]
+    assert answer["pointer_bits"] == POINTER_BITS[machine.architecture]
+    assert answer["executable"] == str(machine.python)
+    assert answer["product"] == 64 * 64 * 32
+    assert CPU_PARTS[machine.cpu] in answer["cpuinfo"]
+
+
+def test_numpy_uses_openblas(machine: Machine) -> None:
+    program = "import numpy; numpy.ones((2, 2)) @ numpy.ones((2, 2)); print(open('/proc/self/maps').read())"
+    assert "libopenblas" in machine.run(["-c", program], timeout=120).stdout
+
+
+@pytest.mark.parametrize("name", ["arm64", "armhf"])
+def test_subprocess_and_multiprocessing_stay_on_the_machine(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    machine: Machine = request.getfixturevalue(name)
+    program = tmp_path / "children.py"
+    program.write_text(CHILDREN)
+    done = machine.run([str(program)], timeout=120)
+    assert done.stdout.split() == [UNAME[machine.architecture]] * 3, done.stderr
+
+
+def test_the_wrapper_is_an_ordinary_program(armhf: Machine) -> None:
+    done = subprocess.run([armhf.python, "-c", "import sys; sys.exit(7)"], check=False)
+    assert done.returncode == 7
+
+
+def test_the_environment_is_what_is_given(arm64: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/of/the/host")
+    program = "import os; print(os.environ.get('PYTHONPATH'), os.environ.get('GIVEN'))"
+    assert arm64.run(["-c", program], timeout=60, env={"GIVEN": "here"}).stdout.split() == ["None", "here"]
+
+
+def test_a_program_out_of_time_dies_with_its_children(arm64: Machine, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    program = (
+        "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); child.wait()"
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        arm64.run(["-S", "-c", program], timeout=5)
+    child = int(pid_file.read_text())
+    deadline = time.monotonic() + 60
+    while is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_running(child)
+
+
+def test_unknown_machines_are_refused() -> None:
+    with pytest.raises(UsageError, match="no emulated architecture 'mips'; there are arm64, armhf"):
+        emulated("mips")
+    with pytest.raises(UsageError, match="no emulated CPU 'arm1176' of armhf; there are cortex-a7"):
+        emulated("armhf", "arm1176")
+
+
+def test_a_broken_machine_is_repaired(arm64: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("qemu", "sysroot"):
+        (tmp_path / part).symlink_to(cache_root() / part)
+    monkeypatch.setenv("ARMNET_CACHE", str(tmp_path))
+    machine = emulated("arm64", arm64.cpu)
+    machine.python.unlink()
+    assert emulated("arm64", arm64.cpu) == machine
+    assert machine.run(["-c", "print('again')"], timeout=60).stdout == "again\n"
+
+
+class TestWhereItCannotBeHad:
+    """prepare_emulation says in one line what is missing, with exit status 2."""
+
+    @pytest.fixture(autouse=True)
+    def empty_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "cache"))
+
+    def reason(self, capsys: pytest.CaptureFixture[str]) -> str:
+        assert prepare_emulation.main(["arm64"]) == 2
+        output = capsys.readouterr()
+        (line,) = [line for line in output.err.splitlines() if not line.startswith("armnet: ")]
+        assert not output.out
+        return line
+
+    def test_without_apt(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        monkeypatch.setenv("PATH", "/nonexistent")
+        assert self.reason(capsys).endswith("not installed here: apt-get, apt-config, dpkg, dpkg-deb, tar")
+
+    @pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not installed")
+    def test_where_the_mirror_is_out_of_reach(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        sources = tmp_path / "nowhere.list"
+        sources.write_text("deb [trusted=yes] file:/nonexistent/mirror stable main\n")
+        monkeypatch.setenv("ARMNET_APT_SOURCES", str(sources))
+        line = self.reason(capsys)
+        assert "apt cannot download qemu-user" in line
+        assert "/nonexistent/mirror" in line
+        assert not list((tmp_path / "cache").rglob("*.partial"))
+
+    def test_with_sources_that_are_none(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("ARMNET_APT_SOURCES", "/nonexistent.list")
+        if shutil.which("apt-get") is None:
+            pytest.skip("apt-get is not installed")
+        assert "ARMNET_APT_SOURCES=/nonexistent.list is no .list or .sources file" in self.reason(capsys)
+
+    def test_unknown_parts(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert prepare_emulation.main(["mips"]) == 2
+        assert (
+            capsys.readouterr().err
+            == "prepare_emulation: no part 'mips'; there are arm64, armhf, counting, full-system\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "a.list",
+            "# deb x\ndeb [signed-by=/k] mirror:/x stable main\ndeb-src mirror:/x stable main\n",
+            "# deb x\ndeb-src [signed-by=/k] mirror:/x stable main\n\n",
+        ),
+        ("a.sources", "Types: deb deb-src\nURIs: mirror:/deb\n", "Types: deb-src\nURIs: mirror:/deb\n"),
+    ],
+)
+def test_package_sources_become_those_of_source_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "copy").mkdir()
+    monkeypatch.setenv("ARMNET_APT_SOURCES", str(tmp_path / name))
+    write_sources(tmp_path / "copy", "deb-src")
+    assert (tmp_path / "copy" / name).read_text() == expected

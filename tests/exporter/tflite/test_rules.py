@@ -1,0 +1,23 @@
+"""Each operator of TFLite, exported and run, gives what LiteRT's reference kernels give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from tests.exporter.tflite.cases_layout import CASES
+from tests.support.tflite_models import ours, reference
+
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+MOST_TERMS = 64  # that an output element of a case sums
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_gives_what_litert_gives(tmp_path: Path, name: str) -> None:
+    data, feeds = CASES[name]()
+    expected = reference(data, feeds)
+    results = ours(tmp_path, data, feeds)
+    for result, wanted in zip(results, expected):
+        assert_close(result, wanted, terms=MOST_TERMS)

@@ -1,0 +1,216 @@
+"""Pairs as ONNX models: names, shapes, weights, files, refusals. What the models compute: see test_to_onnx_recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from armnet.__main__ import main
+from device_tests.suite.tolerance import assert_close, assert_network_close
+from optimize import optimize
+from runtime_arm import Predictor
+from runtime_arm.errors import ArmnetError, ExportError, OperatorError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair, TensorInfo
+from tests.support.random_nets import RandomNet, random_nets
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed to write models with")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to run models with")
+
+from device_tests.host.networks import known as networks  # noqa: E402
+from exporter import export  # noqa: E402
+from exporter.to_onnx.export import save_onnx, to_onnx  # noqa: E402
+
+X = TensorInfo("x", ("batch", 3, 8, 8), "float32")
+
+
+def pair_of(text: str, weights: Dict[str, Any], inputs: Sequence[TensorInfo] = (X,)) -> Pair:
+    """The pair of a net in text form."""
+    net = NetDef.from_text(text)
+    fills = tuple(fill(name, np.asarray(value)) for name, value in weights.items())
+    net = net.replace(external_input=(*(info.name for info in inputs), *weights))
+    return Pair(NetDef("init", fills, external_output=tuple(weights)), net, tuple(inputs)).check()
+
+
+def small_net() -> Pair:
+    rng = np.random.default_rng(5)
+    return pair_of('net "small": x -> y\nConv(x, w, b) -> c  kernel=3  pad=1\nRelu(c) -> c\nSoftmax(c) -> y',
+                   {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "b": np.zeros(4, np.float32)})
+
+
+def run(model: Any, feeds: Dict[str, Any]) -> List[Any]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+def test_inputs_and_outputs_keep_names_and_open_dimensions() -> None:
+    model = to_onnx(small_net())
+    onnx.checker.check_model(model, full_check=True)
+    (x,), (y,) = model.graph.input, model.graph.output
+    dims = [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in (x, y)]
+    assert (x.name, y.name) == ("x", "y")
+    assert dims[0] == ["batch", 3, 8, 8]
+    assert dims[1][1:] == [4, 8, 8]
+    assert y.type.tensor_type.shape.dim[0].dim_value == 0
+
+
+def test_weights_are_initializers_and_each_blob_is_written_once() -> None:
+    graph = to_onnx(small_net()).graph
+    assert {tensor.name for tensor in graph.initializer} >= {"w", "b"}
+    written = [name for node in graph.node for name in node.output]
+    assert len(written) == len(set(written))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_model_takes_any_batch(batch: int) -> None:
+    pair = small_net()
+    x = np.random.default_rng(0).standard_normal((batch, 3, 8, 8)).astype(np.float32)
+    with Predictor(pair, threads=1) as predictor:
+        assert_close(run(to_onnx(pair), {"x": x})[0], predictor.run([x])["y"], terms=256)
+
+
+def test_saved_and_built_in_memory_are_the_same_model(tmp_path: Path) -> None:
+    pair = small_net()
+    assert save_onnx(pair, tmp_path / "m.onnx") == [tmp_path / "m.onnx"]
+    assert onnx.load(tmp_path / "m.onnx") == to_onnx(pair)
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+
+
+def test_what_is_too_large_for_one_file_lies_beside_it(tmp_path: Path) -> None:
+    weights = np.arange(3 * 8 * 8 * 500, dtype=np.float32).reshape(500, 192) / 1e5
+    pair = pair_of('net "n": x -> y\nFC(x, w, b) -> y', {"w": weights, "b": np.zeros(500, np.float32)})
+    files = save_onnx(pair, tmp_path / "m.onnx", largest=1000)
+    assert files == [tmp_path / "m.onnx", tmp_path / "m.onnx.data"]
+    assert files[0].stat().st_size < 4000
+    onnx.checker.check_model(str(files[0]))
+    x = np.ones((2, 3, 8, 8), np.float32)
+    assert_close(run(files[0], {"x": x})[0], x.reshape(2, -1) @ weights.T, terms=192)
+
+
+def test_saving_copies_no_weights(tmp_path: Path) -> None:
+    weights = np.ones((4096, 192), np.float32)
+    pair = pair_of('net "n": x -> y\nFC(x, w, b) -> y', {"w": weights, "b": np.zeros(4096, np.float32)})
+    save_onnx(pair, tmp_path / "warm.onnx")
+    tracemalloc.start()
+    save_onnx(pair, tmp_path / "m.onnx")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * weights.nbytes
+
+
+def test_a_younger_operator_asks_for_its_opset() -> None:
+    pair = pair_of('net "n": x -> y\nonnx.Swish(x) -> y  alpha=1.5', {})
+    if onnx.defs.onnx_opset_version() < 24:
+        with pytest.raises(ArmnetError, match="Swish"):
+            to_onnx(pair)
+        return
+    assert to_onnx(pair).opset_import[0].version == 24
+    assert to_onnx(small_net()).opset_import[0].version == 21
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
+    pair = pair_of('net "n": x -> y\nonnx.Celu(x) -> y', {}, [TensorInfo("x", (2, 3), dtype)])
+    if dtype == "float16" and onnx.defs.onnx_opset_version() < 28:
+        with pytest.raises(ArmnetError, match="Celu with no attributes for what 'x' hold"):
+            to_onnx(pair)
+        return
+    assert to_onnx(pair).opset_import[0].version == (28 if dtype == "float16" else 21)
+
+
+@pytest.mark.parametrize(("text", "named"), [
+    ('net "n": x -> y\nHeatmapMaxKeypoint(x, x) -> y', r"HeatmapMaxKeypoint\(x, x\) -> y"),
+    ('net "n": x -> y\nIm2Col(x) -> y  kernel=2', r"Im2Col\(x\) -> y"),
+    ('net "n": x -> y\nGaussianFill(x) -> y', r"GaussianFill\(x\) -> y"),
+    ('net "n": x -> y\nDropout(x) -> y, m', r"Dropout\(x\) -> y, m"),
+    ('net "n": x -> x\nRelu(x) -> x', "'x' is an input that the net overwrites"),
+])
+def test_what_has_no_meaning_is_refused_by_name(text: str, named: str, tmp_path: Path) -> None:
+    with pytest.raises(ArmnetError, match=named):
+        save_onnx(pair_of(text, {}), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_input_of_unknown_shape_is_asked_for() -> None:
+    pair = pair_of('net "n": x -> y\nRelu(x) -> y', {}, [TensorInfo("x")])
+    with pytest.raises(ExportError, match=r"'x'.*--shape x="):
+        to_onnx(pair)
+    with pytest.raises(ExportError, match="no input 'z'; the net takes x"):
+        to_onnx(pair, shapes={"x": (1, 3), "z": (1, 3)})
+    onnx.checker.check_model(to_onnx(pair, shapes={"x": (1, 3)}), full_check=True)
+
+
+def test_the_net_reads_what_it_overwrites_as_it_was() -> None:
+    pair = pair_of('net "n": x -> y\nRelu(x) -> x\nAdd(x, x) -> x\nCopy(x) -> y', {})
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    assert_close(run(to_onnx(pair), {"x": x})[0], 2 * np.maximum(x, 0), terms=2)
+
+
+def test_branches_of_caffe2_set_blobs_by_name() -> None:
+    then = NetDef.from_text('net "n": x -> \nRelu(x) -> y')
+    ops = (OperatorDef.of("Negative", ["x"], ["y"]), OperatorDef.of("If", ["c", "x"], ["y"], then_net=then))
+    inputs = (TensorInfo("c", (1,), "bool"), TensorInfo("x", (4,), "float32"))
+    pair = Pair(NetDef(), NetDef("n", ops, ("c", "x"), ("y",)), inputs).check()
+    x = np.array([-1, 2, -3, 4], np.float32)
+    model = to_onnx(pair)
+    onnx.checker.check_model(model)
+    for condition, expected in ((True, np.maximum(x, 0)), (False, -x)):
+        np.testing.assert_array_equal(run(model, {"c": np.array([condition]), "x": x})[0], expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_nets())
+def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> None:
+    fills = tuple(fill(name, value) for name, value in drawn.weights.items())
+    inputs = (TensorInfo("x", drawn.shape, "float32"),)
+    plain = Pair(NetDef("init", fills, external_output=tuple(drawn.weights)), drawn.net, inputs).check()
+    for pair in (plain, optimize(plain)):
+        with Predictor(pair, threads=1) as predictor:
+            ours = predictor.run(drawn.feed())
+        model = to_onnx(pair)
+        onnx.checker.check_model(model, full_check=True)
+        for name, result in zip(ours, run(model, drawn.feed())):
+            assert_close(result, ours[name], terms=4096, what=name)
+
+
+@pytest.mark.parametrize(("name", "shifted"), [("resnet18", 1), ("mobilenet_v2", 17), ("googlenet", 36)])
+def test_networks_whose_blobs_are_shifted_compute_the_same(name: str, shifted: int) -> None:
+    source = networks.build(name, image_size=64)
+    pair = optimize(export(source))
+    assert sum(bool(op.output[0].endswith("_shifted")) for op in pair.predict_net.op if "Conv" in op.type) == shifted
+    model, feeds = to_onnx(pair), {"data": np.random.default_rng(3).standard_normal((1, 3, 64, 64)).astype(np.float32)}
+    onnx.checker.check_model(model, full_check=True)
+    assert_network_close(run(model, feeds)[0], run(source, feeds)[0])
+
+
+def test_the_command_writes_a_model_of_a_pair(tmp_path: Path) -> None:
+    small_net().save(tmp_path / "pair")
+    assert main(["export", str(tmp_path / "pair"), "--to", "onnx", "-o", str(tmp_path / "m.onnx")]) == 0
+    onnx.checker.check_model(str(tmp_path / "m.onnx"))
+
+
+def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+    pair_of('net "n": x -> y\nIm2Col(x) -> y  kernel=2', {}).save(tmp_path / "pair")
+    command = [sys.executable, "-m", "armnet", "export", str(tmp_path / "pair"), "--to", "onnx", "-o", "m.onnx"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Im2Col(x) -> y" in done.stderr
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_an_operator_error_names_the_operator() -> None:
+    pair = pair_of('net "n": x -> y\nTopK(x) -> y, i  k=9', {})
+    with pytest.raises(OperatorError, match=r"TopK\(x\) -> y, i: k is 9"):
+        to_onnx(pair)

@@ -1,0 +1,62 @@
+"""Permutations in a row become one or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from optimize.passes.composing.compose_transposes import PASS
+from tests.optimize.kinds import transposing
+from tests.optimize.nets import applied, assert_keeps_numbers
+
+
+@pytest.mark.parametrize(("first", "second", "left"), [
+    ("Transpose(x) -> a  axes=[0, 2, 3, 1]", "Transpose(a) -> b  axes=[0, 3, 1, 2]", []),
+    ("NCHW2NHWC(x) -> a", "NHWC2NCHW(a) -> b", []),
+    ("NHWC2NCHW(x) -> a", "Transpose(a) -> b  axes=[0, 2, 3, 1]", []),
+    ("Transpose(x) -> a", "Transpose(a) -> b", []),
+    ("Transpose(x) -> a  axes=[0, 2, 3, 1]", "Transpose(a) -> b  axes=[0, 2, 1, 3]",
+     ["Transpose(x) -> b  axes=[0, 3, 2, 1]"]),
+    ("NCHW2NHWC(x) -> a", "NCHW2NHWC(a) -> b", ["Transpose(x) -> b  axes=[0, 3, 1, 2]"]),
+    ("Relu(x) -> a", "Transpose(a) -> b  axes=[0, 1, 2, 3]", ["Relu(x) -> a"]),
+])
+def test_two_become_one_or_none(first: str, second: str, left: list[str]) -> None:
+    outcome = applied(PASS, f'net "": x -> y\n {first}\n {second}\n Relu(b) -> y', shapes={"x": (2, 3, 4, 5)})
+    if not left:
+        dead = [first] if "Relu" not in first else []
+        assert outcome.text == [*dead, "Relu(x) -> y"]
+    else:
+        tail = "Relu(b) -> y" if "Relu" not in left[0] else "Relu(a) -> y"
+        assert outcome.text == [*left, tail]
+
+
+def test_cancelling_ones_go_though_others_read_what_lies_between() -> None:
+    net = """
+        net "": x -> y, z
+        Transpose(x) -> a  axes=[1, 0]
+        Transpose(a) -> b  axes=[1, 0]
+        Relu(a) -> y
+        Relu(b) -> z
+    """
+    assert applied(PASS, net).text == ["Transpose(x) -> a  axes=[1, 0]", "Relu(a) -> y", "Relu(x) -> z"]
+
+
+@pytest.mark.parametrize(("net", "reason"), [
+    ('net "": x -> a, y\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]',
+     "'a' is an output of the net"),
+    ('net "": x -> y, z\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]\n Relu(a) -> z',
+     "'a' is read by Relu(a) -> z as well"),
+    ('net "": x -> y\n Transpose(x) -> a\n Transpose(a) -> y', "the number of dimensions is not known"),
+])
+def test_what_somebody_needs_stays(net: str, reason: str) -> None:
+    outcome = applied(PASS, net)
+    assert not outcome.report.steps
+    assert reason in outcome.reasons
+
+
+def test_an_output_that_is_the_input_again_is_a_copy() -> None:
+    net = 'net "": x -> y\n Transpose(x) -> a  axes=[1, 0]\n Transpose(a) -> y  axes=[1, 0]'
+    assert applied(PASS, net).text == ["Copy(x) -> y"]
+
+
+def test_random_nets_compute_the_same() -> None:
+    assert_keeps_numbers([PASS], [transposing])

@@ -1,0 +1,43 @@
+"""Equal activations of all parts become one of the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from optimize.passes.moving.hoist_activation_over_concat import PASS
+from tests.optimize.kinds import activated_parts
+from tests.optimize.nets import applied, assert_keeps_numbers
+
+
+def test_equal_activations_become_one() -> None:
+    net = """
+        net "": x, z -> y
+        LeakyRelu(x) -> a  alpha=0.5
+        LeakyRelu(z) -> b  alpha=0.5
+        Concat(a, b, a) -> y, y_dims  axis=1
+    """
+    assert applied(PASS, net).text == ["Concat(x, z, x) -> y_joined, y_dims  axis=1",
+                                       "LeakyRelu(y_joined) -> y  alpha=0.5"]
+
+
+@pytest.mark.parametrize(("net", "reason"), [
+    ("-> y\n Relu(x) -> a\n Sigmoid(z) -> b\n Concat(a, b) -> y, d", "the parts go through different activations"),
+    ("-> y\n Clip(x) -> a  max=1.0\n Clip(z) -> b  max=2.0\n Concat(a, b) -> y, d",
+     "the parts go through different activations"),
+    ("-> y\n Relu(x) -> a\n Relu(a) -> b\n Concat(a, b) -> y, d", "one part is made of another"),
+    ("-> y, v\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d\n Copy(a) -> v",
+     "'a' is read by Copy(a) -> v as well"),
+    ("-> y, b\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d", "'b' is an output of the net"),
+])
+def test_what_differs_or_is_needed_stays(net: str, reason: str) -> None:
+    outcome = applied(PASS, f'net "": x, z {net}')
+    assert not outcome.report.steps
+    assert outcome.reasons == [reason]
+
+
+def test_a_part_without_activation_leaves_all_as_it_is() -> None:
+    assert not applied(PASS, 'net "": x, z -> y\n Relu(x) -> a\n Concat(a, z) -> y, d').report.steps
+
+
+def test_random_nets_compute_the_same() -> None:
+    assert_keeps_numbers([PASS], [activated_parts])

@@ -1,0 +1,57 @@
+"""Operators run in the order that needs the smallest arena."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimize.memory.plan import plan_net
+from optimize.passes.moving.reorder_operators import PASS
+from runtime_arm.registry.specs import TensorSpec
+from tests.optimize.nets import applied, assert_keeps_numbers
+from tests.support.random_nets import KINDS
+
+WIDE = """
+    net "wide": x -> y
+    Sigmoid(x) -> a0
+    Tanh(x) -> b0
+    Exp(x) -> c0
+    AveragePool(a0) -> a1  kernel=8  stride=8
+    AveragePool(b0) -> b1  kernel=8  stride=8
+    AveragePool(c0) -> c1  kernel=8  stride=8
+    Sum(a1, b1, c1) -> y
+"""
+SHAPE = {"x": [1, 4, 32, 32]}
+
+
+def test_one_branch_ends_before_the_next_begins() -> None:
+    outcome = applied(PASS, WIDE, shapes=SHAPE)
+    specs = {"x": TensorSpec(SHAPE["x"], np.float32)}
+    before, after = (plan_net(pair.predict_net, specs) for pair in (outcome.before, outcome.after))
+    large, small = 4 * 32 * 32 * 4, 4 * 4 * 4 * 4
+    assert outcome.text[:2] == ["Sigmoid(x) -> a0", "AveragePool(a0) -> a1  kernel=8  stride=8"]
+    assert before.blobs == 3 * large + small
+    assert after.blobs == 2 * large + 2 * small
+
+
+def test_an_order_that_is_the_best_already_stays() -> None:
+    net = 'net "": x -> y\n Sigmoid(x) -> a\n Tanh(a) -> b\n Add(a, b) -> y'
+    assert not applied(PASS, net, shapes=SHAPE).report.steps
+
+
+def test_without_shapes_nothing_moves() -> None:
+    assert not applied(PASS, WIDE).report.steps
+
+
+def test_open_sizes_are_tried_out() -> None:
+    assert applied(PASS, WIDE, shapes={"x": ["batch", 4, "height", "width"]}).report.steps
+
+
+def test_what_is_overwritten_keeps_its_place() -> None:
+    lines = WIDE.replace("x -> y", "x, s -> y, s").replace("Exp(x) -> c0", "Sigmoid(s) -> s\n    Exp(x) -> c0")
+    outcome = applied(PASS, lines, shapes={**SHAPE, "s": [4]})
+    assert not outcome.report.steps
+    assert "'s' is written more than once" in outcome.reasons
+
+
+def test_random_nets_compute_the_same() -> None:
+    assert_keeps_numbers([PASS], KINDS)
