@@ -55,14 +55,14 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
             NegateGradient Print""",
         "operators.conv.im2col": "Col2Im Im2Col",
-        "operators.quantised.caffe2": "Int8Dequantize Int8GenQuantParams Int8Quantize",
-        "operators.quantised.caffe2_functions": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
-        "operators.quantised.caffe2_products": "Int8Conv Int8ConvRelu Int8ConvTranspose Int8FC Int8FCRelu",
-        "operators.quantised.caffe2_sums": "Int8Add Int8AddRelu Int8Sum Int8SumRelu",
-        "operators.quantised.caffe2_layout": """
+        "operators.quantised.caffe2.conversion": "Int8Dequantize Int8GenQuantParams Int8Quantize",
+        "operators.quantised.caffe2.functions": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
+        "operators.quantised.caffe2.products": "Int8Conv Int8ConvRelu Int8ConvTranspose Int8FC Int8FCRelu",
+        "operators.quantised.caffe2.sums": "Int8Add Int8AddRelu Int8Sum Int8SumRelu",
+        "operators.quantised.caffe2.layout": """
             Int8ChannelShuffle Int8Concat Int8Flatten Int8Reshape Int8ResizeNearest Int8Slice Int8Transpose""",
-        "operators.quantised.caffe2_pool": "Int8AveragePool Int8AveragePoolRelu Int8MaxPool Int8MaxPoolRelu",
-        "operators.quantised.caffe2_roi_align": "Int8RoIAlign",
+        "operators.quantised.caffe2.pool": "Int8AveragePool Int8AveragePoolRelu Int8MaxPool Int8MaxPoolRelu",
+        "operators.quantised.caffe2.roi_align": "Int8RoIAlign",
         "operators.norm.layer": "LayerNorm RMSNorm",
         "operators.rows.lengths": """
             LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
@@ -202,8 +202,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.layout.pad": "CenterCropPad Pad",
         "operators.elementwise.power": "Pow",
         "operators.elementwise.prelu": "PRelu",
-        "operators.quantised.onnx_products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
-        "operators.quantised.onnx": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
+        "operators.quantised.onnx.products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
+        "operators.quantised.onnx.conversion": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
         "operators.recurrent.onnx_kernels": "GRU LSTM",
         "operators.layout.reshape": "Flatten Reshape Squeeze Unsqueeze",
         "operators.detection.roi_align": "RoiAlign",
@@ -249,12 +249,12 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     },
     "com.microsoft": {
         "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
-        "operators.quantised.microsoft_elementwise": """
+        "operators.quantised.microsoft.elementwise": """
             QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",
-        "operators.quantised.microsoft_products": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
-        "operators.quantised.microsoft_pooling": """
+        "operators.quantised.microsoft.products": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
+        "operators.quantised.microsoft.pooling": """
             QLinearAveragePool QLinearGlobalAveragePool QLinearReduceMean QLinearSoftmax""",
-        "operators.quantised.onnx": "DequantizeLinear QuantizeLinear",
+        "operators.quantised.onnx.conversion": "DequantizeLinear QuantizeLinear",
     },
     "tflite": {
         "operators.elementwise.tflite": "Atan2 FloorDiv RightShift",
@@ -262,23 +262,23 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",
         "engines.integers.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
-        "operators.quantised.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
+        "operators.quantised.tflite.hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.indexing.tflite": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",
         "engines.integers.tflite_depthwise": "QuantizedConv",
         "engines.integers.tflite": "QuantizedConv QuantizedFullyConnected QuantizedMatMul",
         "engines.integers.tflite_pool": "QuantizedAveragePool QuantizedMaxPool",
-        "operators.quantised.tflite_binary": """
+        "operators.quantised.tflite.binary": """
             QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
             QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
         "engines.integers.tflite_transposed": "QuantizedConvTranspose",
-        "operators.quantised.tflite_products": """
+        "operators.quantised.tflite.products": """
             QuantizedConv QuantizedConvTranspose QuantizedFullyConnected QuantizedMatMul""",
-        "operators.quantised.tflite_conversions": "Dequantize Quantize Requantize RescaleOperand",
-        "operators.quantised.tflite_pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
-        "operators.quantised.tflite_resize": "QuantizedResizeBilinear",
-        "operators.quantised.tflite_rows": "QuantizedL2Normalize QuantizedLogSoftmax",
-        "operators.quantised.tflite_softmax": "QuantizedSoftmax",
-        "operators.quantised.tflite_unary": """
+        "operators.quantised.tflite.conversions": "Dequantize Quantize Requantize RescaleOperand",
+        "operators.quantised.tflite.pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
+        "operators.quantised.tflite.resize": "QuantizedResizeBilinear",
+        "operators.quantised.tflite.rows": "QuantizedL2Normalize QuantizedLogSoftmax",
+        "operators.quantised.tflite.softmax": "QuantizedSoftmax",
+        "operators.quantised.tflite.unary": """
             QuantizedAbs QuantizedElu QuantizedExp QuantizedGelu QuantizedHardSwish QuantizedLeakyRelu QuantizedLog
             QuantizedLogistic QuantizedNeg QuantizedRelu QuantizedRsqrt QuantizedSqrt QuantizedTanh""",
     },

@@ -17,10 +17,10 @@ from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.convolution import computed_pads, needs_computed_pads, window
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
-from runtime_arm.operators.quantised.caffe2 import LARGEST, lowest, output_quantization
-from runtime_arm.operators.quantised.caffe2_layout import READINGS
-from runtime_arm.operators.quantised.caffe2_products import multiplier_of
-from runtime_arm.operators.quantised.caffe2_sums import multipliers
+from runtime_arm.operators.quantised.caffe2.conversion import LARGEST, lowest, output_quantization
+from runtime_arm.operators.quantised.caffe2.layout import READINGS
+from runtime_arm.operators.quantised.caffe2.products import multiplier_of
+from runtime_arm.operators.quantised.caffe2.sums import multipliers
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec

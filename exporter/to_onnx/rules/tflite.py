@@ -22,11 +22,11 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, MOST
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite import activation_range, affine, limits_of
-from runtime_arm.operators.quantised.tflite_pool import multiplier_of, pool_window
-from runtime_arm.operators.quantised.tflite_products import Products, products_of
-from runtime_arm.operators.quantised.tflite_resize import axis_of_size
-from runtime_arm.operators.quantised.tflite_softmax import SUM_BITS, exponentials
+from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine, limits_of
+from runtime_arm.operators.quantised.tflite.pool import multiplier_of, pool_window
+from runtime_arm.operators.quantised.tflite.products import Products, products_of
+from runtime_arm.operators.quantised.tflite.resize import axis_of_size
+from runtime_arm.operators.quantised.tflite.softmax import SUM_BITS, exponentials
 from runtime_arm.registry.schema import axis_of, lookup
 from runtime_arm.registry.specs import TensorSpec
 

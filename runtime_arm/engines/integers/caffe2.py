@@ -14,8 +14,8 @@ from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.operators.quantised.caffe2 import quantization_of
-from runtime_arm.operators.quantised.caffe2_products import int8_conv, int8_fc, requantizer_of
+from runtime_arm.operators.quantised.caffe2.conversion import quantization_of
+from runtime_arm.operators.quantised.caffe2.products import int8_conv, int8_fc, requantizer_of
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.registry.schema import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec

@@ -9,14 +9,14 @@ import numpy as np
 
 from runtime_arm.engines.integers.onnx_matmul import Factors, Finish, IntegerProduct, requantized
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.microsoft_products import (
+from runtime_arm.operators.quantised.microsoft.products import (
     dynamic_quantize_matmul,
     matmul_integer_to_float,
     qgemm,
     qgemm_multiplier,
     transposed,
 )
-from runtime_arm.operators.quantised.onnx import dynamic_parameters
+from runtime_arm.operators.quantised.onnx.conversion import dynamic_parameters
 from runtime_arm.operators.quantised.parameters import all_known, parameters
 from runtime_arm.registry.schema import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec

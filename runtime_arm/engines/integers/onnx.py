@@ -22,7 +22,7 @@ import numpy as np
 from runtime_arm.engines.conv.im2col import Block, Columns, fill_columns, pixels_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import convolution_of
-from runtime_arm.operators.quantised.onnx_products import conv_integer, qlinear_conv
+from runtime_arm.operators.quantised.onnx.products import conv_integer, qlinear_conv
 from runtime_arm.operators.quantised.parameters import all_known, parameters
 from runtime_arm.operators.quantised.rounding import Requantizer
 from runtime_arm.registry.schema import Call, Run, Specs

@@ -15,7 +15,7 @@ import numpy as np
 
 from runtime_arm.engines.integers.onnx import EXACT, INT32
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.onnx_products import matmul_integer, qlinear_matmul
+from runtime_arm.operators.quantised.onnx.products import matmul_integer, qlinear_matmul
 from runtime_arm.operators.quantised.parameters import all_known, check_scale
 from runtime_arm.operators.quantised.rounding import Requantizer
 from runtime_arm.registry.schema import Call, Run, Specs

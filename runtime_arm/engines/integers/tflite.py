@@ -18,8 +18,8 @@ from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.layout.reshape import product
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
-from runtime_arm.operators.quantised.tflite import RULE, limits_of
-from runtime_arm.operators.quantised.tflite_products import (
+from runtime_arm.operators.quantised.tflite.parameters import RULE, limits_of
+from runtime_arm.operators.quantised.tflite.products import (
     matrices_of,
     products_of,
     quantized_conv,

@@ -15,7 +15,7 @@ import numpy as np
 from runtime_arm.engines.integers.onnx import EXACT
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known
-from runtime_arm.operators.quantised.tflite_hybrid import (
+from runtime_arm.operators.quantised.tflite.hybrid import (
     as_conv,
     asymmetric_range,
     extremes,

@@ -16,8 +16,8 @@ from runtime_arm.engines.integers.tflite_rows import Block, Rows, row_blocks, ru
 from runtime_arm.engines.pool import pooling
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import Window
-from runtime_arm.operators.quantised.tflite import activation_range, affine
-from runtime_arm.operators.quantised.tflite_pool import pool_window, quantized_average_pool, quantized_max_pool
+from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine
+from runtime_arm.operators.quantised.tflite.pool import pool_window, quantized_average_pool, quantized_max_pool
 from runtime_arm.registry.schema import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn

@@ -17,7 +17,7 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import FixedPointRequantizer, Requantizer, requantizer
-from runtime_arm.operators.quantised.tflite_products import Products, products_of
+from runtime_arm.operators.quantised.tflite.products import Products, products_of
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.schema import Specs
 from runtime_arm.registry.specs import Shape

@@ -15,7 +15,7 @@ from runtime_arm.engines.integers.onnx import EXACT
 from runtime_arm.engines.integers.tflite_rows import requantizer_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known
-from runtime_arm.operators.quantised.tflite_products import (
+from runtime_arm.operators.quantised.tflite.products import (
     Products,
     Transposed,
     products_of,

@@ -13,7 +13,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.tflite_hybrid import asymmetric_range, extremes, rounded, symmetric_range
+from runtime_arm.operators.quantised.tflite.hybrid import asymmetric_range, extremes, rounded, symmetric_range
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 

@@ -7,7 +7,7 @@ from typing import Any, List, Tuple
 import numpy as np
 
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.quantised.caffe2 import (
+from runtime_arm.operators.quantised.caffe2.conversion import (
     LARGEST,
     lowest,
     output_quantization,

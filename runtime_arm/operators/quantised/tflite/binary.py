@@ -14,7 +14,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
-from runtime_arm.operators.quantised.tflite import (
+from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     Affine,
     activation_range,

@@ -15,7 +15,7 @@ from runtime_arm.operators.layout.concat import concat
 from runtime_arm.operators.layout.reshape import flatten, reshape
 from runtime_arm.operators.layout.slice import slice_
 from runtime_arm.operators.layout.transpose import channel_shuffle, transpose
-from runtime_arm.operators.quantised.caffe2 import (
+from runtime_arm.operators.quantised.caffe2.conversion import (
     output_spec,
     quantization_of,
     require_channels_last,

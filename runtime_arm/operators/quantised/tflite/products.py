@@ -18,9 +18,9 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.operators.quantised.onnx_products import matmul_shape
+from runtime_arm.operators.quantised.onnx.products import matmul_shape
 from runtime_arm.operators.quantised.parameters import check_scale
-from runtime_arm.operators.quantised.tflite import (
+from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     RULE,
     Affine,

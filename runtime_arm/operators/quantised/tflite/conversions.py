@@ -13,7 +13,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.operators.common.tables import bind_lookup, lookup_scratch, table_of
-from runtime_arm.operators.quantised.tflite import (
+from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     UP_TO_SIXTEEN_BITS,
     affine,

@@ -15,7 +15,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, exp_of_negative, high_product, reciprocal
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite import EIGHT_BITS, affine, limits_of, multiplied, quantised
+from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import Call, Run, Specs, require
 from runtime_arm.registry.specs import TensorSpec

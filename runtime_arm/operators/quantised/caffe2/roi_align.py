@@ -9,7 +9,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.detection.roi_align import Grid, batch_and_corners, bilinear_taps, grid_of, samples_of
-from runtime_arm.operators.quantised.caffe2 import LARGEST, output_quantization, output_spec, quantization_of
+from runtime_arm.operators.quantised.caffe2.conversion import LARGEST, output_quantization, output_spec, quantization_of
 from runtime_arm.operators.quantised.rounding import requantize
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec

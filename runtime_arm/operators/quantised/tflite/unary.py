@@ -16,7 +16,7 @@ from runtime_arm.operators.common.tables import bind_lookup, lookup_scratch, tab
 from runtime_arm.operators.elementwise.activation import gelu_of
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_product, inverse_square_root
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite import (
+from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     Affine,
     activation_range,

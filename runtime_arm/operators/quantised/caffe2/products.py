@@ -17,7 +17,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.conv.transposed import conv_transpose_reference, transposed_of
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.operators.quantised.caffe2 import (
+from runtime_arm.operators.quantised.caffe2.conversion import (
     LARGEST,
     lowest,
     output_quantization,

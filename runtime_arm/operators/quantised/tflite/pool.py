@@ -14,7 +14,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.pool.caffe2 import max_pool_reference
 from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, fixed_point
-from runtime_arm.operators.quantised.tflite import (
+from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     UP_TO_SIXTEEN_BITS,
     activation_range,

@@ -14,8 +14,8 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_product, inverse_square_root, log_of_sum
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite import EIGHT_BITS, affine, limits_of, multiplied, quantised
-from runtime_arm.operators.quantised.tflite_softmax import FRACTION_BITS, SUM_BITS, exponentials
+from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
+from runtime_arm.operators.quantised.tflite.softmax import FRACTION_BITS, SUM_BITS, exponentials
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 

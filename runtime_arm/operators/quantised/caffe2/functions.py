@@ -11,7 +11,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.tables import bind_lookup, lookup_scratch
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.operators.quantised.caffe2 import (
+from runtime_arm.operators.quantised.caffe2.conversion import (
     LARGEST,
     output_quantization,
     output_spec,

@@ -10,8 +10,8 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.onnx import dynamic_parameters
-from runtime_arm.operators.quantised.onnx_products import matmul_shape, multiplied
+from runtime_arm.operators.quantised.onnx.conversion import dynamic_parameters
+from runtime_arm.operators.quantised.onnx.products import matmul_shape, multiplied
 from runtime_arm.operators.quantised.parameters import (
     EIGHT_BITS,
     check_scale,

@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.pool.caffe2 import fold, pool_of
-from runtime_arm.operators.quantised.caffe2 import (
+from runtime_arm.operators.quantised.caffe2.conversion import (
     LARGEST,
     lowest,
     output_quantization,

@@ -12,7 +12,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.tflite import EIGHT_BITS, quantised
+from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, quantised
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.schema import Call, Run, Specs, integers_of, require
 from runtime_arm.registry.specs import TensorSpec

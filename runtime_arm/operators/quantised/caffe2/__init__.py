@@ -1,0 +1,1 @@
+"""Quantised operators as Caffe2 defines them."""

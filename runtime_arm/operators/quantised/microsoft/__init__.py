@@ -1,0 +1,1 @@
+"""Quantised operators as onnxruntime defines them."""

@@ -1,0 +1,1 @@
+"""Quantised operators as ONNX defines them."""
