@@ -24,8 +24,9 @@ def _run(words: List[str]) -> int:
         _overview().parse_args(words or ["--help"])
         return REFUSED
     module = import_module(f"armnet.commands.{words[0]}")
-    parser = argparse.ArgumentParser(prog=f"armnet {words[0]}", description=module.__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=f"armnet {words[0]}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     module.add_arguments(parser)
     args = parser.parse_args(words[1:])
     if getattr(args, "threads", None) == 1:
@@ -36,10 +37,13 @@ def _run(words: List[str]) -> int:
 def _overview() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in COMMANDS.items())
-    parser = argparse.ArgumentParser(prog="armnet", usage="armnet COMMAND ...",
-                                     description="Run trained neural networks on any device that has Python and NumPy.",
-                                     epilog=f"commands:\n{listing}\n\n'armnet COMMAND --help' tells more.",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="armnet",
+        usage="armnet COMMAND ...",
+        description="Run trained neural networks on any device that has Python and NumPy.",
+        epilog=f"commands:\n{listing}\n\n'armnet COMMAND --help' tells more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"armnet {armnet.__version__}")
     parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
     return parser

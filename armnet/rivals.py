@@ -168,8 +168,9 @@ def _tflite_runtime() -> Tuple[Any, str]:
     from importlib.metadata import version
 
     for module, package in (
-        ("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.interpreter", "tflite-runtime")
-    ):  # fmt: skip
+        ("ai_edge_litert.interpreter", "ai-edge-litert"),
+        ("tflite_runtime.interpreter", "tflite-runtime"),
+    ):
         try:
             return import_module(module), f"{package} {version(package)}"
         except ImportError:

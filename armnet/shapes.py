@@ -27,8 +27,11 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[str]:
     """A line for each input whose sizes were taken as 1, more of them than the batch; ``given`` as below."""
-    return [f"input {info.name!r} {info.shape_text()}: open sizes are taken as 1, or give --shape {info.name}=N,N,..."
-            for info in inputs if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info))]
+    return [
+        f"input {info.name!r} {info.shape_text()}: open sizes are taken as 1, or give --shape {info.name}=N,N,..."
+        for info in inputs
+        if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info))
+    ]
 
 
 def _inner(info: TensorInfo) -> Sequence[object]:
@@ -53,5 +56,7 @@ def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Ite
         if not assumed:
             raise
         info = assumed[0]
-        raise UsageError(f"{error}; open sizes of input {info.name!r} {info.shape_text()} were taken as 1, "
-                         f"give them: --shape {info.name}=N,N,...") from error
+        raise UsageError(
+            f"{error}; open sizes of input {info.name!r} {info.shape_text()} were taken as 1, "
+            f"give them: --shape {info.name}=N,N,..."
+        ) from error

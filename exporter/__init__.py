@@ -1,7 +1,7 @@
 """Translates trained networks into pairs of protobufs that ``runtime_arm`` runs.
 
-    from exporter import export
-    pair = export("squeezenet.onnx")                     # or export("deploy.prototxt", "net.caffemodel")
+from exporter import export
+pair = export("squeezenet.onnx")                     # or export("deploy.prototxt", "net.caffemodel")
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 
-def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: bool = False,
-           preprocessing: Optional[Mapping[str, Any]] = None, labels: Optional[Sequence[str]] = None,
-           progress: Optional[Callable[[str, int, int], None]] = None, keep_losses: bool = False,
-           signature: Optional[str] = None) -> Pair:
+def export(
+    *paths: Union[str, os.PathLike[str], ModelProto],
+    caffe2_compatible: bool = False,
+    preprocessing: Optional[Mapping[str, Any]] = None,
+    labels: Optional[Sequence[str]] = None,
+    progress: Optional[Callable[[str, int, int], None]] = None,
+    keep_losses: bool = False,
+    signature: Optional[str] = None,
+) -> Pair:
     """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
     Two files come in any order; a Caffe net without trained layers needs no .caffemodel.
@@ -58,8 +63,11 @@ def export(*paths: Union[str, os.PathLike[str], ModelProto], caffe2_compatible: 
             from exporter.tflite.export import from_tflite
         except ImportError as error:
             raise MissingDependency(f"exporting TFLite needs {error.name}: pip install 'armnet[export]'") from error
-        return from_tflite(paths[0], signature=signature, caffe2_compatible=caffe2_compatible, meta=meta,
-                           progress=progress)
+        return from_tflite(
+            paths[0], signature=signature, caffe2_compatible=caffe2_compatible, meta=meta, progress=progress
+        )
     names = " ".join(str(path) for path in paths) or "nothing"
-    raise UsageError(f"cannot export {names}: give one .onnx or .tflite file, .prototxt and .caffemodel, or "
-                     "init_net.pb and predict_net.pb")
+    raise UsageError(
+        f"cannot export {names}: give one .onnx or .tflite file, .prototxt and .caffemodel, or "
+        "init_net.pb and predict_net.pb"
+    )

@@ -49,9 +49,14 @@ class Backend(base.Backend):
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
-    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
-                 outputs_info: Optional[Sequence[Tuple[Any, Tuple[int, ...]]]] = None,
-                 **kwargs: Any) -> Tuple[Any, ...]:
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Optional[Sequence[Tuple[Any, Tuple[int, ...]]]] = None,
+        **kwargs: Any,
+    ) -> Tuple[Any, ...]:
         """One run of a single node; ``opset_version`` among the keywords says of which opset it is, else the newest."""
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         given = [name for name in node.input if name]

@@ -46,8 +46,10 @@ def support(*sources: Union[AnyPath, bytes, onnx.ModelProto], caffe2_compatible:
         return _caffe_support({Path(path).suffix.lower(): path for path in paths})
     if 1 <= len(paths) <= 2 and set(suffixes) <= {".pb", ".pbtxt"}:
         return _caffe2_support([read_net(path) for path in paths])
-    raise UsageError(f"cannot look into {' '.join(map(str, paths)) or 'nothing'}: give one .onnx or .tflite file, "
-                     ".prototxt and perhaps .caffemodel, or predict_net.pb and perhaps init_net.pb")
+    raise UsageError(
+        f"cannot look into {' '.join(map(str, paths)) or 'nothing'}: give one .onnx or .tflite file, "
+        ".prototxt and perhaps .caffemodel, or predict_net.pb and perhaps init_net.pb"
+    )
 
 
 def _onnx_support(source: Any, caffe2_compatible: bool) -> List[Support]:
@@ -88,8 +90,12 @@ def _caffe_support(files: Mapping[str, AnyPath]) -> List[Support]:
     problems = {type: from_caffe.NO_SUCH_LAYER for type in counts if find_rule(type) is None}
     if ".caffemodel" in files:
         note = _first_of(problems)
-        from_caffe.translated(layers, read_weights(files[".caffemodel"]), outputs_of(layers),
-                              lambda layer, problem: note(str(layer.type), problem))
+        from_caffe.translated(
+            layers,
+            read_weights(files[".caffemodel"]),
+            outputs_of(layers),
+            lambda layer, problem: note(str(layer.type), problem),
+        )
     return _rows(counts, problems)
 
 

@@ -26,10 +26,22 @@ __all__ = ["Report", "optimize", "pick_engines"]
 Shapes = Mapping[str, Sequence[int]]
 
 
-def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, caffe2_compatible: bool = False,
-             keep_biases: bool = False, keep_order: bool = False, merge_parallel: bool = False, paranoid: bool = False,
-             stop_after: Optional[int] = None, shapes: Optional[Shapes] = None, threads: Optional[int] = None,
-             report: Optional[Report] = None, progress: Progress = lambda text, done, total: None) -> Pair:
+def optimize(
+    pair: Pair,
+    engines: str = AUTO,
+    *,
+    accuracy: Optional[float] = None,
+    caffe2_compatible: bool = False,
+    keep_biases: bool = False,
+    keep_order: bool = False,
+    merge_parallel: bool = False,
+    paranoid: bool = False,
+    stop_after: Optional[int] = None,
+    shapes: Optional[Shapes] = None,
+    threads: Optional[int] = None,
+    report: Optional[Report] = None,
+    progress: Progress = lambda text, done, total: None,
+) -> Pair:
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
     engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
@@ -53,15 +65,26 @@ def optimize(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = Non
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
     program = Program.of(known, unpacked=caffe2_compatible)
     report.warnings += _warnings(known, program)
-    unwanted = [*([pipeline.SHIFTING] if keep_biases else []), *([pipeline.REORDERING] if keep_order else []),
-                *([] if merge_parallel else [pipeline.MERGING])]
+    unwanted = [
+        *([pipeline.SHIFTING] if keep_biases else []),
+        *([pipeline.REORDERING] if keep_order else []),
+        *([] if merge_parallel else [pipeline.MERGING]),
+    ]
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
     result = run_passes_everywhere(program, passes, report, stop_after).pair(known)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     if stop_after is None or len(report.steps) < stop_after:
-        result = pick_engines(result, engines, accuracy=accuracy, plain=known, threads=threads, stop_after=stop_after,
-                              report=report, progress=progress)
+        result = pick_engines(
+            result,
+            engines,
+            accuracy=accuracy,
+            plain=known,
+            threads=threads,
+            stop_after=stop_after,
+            report=report,
+            progress=progress,
+        )
     if pair.tuning is not None and result.tuning is None:
         report.notes.append(f"{TUNING} of another net is left behind; armnet optimize --engines measure renews it")
     if paranoid:
@@ -105,7 +128,10 @@ def _with_example(info: TensorInfo, shape: Sequence[int]) -> TensorInfo:
 
 
 def _warnings(pair: Pair, program: Program) -> Sequence[str]:
-    unknown = [f"the shape of input {info.name!r} is not known; what needs shapes is left as it is, unless "
-               f"--shape {info.name}=N,N,... gives an example"
-               for info in pair.inputs if info.shape is None or info.dtype is None]
+    unknown = [
+        f"the shape of input {info.name!r} is not known; what needs shapes is left as it is, unless "
+        f"--shape {info.name}=N,N,... gives an example"
+        for info in pair.inputs
+        if info.shape is None or info.dtype is None
+    ]
     return [*unknown, *(f"shapes are not known behind {refusal}" for refusal in program.inference_refusals)]

@@ -20,8 +20,9 @@ Sizes = Mapping[str, int]
 _WITH_COLUMN_BUFFER = {"Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", "ConvTranspose"}
 
 
-def optimize_interference(net: NetDef, static_blobs: Iterable[str] = (), sizes: Optional[Sizes] = None,
-                          reorder: bool = False) -> NetDef:
+def optimize_interference(
+    net: NetDef, static_blobs: Iterable[str] = (), sizes: Optional[Sizes] = None, reorder: bool = False
+) -> NetDef:
     """The net with as few bytes of blobs as sharing allows; a shared blob has the name of the last that it carries.
 
     sizes: bytes by blob name; a blob that it lacks stays alone. Without sizes the number of blobs is what counts.
@@ -86,13 +87,20 @@ def _with_shared_buffers(arg: Argument) -> Argument:
 def _shareable(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str, Range]:
     """The live ranges of the blobs that may share a name, in order of appearance."""
     fixed = static.union(net.external_input, net.external_output, *map(names_held, net.op))
-    return {name: live for name, live in live_ranges(net).items()
-            if name not in fixed and (sizes is None or name in sizes)}
+    return {
+        name: live for name, live in live_ranges(net).items() if name not in fixed and (sizes is None or name in sizes)
+    }
 
 
 def _renamed(net: NetDef, names: Mapping[str, str]) -> NetDef:
-    ops = [replace(op, input=tuple(names.get(name, name) for name in op.input),
-                   output=tuple(names.get(name, name) for name in op.output)) for op in net.op]
+    ops = [
+        replace(
+            op,
+            input=tuple(names.get(name, name) for name in op.input),
+            output=tuple(names.get(name, name) for name in op.output),
+        )
+        for op in net.op
+    ]
     return net.replace(op=tuple(ops))
 
 

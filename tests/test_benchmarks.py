@@ -16,18 +16,39 @@ from runtime_arm.pair.fills import fill
 from scripts.benchmarks import beside, models
 from scripts.benchmarks.__main__ import PARTS, main
 
-ROW = {"network": "resnet18", "threads": 1, "numpy": "2.0", "ratio": 0.75, "difference": 1e-6,
-       "warnings": ["other processes took 40% of the processor: the machine is noisy"],
-       **{f"{who}_{key}": value for who in ("armnet", "onnxruntime")
-          for key, value in {"seconds": 0.03, "cpu_seconds": 0.02, "spread": 0.1}.items()}}  # fmt: skip
-MACHINE = {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {"L2": 1048576}, "system": "Linux 6.1", "python": "3.11.2",
-           "numpy": "2.0", "blas": {"config": "OpenBLAS 0.3.27"}, "armnet": "0.1.0"}  # fmt: skip
+ROW = {
+    "network": "resnet18",
+    "threads": 1,
+    "numpy": "2.0",
+    "ratio": 0.75,
+    "difference": 1e-6,
+    "warnings": ["other processes took 40% of the processor: the machine is noisy"],
+    **{
+        f"{who}_{key}": value
+        for who in ("armnet", "onnxruntime")
+        for key, value in {"seconds": 0.03, "cpu_seconds": 0.02, "spread": 0.1}.items()
+    },
+}
+MACHINE = {
+    "cpu": "4 x Cortex-A72",
+    "cores": 4,
+    "caches": {"L2": 1048576},
+    "system": "Linux 6.1",
+    "python": "3.11.2",
+    "numpy": "2.0",
+    "blas": {"config": "OpenBLAS 0.3.27"},
+    "armnet": "0.1.0",
+}
 
 
 def _results() -> Dict[str, Any]:
     grown = [{**ROW, "batch": n, "size": 64 * n, "image_seconds": 0.01, "pixel_seconds": 1e-8} for n in (1, 2, 4)]
-    parts = {"networks": [ROW, {**ROW, "threads": 2}], "models": [ROW, {"network": "odd.onnx", "refused": "no Loop"}],
-             "size": grown, "batch": grown}  # fmt: skip
+    parts = {
+        "networks": [ROW, {**ROW, "threads": 2}],
+        "models": [ROW, {"network": "odd.onnx", "refused": "no Loop"}],
+        "size": grown,
+        "batch": grown,
+    }
     about = {"when": "2026-01-02 03:04 UTC", "machine": MACHINE, "versions": {"onnxruntime": "1.20"}}
     return {"schema": 1, "parts": parts, "measured": dict.fromkeys(parts, about)}
 
@@ -47,8 +68,9 @@ def test_results_become_markdown_with_a_picture(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-def test_parts_measured_anew_replace_theirs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_measured_anew_replace_theirs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps(_results()))
     anew = PARTS["networks"]._replace(measure=lambda options: [{**ROW, "ratio": 0.5, "threads": options.threads[0]}])
@@ -72,8 +94,16 @@ def test_both_runtimes_are_timed_on_one_network(tmp_path: Path) -> None:
 
 
 def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:
-    for name in ("a/net.onnx", "b/net.tflite", "c/net.caffemodel", "c/net_deploy.prototxt", "c/other.prototxt",
-                 "d/init_net.pb", "d/predict_net.pb", "e/lonely.caffemodel"):  # fmt: skip
+    for name in (
+        "a/net.onnx",
+        "b/net.tflite",
+        "c/net.caffemodel",
+        "c/net_deploy.prototxt",
+        "c/other.prototxt",
+        "d/init_net.pb",
+        "d/predict_net.pb",
+        "e/lonely.caffemodel",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = [tuple(Path(path).name for path in paths) for paths in models.sources(tmp_path)]

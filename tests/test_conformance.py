@@ -20,7 +20,7 @@ def run(*arguments: str) -> Any:
 def test_counts_add_up_and_every_miss_has_a_reason(shared: Path) -> None:
     completed = run("--json", "caffe2_int8")
     document = json.loads(completed.stdout)
-    result, = document["sets"]
+    (result,) = document["sets"]
     assert document["schema_version"] == 1
     missed = sum(count["recorded"] - count["reproduced"] for count in result["counts"].values())
     assert set(result["counts"]) == {"ok", "error", "crash"}

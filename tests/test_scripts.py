@@ -27,8 +27,14 @@ def shell_scripts() -> List[Path]:
 def bash(script: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a script as it is run over ssh: read from the standard input."""
     with script.open() as text:
-        return subprocess.run(["bash", "-s", "--", *words], stdin=text, capture_output=True, text=True, check=False,
-                              env={"PATH": "/usr/bin:/bin", **environment})  # fmt: skip
+        return subprocess.run(
+            ["bash", "-s", "--", *words],
+            stdin=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": "/usr/bin:/bin", **environment},
+        )
 
 
 @pytest.fixture
@@ -82,11 +88,14 @@ def test_a_phone_gets_its_packages_and_an_ssh_server(device: Dict[str, str], tmp
     assert "sshd" in calls
 
 
-@pytest.mark.parametrize(("script", "words", "problem"), [
-    ("install_termux", [], "this is not Termux"),
-    ("install_termux", ["--all"], "unknown option --all"),
-    ("install_pi", ["--all"], "unknown option --all"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("script", "words", "problem"),
+    [
+        ("install_termux", [], "this is not Termux"),
+        ("install_termux", ["--all"], "unknown option --all"),
+        ("install_pi", ["--all"], "unknown option --all"),
+    ],
+)
 def test_mistakes_are_one_line_and_status_2(script: str, words: List[str], problem: str) -> None:
     done = bash(SCRIPTS / script, *words)
     assert done.returncode == 2
@@ -127,7 +136,7 @@ def test_no_more_parts_run_than_there_are_cores(tmp_path: Path) -> None:
 
 
 def test_when_the_tests_are_ended_their_parts_end(tmp_path: Path) -> None:
-    commands = "part() { python3 -c 'import time; open(\"started\", \"w\"); time.sleep(600)'; }; beside long part"
+    commands = 'part() { python3 -c \'import time; open("started", "w"); time.sleep(600)\'; }; beside long part'
     with subprocess.Popen(jobs(tmp_path, commands)[2:], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as script:
         while not (tmp_path / "started").exists():
             assert script.poll() is None

@@ -21,11 +21,18 @@ from runtime_arm.errors import ExportError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL",
-                        help="the original: an .onnx or .tflite file, .prototxt and .caffemodel, init_net.pb and "
-                             "predict_net.pb, or a pair")
-    parser.add_argument("pair", metavar="PAIR", help="folder of the pair made from it; one that was optimised with "
-                                                     "--keep-biases has more blobs in common")
+    parser.add_argument(
+        "model",
+        nargs="+",
+        metavar="MODEL",
+        help="the original: an .onnx or .tflite file, .prototxt and .caffemodel, init_net.pb and "
+        "predict_net.pb, or a pair",
+    )
+    parser.add_argument(
+        "pair",
+        metavar="PAIR",
+        help="folder of the pair made from it; one that was optimised with --keep-biases has more blobs in common",
+    )
     parser.add_argument(
         "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
     )

@@ -51,10 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     count = actions.add_parser("count", parents=[everywhere], help="count instructions on an emulated machine")
     count.add_argument("pair", nargs="?", metavar="PAIR", help="(default: the networks that have a budget)")
-    count.add_argument("--cpu", default="cortex-a72",
-                       help="cortex-a72, cortex-a53, max or cortex-a7 (default: %(default)s)")
-    count.add_argument("--against", nargs="*", metavar="MODEL",
-                       help="also .onnx by onnxruntime, .tflite by tflite-runtime; without PAIR: both, of its networks")
+    count.add_argument(
+        "--cpu", default="cortex-a72", help="cortex-a72, cortex-a53, max or cortex-a7 (default: %(default)s)"
+    )
+    count.add_argument(
+        "--against",
+        nargs="*",
+        metavar="MODEL",
+        help="also .onnx by onnxruntime, .tflite by tflite-runtime; without PAIR: both, of its networks",
+    )
     count.add_argument("--update-budget", action="store_true", help="make the counts the new budget")
 
 

@@ -214,8 +214,6 @@ def as_text(facts: Dict[str, Any]) -> str:
         fits = "fits" if network["fits"] else "DOES NOT FIT"
         rows.append(("network", f"{fits}: about {size(network['needs_nbytes'])} with Python and NumPy"))
         if network["ms"] is not None:
-            rows.append(
-                ("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} cores)")
-            )
+            rows.append(("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} cores)"))
     lines = [f"{name:<10}{value}" for name, value in rows if value]
     return "\n".join([*lines, *(f"WARNING   {warning}" for warning in facts["warnings"])])

@@ -20,22 +20,35 @@ from runtime_arm.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL",
-                        help="an .onnx or .tflite file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
-                             "with --to onnx also a pair")
+    parser.add_argument(
+        "model",
+        nargs="+",
+        metavar="MODEL",
+        help="an .onnx or .tflite file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
+        "with --to onnx also a pair",
+    )
     parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write, or with --to a file")
     parser.add_argument("--to", choices=["pair", "onnx"], default="pair", help="what to write (default: %(default)s)")
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
-                        help="--to onnx: shapes of inputs of which the pair says none")
+    parser.add_argument(
+        "--shape",
+        nargs="+",
+        default=[],
+        metavar="NAME=N,N,...",
+        help="--to onnx: shapes of inputs of which the pair says none",
+    )
     parser.add_argument(
         "--caffe2-compatible",
         action="store_true",
         help="use Caffe2's operators and weight encoding alone; an error names what has none",
     )
-    parser.add_argument("--keep-losses", action="store_true",
-                        help="Caffe: keep the losses and accuracies that need the labels of data layers")
-    parser.add_argument("--signature", metavar="KEY",
-                        help="TFLite: the signature to translate (default: the first graph)")
+    parser.add_argument(
+        "--keep-losses",
+        action="store_true",
+        help="Caffe: keep the losses and accuracies that need the labels of data layers",
+    )
+    parser.add_argument(
+        "--signature", metavar="KEY", help="TFLite: the signature to translate (default: the first graph)"
+    )
     parser.add_argument(
         "--preprocessing",
         metavar="JSON",
@@ -97,12 +110,17 @@ def _to_onnx(args: argparse.Namespace) -> int:
         raise UsageError("--caffe2-compatible, --preprocessing and --labels are for pairs, not for --to onnx")
     with progress("export") as report:
         is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
-        pair = (Pair.load(args.model[0]) if is_pair
-                else export(*args.model, progress=report, keep_losses=args.keep_losses,
-                                 signature=args.signature))
+        pair = (
+            Pair.load(args.model[0])
+            if is_pair
+            else export(*args.model, progress=report, keep_losses=args.keep_losses, signature=args.signature)
+        )
         files = save_onnx(pair, args.output, shapes=parse_shapes(args.shape))
-    facts = {"model": args.output, "files": [str(file) for file in files],
-             "nbytes": sum(file.stat().st_size for file in files)}
+    facts = {
+        "model": args.output,
+        "files": [str(file) for file in files],
+        "nbytes": sum(file.stat().st_size for file in files),
+    }
     if args.json:
         print_json("export", facts)
     else:

@@ -20,28 +20,49 @@ from typing import Any, Dict, List
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="folder to write")
-    parser.add_argument("--engines", default="auto", metavar="auto|measure|LIST",
-                        help="auto: the device chooses; measure: what is fastest on this machine, sizes of blocks and "
-                             "panels and processes against threads, too; a list, e.g. "
-                             "WINOGRAD:f4x4_3x3,IM2COL: these, where operators have them (default: %(default)s)")
-    parser.add_argument("--accuracy", type=float, metavar="E",
-                        help="by how much outputs may differ from the plain net's, over their largest magnitude "
-                             "(default: 1e-4)")
+    parser.add_argument(
+        "--engines",
+        default="auto",
+        metavar="auto|measure|LIST",
+        help="auto: the device chooses; measure: what is fastest on this machine, sizes of blocks and "
+        "panels and processes against threads, too; a list, e.g. "
+        "WINOGRAD:f4x4_3x3,IM2COL: these, where operators have them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--accuracy",
+        type=float,
+        metavar="E",
+        help="by how much outputs may differ from the plain net's, over their largest magnitude (default: 1e-4)",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="measure for N cores (default: for one, and for all)")
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...",
-                        help="examples of input shapes that the pair leaves open")
+    parser.add_argument(
+        "--shape",
+        nargs="+",
+        default=[],
+        metavar="NAME=N,N,...",
+        help="examples of input shapes that the pair leaves open",
+    )
     parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
-    parser.add_argument("--keep-biases", action="store_true",
-                        help="let every blob hold what it does in the source, none less a bias")
+    parser.add_argument(
+        "--keep-biases", action="store_true", help="let every blob hold what it does in the source, none less a bias"
+    )
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
-    parser.add_argument("--merge-parallel", action="store_true",
-                        help="make one of 1x1 convolutions that read one blob: faster for single images")
-    parser.add_argument("--paranoid", action="store_true",
-                        help="run the result on random inputs with free memory poisoned, and compare with a run "
-                             "without a memory plan")
+    parser.add_argument(
+        "--merge-parallel",
+        action="store_true",
+        help="make one of 1x1 convolutions that read one blob: faster for single images",
+    )
+    parser.add_argument(
+        "--paranoid",
+        action="store_true",
+        help="run the result on random inputs with free memory poisoned, and compare with a run without a memory plan",
+    )
     parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N steps")
-    parser.add_argument("--explain", action="store_true",
-                        help="print every step, every refusal with its reason, and every operator's engines")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print every step, every refusal with its reason, and every operator's engines",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -53,11 +74,21 @@ def run(args: argparse.Namespace) -> int:
 
     pair, report = Pair.load(args.pair), Report()
     with progress("engines") as bar:
-        result = optimize(pair, args.engines, accuracy=args.accuracy, threads=args.threads,
-                          caffe2_compatible=args.caffe2_compatible, keep_biases=args.keep_biases,
-                          keep_order=args.keep_order, merge_parallel=args.merge_parallel,
-                          stop_after=args.stop_after, paranoid=args.paranoid, shapes=parse_shapes(args.shape),
-                          report=report, progress=bar)
+        result = optimize(
+            pair,
+            args.engines,
+            accuracy=args.accuracy,
+            threads=args.threads,
+            caffe2_compatible=args.caffe2_compatible,
+            keep_biases=args.keep_biases,
+            keep_order=args.keep_order,
+            merge_parallel=args.merge_parallel,
+            stop_after=args.stop_after,
+            paranoid=args.paranoid,
+            shapes=parse_shapes(args.shape),
+            report=report,
+            progress=bar,
+        )
     result.save(args.output)
     for warning in report.warnings:
         note(f"warning: {warning}")
@@ -96,8 +127,10 @@ def _print_counts(facts: Dict[str, Any]) -> None:
     from runtime_arm.app.display import size, table
 
     before, after = facts["before"], facts["after"]
-    counts = [*((type, before.get(type, ""), after.get(type, "")) for type in {**before, **after}),
-              ("all", sum(before.values()), sum(after.values()))]
+    counts = [
+        *((type, before.get(type, ""), after.get(type, "")) for type in {**before, **after}),
+        ("all", sum(before.values()), sum(after.values())),
+    ]
     rows: List[List[str]] = [list(map(str, row)) for row in counts]
     print(table(["operator", "before", "after"], rows, right=["before", "after"]))
     weights = facts["weights_nbytes"]

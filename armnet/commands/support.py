@@ -14,9 +14,13 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL",
-                        help="an .onnx or .tflite file, .prototxt and perhaps .caffemodel, or predict_net.pb (.pbtxt) "
-                             "and perhaps init_net.pb")
+    parser.add_argument(
+        "model",
+        nargs="+",
+        metavar="MODEL",
+        help="an .onnx or .tflite file, .prototxt and perhaps .caffemodel, or predict_net.pb (.pbtxt) "
+        "and perhaps init_net.pb",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -23,8 +23,9 @@ CHANGE, START = "against budget", "start"
 def count_action(args: argparse.Namespace) -> int:
     """Counts a pair, or the networks with a budget; 1 if one of these exceeds it."""
     if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
-        raise UsageError(f"--update-budget counts the networks that have a budget, on {budgets.CPU}; "
-                         "give no PAIR and no --cpu")
+        raise UsageError(
+            f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no --cpu"
+        )
     machine = _machine(args.cpu)
     if args.pair is not None:
         return _count_one(args, machine)
@@ -44,8 +45,12 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
     if args.json:
         operators = [{**op._asdict(), "counts": _by_kind(op.counts)} for op in counts.operators]
         others = {name: _by_kind(counted) for name, counted in rivals.items()}
-        facts = {"machine": machine.name, "network": _by_kind(counts.network), "operators": operators,
-                 "start": counts.start.instructions}
+        facts = {
+            "machine": machine.name,
+            "network": _by_kind(counts.network),
+            "operators": operators,
+            "start": counts.start.instructions,
+        }
         print_json("device count", {**facts, "others": others})
         return 0
     print(_operator_table(counts))
@@ -74,8 +79,11 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
             note(f"armnet: counting {network} on {machine.name}")
             model = budgets.source_model(network, Path(name))
             counts = budgets.count_network(machine, model, Path(name))
-            row: Dict[str, Any] = {"network": network, "counts": _by_kind(counts.network),
-                                   "start": counts.start.instructions}
+            row: Dict[str, Any] = {
+                "network": network,
+                "counts": _by_kind(counts.network),
+                "start": counts.start.instructions,
+            }
             if args.update_budget:
                 budgets.write_budget(network, budgets.as_budget(machine, counts))
             budget = budgets.read_budget(network)

@@ -18,11 +18,13 @@ def picture(timeline: Timeline, operators: Sequence[str]) -> str:
     """An SVG element; ``operators`` name the steps."""
     scale = _Scale(len(timeline.live), timeline.arena_nbytes)
     parts = [*_axes(scale), *_blocks(timeline.blocks, scale, operators), *_live(timeline.live, scale, operators)]
-    return (f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="100%" role="img" aria-label="arena over time">'
-            '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
-            'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--scratch)" opacity="0.35"/>'
-            '<line x1="0" y1="0" x2="0" y2="6" stroke="var(--scratch)" stroke-width="3"/></pattern></defs>'
-            f'{"".join(parts)}</svg>')
+    return (
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="100%" role="img" aria-label="arena over time">'
+        '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--scratch)" opacity="0.35"/>'
+        '<line x1="0" y1="0" x2="0" y2="6" stroke="var(--scratch)" stroke-width="3"/></pattern></defs>'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 class _Scale:
@@ -63,9 +65,11 @@ def _blocks(blocks: Sequence[Block], scale: _Scale, operators: Sequence[str]) ->
         width, height = scale.x(block.last + 1) - x, block.nbytes * scale.per_byte
         span = f"steps {block.first} to {block.last}" if block.last > block.first else f"step {block.first}"
         names = " = ".join(block.names[:6]) + (f" and {len(block.names) - 6} more" if len(block.names) > 6 else "")
-        yield (f'<rect class="block" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{max(height, 0.5):.2f}" '
-               f'fill="{_fill(block, number)}"><title>{text(names)}\n{size(block.nbytes)} ({block.kind}), {span}\n'
-               f"written by {text(operators[block.first]) if operators else '?'}</title></rect>")
+        yield (
+            f'<rect class="block" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{max(height, 0.5):.2f}" '
+            f'fill="{_fill(block, number)}"><title>{text(names)}\n{size(block.nbytes)} ({block.kind}), {span}\n'
+            f"written by {text(operators[block.first]) if operators else '?'}</title></rect>"
+        )
         if height > 12 and block.kind != "scratch" and block.names:
             shown = _cut(block.names[0], int((width - 8) / LETTER))
             yield f'<text class="label" x="{x + 4:.1f}" y="{y + height / 2 + 3.5:.1f}">{text(shown)}</text>'
@@ -88,12 +92,16 @@ def _fill(block: Block, number: int) -> str:
 
 def _live(live: Sequence[int], scale: _Scale, operators: Sequence[str]) -> Iterator[str]:
     """The bytes in use as a line, and where they are most."""
-    corners = [f"{scale.x(at):.2f},{scale.y(nbytes):.2f} {scale.x(at + 1):.2f},{scale.y(nbytes):.2f}"
-               for at, nbytes in enumerate(live)]
+    corners = [
+        f"{scale.x(at):.2f},{scale.y(nbytes):.2f} {scale.x(at + 1):.2f},{scale.y(nbytes):.2f}"
+        for at, nbytes in enumerate(live)
+    ]
     yield f'<polyline class="live" points="{" ".join(corners)}"/>'
     if live and operators:
         at = max(range(len(live)), key=live.__getitem__)
         x, side = scale.x(at + 0.5), "start" if at < len(live) / 2 else "end"
         yield f'<line class="peak" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{HEIGHT - BOTTOM}"/>'
-        yield (f'<text class="peak-label" x="{x + (5 if side == "start" else -5):.1f}" y="{TOP - 8}" '
-               f'text-anchor="{side}">most: {size(live[at])} at step {at}, {text(operators[at])}</text>')
+        yield (
+            f'<text class="peak-label" x="{x + (5 if side == "start" else -5):.1f}" y="{TOP - 8}" '
+            f'text-anchor="{side}">most: {size(live[at])} at step {at}, {text(operators[at])}</text>'
+        )

@@ -13,12 +13,40 @@ _FAMILIES = (
     ("norm", ("Norm", "BN", "LRN")),
     ("matmul", ("FC", "MatMul", "Gemm", "LSTM", "GRU", "RNN")),
     ("activation", ("Relu", "Sigmoid", "Tanh", "Swish", "Softmax", "Clip", "Elu", "Gelu", "Erf", "Activation")),
-    ("movement", ("Concat", "Split", "Slice", "Reshape", "Flatten", "Transpose", "Squeeze", "Pad", "Tile", "Gather",
-                  "Resize", "Upsample", "Copy", "Identity", "Expand", "ExpandDims", "Layout")),
+    (
+        "movement",
+        (
+            "Concat",
+            "Split",
+            "Slice",
+            "Reshape",
+            "Flatten",
+            "Transpose",
+            "Squeeze",
+            "Pad",
+            "Tile",
+            "Gather",
+            "Resize",
+            "Upsample",
+            "Copy",
+            "Identity",
+            "Expand",
+            "ExpandDims",
+            "Layout",
+        ),
+    ),
     ("elementwise", ("Add", "Sub", "Mul", "Div", "Sum", "Max", "Min", "Pow", "Sqrt", "Exp", "Scale")),
 )
-FAMILIES = {"conv": "convolution", "matmul": "matrix product", "pool": "pooling", "norm": "normalisation",
-            "activation": "activation", "elementwise": "elementwise", "movement": "moves elements", "other": "other"}
+FAMILIES = {
+    "conv": "convolution",
+    "matmul": "matrix product",
+    "pool": "pooling",
+    "norm": "normalisation",
+    "activation": "activation",
+    "elementwise": "elementwise",
+    "movement": "moves elements",
+    "other": "other",
+}
 
 
 def text(content: Any) -> str:

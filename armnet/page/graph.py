@@ -51,8 +51,10 @@ def picture(nodes: Sequence[Node]) -> str:
     width = MARGIN * 2 + LANE * min(WIDEST, max([*lanes, *(edge.lane for edge in edges), 0]))
     parts = [*map(_line, edges), *(_dot(place, lane, node) for place, (lane, node) in enumerate(zip(lanes, nodes)))]
     height = ROW * len(nodes)
-    return (f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-            f'aria-label="graph">{"".join(parts)}</svg>')
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="graph">{"".join(parts)}</svg>'
+    )
 
 
 def _laid_out(nodes: Sequence[Node]) -> Tuple[List[int], List[Edge]]:
@@ -109,5 +111,7 @@ def _bends(edge: Edge, x: int) -> Iterator[str]:
 
 def _dot(place: int, lane: int, node: Node) -> str:
     colour = "input" if node.type == "input" else family(node.type)
-    return (f'<circle cx="{_x(lane)}" cy="{_y(place)}" r="{RADIUS}" fill="var(--{colour})">'
-            f"<title>{text(node.type)}</title></circle>")
+    return (
+        f'<circle cx="{_x(lane)}" cy="{_y(place)}" r="{RADIUS}" fill="var(--{colour})">'
+        f"<title>{text(node.type)}</title></circle>"
+    )

@@ -19,45 +19,75 @@ LARGEST = 12  # blobs that are listed
 
 def render(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
     """The page, HTML 5. ``facts`` is what ``armnet inspect --json`` prints."""
-    body = "".join([_head(title, pair, facts, timeline), _arena(facts, timeline), '<div class="two">',
-                    _largest(timeline), _engines(facts), "</div>", _operators(pair.inputs, facts)])
-    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}</style></head>\n<body><main>{body}"
-            f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main></body></html>\n")
+    body = "".join(
+        [
+            _head(title, pair, facts, timeline),
+            _arena(facts, timeline),
+            '<div class="two">',
+            _largest(timeline),
+            _engines(facts),
+            "</div>",
+            _operators(pair.inputs, facts),
+        ]
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}</style></head>\n<body><main>{body}"
+        f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main></body></html>\n"
+    )
 
 
 def _head(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
-    cards = [(str(len(pair.predict_net.op)), "operators"), (count(facts["parameters"]), "parameters"),
-             (count(facts["multiply_adds"]), "multiply-adds"), (size(facts["weights_nbytes"]), "weights"),
-             (size(timeline.arena_nbytes), f"arena: {timeline.verdict()}"),
-             (size(timeline.largest_scratch()), "of it scratch, at most")]
-    shown = "".join(f'<div class="card"><b>{text(value.strip())}</b><span>{text(what)}</span></div>'
-                    for value, what in cards)
-    ends = " \u2192 ".join(", ".join(text(f"{info.name} {info.shape_text()}") for info in infos)
-                          for infos in (pair.inputs, pair.outputs))
+    cards = [
+        (str(len(pair.predict_net.op)), "operators"),
+        (count(facts["parameters"]), "parameters"),
+        (count(facts["multiply_adds"]), "multiply-adds"),
+        (size(facts["weights_nbytes"]), "weights"),
+        (size(timeline.arena_nbytes), f"arena: {timeline.verdict()}"),
+        (size(timeline.largest_scratch()), "of it scratch, at most"),
+    ]
+    shown = "".join(
+        f'<div class="card"><b>{text(value.strip())}</b><span>{text(what)}</span></div>' for value, what in cards
+    )
+    ends = " \u2192 ".join(
+        ", ".join(text(f"{info.name} {info.shape_text()}") for info in infos) for infos in (pair.inputs, pair.outputs)
+    )
     return f'<h1>{text(title)}</h1><p class="name">{ends}</p><div class="cards">{shown}</div>'
 
 
 def _arena(facts: Dict[str, Any], timeline: Timeline) -> str:
     steps = [row for row in facts["operators"] if row["engine"] != "?"]
     names = [f"{row['type']} {row['output']}" for row in steps]
-    legend = key([("var(--input)", "input"), ("hsl(150 52% var(--light))", "blobs, a colour each"),
-                  ("var(--scratch)", "hatched: scratch memory of one operator"), ("var(--ink)", "line: bytes in use")])
-    return ("<h2>The arena over time</h2><p>Each block is memory that one blob, or several one after the other, occupy "
-            f"from a step to a step. Point at one to see its name.</p>{legend}"
-            f'<div class="panel">{page_arena.picture(timeline, names)}</div>')
+    legend = key(
+        [
+            ("var(--input)", "input"),
+            ("hsl(150 52% var(--light))", "blobs, a colour each"),
+            ("var(--scratch)", "hatched: scratch memory of one operator"),
+            ("var(--ink)", "line: bytes in use"),
+        ]
+    )
+    return (
+        "<h2>The arena over time</h2><p>Each block is memory that one blob, or several one after the other, occupy "
+        f"from a step to a step. Point at one to see its name.</p>{legend}"
+        f'<div class="panel">{page_arena.picture(timeline, names)}</div>'
+    )
 
 
 def _largest(timeline: Timeline) -> str:
     blobs = [block for block in timeline.blocks if block.kind != "scratch"]
     blocks = sorted(blobs, key=lambda block: -block.nbytes)[:LARGEST]
     most = max((block.nbytes for block in blocks), default=1) or 1
-    rows = [[f'<span class="name">{text(block.names[0] if block.names else "?")}</span>' + _others(len(block.names)),
-             f"{block.first}\u2013{block.last}" if block.last > block.first else str(block.first),
-             size(block.nbytes), bar(block.nbytes / most, width=80)]
-            for block in blocks]
+    rows = [
+        [
+            f'<span class="name">{text(block.names[0] if block.names else "?")}</span>' + _others(len(block.names)),
+            f"{block.first}\u2013{block.last}" if block.last > block.first else str(block.first),
+            size(block.nbytes),
+            bar(block.nbytes / most, width=80),
+        ]
+        for block in blocks
+    ]
     shown = table(["blob", "steps", "bytes", " "], rows, right=["steps", "bytes"])
     return f'<section><h2>Largest blobs</h2><div class="panel">{shown}</div></section>'
 
@@ -73,10 +103,13 @@ def _engines(facts: Dict[str, Any]) -> str:
         sums[0] += 1
         sums[1] += row["multiply_adds"]
     total = sum(sums[1] for sums in engines.values()) or 1
-    rows = [[text(engine), str(operators), count(adds), f"{adds / total:.0%}", bar(adds / total, width=80)]
-            for engine, (operators, adds) in sorted(engines.items(), key=lambda item: (-item[1][1], -item[1][0]))]
-    shown = table(["engine", "operators", "multiply-adds", "share", " "], rows,
-                  right=["operators", "multiply-adds", "share"])
+    rows = [
+        [text(engine), str(operators), count(adds), f"{adds / total:.0%}", bar(adds / total, width=80)]
+        for engine, (operators, adds) in sorted(engines.items(), key=lambda item: (-item[1][1], -item[1][0]))
+    ]
+    shown = table(
+        ["engine", "operators", "multiply-adds", "share", " "], rows, right=["operators", "multiply-adds", "share"]
+    )
     return f'<section><h2>Engines</h2><div class="panel">{shown}</div></section>'
 
 
@@ -92,8 +125,10 @@ def _operators(inputs: Sequence[TensorInfo], facts: Dict[str, Any]) -> str:
         cells = "".join(f"<td{_right(column in numbers)}>{cell}</td>" for column, cell in zip(columns, row))
         body.append(f"<tr>{first}{cells}</tr>")
     legend = key((f"var(--{name})", meaning) for name, meaning in FAMILIES.items())
-    return (f'<h2>Graph and operators</h2>{legend}<div class="panel"><table class="operators"><thead><tr>{head}</tr>'
-            f'</thead><tbody>{"".join(body)}</tbody></table></div>')
+    return (
+        f'<h2>Graph and operators</h2>{legend}<div class="panel"><table class="operators"><thead><tr>{head}</tr>'
+        f"</thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
 
 
 def _right(right: bool) -> str:
@@ -111,10 +146,14 @@ def _operator_rows(facts: Dict[str, Any]) -> Iterator[List[str]]:
         refused = "&#10;".join(text(f"{engine} refused: {reason}") for engine, reason in row["refused"].items())
         tip = f' title="{refused}"' if refused else ""
         now = live[step] if step < len(live) and row["engine"] != "?" else 0
-        yield [str(step), f'<span style="color:var(--{family(row["type"])})">{text(row["type"])}</span>',
-               f'<span class="tag"{tip}>{text(row["engine"])}</span>',
-               f'<span class="name">{text(row["output"])}</span>',
-               text(shape_text(row["shape"])), count(row["parameters"]) if row["parameters"] else "",
-               count(row["multiply_adds"]) if row["multiply_adds"] else "",
-               size(row["nbytes"]) if row["nbytes"] else "",
-               bar(now / most, width=70) + f' <span class="faint">{size(now)}</span>' if now else ""]
+        yield [
+            str(step),
+            f'<span style="color:var(--{family(row["type"])})">{text(row["type"])}</span>',
+            f'<span class="tag"{tip}>{text(row["engine"])}</span>',
+            f'<span class="name">{text(row["output"])}</span>',
+            text(shape_text(row["shape"])),
+            count(row["parameters"]) if row["parameters"] else "",
+            count(row["multiply_adds"]) if row["multiply_adds"] else "",
+            size(row["nbytes"]) if row["nbytes"] else "",
+            bar(now / most, width=70) + f' <span class="faint">{size(now)}</span>' if now else "",
+        ]

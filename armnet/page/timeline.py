@@ -97,8 +97,13 @@ def _live(blocks: Sequence[Block], steps: int) -> List[int]:
 
 def as_json(one: Timeline) -> Dict[str, Any]:
     """For ``armnet inspect --json``."""
-    return {"live_nbytes": list(one.live), "least_nbytes": one.least_nbytes, "any_order_nbytes": one.any_order_nbytes,
-            "scratch_nbytes": one.largest_scratch(), "blocks": [block._asdict() for block in one.blocks]}
+    return {
+        "live_nbytes": list(one.live),
+        "least_nbytes": one.least_nbytes,
+        "any_order_nbytes": one.any_order_nbytes,
+        "scratch_nbytes": one.largest_scratch(),
+        "blocks": [block._asdict() for block in one.blocks],
+    }
 
 
 def _name(step: Step) -> str:

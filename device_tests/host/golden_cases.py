@@ -168,8 +168,9 @@ def convolution() -> Iterator[Case]:
     yield from case("Conv1D", "2x3x9", "!4x3x3", "!4", kernels=[3])
     yield from case("Conv3D", "1x2x4x5x6", "!3x2x2x2x2", "!3", kernels=[2, 2, 2])
     yield from case("FusedConv", "1x4x8x8", "!6x4x3x3", "!6", "1x6x8x8", domain="armnet", kernel=3, pad=1)
-    yield from case("FusedConv", "1x4x8x8", "!6x4x1x1", "!6", "1x6x8x8", "!6x1x1", domain="armnet", kernel=1,
-                    activation="onnx.Max")
+    yield from case(
+        "FusedConv", "1x4x8x8", "!6x4x1x1", "!6", "1x6x8x8", "!6x1x1", domain="armnet", kernel=1, activation="onnx.Max"
+    )
     yield from case("FusedBatchNorm", "1x4x8x8", "!4", "!4", "!4", "!pos 4", "1x4x8x8", domain="armnet", is_test=1)
     yield from case("ConvTranspose", "1x4x5x5", "!4x3x3x3", "!3", kernel=3, stride=2, pad=1, adj=1)
     yield from case("FusedConvTranspose", "1x4x5x5", "!4x3x2x2", "!3", "1x3x10x10", domain="armnet", kernel=2, stride=2)
@@ -343,30 +344,77 @@ def tflite_integers() -> Iterator[Case]:
     pair = {"A_scale": 0.05, "A_zero_point": 4, "B_scale": 0.07, "B_zero_point": -9}
     bias, scales = np.arange(-300, 300, 100, dtype=np.int32), [0.01, 0.02, 0.005, 0.03, 0.008, 0.0125]
     for activation in ("NONE", "RELU6"):
-        yield from tflite("QuantizedConv", "int8 1x7x6x4", "!int8 6x3x3x4", bias, **x, **y, W_scales=scales,
-                          strides=[2, 1], auto_pad="SAME_UPPER", activation=activation)
-        yield from tflite("QuantizedConv", "int8 1x9x8x6", "!int8 6x3x3x1", bias, **x, **y, W_scales=scales,
-                          strides=[2, 2], auto_pad="SAME_UPPER", group=6, activation=activation)
-    yield from tflite("QuantizedConv", "uint8 1x6x6x4", "!uint8 6x1x1x4", bias, **bytes_, W_scales=[0.01],
-                      W_zero_point=50)
+        yield from tflite(
+            "QuantizedConv",
+            "int8 1x7x6x4",
+            "!int8 6x3x3x4",
+            bias,
+            **x,
+            **y,
+            W_scales=scales,
+            strides=[2, 1],
+            auto_pad="SAME_UPPER",
+            activation=activation,
+        )
+        yield from tflite(
+            "QuantizedConv",
+            "int8 1x9x8x6",
+            "!int8 6x3x3x1",
+            bias,
+            **x,
+            **y,
+            W_scales=scales,
+            strides=[2, 2],
+            auto_pad="SAME_UPPER",
+            group=6,
+            activation=activation,
+        )
+    yield from tflite(
+        "QuantizedConv", "uint8 1x6x6x4", "!uint8 6x1x1x4", bias, **bytes_, W_scales=[0.01], W_zero_point=50
+    )
     yield from tflite("QuantizedFullyConnected", "int8 3x8", "!int8 6x8", bias, **x, **y, W_scales=[0.01])
-    yield from tflite("QuantizedConvTranspose", "int8 1x4x5x4", "!int8 6x3x3x4", np.array([8, 10], np.int32), bias, **x,
-                      **y, W_scales=scales, strides=[2, 2], auto_pad="SAME_UPPER")
+    yield from tflite(
+        "QuantizedConvTranspose",
+        "int8 1x4x5x4",
+        "!int8 6x3x3x4",
+        np.array([8, 10], np.int32),
+        bias,
+        **x,
+        **y,
+        W_scales=scales,
+        strides=[2, 2],
+        auto_pad="SAME_UPPER",
+    )
     yield from tflite("QuantizedMatMul", "int8 2x3x8", "int8 2x8x5", **pair, Y_scale=0.2)
-    yield from tflite("QuantizedAdd QuantizedSub QuantizedMul QuantizedPRelu QuantizedSquaredDifference", "int8 2x5x3",
-                      "int8 1x5x1", **pair, **y)
-    yield from tflite("QuantizedEqual QuantizedNotEqual QuantizedLess QuantizedLessEqual QuantizedGreater "
-                      "QuantizedGreaterEqual", "int8 2x5x3", "int8 1x5x1", **pair)
-    yield from tflite("QuantizedRelu QuantizedHardSwish QuantizedAbs QuantizedNeg QuantizedSqrt QuantizedGelu "
-                      "QuantizedLogistic QuantizedTanh QuantizedElu QuantizedExp QuantizedLog QuantizedRsqrt "
-                      "RescaleOperand", "int8 4x50", **x, **y)
+    yield from tflite(
+        "QuantizedAdd QuantizedSub QuantizedMul QuantizedPRelu QuantizedSquaredDifference",
+        "int8 2x5x3",
+        "int8 1x5x1",
+        **pair,
+        **y,
+    )
+    yield from tflite(
+        "QuantizedEqual QuantizedNotEqual QuantizedLess QuantizedLessEqual QuantizedGreater QuantizedGreaterEqual",
+        "int8 2x5x3",
+        "int8 1x5x1",
+        **pair,
+    )
+    yield from tflite(
+        "QuantizedRelu QuantizedHardSwish QuantizedAbs QuantizedNeg QuantizedSqrt QuantizedGelu "
+        "QuantizedLogistic QuantizedTanh QuantizedElu QuantizedExp QuantizedLog QuantizedRsqrt "
+        "RescaleOperand",
+        "int8 4x50",
+        **x,
+        **y,
+    )
     yield from tflite("QuantizedLeakyRelu", "int8 4x50", **x, **y, alpha=0.3)
     yield from tflite("Quantize", SPECIAL, **y, to=dtypes.INT8)
     yield from tflite("Quantize", FAR, **bytes_, to=UINT8)
     yield from tflite("Dequantize", "int8 4x5", **x)
     yield from tflite("Requantize", "int8 4x5", X_scale=0.05, X_zero_point=4, Y_scale=0.03, Y_zero_point=128, to=UINT8)
-    yield from tflite("QuantizedAveragePool", "int8 1x7x6x4", **y, kernel_shape=[3, 3], strides=[2, 2],
-                      auto_pad="SAME_UPPER")
+    yield from tflite(
+        "QuantizedAveragePool", "int8 1x7x6x4", **y, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"
+    )
     yield from tflite("QuantizedMaxPool", "int8 1x7x6x4", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
     yield from tflite("QuantizedMean QuantizedSum", "int8 2x5x4x3", **x, Y_scale=0.3, axes=[1, 2])
     yield from tflite("QuantizedSoftmax", "int8 3x20", **x)
@@ -376,8 +424,9 @@ def tflite_integers() -> Iterator[Case]:
     yield from tflite("Atan2", "3x4", "pos 4")
     for w_scales in ([0.01], scales):
         yield from tflite("HybridConv", "1x4x6x6", "!int8 6x4x3x3", "!6", kernel=3, pad=1, W_scales=w_scales)
-        yield from tflite("HybridDepthwiseConv", "1x6x6x6", "!int8 6x1x3x3", "!6", kernel=3, pad=1, group=6,
-                          W_scales=w_scales)
+        yield from tflite(
+            "HybridDepthwiseConv", "1x6x6x6", "!int8 6x1x3x3", "!6", kernel=3, pad=1, group=6, W_scales=w_scales
+        )
         yield from tflite("HybridFullyConnected", "3x8", "!int8 6x8", "!6", W_scales=w_scales)
 
 

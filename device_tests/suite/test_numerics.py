@@ -55,11 +55,14 @@ def test_what_does_not_fit_is_saturated_when_quantised() -> None:
         assert getattr(z, "values", z).tolist() == [0, 0, 0, 0, 255, 0]  # Caffe2's: int32's smallest number in between
 
 
-@pytest.mark.parametrize(("rule", "expected"), [
-    ("onnx_even", [0, 0, 2, 2, -2, -2, 127, -128]),
-    ("gemmlowp", [0, 1, 2, 3, -1, -2, 127, -128]),
-    ("tflite_ref", [0, 1, 2, 3, -1, -2, 127, -128]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("onnx_even", [0, 0, 2, 2, -2, -2, 127, -128]),
+        ("gemmlowp", [0, 1, 2, 3, -1, -2, 127, -128]),
+        ("tflite_ref", [0, 1, 2, 3, -1, -2, 127, -128]),
+    ],
+)
 def test_requantisation_rounds_by_its_rule(rule: str, expected: List[int]) -> None:
     sums = np.array([0, 1, 3, 5, -3, -5, 2**31 - 1, -(2**31)], np.int32)
     assert requantize(sums, 0.5, 0, np.int8, rule).tolist() == expected

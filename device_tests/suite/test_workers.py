@@ -41,8 +41,14 @@ def on_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _nets() -> List[NetDef]:
     draw = np.random.default_rng(0)
-    sizes = {"w1": (CHANNELS, 3, 3, 3), "w2": (64, CHANNELS, 1, 1), "w3": (32, 64, 5, 5), "b1": (CHANNELS,),
-             "b2": (64,), "b3": (32,)}  # fmt: skip
+    sizes = {
+        "w1": (CHANNELS, 3, 3, 3),
+        "w2": (64, CHANNELS, 1, 1),
+        "w3": (32, 64, 5, 5),
+        "b1": (CHANNELS,),
+        "b2": (64,),
+        "b3": (32,),
+    }
     weights = {name: draw.standard_normal(size).astype(np.float32) / 8 for name, size in sizes.items()}
     init = NetDef("init", tuple(fill(name, value) for name, value in weights.items()), (), tuple(weights))
     return [init, NetDef.from_text(NET.replace(": data ->", f": data, {', '.join(weights)} ->"))]

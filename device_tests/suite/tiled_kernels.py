@@ -39,16 +39,22 @@ def run_option(
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
     kernel, layout = option.kernel, option.outputs[0]
-    arrays = [value if spec is None or spec.value is not None else _memory(spec, of, slices and kernel.reads_slices)
-              for value, spec, of in zip(inputs, specs, option.inputs)]  # fmt: skip
+    arrays = [
+        value if spec is None or spec.value is not None else _memory(spec, of, slices and kernel.reads_slices)
+        for value, spec, of in zip(inputs, specs, option.inputs)
+    ]
     result = _memory(outputs[0], layout, slices and kernel.writes_slices)
     wanted = kernel.scratch(op, specs, outputs)
     workers = workers if kernel.shares else 1
-    own = [[np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
-           for _ in range(workers)]  # fmt: skip
+    own = [
+        [np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
+        for _ in range(workers)
+    ]
     packed: Dict[str, Any] = {}
-    shares = [kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
-              for worker, scratch in enumerate(own)]  # fmt: skip
+    shares = [
+        kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
+        for worker, scratch in enumerate(own)
+    ]
     for array, value, of in zip(arrays, inputs, option.inputs):
         if array is not value:
             if of is None:

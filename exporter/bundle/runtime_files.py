@@ -19,8 +19,9 @@ FAMILIES = ("operators", "engines")  # folders of modules that are taken as need
 
 def runtime_files(nets: Iterable[NetDef]) -> Dict[str, Path]:
     """The files by their path in the bundle: what every net needs, and what the operators of these do."""
-    files = {path.relative_to(ROOT.parent).as_posix(): path for path in sorted(ROOT.rglob("*"))
-             if path.suffix in SUFFIXES}  # fmt: skip
+    files = {
+        path.relative_to(ROOT.parent).as_posix(): path for path in sorted(ROOT.rglob("*")) if path.suffix in SUFFIXES
+    }
     optional = {name for name in files if name.split("/")[1] in FAMILIES and not name.endswith("__init__.py")}
     pending = [name for name in files if name not in optional and name.endswith(".py")]
     pending += [_file_of(family) for net in nets for type in _types(net) for family in families_of(*type)]

@@ -24,8 +24,14 @@ Dims = Tuple[Optional[int], ...]
 OnProblem = Callable[[Any, str], None]
 
 
-def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_losses: bool = False,
-               caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None) -> Pair:
+def from_caffe(
+    prototxt: AnyPath,
+    caffemodel: Optional[AnyPath] = None,
+    *,
+    keep_losses: bool = False,
+    caffe2_compatible: bool = False,
+    meta: Optional[Mapping[str, Any]] = None,
+) -> Pair:
     """The pair that computes what Caffe does in the phase TEST, or in the one that the net's ``state`` names.
 
     Inputs are free in the batch and in their spatial dimensions, whatever the prototxt declares. keep_losses: keep
@@ -48,8 +54,12 @@ def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, keep_
         return pair
 
 
-def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]], outputs: Sequence[str],
-               on_problem: Optional[OnProblem] = None) -> Tuple[NetBuilder, List[TensorInfo]]:
+def translated(
+    layers: Sequence[Any],
+    blobs: Mapping[str, Sequence[TrainedBlob]],
+    outputs: Sequence[str],
+    on_problem: Optional[OnProblem] = None,
+) -> Tuple[NetBuilder, List[TensorInfo]]:
     """A builder that holds what the layers compute, and the net's inputs.
 
     on_problem: told of each layer that cannot be translated; without it the first raises an ExportError that names it.
@@ -62,8 +72,11 @@ def translated(layers: Sequence[Any], blobs: Mapping[str, Sequence[TrainedBlob]]
     for proto in layers:
         try:
             if proto.type in INPUT_LAYERS:
-                inputs += [blobs_of.add_input(name, dims) for name, dims in zip(proto.top, _declared(proto))
-                           if proto.type not in DATA_LAYERS or name in read]
+                inputs += [
+                    blobs_of.add_input(name, dims)
+                    for name, dims in zip(proto.top, _declared(proto))
+                    if proto.type not in DATA_LAYERS or name in read
+                ]
             else:
                 _translate(blobs_of.enter(proto, blobs.get(proto.name)))
                 blobs_of.leave(proto)

@@ -17,8 +17,14 @@ TRAIN = 0  # of the phases in caffe.proto
 class Layer:
     """What a rule is given. ``bottoms`` and ``tops`` are names of blobs; ``blobs`` None where nothing was trained."""
 
-    def __init__(self, proto: Any, bottoms: Sequence[str], tops: Sequence[str], blobs: Optional[Sequence[TrainedBlob]],
-                 net: NetBuilder):
+    def __init__(
+        self,
+        proto: Any,
+        bottoms: Sequence[str],
+        tops: Sequence[str],
+        blobs: Optional[Sequence[TrainedBlob]],
+        net: NetBuilder,
+    ):
         self.type: str = proto.type
         self.name: str = proto.name
         self.bottoms = tuple(bottoms)
@@ -69,8 +75,10 @@ class Layer:
         if rank is None:
             self.require(axis >= 0, f"axis {axis} needs a bottom whose number of dimensions is known")
             return axis
-        self.require(-rank - extra <= axis < rank + extra, f"axis {axis} is out of range for the bottom's shape "
-                                                           f"{self.dims(index)}")
+        self.require(
+            -rank - extra <= axis < rank + extra,
+            f"axis {axis} is out of range for the bottom's shape {self.dims(index)}",
+        )
         return axis + rank + extra if axis < 0 else axis
 
     def require_same_shapes(self) -> None:
@@ -134,24 +142,47 @@ class Layer:
 
     # Operators
 
-    def add(self, type: str, inputs: Optional[Sequence[str]] = None, outputs: Optional[Sequence[str]] = None,
-            domain: str = "", **arguments: Any) -> None:
+    def add(
+        self,
+        type: str,
+        inputs: Optional[Sequence[str]] = None,
+        outputs: Optional[Sequence[str]] = None,
+        domain: str = "",
+        **arguments: Any,
+    ) -> None:
         """Add an operator, of Caffe2's unless a domain is given, from the bottoms to the tops unless told otherwise.
 
         An argument that is None is left out.
         """
         given: Dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
         args: List[Argument] = [Argument.of(name, value) for name, value in given.items()]
-        self.net.add(OperatorDef(type, tuple(self.bottoms if inputs is None else inputs),
-                                 tuple(self.tops if outputs is None else outputs), tuple(args), name=self.name,
-                                 domain=domain))
+        self.net.add(
+            OperatorDef(
+                type,
+                tuple(self.bottoms if inputs is None else inputs),
+                tuple(self.tops if outputs is None else outputs),
+                tuple(args),
+                name=self.name,
+                domain=domain,
+            )
+        )
 
-    def caffe(self, type: str, inputs: Optional[Sequence[str]] = None, outputs: Optional[Sequence[str]] = None,
-              **arguments: Any) -> None:
+    def caffe(
+        self,
+        type: str,
+        inputs: Optional[Sequence[str]] = None,
+        outputs: Optional[Sequence[str]] = None,
+        **arguments: Any,
+    ) -> None:
         """Add an operator of the domain "caffe"."""
         self.add(type, inputs, outputs, "caffe", **arguments)
 
-    def onnx(self, type: str, inputs: Optional[Sequence[str]] = None, outputs: Optional[Sequence[str]] = None,
-             **arguments: Any) -> None:
+    def onnx(
+        self,
+        type: str,
+        inputs: Optional[Sequence[str]] = None,
+        outputs: Optional[Sequence[str]] = None,
+        **arguments: Any,
+    ) -> None:
         """Add an operator of the domain "onnx"."""
         self.add(type, inputs, outputs, "onnx", **arguments)

@@ -9,8 +9,18 @@ from runtime_arm.netdef.values import shown
 
 DATA_LAYERS = ("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData", "VideoData")
 INPUT_LAYERS = ("Input", *DATA_LAYERS)
-LOSSES = ("Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
-          "SigmoidCrossEntropyLoss", "SoftmaxWithLoss", "MultiBoxLoss", "DetectionEvaluate")
+LOSSES = (
+    "Accuracy",
+    "ContrastiveLoss",
+    "EuclideanLoss",
+    "HingeLoss",
+    "InfogainLoss",
+    "MultinomialLogisticLoss",
+    "SigmoidCrossEntropyLoss",
+    "SoftmaxWithLoss",
+    "MultiBoxLoss",
+    "DetectionEvaluate",
+)
 _LONGEST_NAME = 200  # characters that errors show
 SINKS = ("Silence", "HDF5Output")  # layers without a result
 

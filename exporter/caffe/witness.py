@@ -37,8 +37,9 @@ def _opencv() -> Any:
     except ImportError as error:
         raise MissingDependency(f"comparing Caffe nets needs OpenCV 4: {_INSTALL}") from error
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
-        raise MissingDependency(f"comparing Caffe nets needs OpenCV 4, the installed {cv2.__version__} reads none of "
-                                f"them: {_INSTALL}")
+        raise MissingDependency(
+            f"comparing Caffe nets needs OpenCV 4, the installed {cv2.__version__} reads none of them: {_INSTALL}"
+        )
     return cv2
 
 

@@ -18,8 +18,9 @@ from runtime_arm.registry.specs import QuantizedTensor
 AnyPath = Union[str, "os.PathLike[str]"]
 
 
-def from_caffe2(first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = False,
-                meta: Optional[Mapping[str, Any]] = None) -> Pair:
+def from_caffe2(
+    first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None
+) -> Pair:
     """The normalised pair of two .pb or .pbtxt files, init_net and predict_net in any order.
 
     Its init_net holds the weights that predict_net reads and nothing else, whatever operators made them. Errors name
@@ -42,8 +43,13 @@ def from_caffe2(first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = Fa
     names = [op.output[0] for op in init_net.op]
     inputs = [info.name for info in pair.inputs]
     predict_net = pair.predict_net.replace(external_input=(*inputs, *names))
-    return Pair(init_net.replace(external_output=tuple(names)), predict_net, pair.inputs, pair.outputs,
-                {"source": origin(paths[1], map_file(paths[1])), **(meta or {})}).check()
+    return Pair(
+        init_net.replace(external_output=tuple(names)),
+        predict_net,
+        pair.inputs,
+        pair.outputs,
+        {"source": origin(paths[1], map_file(paths[1])), **(meta or {})},
+    ).check()
 
 
 def _fills_only(net: NetDef) -> bool:
@@ -55,5 +61,7 @@ def _weights(pair: Pair, unpacked: bool) -> List[OperatorDef]:
     makers = {name: op for op in pair.init_net.op for name in op.output}
     inputs = {info.name for info in pair.inputs}
     read = [name for name in pair.predict_net.captures() if name in values and name not in inputs]
-    return [makers[name] if isinstance(values[name], QuantizedTensor) else fill(name, values[name], unpacked)
-            for name in read]
+    return [
+        makers[name] if isinstance(values[name], QuantizedTensor) else fill(name, values[name], unpacked)
+        for name in read
+    ]

@@ -186,8 +186,11 @@ class NetBuilder:
         """Make the outputs constants if their content is known and worth its place; whether it was done."""
         made_of = self._root._made_of
         source = sum(made_of.get(name, 0) for name in set(op.input))
-        values = {name: spec.value for name, spec in ((name, self._specs[name]) for name in op.output if name)
-                  if spec is not None and spec.value is not None and spec.quantization is None}
+        values = {
+            name: spec.value
+            for name, spec in ((name, self._specs[name]) for name in op.output if name)
+            if spec is not None and spec.value is not None and spec.quantization is None
+        }
         made_of.update(dict.fromkeys(values, source))
         whole = len(values) == len([name for name in op.output if name]) > 0
         nbytes = sum(value.nbytes for value in values.values())
@@ -218,8 +221,14 @@ class NetBuilder:
         copies = tuple(OperatorDef.of("Copy", [self.resolve(blob)], [state]) for state, blob in kept.items())
         return whole.replace(op=(*whole.op, *copies), external_output=net.external_output)
 
-    def pair(self, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], meta: Mapping[str, Any],
-             unpacked: bool = False) -> Pair:
+    def pair(
+        self,
+        name: str,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        meta: Mapping[str, Any],
+        unpacked: bool = False,
+    ) -> Pair:
         """The pair: real inputs come first, then the constants that the net reads.
 
         unpacked: weights as Caffe2 itself writes them.

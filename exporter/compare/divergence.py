@@ -40,12 +40,16 @@ class Divergence(NamedTuple):
     cause: str
 
 
-def divergences(evidence: Evidence, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef],
-                tolerance: float) -> List[Divergence]:
+def divergences(
+    evidence: Evidence, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef], tolerance: float
+) -> List[Divergence]:
     """One entry a blob that both runs know, in the order of the original. producers: who writes each of our blobs."""
     shown = {seen.blob for seen in evidence.seen}
-    return [_compare(seen, ours[seen.blob], _operators_behind(seen.blob, producers, shown), tolerance, evidence.exact)
-            for seen in evidence.seen if seen.blob in ours]
+    return [
+        _compare(seen, ours[seen.blob], _operators_behind(seen.blob, producers, shown), tolerance, evidence.exact)
+        for seen in evidence.seen
+        if seen.blob in ours
+    ]
 
 
 def _operators_behind(blob: str, producers: Mapping[str, OperatorDef], shown: AbstractSet[str]) -> Operators:
@@ -125,8 +129,11 @@ def _cause_of_places(a: Array, b: Array, made_by: Operators) -> str:
     if _only_at_the_border(a, b):
         if _is(made_by, _RESIZES):
             return RESIZE_ROUNDING
-        return f"{PADDING}; or {CEIL_MODE}: only the border differs" if _is(made_by, _POOLS) else (
-            f"{PADDING}: only the border differs")
+        return (
+            f"{PADDING}; or {CEIL_MODE}: only the border differs"
+            if _is(made_by, _POOLS)
+            else (f"{PADDING}: only the border differs")
+        )
     shift = _shift(a, b)
     if shift is not None:
         return RESIZE_ROUNDING if _is(made_by, _RESIZES) else f"{PADDING}: the picture is moved by {shift} pixels"

@@ -1,10 +1,10 @@
 """Runs a source model by its native runtime and shows every blob: what ``armnet compare`` believes.
 
-    .onnx                      onnxruntime, nothing optimised
-    .tflite                    LiteRT (else TensorFlow Lite) with its reference kernels
-    .prototxt .caffemodel      OpenCV 4, whose importer reads Caffe nets
-    init_net.pb predict_net.pb, or a pair
-                               no runtime of Caffe2's is to be had: armnet's reference kernels, in float64
+.onnx                      onnxruntime, nothing optimised
+.tflite                    LiteRT (else TensorFlow Lite) with its reference kernels
+.prototxt .caffemodel      OpenCV 4, whose importer reads Caffe nets
+init_net.pb predict_net.pb, or a pair
+                           no runtime of Caffe2's is to be had: armnet's reference kernels, in float64
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array]) -> Evidence:
     if (len(paths) == 2 and set(suffixes) <= {".pb", ".pbtxt"}) or (len(paths) == 1 and Path(paths[0]).is_dir()):
         return reference(paths, feeds)
     names = " ".join(os.fspath(path) for path in paths)
-    raise UsageError(f"cannot run {names} beside a pair: give one .onnx or .tflite file, .prototxt and .caffemodel, "
-                     "init_net.pb and predict_net.pb, or a pair")
+    raise UsageError(
+        f"cannot run {names} beside a pair: give one .onnx or .tflite file, .prototxt and .caffemodel, "
+        "init_net.pb and predict_net.pb, or a pair"
+    )
 
 
 def _onnx(model: AnyPath, feeds: Mapping[str, Array]) -> Evidence:

@@ -22,8 +22,13 @@ _LONGEST_PROPAGATED = 1 << 20  # elements
 _LOOKED_THROUGH = ("Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze")
 
 
-def from_onnx(source: Source, *, caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None,
-              progress: Optional[Progress] = None) -> Pair:
+def from_onnx(
+    source: Source,
+    *,
+    caffe2_compatible: bool = False,
+    meta: Optional[Mapping[str, Any]] = None,
+    progress: Optional[Progress] = None,
+) -> Pair:
     """The pair that computes what the ONNX model does.
 
     caffe2_compatible: use Caffe2's operators and its encoding of weights alone. meta: what model.json shall say

@@ -82,7 +82,7 @@ def _bound(node: onnx.NodeProto, given: Dict[str, onnx.AttributeProto]) -> onnx.
         copy = bound.attribute.add()
         copy.CopyFrom(source)
         copy.name = attribute.name
-        for graph in ([copy.g] if copy.HasField("g") else []):
+        for graph in [copy.g] if copy.HasField("g") else []:
             inner = [_bound(child, given) for child in graph.node]
             del graph.node[:]
             graph.node.extend(inner)
@@ -90,8 +90,7 @@ def _bound(node: onnx.NodeProto, given: Dict[str, onnx.AttributeProto]) -> onnx.
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the functions that it defines inlined. ExportError if they call each other in circles, too often.
-    """
+    """The model with its functions inlined. ExportError if they call each other in circles or too often."""
     if not model.functions:
         return model
     _refuse_recursion(model)
@@ -122,8 +121,11 @@ def _refuse_recursion(model: onnx.ModelProto) -> None:
     called = {(f.domain, f.name): _types(f) for f in model.functions}
     sizes: Dict[Tuple[str, str], int] = {}  # nodes of a function once all calls in it are inlined
     while True:
-        ready = [name for name, types in called.items()
-                 if name not in sizes and not (types.keys() & called.keys()) - sizes.keys()]
+        ready = [
+            name
+            for name, types in called.items()
+            if name not in sizes and not (types.keys() & called.keys()) - sizes.keys()
+        ]
         if not ready:
             break
         sizes.update({name: _size(called[name], sizes) for name in ready})

@@ -99,8 +99,12 @@ def fast_gelu(node: Node) -> Nodes:
 @_defines("QuickGelu", "X", "Y")
 def quick_gelu(node: Node) -> Nodes:
     """Y = X * sigmoid(alpha * X)."""
-    return [_number("alpha", node.get_float("alpha", 1.702)), make("Mul", ["X", "alpha"], ["scaled"]),
-            make("Sigmoid", ["scaled"], ["gate"]), make("Mul", ["X", "gate"], ["Y"])]
+    return [
+        _number("alpha", node.get_float("alpha", 1.702)),
+        make("Mul", ["X", "alpha"], ["scaled"]),
+        make("Sigmoid", ["scaled"], ["gate"]),
+        make("Mul", ["X", "gate"], ["Y"]),
+    ]
 
 
 # Products and convolutions with what follows them
@@ -159,8 +163,12 @@ def fused_mat_mul(node: Node) -> Nodes:
     alpha = node.get_float("alpha", 1.0)
     if alpha == 1:
         return [*factors, make("MatMul", ["left", "right"], ["Y"])]
-    return [*factors, make("MatMul", ["left", "right"], ["product"]), _number("alpha", alpha),
-            make("Mul", ["product", "alpha"], ["Y"])]
+    return [
+        *factors,
+        make("MatMul", ["left", "right"], ["product"]),
+        _number("alpha", alpha),
+        make("Mul", ["product", "alpha"], ["Y"]),
+    ]
 
 
 # Normalisation after a residual connection
@@ -182,9 +190,11 @@ def skip_layer_normalization(node: Node) -> Nodes:
 def _channels_first(type: str, parameters: Sequence[str], rank: int, attributes: Mapping[str, Any]) -> Nodes:
     """y = ONNX's operator of the type of x and its parameters, between the transpositions that it needs."""
     first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
-    return [make("Transpose", ["x"], ["first"], perm=first),
-            make(type, ["first", *parameters], ["result"], **attributes),
-            make("Transpose", ["result"], ["y"], perm=last)]
+    return [
+        make("Transpose", ["x"], ["first"], perm=first),
+        make(type, ["first", *parameters], ["result"], **attributes),
+        make("Transpose", ["result"], ["y"], perm=last),
+    ]
 
 
 @_defines("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B", "y")

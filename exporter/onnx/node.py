@@ -142,8 +142,13 @@ class Node:
 
     # Operators
 
-    def to(self, type: str, inputs: Optional[Sequence[str]] = None, outputs: Optional[Sequence[str]] = None,
-           **arguments: Any) -> OperatorDef:
+    def to(
+        self,
+        type: str,
+        inputs: Optional[Sequence[str]] = None,
+        outputs: Optional[Sequence[str]] = None,
+        **arguments: Any,
+    ) -> OperatorDef:
         """A Caffe2 operator in place of the node, whose inputs and outputs it has unless given. None is no argument."""
         inputs, outputs = (self.inputs if inputs is None else inputs), (self.outputs if outputs is None else outputs)
         return self._operator(type, "", inputs, outputs, arguments)
@@ -153,8 +158,9 @@ class Node:
         arguments = {name: self._argument(name, value) for name, value in {**self.attributes, **changed}.items()}
         return self._operator(self.type, self.domain or "onnx", self.inputs, self.outputs, arguments)
 
-    def _operator(self, type: str, domain: str, inputs: Sequence[str], outputs: Sequence[str],
-                  arguments: Mapping[str, Any]) -> OperatorDef:
+    def _operator(
+        self, type: str, domain: str, inputs: Sequence[str], outputs: Sequence[str], arguments: Mapping[str, Any]
+    ) -> OperatorDef:
         args = tuple(Argument.of(name, value) for name, value in arguments.items() if value is not None)
         return OperatorDef(type, _trimmed(inputs), _trimmed(outputs), args, name=self.name, domain=domain)
 

@@ -97,8 +97,11 @@ def _slim(buffer: wire.Buffer, message: str, at: int, stop: int, depth: int) -> 
         if kind == wire.BYTES and number in inside and end - start >= CUT_FROM:
             yield bytes(buffer.view[kept_from:field_at])
             child = inside[number]
-            parts: List[bytes] = list(_slim_tensor(buffer, start, end) if child == "TensorProto"
-                                      else _slim(buffer, child, start, end, depth + 1))
+            parts: List[bytes] = list(
+                _slim_tensor(buffer, start, end)
+                if child == "TensorProto"
+                else _slim(buffer, child, start, end, depth + 1)
+            )
             yield wire.encode_tag(number, kind) + wire.encode_varint(sum(map(len, parts)))
             yield from parts
             kept_from = end
@@ -123,8 +126,10 @@ def _slim_tensor(buffer: wire.Buffer, at: int, stop: int) -> Iterator[bytes]:
 def _reference(number: int, offset: int, nbytes: int) -> bytes:
     """Fields of a TensorProto that say: the content is in this very file."""
     entries = {"location": "", "offset": offset, "length": nbytes, "field": number}
-    encoded = b"".join(_field(_EXTERNAL_DATA, _field(1, key.encode()) + _field(2, str(value).encode()))
-                       for key, value in entries.items())
+    encoded = b"".join(
+        _field(_EXTERNAL_DATA, _field(1, key.encode()) + _field(2, str(value).encode()))
+        for key, value in entries.items()
+    )
     return encoded + wire.encode_tag(_DATA_LOCATION, wire.VARINT) + wire.encode_varint(_EXTERNAL)
 
 

@@ -81,8 +81,9 @@ def require_distinct(graph: onnx.GraphProto) -> None:
             raise ExportError(f"{what} {name!r} is there twice" if count > 1 else f"an {what} has no name")
 
 
-def ordered(nodes: Sequence[onnx.NodeProto], available: Iterable[str],
-            is_outside: Callable[[str], bool]) -> List[onnx.NodeProto]:
+def ordered(
+    nodes: Sequence[onnx.NodeProto], available: Iterable[str], is_outside: Callable[[str], bool]
+) -> List[onnx.NodeProto]:
     """The nodes in an order in which they can run; their own wherever it is one.
 
     available: the names that exist before. is_outside: whether a surrounding graph has the name. ExportError if a name

@@ -151,10 +151,19 @@ class Translator:
         domain = _domain(proto.domain)
         if domain not in scope.opsets:
             raise ExportError(f"the model imports no opset of the domain {domain or 'ai.onnx'!r}")
-        return Node(proto.op_type, domain, scope.opsets[domain], proto.name, tuple(map(scope.blob, proto.input)),
-                    tuple(map(scope.define, proto.output)), attributes_of(proto, self._options.weights),
-                    scope.net, partial(self._subnet, scope), partial(self._inline, scope),
-                    self._options.caffe2_compatible)
+        return Node(
+            proto.op_type,
+            domain,
+            scope.opsets[domain],
+            proto.name,
+            tuple(map(scope.blob, proto.input)),
+            tuple(map(scope.define, proto.output)),
+            attributes_of(proto, self._options.weights),
+            scope.net,
+            partial(self._subnet, scope),
+            partial(self._inline, scope),
+            self._options.caffe2_compatible,
+        )
 
     def _candidates(self, node: Node) -> Iterator[Operators]:
         """Operators that exist and could compute the node's outputs: by its rule, then ONNX's own of its name."""
@@ -182,8 +191,11 @@ class Translator:
 
     def _expand(self, node: Node, body: Body, scope: Scope) -> None:
         """Translate the nodes of a function in place of its call."""
-        opsets = {"": onnx.defs.onnx_opset_version(), **scope.opsets,
-                  **{_domain(domain): version for domain, version in body.opsets.items()}}
+        opsets = {
+            "": onnx.defs.onnx_opset_version(),
+            **scope.opsets,
+            **{_domain(domain): version for domain, version in body.opsets.items()},
+        }
         inner = Scope(scope.net, opsets, None, scope.depth + 1)
         _refuse_depth(inner)
         for formal, blob in zip(body.inputs, [*node.inputs, *[""] * len(body.inputs)]):

@@ -1,5 +1,4 @@
-"""Nodes of older opsets in the form of the newest: attributes that became inputs, operators that were renamed.
-"""
+"""Nodes of older opsets in the form of the newest: attributes that became inputs, operators that were renamed."""
 
 from __future__ import annotations
 
@@ -13,8 +12,17 @@ from runtime_arm.errors import ExportError
 
 Upgrade = Callable[[Node], Node]
 _UPGRADES: Dict[str, List[Tuple[int, Upgrade]]] = {}
-_REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-               "ReduceProd", "ReduceSumSquare")
+_REDUCTIONS = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSumSquare",
+)
 
 
 def upgraded(node: Node) -> Node:
@@ -149,14 +157,18 @@ def _resize_by_scales(node: Node) -> Node:
     """Scales alone: pixels lie at their corners; the nearest is the one before, of a picture that shrinks the next."""
     scales = node.value(1)
     shrinks = node.type == "Resize" and scales is not None and bool((scales < 1).any())
-    attributes = {"mode": node.get_str("mode", "nearest"), "coordinate_transformation_mode": "asymmetric",
-                  "nearest_mode": "ceil" if shrinks else "floor"}
+    attributes = {
+        "mode": node.get_str("mode", "nearest"),
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "ceil" if shrinks else "floor",
+    }
     return node.replace(type="Resize", inputs=(node.input(0), "", node.input(1)), attributes=attributes, version=11)
 
 
 @_upgrade(99, "Resize")
 def _resize_empty_inputs(node: Node) -> Node:
     """Inputs that are there but empty count as left out."""
+
     def kept(index: int) -> str:
         value = node.value(index)
         return "" if not node.has(index) or (value is not None and not value.size) else node.inputs[index]

@@ -17,15 +17,31 @@ from runtime_arm.registry.specs import require_memory
 
 _FLOAT16 = onnx.TensorProto.FLOAT16
 DTYPES: Dict[int, np.dtype[Any]] = {
-    number: np.dtype(name) for number, name in (
-        (onnx.TensorProto.FLOAT, "float32"), (onnx.TensorProto.DOUBLE, "float64"), (_FLOAT16, "float16"),
-        (onnx.TensorProto.INT8, "int8"), (onnx.TensorProto.INT16, "int16"), (onnx.TensorProto.INT32, "int32"),
-        (onnx.TensorProto.INT64, "int64"), (onnx.TensorProto.UINT8, "uint8"), (onnx.TensorProto.UINT16, "uint16"),
-        (onnx.TensorProto.UINT32, "uint32"), (onnx.TensorProto.UINT64, "uint64"), (onnx.TensorProto.BOOL, "bool"))}
+    number: np.dtype(name)
+    for number, name in (
+        (onnx.TensorProto.FLOAT, "float32"),
+        (onnx.TensorProto.DOUBLE, "float64"),
+        (_FLOAT16, "float16"),
+        (onnx.TensorProto.INT8, "int8"),
+        (onnx.TensorProto.INT16, "int16"),
+        (onnx.TensorProto.INT32, "int32"),
+        (onnx.TensorProto.INT64, "int64"),
+        (onnx.TensorProto.UINT8, "uint8"),
+        (onnx.TensorProto.UINT16, "uint16"),
+        (onnx.TensorProto.UINT32, "uint32"),
+        (onnx.TensorProto.UINT64, "uint64"),
+        (onnx.TensorProto.BOOL, "bool"),
+    )
+}
 _MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
 # Everything else of up to 32 bits is in int32_data.
-_FIELD_OF = {"float32": ("float_data", "f4"), "float64": ("double_data", "f8"), "int64": ("int64_data", "i8"),
-             "uint32": ("uint64_data", "u8"), "uint64": ("uint64_data", "u8")}
+_FIELD_OF = {
+    "float32": ("float_data", "f4"),
+    "float64": ("double_data", "f8"),
+    "int64": ("int64_data", "i8"),
+    "uint32": ("uint64_data", "u8"),
+    "uint64": ("uint64_data", "u8"),
+}
 
 
 def dtype_name(number: int) -> str:

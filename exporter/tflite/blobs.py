@@ -105,8 +105,9 @@ class Blobs:
 
     def forms(self) -> List[Tuple[Tensor, str, bool]]:
         """Every tensor with its blob and whether that has the channels first, for whoever compares blob by blob."""
-        return [(self.graph.tensors[index], self.net.resolve(blob), first)
-                for (index, first), blob in self._forms.items()]
+        return [
+            (self.graph.tensors[index], self.net.resolve(blob), first) for (index, first), blob in self._forms.items()
+        ]
 
     @staticmethod
     def _is_stored(tensor: Tensor) -> bool:

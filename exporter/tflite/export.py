@@ -16,8 +16,14 @@ from runtime_arm.files import AnyPath
 from runtime_arm.pair.pair import Pair, TensorInfo
 
 
-def from_tflite(path: AnyPath, *, signature: Optional[str] = None, caffe2_compatible: bool = False,
-                meta: Optional[Mapping[str, Any]] = None, progress: Optional[Progress] = None) -> Pair:
+def from_tflite(
+    path: AnyPath,
+    *,
+    signature: Optional[str] = None,
+    caffe2_compatible: bool = False,
+    meta: Optional[Mapping[str, Any]] = None,
+    progress: Optional[Progress] = None,
+) -> Pair:
     """The pair that computes what a .tflite file does, with its inputs and outputs in TFLite's own layouts.
 
     signature: the key of the signature whose graph to translate, by default the first graph. caffe2_compatible: use
@@ -120,16 +126,26 @@ def _quantization(graph: Graph) -> Dict[str, Any]:
     """Scale and zero point of the inputs and outputs that are quantised as a whole: real = scale (integer - zero)."""
     edges = [*zip(graph.inputs, input_names(graph)), *zip(graph.outputs, output_names(graph))]
     parameters = {name: quantization_of(graph.tensors[index]) for index, name in edges}
-    found = {name: {"scale": float(one.scale[0]), "zero_point": int(one.zero_point[0])}
-             for name, one in parameters.items() if one is not None and not one.per_channel}
+    found = {
+        name: {"scale": float(one.scale[0]), "zero_point": int(one.zero_point[0])}
+        for name, one in parameters.items()
+        if one is not None and not one.per_channel
+    }
     return {"quantization": found} if found else {}
 
 
 def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
     """What the signatures of the graph call its inputs and outputs: their names -> blobs."""
-    inputs, outputs = (dict(zip(indices, names)) for indices, names in (
-        (graph.inputs, input_names(graph)), (graph.outputs, output_names(graph))))
-    found = {entry.key: {"inputs": {name: inputs[index] for name, index in entry.inputs.items() if index in inputs},
-                         "outputs": {name: outputs[index] for name, index in entry.outputs.items() if index in outputs}}
-             for entry in file.signatures if entry.graph == graph.index}
+    inputs, outputs = (
+        dict(zip(indices, names))
+        for indices, names in ((graph.inputs, input_names(graph)), (graph.outputs, output_names(graph)))
+    )
+    found = {
+        entry.key: {
+            "inputs": {name: inputs[index] for name, index in entry.inputs.items() if index in inputs},
+            "outputs": {name: outputs[index] for name, index in entry.outputs.items() if index in outputs},
+        }
+        for entry in file.signatures
+        if entry.graph == graph.index
+    }
     return {"signatures": found} if found else {}

@@ -23,8 +23,19 @@ from runtime_arm.netdef import Array
 
 _SHARED = 16  # how often a byte may be read, on average; parts are seldom shared in real files
 _TABLE = 64  # bytes that a table counts for beside its own: as an object it takes more memory than in the file
-_NUMBERS = {"Bool": "?", "Int8": "<i1", "Uint8": "<u1", "Int16": "<i2", "Uint16": "<u2", "Int32": "<i4",
-            "Uint32": "<u4", "Int64": "<i8", "Uint64": "<u8", "Float32": "<f4", "Float64": "<f8"}
+_NUMBERS = {
+    "Bool": "?",
+    "Int8": "<i1",
+    "Uint8": "<u1",
+    "Int16": "<i2",
+    "Uint16": "<u2",
+    "Int32": "<i4",
+    "Uint32": "<u4",
+    "Int64": "<i8",
+    "Uint64": "<u8",
+    "Float32": "<f4",
+    "Float64": "<f8",
+}
 _OFFSET = "UOffsetTRelative"
 
 
@@ -57,8 +68,9 @@ _DECLARED: Dict[str, Dict[str, Field]] = {}
 
 def declare(table: str, **fields: Union[int, Tuple[int, str]]) -> None:
     """Make a table of another schema known: slots of what it points to, slots and dtypes of numbers (0 if absent)."""
-    _DECLARED[table] = {name: Field(*field, 0) if isinstance(field, tuple) else Field(field, None, 0)
-                        for name, field in fields.items()}
+    _DECLARED[table] = {
+        name: Field(*field, 0) if isinstance(field, tuple) else Field(field, None, 0) for name, field in fields.items()
+    }
 
 
 @cache

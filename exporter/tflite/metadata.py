@@ -62,8 +62,9 @@ def _told(file: TfliteFile, floats: bool) -> Dict[str, Any]:
 def _first_input(file: TfliteFile) -> Optional[Table]:
     if _NAME not in file.metadata:
         return None
-    graphs = open_flatbuffer(file.metadata[_NAME], _IDENTIFIER, "ModelMetadata").tables("subgraph_metadata",
-                                                                                        "SubGraphMetadata")
+    graphs = open_flatbuffer(file.metadata[_NAME], _IDENTIFIER, "ModelMetadata").tables(
+        "subgraph_metadata", "SubGraphMetadata"
+    )
     tensors = graphs[0].tables("input_tensor_metadata", "TensorMetadata") if graphs else []
     return tensors[0] if tensors else None
 

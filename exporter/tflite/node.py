@@ -16,10 +16,18 @@ from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.registry.schema import find
 
 _ACTIVATIONS: Dict[int, Tuple[str, Dict[str, Any]]] = {
-    1: ("Relu", {}), 2: ("Clip", {"min": -1.0, "max": 1.0}), 3: ("Clip", {"min": 0.0, "max": 6.0}), 4: ("Tanh", {})}
+    1: ("Relu", {}),
+    2: ("Clip", {"min": -1.0, "max": 1.0}),
+    3: ("Clip", {"min": 0.0, "max": 6.0}),
+    4: ("Tanh", {}),
+}
 # What an activation leaves of real numbers, for integer kernels that saturate there.
 ACTIVATION_RANGES: Dict[int, Tuple[Optional[float], Optional[float]]] = {
-    0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+    0: (None, None),
+    1: (0.0, None),
+    2: (-1.0, 1.0),
+    3: (0.0, 6.0),
+}
 _QUANTISED = ("INT8", "UINT8", "INT16", "INT4")
 
 
@@ -67,8 +75,9 @@ class Node:
         tensors = blobs.graph.tensors
         self._inputs = [None if index is None else tensors[index] for index in operation.inputs]
         self._outputs = [tensors[index] for index in operation.outputs]
-        self._quantization = {tensor.index: quantization_of(tensor)
-                              for tensor in [*self._inputs, *self._outputs] if tensor is not None}
+        self._quantization = {
+            tensor.index: quantization_of(tensor) for tensor in [*self._inputs, *self._outputs] if tensor is not None
+        }
 
     # Options
 
@@ -199,8 +208,9 @@ class Node:
         dims = self.dims(index)
         if dims is not None and (len(dims) < least or rank not in (None, len(dims))):
             count = f"{least} or more" if rank is None else str(rank)
-            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must have {count} dimensions, its shape is "
-                              f"{dims}")
+            raise ExportError(
+                f"input {index} ({self.tensor(index).name!r}) must have {count} dimensions, its shape is {dims}"
+            )
         if dims is None or None in dims:
             raise ExportError(f"the shape of input {index} ({self.tensor(index).name!r}) must be known")
         return [n for n in dims if n is not None]
@@ -210,8 +220,9 @@ class Node:
         dims = self.dims(index)
         sizes = [] if dims is None else list(dims[1:-1])
         if len(sizes) != count or None in sizes:
-            raise ExportError(f"input {index} ({self.tensor(index).name!r}) must be a picture of a known size"
-                              f", its shape is {dims}")
+            raise ExportError(
+                f"input {index} ({self.tensor(index).name!r}) must be a picture of a known size, its shape is {dims}"
+            )
         return [n for n in sizes if n is not None]
 
     def rank(self, index: int) -> Optional[int]:
@@ -310,8 +321,9 @@ class Node:
 
     # Operators
 
-    def add(self, type: str, inputs: Sequence[str], outputs: Sequence[str], *, domain: str = "",
-            **arguments: Any) -> None:
+    def add(
+        self, type: str, inputs: Sequence[str], outputs: Sequence[str], *, domain: str = "", **arguments: Any
+    ) -> None:
         """Append an operator; arguments that are None are left out, as are empty inputs at the end."""
         names = list(inputs)
         while names and not names[-1]:
@@ -353,4 +365,3 @@ def _per_tensor(quantization: Optional[Quantization], tensor: Tensor) -> Tuple[f
     if quantization is None or quantization.per_channel:
         raise ExportError(f"tensor {tensor.name!r} must have one scale and one zero point")
     return float(quantization.scale[0]), int(quantization.zero_point[0])
-

@@ -21,9 +21,24 @@ _UNKNOWN = -1
 Dims = Tuple[Optional[int], ...]
 
 # What the schema calls a tensor type and how its elements lie in a buffer; int4 elements lie two in a byte.
-DTYPES: Dict[str, np.dtype[Any]] = {name: np.dtype(dtype) for name, dtype in {
-    "FLOAT32": "f4", "FLOAT16": "f2", "FLOAT64": "f8", "INT8": "i1", "UINT8": "u1", "INT16": "i2", "UINT16": "u2",
-    "INT32": "i4", "UINT32": "u4", "INT64": "i8", "UINT64": "u8", "BOOL": "?", "INT4": "i1"}.items()}
+DTYPES: Dict[str, np.dtype[Any]] = {
+    name: np.dtype(dtype)
+    for name, dtype in {
+        "FLOAT32": "f4",
+        "FLOAT16": "f2",
+        "FLOAT64": "f8",
+        "INT8": "i1",
+        "UINT8": "u1",
+        "INT16": "i2",
+        "UINT16": "u2",
+        "INT32": "i4",
+        "UINT32": "u4",
+        "INT64": "i8",
+        "UINT64": "u8",
+        "BOOL": "?",
+        "INT4": "i1",
+    }.items()
+}
 
 
 class Quantization(NamedTuple):
@@ -131,8 +146,10 @@ def _parse(source: str, data: memoryview) -> TfliteFile:
     if not subgraphs:
         raise FormatError("it has no graph")
     graphs = tuple(_graph(index, table, buffers, codes, data) for index, table in enumerate(subgraphs))
-    metadata = {table.text("name"): _at(buffers, table.integer("buffer"), "buffer")
-                for table in model.tables("metadata", "Metadata")}
+    metadata = {
+        table.text("name"): _at(buffers, table.integer("buffer"), "buffer")
+        for table in model.tables("metadata", "Metadata")
+    }
     signatures = tuple(_signature(table, graphs) for table in model.tables("signature_defs", "SignatureDef"))
     return TfliteFile(source, data, graphs, signatures, metadata)
 
@@ -163,8 +180,9 @@ def _enum(name: str) -> Dict[int, str]:
     return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
 
 
-def _graph(index: int, table: Table, buffers: Sequence[memoryview], codes: Sequence[Tuple[str, str, int]],
-           data: memoryview) -> Graph:
+def _graph(
+    index: int, table: Table, buffers: Sequence[memoryview], codes: Sequence[Tuple[str, str, int]], data: memoryview
+) -> Graph:
     tensors = tuple(_tensor(i, tensor, buffers) for i, tensor in enumerate(table.tables("tensors", "Tensor")))
 
     def named(values: Sequence[int], what: str) -> Tuple[int, ...]:
@@ -182,10 +200,24 @@ def _graph(index: int, table: Table, buffers: Sequence[memoryview], codes: Seque
         inputs = operator.integers("inputs")
         named([value for value in inputs if value != _UNKNOWN], what)
         outputs = named(operator.integers("outputs"), what)
-        operations.append(Operation(number, *codes[code], tuple(None if i == _UNKNOWN else i for i in inputs), outputs,
-                                    _options(operator), _custom_options(operator, data)))
-    return Graph(index, table.text("name"), tensors, named(table.integers("inputs"), "an input"),
-                 named(table.integers("outputs"), "an output"), tuple(operations))
+        operations.append(
+            Operation(
+                number,
+                *codes[code],
+                tuple(None if i == _UNKNOWN else i for i in inputs),
+                outputs,
+                _options(operator),
+                _custom_options(operator, data),
+            )
+        )
+    return Graph(
+        index,
+        table.text("name"),
+        tensors,
+        named(table.integers("inputs"), "an input"),
+        named(table.integers("outputs"), "an output"),
+        tuple(operations),
+    )
 
 
 def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
@@ -198,9 +230,17 @@ def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
     is_variable = bool(table.number("is_variable"))
     constant = len(content) > 0 and not is_variable
     kind = table.integer("type")
-    return Tensor(index, name, _enum("TensorType").get(kind, f"type {kind}"), tuple(shape) if constant else tuple(dims),
-                  content if constant else None, is_variable, len(shape) > 0 or _has_rank(table),
-                  table.table("quantization", "QuantizationParameters"), table.table("sparsity", "SparsityParameters"))
+    return Tensor(
+        index,
+        name,
+        _enum("TensorType").get(kind, f"type {kind}"),
+        tuple(shape) if constant else tuple(dims),
+        content if constant else None,
+        is_variable,
+        len(shape) > 0 or _has_rank(table),
+        table.table("quantization", "QuantizationParameters"),
+        table.table("sparsity", "SparsityParameters"),
+    )
 
 
 def _has_rank(table: Table) -> bool:

@@ -64,8 +64,9 @@ def _sizes(shape: Sequence[int], blocked: Sequence[int], blocks: Sequence[Table]
 
 def _joined(rank: int, blocked: Sequence[int]) -> List[int]:
     """The permutation that puts each block's dimension behind that which it divides."""
-    return [axis for outer in range(rank)
-            for axis in (outer, *(rank + i for i, of in enumerate(blocked) if of == outer))]
+    return [
+        axis for outer in range(rank) for axis in (outer, *(rank + i for i, of in enumerate(blocked) if of == outer))
+    ]
 
 
 def _level(table: Table, size: int) -> _Level:
@@ -97,8 +98,9 @@ def _places(levels: Sequence[_Level]) -> Array:
         counts = np.diff(level.segments)
         ends = level.segments[[0, -1]].tolist() if level.segments.size else []
         if len(counts) != len(places) or ends != [0, len(level.indices)]:
-            raise ExportError(f"{len(level.segments)} segments do not divide {len(level.indices)} indices "
-                              f"among {len(places)}")
+            raise ExportError(
+                f"{len(level.segments)} segments do not divide {len(level.indices)} indices among {len(places)}"
+            )
         if np.any((counts < 0) | (counts > level.size)) or np.any(level.indices >= level.size):
             raise ExportError(f"an index lies outside a sparse dimension of {level.size}")
         if np.any(level.indices < 0):

@@ -32,8 +32,11 @@ def tflite(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     for tensor, blob, channels_first in translated(Options(file), graph).forms():
         forms.setdefault(tensor.index, []).append((tensor.name, blob, channels_first))
     written = [index for operation in graph.operations for index in operation.outputs if index in values]
-    seen = [Seen(tensor, blob, np.moveaxis(values[index], -1, 1) if channels_first else values[index])
-            for index in written for tensor, blob, channels_first in forms.get(index, ())]
+    seen = [
+        Seen(tensor, blob, np.moveaxis(values[index], -1, 1) if channels_first else values[index])
+        for index in written
+        for tensor, blob, channels_first in forms.get(index, ())
+    ]
     return Evidence(f"{name}, reference kernels", seen, exact=True)
 
 
@@ -54,8 +57,11 @@ def _runtime() -> Tuple[Any, str]:
 def _run(module: Any, path: AnyPath, graph: Graph, feeds: Mapping[str, Array]) -> Dict[int, Array]:
     """What each tensor holds after a run, by its index in the file."""
     interpreter = module.Interpreter(
-        model_path=os.fspath(path), num_threads=1, experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)
+        model_path=os.fspath(path),
+        num_threads=1,
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF,
+    )
     given = {index: feeds[name] for index, name in zip(graph.inputs, input_names(graph))}
     for index, value in given.items():
         if tuple(interpreter.get_input_details()[graph.inputs.index(index)]["shape"]) != value.shape:

@@ -109,16 +109,20 @@ class Call:
         """The number of an input's dimensions. ExportError if it is not known."""
         dims = self.known_dims(index)
         if dims is None:
-            raise ExportError(f"the number of dimensions of {self.op.input[index]!r} must be known: give the shapes of "
-                              "the inputs (--shape)")
+            raise ExportError(
+                f"the number of dimensions of {self.op.input[index]!r} must be known: give the shapes of "
+                "the inputs (--shape)"
+            )
         return len(dims)
 
     def shape(self, index: int = 0) -> Tuple[int, ...]:
         """The shape of an input. ExportError if any of it is open."""
         dims = self.known_dims(index) or ()
         if self.rank(index) != len(dims) or None in dims:
-            raise ExportError(f"the shape of {self.op.input[index]!r} must be known and not change from run to run: "
-                              "give the shapes of the inputs (--shape)")
+            raise ExportError(
+                f"the shape of {self.op.input[index]!r} must be known and not change from run to run: "
+                "give the shapes of the inputs (--shape)"
+            )
         return tuple(n for n in dims if n is not None)
 
     def value(self, index: int) -> Optional[Array]:

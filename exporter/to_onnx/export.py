@@ -1,7 +1,7 @@
 """Pair to ONNX: the way back, so that any net, optimised or not, can be run and checked by onnxruntime.
 
-    save_onnx(pair, "model.onnx")                  # piece by piece, with external data beyond 2 GB
-    model = to_onnx(pair)                          # onnx.ModelProto
+save_onnx(pair, "model.onnx")                  # piece by piece, with external data beyond 2 GB
+model = to_onnx(pair)                          # onnx.ModelProto
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None) -> onnx.ModelProto:
     return with_constants(model, constants)
 
 
-def save_onnx(pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None,
-              largest: int = LARGEST_MODEL) -> List[Path]:
+def save_onnx(
+    pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None, largest: int = LARGEST_MODEL
+) -> List[Path]:
     """Write the model; weights are not copied on the way. Returns the files, which appear whole or not at all.
 
     Where the model would have more than ``largest`` bytes the weights go to a second file, ``<path>.data``.
@@ -86,8 +87,10 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
 def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
     shape = shapes.get(info.name, info.shape)
     if shape is None:
-        raise ExportError(f"input {info.name!r}: the pair does not say its shape, which ONNX needs: give it "
-                          f"(--shape {info.name}=1,3,224,224)")
+        raise ExportError(
+            f"input {info.name!r}: the pair does not say its shape, which ONNX needs: give it "
+            f"(--shape {info.name}=1,3,224,224)"
+        )
     return replace(info, shape=tuple(shape), dtype=info.dtype or "float32")
 
 
@@ -133,8 +136,10 @@ def _output(graph: Graph, info: TensorInfo) -> onnx.ValueInfoProto:
     if specs and len(specs) == len(operand.known) and len({spec.ndim for spec in specs}) == 1:
         names = info.shape if info.shape is not None and len(info.shape) == specs[0].ndim else (None,) * specs[0].ndim
         sizes = zip(*(spec.shape for spec in specs))
-        dims = tuple(found[0] if len(set(found)) == 1 else name if isinstance(name, str) else None
-                     for found, name in zip(sizes, names))
+        dims = tuple(
+            found[0] if len(set(found)) == 1 else name if isinstance(name, str) else None
+            for found, name in zip(sizes, names)
+        )
     dims = graph.types.dims(operand.name) if dims is None else dims
     if dims is None:
         raise ExportError(f"output {info.name!r}: its number of dimensions is not known, which ONNX needs")

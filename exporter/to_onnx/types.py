@@ -50,7 +50,8 @@ class Types:
         data = {name: self._data[name] for name in node.input if name in self._data}
         try:
             found: Mapping[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=[helper.make_opsetid("", self._opset)])
+                schema, node, types, data, opset_imports=[helper.make_opsetid("", self._opset)]
+            )
         except Exception:  # onnx's C++ exceptions have no common base; the types stay unknown
             return {}
         return found

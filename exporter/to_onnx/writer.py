@@ -26,8 +26,9 @@ _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9  # field numbers
 _BYTES = 2  # wire type of what has a length
 
 
-def write_model(path: AnyPath, model: onnx.ModelProto, constants: Mapping[str, Array],
-                largest: int = LARGEST_MODEL) -> List[Path]:
+def write_model(
+    path: AnyPath, model: onnx.ModelProto, constants: Mapping[str, Array], largest: int = LARGEST_MODEL
+) -> List[Path]:
     """Write the model, which has no initializers yet, with these. Returns the files; each appears whole or not at all.
 
     Weights go to ``<path>.data`` beside the model if it would be larger than ``largest`` bytes with them.
@@ -71,8 +72,9 @@ def _raw(array: Array) -> List[Chunk]:
     return [little.reshape(-1).view(np.uint8).data] if array.size else []
 
 
-def _chunks(model: onnx.ModelProto, constants: Mapping[str, Array],
-            places: Mapping[str, Tuple[str, int]]) -> Iterator[Chunk]:
+def _chunks(
+    model: onnx.ModelProto, constants: Mapping[str, Array], places: Mapping[str, Tuple[str, int]]
+) -> Iterator[Chunk]:
     """The model's bytes: everything but the graph, then the graph, its constants at the end."""
     rest = onnx.ModelProto()
     rest.CopyFrom(model)
@@ -133,5 +135,10 @@ def model_of(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> onnx.ModelPro
     from runtime_arm.version import VERSION
 
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    return helper.make_model(graph, opset_imports=imports, producer_name="armnet", producer_version=VERSION,
-                             ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True))
+    return helper.make_model(
+        graph,
+        opset_imports=imports,
+        producer_name="armnet",
+        producer_version=VERSION,
+        ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
+    )

@@ -24,8 +24,9 @@ Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
 Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
-def time_options(pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int,
-                 progress: Progress) -> Timings:
+def time_options(
+    pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int, progress: Progress
+) -> Timings:
     """How long each operator takes by each of its open engines, inside the running net: the least median of the sweeps.
 
     Every operator is told another of its engines from candidate to candidate, so that there are as many nets to time
@@ -43,8 +44,15 @@ def time_options(pair: Pair, options: Sequence[Options], specs: Mapping[str, Ten
     return timings
 
 
-def time_lists(pair: Pair, lists: Mapping[int, Sequence[str]], specs: Mapping[str, TensorSpec], threads: int,
-               seconds: float, what: str, progress: Progress) -> Iterator[Tuple[int, Timing]]:
+def time_lists(
+    pair: Pair,
+    lists: Mapping[int, Sequence[str]],
+    specs: Mapping[str, TensorSpec],
+    threads: int,
+    seconds: float,
+    what: str,
+    progress: Progress,
+) -> Iterator[Tuple[int, Timing]]:
     """The timings of the operators at some places of the net, which prefer one of their lists of engines after the
     other; with each the number of its list. seconds: about how long all of it may take."""
     count = max(map(len, lists.values()), default=0)

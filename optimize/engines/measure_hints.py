@@ -35,8 +35,11 @@ def open_hints(pair: Pair, specs: Specs) -> List[Open]:
     with Predictor(pair, threads=1) as predictor:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
         ops = dict(enumerate(pair.predict_net.op))
-        found = [Open(step.index, problem_of(step.op, step.in_specs), step.kernel.hints(step.op))
-                 for step in steps if step.kernel is not None and step.origin.op is ops.get(step.index)]
+        found = [
+            Open(step.index, problem_of(step.op, step.in_specs), step.kernel.hints(step.op))
+            for step in steps
+            if step.kernel is not None and step.origin.op is ops.get(step.index)
+        ]
     return [one for one in found if one.hints]
 
 
@@ -61,8 +64,11 @@ def promising_hints(operators: Sequence[Open], timings: Mapping[int, Mapping[str
         alike.setdefault(one.problem, []).append(one)
     found: Hints = {}
     for group in alike.values():
-        totals = {hint: sum(timings[one.place][hint] for one in group) for hint in ("", *group[0].hints)
-                  if all(hint in timings[one.place] for one in group)}
+        totals = {
+            hint: sum(timings[one.place][hint] for one in group)
+            for hint in ("", *group[0].hints)
+            if all(hint in timings[one.place] for one in group)
+        }
         best: Dict[str, str] = {}
         for hint in sorted(totals, key=lambda hint: totals[hint]):
             if hint and totals[hint] < NOISE * totals.get("", 0.0):
@@ -82,8 +88,9 @@ def faster_workers(pair: Pair, specs: Specs, threads: int, progress: Progress) -
     if threads == 1 or blas.loaded() is None:  # of another BLAS nobody could say how many threads it takes
         return PROCESSES
     progress("processes or threads", 0, 1)
-    processes, threaded = (pair.replace(tuning=tuning_of(pair, specs, threads, workers=workers))
-                           for workers in (PROCESSES, THREADS))
+    processes, threaded = (
+        pair.replace(tuning=tuning_of(pair, specs, threads, workers=workers)) for workers in (PROCESSES, THREADS)
+    )
     before, after = seconds_apart([processes, threaded], specs, threads)
     return THREADS if after < WORTHWHILE * before else PROCESSES
 
@@ -100,8 +107,14 @@ def seconds_apart(pairs: Sequence[Pair], specs: Specs, threads: int) -> List[flo
     return [min(taken) for taken in zip(*sweeps)]
 
 
-def tuning_of(pair: Pair, specs: Specs, threads: int, engines: Mapping[int, str] = {},
-              seconds: Mapping[int, Mapping[str, float]] = {}, workers: str = PROCESSES) -> Tuning:
+def tuning_of(
+    pair: Pair,
+    specs: Specs,
+    threads: int,
+    engines: Mapping[int, str] = {},
+    seconds: Mapping[int, Mapping[str, float]] = {},
+    workers: str = PROCESSES,
+) -> Tuning:
     """The pair's tuning with one measurement more; of this machine alone, if the pair has none."""
     shapes = {name: spec.shape for name, spec in specs.items()}
     tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())

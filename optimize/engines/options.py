@@ -124,4 +124,3 @@ def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]
         else:
             refused[str(wish)] = reason
     return options, refused
-

@@ -37,9 +37,17 @@ Specs = Mapping[str, TensorSpec]
 Picks = Mapping[int, Option]
 
 
-def pick_engines(pair: Pair, engines: str = AUTO, *, accuracy: Optional[float] = None, plain: Optional[Pair] = None,
-                 threads: Optional[int] = None, stop_after: Optional[int] = None, report: Optional[Report] = None,
-                 progress: Progress = lambda text, done, total: None) -> Pair:
+def pick_engines(
+    pair: Pair,
+    engines: str = AUTO,
+    *,
+    accuracy: Optional[float] = None,
+    plain: Optional[Pair] = None,
+    threads: Optional[int] = None,
+    stop_after: Optional[int] = None,
+    report: Optional[Report] = None,
+    progress: Progress = lambda text, done, total: None,
+) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
     engines: "auto" leaves the choice to the runtime, which knows the machine and the shapes of the day; "measure" times
@@ -95,8 +103,11 @@ class _Picker:
         """The pair that rules out what is not accurate enough among the runtime's own choices."""
         options = options_of(self._pair, self._specs)
         chosen = {one.place: one.chosen for one in options if one.chosen is not None}
-        gains = {one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
-                 for one in options if one.place in chosen}
+        gains = {
+            one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
+            for one in options
+            if one.place in chosen
+        }
         limits = self._limits(chosen, gains, lambda limits: limited(self._pair, options, limits))
         before = self._pair.predict_net.op
         after = limited(self._pair, options, limits).predict_net.op
@@ -127,17 +138,21 @@ class _Picker:
         before, after = compare([bare, tuned], self._specs, threads)
         progress("done", 1, 1)
         if after > before:
-            self._report.notes.append(f"threads={threads}: nothing that was measured is faster than the runtime's own "
-                                      f"choice, {before * 1e3:.2f} ms")
+            self._report.notes.append(
+                f"threads={threads}: nothing that was measured is faster than the runtime's own "
+                f"choice, {before * 1e3:.2f} ms"
+            )
             return pair.replace(tuning=tuning_of(pair, self._specs, threads, {}, seconds))
         self._report.notes.append(
             f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, {after * 1e3:.2f} ms with "
             f"{len(picks)} engines and {len(hints)} sizes of blocks or panels chosen by what was measured"
-            + (", by threads of BLAS in one process" if workers != PROCESSES else ""))
+            + (", by threads of BLAS in one process" if workers != PROCESSES else "")
+        )
         return tuned
 
-    def _faster(self, bare: Pair, candidates: Sequence[Mapping[int, Option]], threads: int,
-                progress: Progress) -> Dict[int, Option]:
+    def _faster(
+        self, bare: Pair, candidates: Sequence[Mapping[int, Option]], threads: int, progress: Progress
+    ) -> Dict[int, Option]:
         """The engines, of those that are promising, with which the whole net is faster."""
         picks: Dict[int, Option] = {}
         end = time.perf_counter() + SECONDS
@@ -173,8 +188,10 @@ class _Picker:
             return limits
         self._report.error = error
         if error > self._accuracy:
-            self._report.warnings.append(f"without any engine that rounds more, outputs still differ by {error:.2g} of "
-                                         f"their largest magnitude, which is more than {self._accuracy:g}")
+            self._report.warnings.append(
+                f"without any engine that rounds more, outputs still differ by {error:.2g} of "
+                f"their largest magnitude, which is more than {self._accuracy:g}"
+            )
         return limits
 
 
@@ -237,8 +254,11 @@ def _explained(pair: Pair, report: Report) -> Pair:
 def _facts(place: int, option: Option, measurements: Sequence[Measurement]) -> Mapping[str, Any]:
     """What is known of an engine for the operator at a place."""
     seconds = {each.threads: each.seconds.get(place, {}).get(str(option.wish)) for each in measurements}
-    return {"multiplies": None if option.work is None else option.work.time, "error": option.error,
-            "seconds": {threads: taken for threads, taken in seconds.items() if taken is not None}}
+    return {
+        "multiplies": None if option.work is None else option.work.time,
+        "error": option.error,
+        "seconds": {threads: taken for threads, taken in seconds.items() if taken is not None},
+    }
 
 
 __all__ = ["ACCURACY", "AUTO", "MEASURE", "pick_engines"]

@@ -15,12 +15,40 @@ from runtime_arm.registry.schema import lookup
 
 ADDITIONS = {"Add", "Sum", "onnx.Add", "onnx.Sum"}
 ACTIVATIONS = {
-    "Clip", "Elu", "Gelu", "HardSigmoid", "LeakyRelu", PRELU, "Relu", "ReluN", "Selu", "Sigmoid", "Softplus",
-    "Softsign", "Swish", "onnx.Celu", "onnx.Elu", "onnx.Gelu", "onnx.HardSigmoid", "onnx.HardSwish", "onnx.LeakyRelu",
-    "onnx.Mish", "onnx.Relu", "onnx.Selu", "onnx.Sigmoid", "onnx.Softplus", "onnx.Softsign", "onnx.Swish",
+    "Clip",
+    "Elu",
+    "Gelu",
+    "HardSigmoid",
+    "LeakyRelu",
+    PRELU,
+    "Relu",
+    "ReluN",
+    "Selu",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Swish",
+    "onnx.Celu",
+    "onnx.Elu",
+    "onnx.Gelu",
+    "onnx.HardSigmoid",
+    "onnx.HardSwish",
+    "onnx.LeakyRelu",
+    "onnx.Mish",
+    "onnx.Relu",
+    "onnx.Selu",
+    "onnx.Sigmoid",
+    "onnx.Softplus",
+    "onnx.Softsign",
+    "onnx.Swish",
 }
-_FUSED_TYPES = {"ConvTranspose": "FusedConvTranspose", "FC": "FusedFC", "FCTransposed": "FusedFCTransposed",
-                "SpatialBN": "FusedBatchNorm", **dict.fromkeys(CONVOLUTIONS, "FusedConv")}
+_FUSED_TYPES = {
+    "ConvTranspose": "FusedConvTranspose",
+    "FC": "FusedFC",
+    "FCTransposed": "FusedFCTransposed",
+    "SpatialBN": "FusedBatchNorm",
+    **dict.fromkeys(CONVOLUTIONS, "FusedConv"),
+}
 PLAIN = set(_FUSED_TYPES)
 FUSED = {f"armnet.{type}" for type in _FUSED_TYPES.values()}
 

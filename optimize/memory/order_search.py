@@ -41,8 +41,14 @@ class Scheduler:
     fed: blobs that are there at the start. kept: blobs that must be there at the end.
     """
 
-    def __init__(self, tasks: Sequence[Task], before: Sequence[Set[int]], sizes: Mapping[str, int],
-                 fed: FrozenSet[str] = frozenset(), kept: FrozenSet[str] = frozenset()):
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        before: Sequence[Set[int]],
+        sizes: Mapping[str, int],
+        fed: FrozenSet[str] = frozenset(),
+        kept: FrozenSet[str] = frozenset(),
+    ):
         self._tasks, self._sizes, self._kept = tasks, sizes, kept
         self._before = [_mask(places) for places in before]
         self._after: List[List[int]] = [[] for _ in tasks]
@@ -56,8 +62,13 @@ class Scheduler:
                 self._users[name] = self._users.get(name, 0) | 1 << place
             for name in task.writes - fed:
                 self._writers[name] = self._writers.get(name, 0) | 1 << place
-        self._start = _State(0, 0, sum(sizes.get(name, 0) for name in fed if name in kept or name in self._users),
-                             tuple(place for place, mask in enumerate(self._before) if not mask), None)
+        self._start = _State(
+            0,
+            0,
+            sum(sizes.get(name, 0) for name in fed if name in kept or name in self._users),
+            tuple(place for place, mask in enumerate(self._before) if not mask),
+            None,
+        )
 
     def peak(self, order: Sequence[int]) -> int:
         """Most bytes live at a time in this order."""
@@ -93,8 +104,10 @@ class Scheduler:
             state = self._start
             while state.ready:
                 grown = [(self._step(state, place), place) for place in state.ready]
-                rank = [(after.live > state.live, -place) if branch_by_branch else (after.live - state.live, place)
-                        for (_, after), place in grown]
+                rank = [
+                    (after.live > state.live, -place) if branch_by_branch else (after.live - state.live, place)
+                    for (_, after), place in grown
+                ]
                 state = grown[rank.index(min(rank))][0][1]
             yield _unwound(state)
 

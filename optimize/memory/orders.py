@@ -31,8 +31,9 @@ def orders_for_arena(net: NetDef, sizes: Mapping[str, int]) -> List[NetDef]:
     """The same if results may overwrite operands, views cost nothing, and parts lie in their whole."""
     alias: Dict[str, str] = {}
     tasks = [_task(op, sizes, alias) for op in net.op]
-    fed, kept = (frozenset(alias.get(name, name) for name in names) for names in
-                 (net.external_input, net.external_output))
+    fed, kept = (
+        frozenset(alias.get(name, name) for name in names) for names in (net.external_input, net.external_output)
+    )
     return _ordered(net, Scheduler(tasks, dependencies(net.op), sizes, fed, kept))
 
 
@@ -44,9 +45,13 @@ def _task(op: OperatorDef, sizes: Mapping[str, int], alias: Dict[str, str]) -> T
     writes = [alias.get(name, name) for name in op.output if name]
     if schema is None:
         return Task(frozenset(reads), frozenset(writes))
-    pairs = [(alias.get(op.output[y], op.output[y]), alias.get(op.input[x], op.input[x]))
-             for y, candidates in schema.inplace.items() if y < len(op.output)
-             for x in candidates if x < len(op.input) and op.input.count(op.input[x]) == 1]
+    pairs = [
+        (alias.get(op.output[y], op.output[y]), alias.get(op.input[x], op.input[x]))
+        for y, candidates in schema.inplace.items()
+        if y < len(op.output)
+        for x in candidates
+        if x < len(op.input) and op.input.count(op.input[x]) == 1
+    ]
     overwrites = tuple((y, x) for y, x in pairs if y and sizes.get(y) == sizes.get(x))
     joint = schema.joins is not None or schema.splits is not None
     return Task(frozenset(reads), frozenset(writes), overwrites, joint)

@@ -231,5 +231,8 @@ class Program:
 def _renamed(op: OperatorDef, names: Mapping[str, str]) -> OperatorDef:
     if names.keys().isdisjoint((*op.input, *op.output)):
         return op
-    return replace(op, input=tuple(names.get(name, name) for name in op.input),
-                   output=tuple(names.get(name, name) for name in op.output))
+    return replace(
+        op,
+        input=tuple(names.get(name, name) for name in op.input),
+        output=tuple(names.get(name, name) for name in op.output),
+    )

@@ -21,8 +21,12 @@ class Step(NamedTuple):
     notes: Sequence[str]
 
     def __str__(self) -> str:
-        lines = [f"step {self.number}: {self.pass_name}", *(f"  - {line}" for line in self.before),
-                 *(f"  + {line}" for line in self.after), *(f"    {note}" for note in self.notes)]
+        lines = [
+            f"step {self.number}: {self.pass_name}",
+            *(f"  - {line}" for line in self.before),
+            *(f"  + {line}" for line in self.after),
+            *(f"    {note}" for note in self.notes),
+        ]
         return "\n".join(lines)
 
 
@@ -82,8 +86,9 @@ class Report:
         """What passes refused when they ran last."""
         return [one for refusals in self._refused.values() for one in refusals]
 
-    def fired(self, name: str, before: Sequence[OperatorDef], after: Sequence[OperatorDef],
-              notes: Sequence[str]) -> None:
+    def fired(
+        self, name: str, before: Sequence[OperatorDef], after: Sequence[OperatorDef], notes: Sequence[str]
+    ) -> None:
         """A pass made one step."""
         notes = [*notes, *([f"inside {self._scope}"] if self._scope else [])]
         self.steps.append(Step(len(self.steps) + 1, name, texts(before), texts(after), notes))
@@ -113,8 +118,13 @@ class Report:
         return dict(Counter(step.pass_name for step in self.steps))
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, (*self.steps, *self.refused, *self.engines)), *self.notes,
-                          *(f"warning: {text}" for text in self.warnings)])
+        return "\n".join(
+            [
+                *map(str, (*self.steps, *self.refused, *self.engines)),
+                *self.notes,
+                *(f"warning: {text}" for text in self.warnings),
+            ]
+        )
 
 
 def texts(ops: Sequence[OperatorDef]) -> List[str]:

@@ -42,8 +42,10 @@ def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
     for info in inputs:
         spec = chosen[info.name]
         if spec is not None and not info.is_static and spec.nbytes > LARGEST_SAMPLE:
-            raise UsageError(f"a sample of input {info.name!r} with {list(spec.shape)} for {info.shape_text()} "
-                             f"would take {spec.nbytes:,} bytes; give an example of its shape")
+            raise UsageError(
+                f"a sample of input {info.name!r} with {list(spec.shape)} for {info.shape_text()} "
+                f"would take {spec.nbytes:,} bytes; give an example of its shape"
+            )
     return {name: spec for name, spec in chosen.items() if spec is not None}
 
 

@@ -22,8 +22,9 @@ from runtime_arm.netdef import Argument, NetDef, OperatorDef
 _FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
 
 
-def run_passes_everywhere(program: Program, passes: Sequence[Pass], report: Report,
-                          stop_after: Optional[int] = None) -> Program:
+def run_passes_everywhere(
+    program: Program, passes: Sequence[Pass], report: Report, stop_after: Optional[int] = None
+) -> Program:
     """The program after all passes, outside and inside, until none of them fires anywhere."""
     for _ in range(MOST_ROUNDS):
         steps = len(report.steps)
@@ -36,8 +37,9 @@ def run_passes_everywhere(program: Program, passes: Sequence[Pass], report: Repo
     raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes outside and inside of sub-nets")
 
 
-def _with_optimised_nets(program: Program, place: int, passes: Sequence[Pass], report: Report,
-                         stop_after: Optional[int]) -> Program:
+def _with_optimised_nets(
+    program: Program, place: int, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
+) -> Program:
     """The program after the passes inside the nets of the operator at the place."""
     for index, arg in enumerate(program.net.op[place].arg):
         if arg.n is None:
@@ -52,8 +54,9 @@ def _with_optimised_nets(program: Program, place: int, passes: Sequence[Pass], r
     return program
 
 
-def _optimised(program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report,
-               stop_after: Optional[int]) -> Tuple[NetDef, Weights]:
+def _optimised(
+    program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
+) -> Tuple[NetDef, Weights]:
     """A net of the operator after the passes, and the weights of the program with those that they made."""
     own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - set(net.captures())
     if not own.isdisjoint(program.weights.names):  # inside, the name of a weight means something else
@@ -61,8 +64,9 @@ def _optimised(program: Program, op: OperatorDef, net: NetDef, passes: Sequence[
     inputs = dict.fromkeys((*net.external_input, *net.captures()))
     outputs = dict.fromkeys((*net.external_output, *(name for name in op.output if name in own)))
     whole = single_assignment(net.replace(external_input=tuple(inputs), external_output=tuple(outputs)))
-    known: List[Specs] = [{name: specs.get(name) for name in inputs if name not in program.weights}
-                          for specs in program.known_specs]
+    known: List[Specs] = [
+        {name: specs.get(name) for name in inputs if name not in program.weights} for specs in program.known_specs
+    ]
     steps = len(report.steps)
     inner = Program(whole, program.weights, known, _names_around(program, op))
     after = run_passes_everywhere(inner, passes, report, stop_after)

@@ -82,9 +82,16 @@ class Weights:
 def _constant_fills(init_net: NetDef, variable: AbstractSet[str]) -> Dict[str, OperatorDef]:
     writes = Counter(name for op in init_net.op for name in op.output)
     reads = {name for op in init_net.op for name in op.reads()}
-    return {op.output[0]: op for op in init_net.op
-            if len(op.output) == 1 and not any(op.input) and _is_pure(op)
-            and writes[op.output[0]] == 1 and op.output[0] not in reads and op.output[0] not in variable}
+    return {
+        op.output[0]: op
+        for op in init_net.op
+        if len(op.output) == 1
+        and not any(op.input)
+        and _is_pure(op)
+        and writes[op.output[0]] == 1
+        and op.output[0] not in reads
+        and op.output[0] not in variable
+    }
 
 
 def _is_pure(op: OperatorDef) -> bool:

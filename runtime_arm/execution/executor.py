@@ -107,9 +107,7 @@ class Executor:
             self._crew.close()
             self._crew = None
 
-    def _segment(
-        self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED
-    ) -> Segment:
+    def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs = self.net.external_output

@@ -32,8 +32,10 @@ class Poisoned(NamedTuple):
     outputs: Dict[str, Any]
 
     def __str__(self) -> str:
-        return (f"paranoid: {self.nbytes:,} bytes of free memory poisoned in front of {self.steps} steps; "
-                "the outputs are those of the run without a plan, bit by bit")
+        return (
+            f"paranoid: {self.nbytes:,} bytes of free memory poisoned in front of {self.steps} steps; "
+            "the outputs are those of the run without a plan, bit by bit"
+        )
 
 
 def run_paranoid(pair: Pair, feeds: Mapping[str, Any]) -> Poisoned:
@@ -95,8 +97,11 @@ def _free_memory(segment: Segment) -> Iterator[Tuple[Step, List[Array]]]:
     for step in segment.steps:
         values.update(dict.fromkeys(value for value in (*step.inputs, *step.outputs) if value is not None))
     roots = {value: place.root for value, place in segment.layout.within.items()}
-    placed = [value for value in values
-              if not roots.get(value, value).foreign and value.array.dtype != object and value.array.size]
+    placed = [
+        value
+        for value in values
+        if not roots.get(value, value).foreign and value.array.dtype != object and value.array.size
+    ]
     placed.sort(key=_range)
     running = set(segment.running)
     for at, step in enumerate(segment.steps):

@@ -20,10 +20,10 @@ SMALL = 1024  # elements: integer blobs up to here count as known when a net is 
 class Workspace:
     """Blobs by name.
 
-        ws = Workspace()
-        ws.feed("X", x)
-        ws.run_net_once(net)
-        y = ws.fetch("Y")
+    ws = Workspace()
+    ws.feed("X", x)
+    ws.run_net_once(net)
+    y = ws.fetch("Y")
     """
 
     def __init__(self) -> None:

@@ -27,14 +27,38 @@ ROOT = Path("/")
 
 # /proc/cpuinfo's "CPU implementer" and "CPU part"; Arm's own, from the MIDR_EL1 of each core's reference manual.
 _ARM_CORES = {
-    "0xb76": "ARM1176", "0xc05": "Cortex-A5", "0xc07": "Cortex-A7", "0xc08": "Cortex-A8", "0xc09": "Cortex-A9",
-    "0xc0d": "Cortex-A17", "0xc0f": "Cortex-A15", "0xd01": "Cortex-A32", "0xd03": "Cortex-A53", "0xd04": "Cortex-A35",
-    "0xd05": "Cortex-A55", "0xd07": "Cortex-A57", "0xd08": "Cortex-A72", "0xd09": "Cortex-A73", "0xd0a": "Cortex-A75",
-    "0xd0b": "Cortex-A76", "0xd0c": "Neoverse-N1", "0xd0d": "Cortex-A77", "0xd40": "Neoverse-V1", "0xd41": "Cortex-A78",
-    "0xd44": "Cortex-X1", "0xd46": "Cortex-A510", "0xd47": "Cortex-A710", "0xd48": "Cortex-X2", "0xd49": "Neoverse-N2",
-    "0xd4d": "Cortex-A715", "0xd4e": "Cortex-X3", "0xd4f": "Neoverse-V2", "0xd80": "Cortex-A520",
-    "0xd81": "Cortex-A720", "0xd82": "Cortex-X4",
-}  # fmt: skip
+    "0xb76": "ARM1176",
+    "0xc05": "Cortex-A5",
+    "0xc07": "Cortex-A7",
+    "0xc08": "Cortex-A8",
+    "0xc09": "Cortex-A9",
+    "0xc0d": "Cortex-A17",
+    "0xc0f": "Cortex-A15",
+    "0xd01": "Cortex-A32",
+    "0xd03": "Cortex-A53",
+    "0xd04": "Cortex-A35",
+    "0xd05": "Cortex-A55",
+    "0xd07": "Cortex-A57",
+    "0xd08": "Cortex-A72",
+    "0xd09": "Cortex-A73",
+    "0xd0a": "Cortex-A75",
+    "0xd0b": "Cortex-A76",
+    "0xd0c": "Neoverse-N1",
+    "0xd0d": "Cortex-A77",
+    "0xd40": "Neoverse-V1",
+    "0xd41": "Cortex-A78",
+    "0xd44": "Cortex-X1",
+    "0xd46": "Cortex-A510",
+    "0xd47": "Cortex-A710",
+    "0xd48": "Cortex-X2",
+    "0xd49": "Neoverse-N2",
+    "0xd4d": "Cortex-A715",
+    "0xd4e": "Cortex-X3",
+    "0xd4f": "Neoverse-V2",
+    "0xd80": "Cortex-A520",
+    "0xd81": "Cortex-A720",
+    "0xd82": "Cortex-X4",
+}
 _IMPLEMENTERS = {"0x41": "Arm", "0x48": "HiSilicon", "0x51": "Qualcomm", "0x53": "Samsung", "0x61": "Apple"}
 _BLAS_LIBRARIES = re.compile(r"/(lib)?(openblas|mkl|blis|atlas|satlas|tatlas|cblas|blas|armpl)[^/]*$")
 
@@ -106,8 +130,11 @@ def _features(cores: List[Dict[str, str]]) -> List[str]:
 
 def _caches(root: Path) -> Dict[str, int]:
     """Bytes by name ("L1 data", "L2") of the first core's caches."""
-    return {f"L{cache.level}" + ("" if cache.kind == "unified" else f" {cache.kind}"): cache.nbytes
-            for cache in caches(str(root)) if cache.kind != "instruction"}  # fmt: skip
+    return {
+        f"L{cache.level}" + ("" if cache.kind == "unified" else f" {cache.kind}"): cache.nbytes
+        for cache in caches(str(root))
+        if cache.kind != "instruction"
+    }
 
 
 def _memory(root: Path, field: str) -> Optional[int]:

@@ -40,8 +40,7 @@ class Field(NamedTuple):
 
 
 class Message:
-    """One message. ``build`` makes its value from the fields that are present; None for TensorProto, whose is an array.
-    """
+    """One message type. ``build`` makes a value from the fields that are present; TensorProto has none, it is an array."""
 
     def __init__(self, name: str, build: Optional[Callable[..., Any]]):
         self.name = name
@@ -54,8 +53,9 @@ class Message:
         """Give the message its fields; separate from construction because messages contain each other."""
         self.fields = fields
         self.by_number = {field.number: field for field in fields}
-        self.runs = frozenset(field.number << 3 | field.type.wire for field in fields
-                              if field.is_array and isinstance(field.type, Scalar))
+        self.runs = frozenset(
+            field.number << 3 | field.type.wire for field in fields if field.is_array and isinstance(field.type, Scalar)
+        )
 
 
 TENSOR = Message("TensorProto", None)

@@ -140,7 +140,12 @@ def _argument_value(arg: Argument) -> str:
             return f"<{kind} {len(value)}>"
         return "[" + ", ".join(map(_number, value)) + "]"
     writers: dict[str, Callable[[Any], str]] = {
-        "s": _bytes, "strings": _bytes, "n": _block, "nets": _block, "t": _tensor, "tensors": _tensor,
+        "s": _bytes,
+        "strings": _bytes,
+        "n": _block,
+        "nets": _block,
+        "t": _tensor,
+        "tensors": _tensor,
     }
     write = writers.get(kind, _number)
     return "[" + ", ".join(map(write, value)) + "]" if isinstance(value, tuple) else write(value)

@@ -19,8 +19,14 @@ _TOKEN = re.compile(
     r'|(?P<string>b?"(?:[^"\\\n]|\\.)*")|(?P<sign>[()\[\]{}<>=]|:(?=[\s>]|$))' + f"|(?P<word>{WORD})"
 )
 _TYPE = re.compile(rf"(?:({PLAIN_DOMAIN})\.)?({PLAIN_TYPE})")
-_TENSOR_TYPES = ("float16", "float32", "float64", "bool", "string", *(f"{sign}int{bits}" for sign in ("", "u")
-                                                                       for bits in (8, 16, 32, 64)))
+_TENSOR_TYPES = (
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+    "string",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 _INT64 = np.iinfo(np.int64)
 _DEEPEST = 64
 _KIND_NAMES = {"end": "the end", "newline": "the end of the line", "word": "a name", "comma": "a comma"}

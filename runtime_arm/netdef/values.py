@@ -177,8 +177,16 @@ class OperatorDef(_Structural):
     op_version: Optional[int] = None
 
     @staticmethod
-    def of(type: str, input: Iterable[str], output: Iterable[str], *, engine: str = "", domain: str = "",
-           name: str = "", **arguments: ArgumentValue) -> OperatorDef:
+    def of(
+        type: str,
+        input: Iterable[str],
+        output: Iterable[str],
+        *,
+        engine: str = "",
+        domain: str = "",
+        name: str = "",
+        **arguments: ArgumentValue,
+    ) -> OperatorDef:
         """``OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pads=[1, 1, 1, 1])``."""
         args = tuple(Argument.of(key, value) for key, value in arguments.items())
         return OperatorDef(type, tuple(input), tuple(output), args, name=name, engine=engine, domain=domain)
@@ -193,8 +201,7 @@ class OperatorDef(_Structural):
         return f"{shown(self.full_type)}({', '.join(map(shown, self.input))}) -> {', '.join(map(shown, self.output))}"
 
     def argument(self, name: str) -> Optional[Argument]:
-        """The first argument of that name, or None. (Caffe2 refuses equal names with different values; so does check.)
-        """
+        """The first argument of that name, or None. (Caffe2 and ``check`` refuse equal names with different values.)"""
         for arg in self.arg:
             if arg.name == name:
                 return arg
@@ -288,9 +295,19 @@ class OperatorDef(_Structural):
         return tuple(names)
 
 
-_KINDS = {"f": "a float", "i": "an integer", "s": "a string", "n": "a net", "t": "a tensor",
-          "floats": "a list of floats", "ints": "a list of integers", "strings": "a list of strings",
-          "nets": "a list of nets", "tensors": "a list of tensors", "": "nothing"}
+_KINDS = {
+    "f": "a float",
+    "i": "an integer",
+    "s": "a string",
+    "n": "a net",
+    "t": "a tensor",
+    "floats": "a list of floats",
+    "ints": "a list of integers",
+    "strings": "a list of strings",
+    "nets": "a list of nets",
+    "tensors": "a list of tensors",
+    "": "nothing",
+}
 
 
 @dataclass(frozen=True, eq=False)

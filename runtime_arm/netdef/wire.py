@@ -201,8 +201,10 @@ class UnpackedRun:
         """The number of bytes."""
         if self.fixed:
             return self.values.size * (1 + self.values.itemsize)
-        return sum(self.values[at : at + _BLOCK].size + int(_varint_lengths(self.values[at : at + _BLOCK]).sum())
-                   for at in range(0, self.values.size, _BLOCK))
+        return sum(
+            self.values[at : at + _BLOCK].size + int(_varint_lengths(self.values[at : at + _BLOCK]).sum())
+            for at in range(0, self.values.size, _BLOCK)
+        )
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes, in pieces of bounded size."""

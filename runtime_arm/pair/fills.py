@@ -7,8 +7,14 @@ import numpy as np
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
 
-_FILLS = {"float32": "GivenTensorFill", "float64": "GivenTensorDoubleFill", "bool": "GivenTensorBoolFill",
-          "int16": "GivenTensorInt16Fill", "int32": "GivenTensorIntFill", "int64": "GivenTensorInt64Fill"}
+_FILLS = {
+    "float32": "GivenTensorFill",
+    "float64": "GivenTensorDoubleFill",
+    "bool": "GivenTensorBoolFill",
+    "int16": "GivenTensorInt16Fill",
+    "int32": "GivenTensorIntFill",
+    "int64": "GivenTensorInt64Fill",
+}
 
 
 def fill(name: str, value: Array, unpacked: bool = False) -> OperatorDef:

@@ -63,8 +63,9 @@ class TensorInfo:
 
         ResourceError where this machine cannot hold them.
         """
-        spec = TensorSpec(shape or [dim if isinstance(dim, int) else 1 for dim in self.shape or ()],
-                          np.dtype(self.dtype or "float32"))
+        spec = TensorSpec(
+            shape or [dim if isinstance(dim, int) else 1 for dim in self.shape or ()], np.dtype(self.dtype or "float32")
+        )
         require_memory(spec.nbytes, f"input {self.name!r} of shape {spec.shape}")
         return np.zeros(spec.shape, spec.dtype)
 

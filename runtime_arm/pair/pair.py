@@ -28,9 +28,15 @@ from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
 
 __all__ = ["Pair", "TensorInfo", "read_net", "real_inputs"]
 
-_FILL_DTYPES = {"GivenTensorFill": "float32", "GivenTensorDoubleFill": "float64", "GivenTensorIntFill": "int32",
-                "GivenTensorInt64Fill": "int64", "GivenTensorInt16Fill": "int16", "GivenTensorBoolFill": "bool",
-                "ConstantFill": "float32"}
+_FILL_DTYPES = {
+    "GivenTensorFill": "float32",
+    "GivenTensorDoubleFill": "float64",
+    "GivenTensorIntFill": "int32",
+    "GivenTensorInt64Fill": "int64",
+    "GivenTensorInt16Fill": "int16",
+    "GivenTensorBoolFill": "bool",
+    "ConstantFill": "float32",
+}
 _PLACEHOLDER_SHAPE = (1, 1)  # what Caffe2's mobile exporter fills a real input with, as zeros
 
 

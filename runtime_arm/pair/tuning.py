@@ -71,8 +71,13 @@ class Tuning:
 
     def to_bytes(self) -> bytes:
         """The content of tuning.json."""
-        content = {"schema": SCHEMA, "armnet": VERSION, "predict_net": self.net, "machine": dict(self.machine),
-                   "measurements": [one.to_json() for one in self.measurements]}
+        content = {
+            "schema": SCHEMA,
+            "armnet": VERSION,
+            "predict_net": self.net,
+            "machine": dict(self.machine),
+            "measurements": [one.to_json() for one in self.measurements],
+        }
         return json.dumps(content, indent=1).encode()
 
     def why_stale(self, net: NetDef, machine: Mapping[str, Any]) -> Optional[str]:
@@ -172,8 +177,10 @@ def _parsed(content: Any) -> Tuning:
 def _measurement(content: Any) -> Measurement:
     shapes = {str(name): _sizes(shape) for name, shape in content["shapes"].items()}
     engines = {int(index): str(engine) for index, engine in content["engines"].items()}
-    seconds = {int(index): {str(engine): float(taken) for engine, taken in each.items()}
-               for index, each in content["seconds"].items()}
+    seconds = {
+        int(index): {str(engine): float(taken) for engine, taken in each.items()}
+        for index, each in content["seconds"].items()
+    }
     workers = content["workers"]
     if workers not in (PROCESSES, THREADS):
         raise ValueError(f"no workers are {workers!r}")

@@ -96,9 +96,12 @@ class _Extent(NamedTuple):
 
 
 def _extent(group: Group) -> _Extent:
-    return _Extent(min((one.first for one in group), default=0), max((one.last for one in group), default=0),
-                   max((one.end for one in group), default=0),
-                   sum((one.last - one.first + 1) * one.nbytes for one in group))  # fmt: skip
+    return _Extent(
+        min((one.first for one in group), default=0),
+        max((one.last for one in group), default=0),
+        max((one.end for one in group), default=0),
+        sum((one.last - one.first + 1) * one.nbytes for one in group),
+    )
 
 
 _RANKS: Sequence[Callable[[_Extent], Tuple[int, int]]] = (

@@ -27,9 +27,11 @@ def cost_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Co
     """The operator's cost for these shapes."""
     count = _MULTIPLY_ADDS.get(op.type)
     present = [spec for spec in inputs if spec is not None]
-    return Cost(multiply_adds=count(op, inputs, outputs) if count else 0,
-                parameters=sum(spec.size for spec in present if spec.value is not None),
-                nbytes=sum(spec.nbytes for spec in [*present, *outputs]))
+    return Cost(
+        multiply_adds=count(op, inputs, outputs) if count else 0,
+        parameters=sum(spec.size for spec in present if spec.value is not None),
+        nbytes=sum(spec.nbytes for spec in [*present, *outputs]),
+    )
 
 
 def _filter_taps(filters: Optional[TensorSpec]) -> int:

@@ -54,8 +54,13 @@ class _Choice:
             for index, value in enumerate(step.inputs):
                 if value is not None:
                     self._readers.setdefault(value, []).append((at, index))
-        self._wanted_in_tiles = {value for step, candidates in zip(steps, self._candidates) for one in candidates
-                                 for value, layout in zip(step.inputs, one.inputs) if layout is not None}  # fmt: skip
+        self._wanted_in_tiles = {
+            value
+            for step, candidates in zip(steps, self._candidates)
+            for one in candidates
+            for value, layout in zip(step.inputs, one.inputs)
+            if layout is not None
+        }
         made = [(value, at, index) for at, step in enumerate(steps) for index, value in enumerate(step.outputs)]
         self._made_by = {value: (at, index) for value, at, index in made}
         self._prices: Dict[Tuple[Value, Layout, Layout], float] = {}
@@ -86,8 +91,12 @@ class _Choice:
         reached: List[List[float]] = []
         for at, step in enumerate(self._steps):
             inputs = [(index, value) for index, value in enumerate(step.inputs) if value is not None]
-            reached.append([one.time + sum(self._arrive(value, one.inputs[index], reached) for index, value in inputs)
-                            for one in self._candidates[at]])  # fmt: skip
+            reached.append(
+                [
+                    one.time + sum(self._arrive(value, one.inputs[index], reached) for index, value in inputs)
+                    for one in self._candidates[at]
+                ]
+            )
         return reached
 
     def _arrive(self, value: Value, layout: Layout, reached: List[List[float]]) -> float:
@@ -96,8 +105,10 @@ class _Choice:
             return self._price(value, None, layout)
         at, index = self._made_by[value]
         readers = max(1, len(self._readers[value]))
-        return min(before / readers + self._price(value, one.outputs[index], layout)
-                   for before, one in zip(reached[at], self._candidates[at]))  # fmt: skip
+        return min(
+            before / readers + self._price(value, one.outputs[index], layout)
+            for before, one in zip(reached[at], self._candidates[at])
+        )
 
     def _behind(self, at: int, candidate: _Candidate) -> float:
         """The conversions of a step's outputs, with the readers' choices as they are."""
@@ -113,8 +124,9 @@ class _Choice:
         """
         former, self._taken[at] = self._taken[at], candidate
         values = {value for value in (*self._steps[at].inputs, *self._steps[at].outputs) if value is not None}
-        total = candidate.time + sum(self._conversions(value) for value in values
-                                     if not value.foreign or value in self._wanted_in_tiles)  # fmt: skip
+        total = candidate.time + sum(
+            self._conversions(value) for value in values if not value.foreign or value in self._wanted_in_tiles
+        )
         self._taken[at] = former
         return total
 
@@ -152,8 +164,9 @@ class _Choice:
         for step, candidate in zip(self._steps, self._taken):
             for value, layout in zip(step.outputs, candidate.outputs):
                 value.layout = layout
-            step.inputs = [None if value is None else wanted(value, layout)
-                           for value, layout in zip(step.inputs, candidate.inputs)]  # fmt: skip
+            step.inputs = [
+                None if value is None else wanted(value, layout) for value, layout in zip(step.inputs, candidate.inputs)
+            ]
             if candidate.option is not None:
                 step.run_tiled(candidate.option.kernel)
             result.append(step)

@@ -287,8 +287,11 @@ class Sharing:
             root, base = self.place(part)
             if moves.setdefault(root, offset - base) == offset - base:
                 used[root] = used.get(root, 0) + part.spec.nbytes
-        return {root: offset for root, offset in moves.items()
-                if root.spec.nbytes == used[root] and self._may_move(root, step.outputs[0], at)}  # fmt: skip
+        return {
+            root: offset
+            for root, offset in moves.items()
+            if root.spec.nbytes == used[root] and self._may_move(root, step.outputs[0], at)
+        }
 
     def _may_move(self, root: Value, whole: Value, at: int) -> bool:
         """Whether memory that is joined at a step may be part of that of the whole."""

@@ -104,11 +104,18 @@ class Tiles(NamedTuple):
         """The rows of tiles that have pixels of an image, cut into strips of at most ``most`` positions, if there are
         enough rows as many for each worker and all of nearly one size."""
         rows = self.image_tiles((0, 0))[0]
-        runs = [(0, self.batch * rows)] if rows == self.rows else [
-            (first, first + rows) for first in range(0, self.batch * self.rows, self.rows)]  # fmt: skip
+        runs = (
+            [(0, self.batch * rows)]
+            if rows == self.rows
+            else [(first, first + rows) for first in range(0, self.batch * self.rows, self.rows)]
+        )
         wide, high = max(1, min(most, self.pitch)), max(1, most // self.pitch)
-        return [Strip(*part, *columns, self.pitch) for first, last in runs
-                for part in _cut(first, last, high, workers) for columns in _cut(0, self.pitch, wide)]  # fmt: skip
+        return [
+            Strip(*part, *columns, self.pitch)
+            for first, last in runs
+            for part in _cut(first, last, high, workers)
+            for columns in _cut(0, self.pitch, wide)
+        ]
 
     def outside(self, memory: Array, strip: Strip) -> Iterator[Array]:
         """Views of what does not belong to an image in the strip, of all planes, without overlap."""
@@ -133,11 +140,20 @@ class Tiles(NamedTuple):
         """The planes, together with those that have as many rows and columns of tiles inside of the image: which rows
         and columns of planes, and how many of tiles."""
         counts = [self.image_tiles((phase, phase)) for phase in range(self.tile)]
-        down, across = ([[phase for phase in range(self.tile) if counts[phase][axis] == count]
-                         for count in sorted({of[axis] for of in counts})] for axis in (0, 1))  # fmt: skip
+        down, across = (
+            [
+                [phase for phase in range(self.tile) if counts[phase][axis] == count]
+                for count in sorted({of[axis] for of in counts})
+            ]
+            for axis in (0, 1)
+        )
         for rows, columns in itertools.product(down, across):
-            yield (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1),
-                   counts[rows[0]][0], counts[columns[0]][1])  # fmt: skip
+            yield (
+                slice(rows[0], rows[-1] + 1),
+                slice(columns[0], columns[-1] + 1),
+                counts[rows[0]][0],
+                counts[columns[0]][1],
+            )
 
     def _rows(self, planes: Array) -> Array:
         """A view of the body of planes: (..., batch * rows, pitch, channels)."""

@@ -1,10 +1,10 @@
 """Measures armnet beside onnxruntime on this machine; prints tables. Figures, not tests.
 
-  scripts/bench                                                everything that this machine can time
-  scripts/bench --parts networks models --threads 1,2
-  scripts/bench --parts arm --json results.json                instructions on emulated ARM; what results.json
-                                                               has of other parts is kept
-  scripts/bench --parts --json results.json --write BENCHMARKS.md      nothing anew
+scripts/bench                                                everything that this machine can time
+scripts/bench --parts networks models --threads 1,2
+scripts/bench --parts arm --json results.json                instructions on emulated ARM; what results.json
+                                                             has of other parts is kept
+scripts/bench --parts --json results.json --write BENCHMARKS.md      nothing anew
 """
 
 from __future__ import annotations
@@ -33,12 +33,20 @@ DEFAULT = tuple(name for name in PARTS if name != "arm")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(DEFAULT), metavar="PART",
-                        help=f"of {', '.join(PARTS)} (default: all but arm)")
-    parser.add_argument("--networks", nargs="+", default=[], metavar="NAME",
-                        help="known networks for the parts that take some")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--parts",
+        nargs="*",
+        choices=list(PARTS),
+        default=list(DEFAULT),
+        metavar="PART",
+        help=f"of {', '.join(PARTS)} (default: all but arm)",
+    )
+    parser.add_argument(
+        "--networks", nargs="+", default=[], metavar="NAME", help="known networks for the parts that take some"
+    )
     parser.add_argument("--threads", default="1,2", metavar="LIST", help="numbers of cores (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
     parser.add_argument("--other-python", default="", metavar="FILE", help="a Python with an older NumPy")

@@ -38,14 +38,28 @@ def _count(architecture: str, network: str, rival: str) -> Row:
         model.write_bytes(build(network).SerializeToString())
         ours = budgets.count_network(machine, model, Path(name)).network.instructions
         theirs = count_rival(machine, budgets.rival_model(model, rival, Path(name))).instructions
-    return {"network": network, "machine": machine.name, "rival": rival, "armnet_instructions": ours,
-            "rival_instructions": theirs, "ratio": ours / theirs}
+    return {
+        "network": network,
+        "machine": machine.name,
+        "rival": rival,
+        "armnet_instructions": ours,
+        "rival_instructions": theirs,
+        "ratio": ours / theirs,
+    }
 
 
 PART = Part(
-    "Instructions on emulated ARM", measure,
-    {"network": word("network"), "machine": word("machine"), "beside": word("rival"),
-     "armnet M": number("armnet_instructions", "{:.1f}", 1e-6), "other M": number("rival_instructions", "{:.1f}", 1e-6),
-     "ratio": number("ratio"), "": word("refused")},
-    names=3, remark="One inference, one thread, in millions of instructions.",
-)  # fmt: skip
+    "Instructions on emulated ARM",
+    measure,
+    {
+        "network": word("network"),
+        "machine": word("machine"),
+        "beside": word("rival"),
+        "armnet M": number("armnet_instructions", "{:.1f}", 1e-6),
+        "other M": number("rival_instructions", "{:.1f}", 1e-6),
+        "ratio": number("ratio"),
+        "": word("refused"),
+    },
+    names=3,
+    remark="One inference, one thread, in millions of instructions.",
+)

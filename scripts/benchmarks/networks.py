@@ -18,12 +18,16 @@ from scripts.benchmarks.part import Options, Part, Row, number, word
 
 NETWORKS = ("vgg16_conv", "resnet18", "resnet50", "squeezenet1_1", "mobilenet_v2", "densenet121", "googlenet")
 COLUMNS = {
-    "network": word("network"), "threads": word("threads"), "armnet ms": number("armnet_seconds", "{:.2f}", 1e3),
-    "onnxruntime ms": number("onnxruntime_seconds", "{:.2f}", 1e3), "ratio": number("ratio"),
+    "network": word("network"),
+    "threads": word("threads"),
+    "armnet ms": number("armnet_seconds", "{:.2f}", 1e3),
+    "onnxruntime ms": number("onnxruntime_seconds", "{:.2f}", 1e3),
+    "ratio": number("ratio"),
     "armnet CPU ms": number("armnet_cpu_seconds", "{:.2f}", 1e3),
     "onnxruntime CPU ms": number("onnxruntime_cpu_seconds", "{:.2f}", 1e3),
-    "spread": number("armnet_spread", "{:.0%}"), "difference": number("difference", "{:.0e}"),
-}  # fmt: skip
+    "spread": number("armnet_spread", "{:.0%}"),
+    "difference": number("difference", "{:.0e}"),
+}
 REMARK = (
     "Float32, batch 1, 224x224. Medians of runs in turns; ratio: armnet's time to onnxruntime's, which has its default "
     "optimisation, as many threads, and does not let them spin between runs. Spread: how far armnet's quartiles are "
@@ -72,6 +76,9 @@ def measure_on_both(options: Options) -> List[Row]:
 
 PART = Part("Known networks", measure, COLUMNS, remark=REMARK)
 NUMPY_PART = Part(
-    "An older NumPy", measure_on_both, {"NumPy": word("numpy"), "BLAS kernels": word("blas"), **COLUMNS}, names=3,
+    "An older NumPy",
+    measure_on_both,
+    {"NumPy": word("numpy"), "BLAS kernels": word("blas"), **COLUMNS},
+    names=3,
     remark="OpenBLAS is told to take the same kernels in both: old ones take slow ones for processors that are new.",
-)  # fmt: skip
+)

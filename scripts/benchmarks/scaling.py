@@ -63,16 +63,29 @@ def large_convolution(options: Options) -> List[Row]:
 _TIMES = {"armnet ms an image": number("image_seconds", "{:.2f}", 1e3), "ratio to onnxruntime": number("ratio")}
 _NETWORK = {"network": word("network"), "threads": word("threads")}
 SIZE_PART = Part(
-    "Time by image size", by_size,
-    {**_NETWORK, "image": lambda row: f"{row['size']}x{row['size']}",
-     "ns a pixel": number("pixel_seconds", "{:.1f}", 1e9), **_TIMES}, remark="Batch 1.",
-)  # fmt: skip
+    "Time by image size",
+    by_size,
+    {
+        **_NETWORK,
+        "image": lambda row: f"{row['size']}x{row['size']}",
+        "ns a pixel": number("pixel_seconds", "{:.1f}", 1e9),
+        **_TIMES,
+    },
+    remark="Batch 1.",
+)
 BATCH_PART = Part("Time by batch", by_batch, {**_NETWORK, "batch": word("batch"), **_TIMES}, remark="224x224.")
 MEMORY_PART = Part(
-    "Memory of a large convolution", large_convolution,
-    {"": word("what"), "engine": word("engine"), "input and output": nbytes("blobs_nbytes"),
-     "arena": nbytes("arena_nbytes"),
-     "arena / blobs": number("arena_ratio"), "process grows by": nbytes("peak_nbytes"),
-     "growth / blobs": number("peak_ratio")},
-    names=2, remark="The arena holds input, output and scratch; the caller's own input and output are not counted.",
-)  # fmt: skip
+    "Memory of a large convolution",
+    large_convolution,
+    {
+        "": word("what"),
+        "engine": word("engine"),
+        "input and output": nbytes("blobs_nbytes"),
+        "arena": nbytes("arena_nbytes"),
+        "arena / blobs": number("arena_ratio"),
+        "process grows by": nbytes("peak_nbytes"),
+        "growth / blobs": number("peak_ratio"),
+    },
+    names=2,
+    remark="The arena holds input, output and scratch; the caller's own input and output are not counted.",
+)

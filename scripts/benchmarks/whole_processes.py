@@ -46,9 +46,16 @@ def measure(options: Options) -> List[Row]:
 
 
 PART = Part(
-    "Cold start and memory", measure,
-    {"network": word("network"), "threads": word("threads"), "armnet s": number("armnet_seconds"),
-     "onnxruntime s": number("onnxruntime_seconds"), "ratio": number("ratio"), "armnet peak": nbytes("armnet_nbytes"),
-     "onnxruntime peak": nbytes("onnxruntime_nbytes")},
+    "Cold start and memory",
+    measure,
+    {
+        "network": word("network"),
+        "threads": word("threads"),
+        "armnet s": number("armnet_seconds"),
+        "onnxruntime s": number("onnxruntime_seconds"),
+        "ratio": number("ratio"),
+        "armnet peak": nbytes("armnet_nbytes"),
+        "onnxruntime peak": nbytes("onnxruntime_nbytes"),
+    },
     remark="From a process's start to its first output in a file; its largest resident set, mapped files included.",
-)  # fmt: skip
+)

@@ -91,17 +91,23 @@ def test_names_with_line_breaks_are_refused_in_one_line(armnet: Armnet, tmp_path
 
 def test_compare_asks_for_sizes_that_nobody_gave(armnet: Armnet, tmp_path: Path) -> None:
     source = tmp_path / "m.onnx"
-    onnx.save(one_node("MaxPool", [np.zeros((1, 1, 9, 9), np.float32)], shapes=[["n", 1, "h", "w"]],
-                       kernel_shape=[3, 3]), source)
+    onnx.save(
+        one_node("MaxPool", [np.zeros((1, 1, 9, 9), np.float32)], shapes=[["n", 1, "h", "w"]], kernel_shape=[3, 3]),
+        source,
+    )
     assert armnet("export", source, "-o", tmp_path / "pair")[0] == 0
-    refused(armnet("compare", source, tmp_path / "pair"),
-            "open sizes of input 'a' (n, 1, h, w) were taken as 1, give them: --shape a=N,N,...")
+    refused(
+        armnet("compare", source, tmp_path / "pair"),
+        "open sizes of input 'a' (n, 1, h, w) were taken as 1, give them: --shape a=N,N,...",
+    )
     assert armnet("compare", source, tmp_path / "pair", "--shape", "a=1,1,9,9")[0] == 0
 
 
 def test_sizes_that_no_machine_holds_are_refused(armnet: Armnet, digits: Path) -> None:
-    refused(armnet("inspect", digits, "--shape", "image=99999999999,1,99999999,8"),
-            "input 'image' of shape (99999999999, 1, 99999999, 8) needs")
+    refused(
+        armnet("inspect", digits, "--shape", "image=99999999999,1,99999999,8"),
+        "input 'image' of shape (99999999999, 1, 99999999, 8) needs",
+    )
 
 
 def test_compare_names_the_first_blob_that_diverges(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
@@ -220,7 +226,11 @@ def test_a_standard_output_without_room_is_refused(digits: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "armnet", "inspect", str(digits)],
-            cwd=DEMO.parent, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            cwd=DEMO.parent,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert done.returncode == 2
     assert done.stderr == "armnet: standard output: No space left on device\n"
@@ -271,13 +281,16 @@ def test_a_count_of_answers_below_zero_is_refused(armnet: Armnet, digits: Path) 
     refused(armnet("run", digits, "--input", picture, "--top", -1), "--top must be 0 or more, got -1")
 
 
-@pytest.mark.parametrize(("rule", "complaint"), [
-    ('{"resize": [8, -8]}', "resize"),
-    ('{"channels": "RBG"}', "channels"),
-    ('{"rezise": 8}', "rezise"),
-    ('{"std": [0.0]}', "std"),
-    ('{"scale": "loud"}', "scale"),
-])
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ('{"resize": [8, -8]}', "resize"),
+        ('{"channels": "RBG"}', "channels"),
+        ('{"rezise": 8}', "rezise"),
+        ('{"std": [0.0]}', "std"),
+        ('{"scale": "loud"}', "scale"),
+    ],
+)
 def test_preprocessing_is_checked_when_it_is_given(armnet: Armnet, tmp_path: Path, rule: str, complaint: str) -> None:
     pytest.importorskip("onnx", reason="exporting needs onnx")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "digits", "--preprocessing", rule), complaint)

@@ -33,13 +33,16 @@ def test_a_healthy_machine_has_no_warnings() -> None:
     assert doctor.warnings(facts()) == []
 
 
-@pytest.mark.parametrize(("changes", "warning"), [
-    ({"identity": {"blas": None}}, "NumPy HAS NO BLAS"),
-    ({"identity": {"blas": {"name": "libblas.so.3", "path": "/usr/lib/blas/libblas.so.3"}}}, "REFERENCE BLAS"),
-    ({"condition": {"slowed": ["under-voltage"]}}, "the CPU is slowed: under-voltage"),
-    ({"condition": {"celsius": {"cpu": 84.6}}}, "cpu is at 85 degrees Celsius"),
-    ({"network": {"fits": False}}, "does not fit"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"identity": {"blas": None}}, "NumPy HAS NO BLAS"),
+        ({"identity": {"blas": {"name": "libblas.so.3", "path": "/usr/lib/blas/libblas.so.3"}}}, "REFERENCE BLAS"),
+        ({"condition": {"slowed": ["under-voltage"]}}, "the CPU is slowed: under-voltage"),
+        ({"condition": {"celsius": {"cpu": 84.6}}}, "cpu is at 85 degrees Celsius"),
+        ({"network": {"fits": False}}, "does not fit"),
+    ],
+)
 def test_what_is_wrong_is_said(changes: Dict[str, Any], warning: str) -> None:
     (found,) = doctor.warnings(facts(**changes))
     assert warning in found

@@ -21,7 +21,7 @@ from runtime_arm.pair.fills import fill
 from runtime_arm.pair.pair import Pair, TensorInfo
 
 VOID = {"meta"}
-HOSTILE = "<script>alert('x')</script>\"&\u202e\x00 onload=\"x\""
+HOSTILE = '<script>alert(\'x\')</script>"&\u202e\x00 onload="x"'
 NET = """
     net "net": x, w -> y
     Conv(x, w) -> a  kernel=3  pad=1
@@ -65,8 +65,14 @@ class Page(HTMLParser):
 def saved(folder: Path, names: Dict[str, str]) -> Path:
     """The pair of NET with some blobs called otherwise."""
     net = NetDef.from_text(NET)
-    ops = [replace(op, input=tuple(names.get(name, name) for name in op.input),
-                   output=tuple(names.get(name, name) for name in op.output)) for op in net.op]
+    ops = [
+        replace(
+            op,
+            input=tuple(names.get(name, name) for name in op.input),
+            output=tuple(names.get(name, name) for name in op.output),
+        )
+        for op in net.op
+    ]
     given = tuple(names.get(name, name) for name in net.external_input)
     weights = fill("w", np.ones((8, 4, 3, 3), np.float32))
     info = TensorInfo(names.get("x", "x"), (1, 4, 16, 16), "float32")

@@ -44,7 +44,13 @@ def test_it_writes_the_pair_and_counts_its_operators(folder: Path, capsys: pytes
     status, out, _ = optimized(folder, capsys)
     assert status == 0
     assert [line.split() for line in out.splitlines()[2:8]] == [
-        ["Conv", "1"], ["Mul", "1"], ["Relu", "1"], ["Softmax", "1", "1"], ["ConvRelu", "1"], ["all", "4", "2"]]
+        ["Conv", "1"],
+        ["Mul", "1"],
+        ["Relu", "1"],
+        ["Softmax", "1", "1"],
+        ["ConvRelu", "1"],
+        ["all", "4", "2"],
+    ]
     pairs = [Pair.load(folder / name) for name in ("pair", "cheap")]
     x = np.random.default_rng(0).standard_normal((1, 2, 3, 3)).astype(np.float32)
     plain, cheap = (Predictor(pair).run([x])["y"] for pair in pairs)
@@ -64,8 +70,13 @@ def test_json_has_counts_passes_and_refusals(folder: Path, capsys: pytest.Captur
 
 def test_explain_shows_every_rewrite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = optimized(folder, capsys, "--explain")
-    for line in ("step 1: fold_batch_norm", "  - Mul(a, s) -> b", "  + Conv(x, w_folded) -> b  kernel=1",
-                 "    new weight w_folded float32[2, 2, 1, 1]", "step 2: fuse_relu"):
+    for line in (
+        "step 1: fold_batch_norm",
+        "  - Mul(a, s) -> b",
+        "  + Conv(x, w_folded) -> b  kernel=1",
+        "    new weight w_folded float32[2, 2, 1, 1]",
+        "step 2: fuse_relu",
+    ):
         assert line in out.splitlines()
 
 
@@ -82,14 +93,18 @@ def test_caffe2_compatible_and_engines(folder: Path, capsys: pytest.CaptureFixtu
     assert all(arg.t is None for op in pair.init_net.op for arg in op.arg)
 
 
-@pytest.mark.parametrize(("words", "complaint"), [
-    (["--engines", "WARP"], "no operator has an engine 'WARP'"),
-    (["--stop-after", "-3"], "stop_after must not be negative"),
-    (["--shape", "x=2,2"], "input 'x' is (1, 2, 3, 3), shape [2, 2] does not fit"),
-    (["--shape", "z=2,2"], "no input 'z'"),
-])
-def test_mistakes_are_one_line_and_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str], words: Any,
-                                                 complaint: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--engines", "WARP"], "no operator has an engine 'WARP'"),
+        (["--stop-after", "-3"], "stop_after must not be negative"),
+        (["--shape", "x=2,2"], "input 'x' is (1, 2, 3, 3), shape [2, 2] does not fit"),
+        (["--shape", "z=2,2"], "no input 'z'"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: Any, complaint: str
+) -> None:
     status, out, err = optimized(folder, capsys, *words)
     assert (status, out) == (2, "")
     assert err.startswith(f"armnet: {complaint}")
@@ -156,13 +171,16 @@ def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys
         assert predictor.notes == []
 
 
-@pytest.mark.parametrize(("words", "complaint"), [
-    (["--engines", "IM2COL", "--accuracy", "1e-3"], "an accuracy chooses engines, a list forces them"),
-    (["--engines", "measure", "--stop-after", "1"], "stop_after and measured engines contradict each other"),
-    (["--engines", "auto,IM2COL"], "'auto' stands alone"),
-    (["--threads", "2"], "a number of threads is for engines that are measured"),
-    (["--engines", "WARP"], "no operator has an engine 'WARP'"),
-])
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--engines", "IM2COL", "--accuracy", "1e-3"], "an accuracy chooses engines, a list forces them"),
+        (["--engines", "measure", "--stop-after", "1"], "stop_after and measured engines contradict each other"),
+        (["--engines", "auto,IM2COL"], "'auto' stands alone"),
+        (["--threads", "2"], "a number of threads is for engines that are measured"),
+        (["--engines", "WARP"], "no operator has an engine 'WARP'"),
+    ],
+)
 def test_what_contradicts_itself_is_refused_and_nothing_written(
     folder: Path, capsys: pytest.CaptureFixture[str], words: List[str], complaint: str
 ) -> None:

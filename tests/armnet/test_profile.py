@@ -44,8 +44,11 @@ def test_the_trace_is_one_that_viewers_read(armnet: Armnet, digits: Path, tmp_pa
 def test_the_hints_that_an_operator_goes_by_are_told(armnet: Armnet, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) for name in "vw"}
-    pair = pair_of('net "": x, v, w -> y\n Conv(x, v) -> a  kernel=3 pad=1\n Conv(a, w) -> b  kernel=3 pad=1\n '
-                   "Relu(b) -> y", weights, {"x": (1, 64, 56, 56)})
+    pair = pair_of(
+        'net "": x, v, w -> y\n Conv(x, v) -> a  kernel=3 pad=1\n Conv(a, w) -> b  kernel=3 pad=1\n Relu(b) -> y',
+        weights,
+        {"x": (1, 64, 56, 56)},
+    )
     measured = Measurement({"x": (1, 64, 56, 56)}, 1, {0: "block=2097152", 2: "panel=32"}, {})
     tuning = Tuning(net_hash(pair.predict_net), fingerprint(), (measured,))
     pair.replace(tuning=tuning).save(tmp_path / "pair")
@@ -75,4 +78,6 @@ def test_operators_without_outputs_are_listed(armnet: Armnet, tmp_path: Path, wo
     assert "EnforceFinite" in out
     status, out, _ = armnet(words[0], tmp_path / "pair", *words[1:], "--json")
     assert [(row["type"], row["output"], row["shape"]) for row in json.loads(out)["operators"]] == [
-        ("EnforceFinite", "", None), ("Relu", "y", [2, 3])]
+        ("EnforceFinite", "", None),
+        ("Relu", "y", [2, 3]),
+    ]

@@ -38,7 +38,8 @@ def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> No
     source = files["runtime_arm/operators/elementwise/activation.py"].read_text()
     (tmp_path / "activation.py").write_text(
         source + "\n\nimport numpy as np\n\n@relu.kernel('NUMPY')\ndef wrong(call):\n"
-        "    return lambda: np.maximum(call.inputs[0], 1, out=call.outputs[0])\n")
+        "    return lambda: np.maximum(call.inputs[0], 1, out=call.outputs[0])\n"
+    )
     with target_of("local") as target:
         changed = {**files, "runtime_arm/operators/elementwise/activation.py": tmp_path / "activation.py"}
         result = run_suite(target, changed, arguments=["-k", "Relu"])
@@ -52,6 +53,7 @@ def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> Non
     (tmp_path / "tensor.py").write_text("raise OSError('the card is worn out')\n")
     with target_of("local") as target, pytest.raises(DeviceError, match=r"local: OSError: the card is worn out"):
         run_suite(target, {**files, "runtime_arm/registry/specs.py": tmp_path / "tensor.py"})
+
 
 def test_a_device_without_pytest_says_what_to_install(files: Files, tmp_path: Path) -> None:
     (tmp_path / "pytest.py").write_text("raise ImportError\n")
@@ -72,8 +74,11 @@ def test_without_data_tests_are_skipped_with_the_reason(files: Files) -> None:
 
 def test_every_operator_with_a_fast_kernel_has_a_golden_case() -> None:
     covered = {(one.op.domain, one.op.type) for one in golden_cases()}
-    missing = [f"{schema.domain} {schema.type}" for schema in registered()
-               if schema.kernels and (schema.domain, schema.type) not in covered]
+    missing = [
+        f"{schema.domain} {schema.type}"
+        for schema in registered()
+        if schema.kernels and (schema.domain, schema.type) not in covered
+    ]
     assert missing == [], "add a case to device_tests/host/golden_cases.py"
 
 
@@ -81,22 +86,30 @@ def test_cases_are_the_same_each_time() -> None:
     for one, other in zip(golden_cases(), golden_cases()):
         assert one.op == other.op
         for x, y in zip(one.inputs, other.inputs):
-            np.testing.assert_array_equal(x.values if isinstance(x, QuantizedTensor) else x,
-                                          y.values if isinstance(y, QuantizedTensor) else y)
+            np.testing.assert_array_equal(
+                x.values if isinstance(x, QuantizedTensor) else x, y.values if isinstance(y, QuantizedTensor) else y
+            )
 
 
 def test_vectors_come_back_from_their_file(tmp_path: Path) -> None:
     (op, inputs, constants), *_ = case("Int8Add", "q 2x3", "q 2x3", Y_scale=0.5, Y_zero_point=3)
     odd = [np.float32(2), np.zeros((0, 3), np.int8), None, np.array([True]), np.ones((2, 2), np.float16)]
-    written = [Vector(op, inputs, constants, [QuantizedTensor(np.ones(2, np.uint8), 0.5, 3)]),
-               Vector(op, [np.asarray(x) if x is not None else None for x in odd], [0, 3], [np.arange(3)])]
+    written = [
+        Vector(op, inputs, constants, [QuantizedTensor(np.ones(2, np.uint8), 0.5, 3)]),
+        Vector(op, [np.asarray(x) if x is not None else None for x in odd], [0, 3], [np.arange(3)]),
+    ]
     write_vectors(tmp_path / "vectors.pb", written)
     read = read_vectors(tmp_path / "vectors.pb")
     assert [vector.constants for vector in read] == [constants, [0, 3]]
     assert read[0].inputs[0].scale == inputs[0].scale
     assert read[0].outputs[0].zero_point == 3
     assert [None if x is None else (x.shape, x.dtype.name) for x in read[1].inputs] == [
-        ((), "float32"), ((0, 3), "int8"), None, ((1,), "bool"), ((2, 2), "float16")]  # fmt: skip
+        ((), "float32"),
+        ((0, 3), "int8"),
+        None,
+        ((1,), "bool"),
+        ((2, 2), "float16"),
+    ]
     assert read[1].terms == 4
 
 

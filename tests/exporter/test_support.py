@@ -21,8 +21,13 @@ def test_counts_and_problems_sub_graphs_included() -> None:
     inner = [node("Unheard", ["x"], ["u"]), node("Relu", ["u"], ["z"])]
     branch = onnx.helper.make_graph(inner, "b", [], [value("z", None)])
     other = onnx.helper.make_graph([node("Relu", ["x"], ["w"])], "b", [], [value("w", None)])
-    nodes = [node("Relu", ["x"], ["a"]), node("Elu", ["a"], ["b"], alpha=3), node("Unheard", ["b"], ["c"], domain="my"),
-             node("If", ["p"], ["d"], then_branch=branch, else_branch=other), node("Add", ["c", "d"], ["y"])]
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Elu", ["a"], ["b"], alpha=3),
+        node("Unheard", ["b"], ["c"], domain="my"),
+        node("If", ["p"], ["d"], then_branch=branch, else_branch=other),
+        node("Add", ["c", "d"], ["y"]),
+    ]
     proto = model(nodes, [value("x", [2]), value("p", [], np.bool_)], ["y"])
     proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
     rows = support(proto)
@@ -64,17 +69,22 @@ def test_a_predict_net_of_caffe2_alone(shared: Path, name: str) -> None:
 def test_an_operator_of_caffe2_inside_a_branch_is_missing(tmp_path: Path) -> None:
     branch = NetDef("branch", (OperatorDef.of("Unheard", ["x"], ["y"]),))
     (tmp_path / "predict_net.pb").write_bytes(
-        NetDef("n", (OperatorDef.of("If", ["x"], ["y"], then_net=branch),), ("x",), ("y",)).to_bytes())
+        NetDef("n", (OperatorDef.of("If", ["x"], ["y"], then_net=branch),), ("x",), ("y",)).to_bytes()
+    )
     missing, found = support(tmp_path / "predict_net.pb")
     assert (missing.type, missing.count, found.type) == ("Unheard", 1, "If")
     assert "no such operator" in missing.problem
 
 
 def test_layers_of_caffe_are_tried_with_their_weights(tmp_path: Path) -> None:
-    (tmp_path / "net.prototxt").write_text(net(
-        'layer { name: "f" type: "InnerProduct" bottom: "x" top: "f" inner_product_param { num_output: 2 } }',
-        'layer { name: "u" type: "Unheard" bottom: "f" top: "u" }',
-        'layer { name: "r" type: "ReLU" bottom: "u" top: "r" }', dims=(1, 4)))
+    (tmp_path / "net.prototxt").write_text(
+        net(
+            'layer { name: "f" type: "InnerProduct" bottom: "x" top: "f" inner_product_param { num_output: 2 } }',
+            'layer { name: "u" type: "Unheard" bottom: "f" top: "u" }',
+            'layer { name: "r" type: "ReLU" bottom: "u" top: "r" }',
+            dims=(1, 4),
+        )
+    )
     (tmp_path / "net.caffemodel").write_bytes(caffemodel({"f": [np.ones((3, 4)), np.ones(2)]}))
     by_type = support(tmp_path / "net.prototxt")
     assert [row.type for row in by_type if row.problem] == ["Unheard"]

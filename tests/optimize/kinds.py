@@ -19,8 +19,13 @@ def latest(d: Drawing) -> str:
 
 def copying(d: Drawing) -> None:
     x = latest(d)
-    copies: List[Any] = [("Copy", {}), ("Alias", {}), ("StopGradient", {}), ("Dropout", {"is_test": 1}),
-                         ("Cast", {"to": 1})]
+    copies: List[Any] = [
+        ("Copy", {}),
+        ("Alias", {}),
+        ("StopGradient", {}),
+        ("Dropout", {"is_test": 1}),
+        ("Cast", {"to": 1}),
+    ]
     type, arguments = d.draw(st.sampled_from(copies))
     d.emit(type, [x], d.shapes[x], **arguments)
 
@@ -72,8 +77,15 @@ def twin_weights(d: Drawing) -> None:
     d.emit("Add", [x, second], d.shapes[x])
 
 
-ACTIVATIONS: List[Any] = [("Relu", {}), ("Relu", {}), ("Clip", {"min": 0.0, "max": 6.0}), ("LeakyRelu", {"alpha": 0.1}),
-                          ("Sigmoid", {}), ("Tanh", {}), ("Swish", {})]
+ACTIVATIONS: List[Any] = [
+    ("Relu", {}),
+    ("Relu", {}),
+    ("Clip", {"min": 0.0, "max": 6.0}),
+    ("LeakyRelu", {"alpha": 0.1}),
+    ("Sigmoid", {}),
+    ("Tanh", {}),
+    ("Swish", {}),
+]
 
 
 def activating(d: Drawing) -> None:
@@ -115,8 +127,9 @@ def convolving(d: Drawing) -> None:
     kind, m = d.draw(st.integers(0, 5)), int(d.draw(st.integers(1, 4)))
     if kind == 0:
         d.emit("FC", [x, d.weight(m, c * h * w), d.weight(m)], (n, m, 1, 1))
-        d.ops.append(OperatorDef.of("Reshape", [d.ops[-1].output[0]], [f"b{len(d.ops)}", f"old{len(d.ops)}"],
-                                    shape=[n, m, 1, 1]))
+        d.ops.append(
+            OperatorDef.of("Reshape", [d.ops[-1].output[0]], [f"b{len(d.ops)}", f"old{len(d.ops)}"], shape=[n, m, 1, 1])
+        )
         d.shapes[d.ops[-1].output[0]] = (n, m, 1, 1)
         del d.shapes[d.ops[-2].output[0]]
     elif kind == 1 and h * w <= 64:
@@ -283,8 +296,12 @@ def joined_parts(d: Drawing) -> None:
         d.emit(d.draw(st.sampled_from(["MaxPool", "AveragePool"])), [d.ops[-1].output[0]], (n, 2 * c, h, w), kernel=2)
     m = int(d.draw(st.integers(1, 2 * c + 1)))
     bias = [d.weight(m)] if d.draw(st.booleans()) else []
-    d.emit(d.draw(st.sampled_from(["Conv", "ConvRelu"])), [d.ops[-1].output[0], d.weight(m, 2 * c, 1, 1), *bias],
-           (n, m, h, w), kernel=1)
+    d.emit(
+        d.draw(st.sampled_from(["Conv", "ConvRelu"])),
+        [d.ops[-1].output[0], d.weight(m, 2 * c, 1, 1), *bias],
+        (n, m, h, w),
+        kernel=1,
+    )
 
 
 def chained_blocks(d: Drawing) -> None:

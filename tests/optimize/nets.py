@@ -28,8 +28,11 @@ def pair_of(net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes]
 
 def pair_of_net(net: NetDef, weights: Arrays, shapes: Shapes) -> Pair:
     fills = tuple(fill(name, np.asarray(value)) for name, value in weights.items())
-    inputs = [TensorInfo(name, tuple(shapes[name]) if name in shapes else None, "float32" if name in shapes else None)
-              for name in net.external_input if name not in weights]
+    inputs = [
+        TensorInfo(name, tuple(shapes[name]) if name in shapes else None, "float32" if name in shapes else None)
+        for name in net.external_input
+        if name not in weights
+    ]
     return Pair(NetDef("init", fills), net, tuple(inputs)).check()
 
 
@@ -88,13 +91,18 @@ def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: flo
             np.testing.assert_allclose(actual[name], expected, rtol=0, atol=tolerance * largest, err_msg=name)
 
 
-def assert_keeps_numbers(passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, tolerance: float = 0.0,
-                         examples: int = 60) -> None:
+def assert_keeps_numbers(
+    passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, tolerance: float = 0.0, examples: int = 60
+) -> None:
     """Random nets, mostly of these ``kinds`` of operators, compute the same after the passes as before."""
     changed = 0
 
-    @settings(max_examples=examples, deadline=None, derandomize=True,
-              suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
     @given(random_nets(kinds=[*KINDS, *list(kinds) * (2 * len(KINDS) // max(len(kinds), 1))]))
     def check(drawn: RandomNet) -> None:
         nonlocal changed
@@ -106,4 +114,3 @@ def assert_keeps_numbers(passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, 
 
     check()
     assert changed >= ENOUGH, f"only {changed} random nets gave the passes anything to do"
-

@@ -71,10 +71,17 @@ def test_results_are_bit_equal(drawn: RandomNet) -> None:
     blobs = Executor(net, drawn.weights).run(drawn.feed(), written)
     sizes = {name: int(array.nbytes) for name, array in blobs.items()}
     static = [name for name in sizes if name.endswith("0")]
-    results = [optimize_interference(net, sizes=sizes), optimize_interference(net, sizes=sizes, reorder=True),
-               optimize_interference(net), optimize_interference(net, static, sizes), optimize_inference_fast(net),
-               optimize_inference_fast(net, static), rename_blobs(net), *orders(net, sizes),
-               share_conv_buffers(rename_blobs(optimize_interference(net, sizes=sizes)))]
+    results = [
+        optimize_interference(net, sizes=sizes),
+        optimize_interference(net, sizes=sizes, reorder=True),
+        optimize_interference(net),
+        optimize_interference(net, static, sizes),
+        optimize_inference_fast(net),
+        optimize_inference_fast(net, static),
+        rename_blobs(net),
+        *orders(net, sizes),
+        share_conv_buffers(rename_blobs(optimize_interference(net, sizes=sizes))),
+    ]
     for result in results:
         result.check()
         outputs = Executor(result, drawn.weights).run(drawn.feed(), net.external_output)
@@ -106,13 +113,22 @@ def operators(net: NetDef) -> List[str]:
 
 def test_chains_take_the_name_of_their_last_blob() -> None:
     assert operators(optimize_interference(NetDef.from_text(CHAIN))) == [
-        "Relu(x) -> c", "Sigmoid(c) -> d", "Relu(d) -> c", "Sigmoid(c) -> d", "Relu(d) -> y"]
+        "Relu(x) -> c",
+        "Sigmoid(c) -> d",
+        "Relu(d) -> c",
+        "Sigmoid(c) -> d",
+        "Relu(d) -> y",
+    ]
 
 
 def test_the_fast_planner_names_what_it_shares() -> None:
     assert operators(optimize_inference_fast(NetDef.from_text(CHAIN))) == [
-        "Relu(x) -> __m0_shared", "Sigmoid(__m0_shared) -> __m1_shared", "Relu(__m1_shared) -> __m0_shared",
-        "Sigmoid(__m0_shared) -> __m1_shared", "Relu(__m1_shared) -> y"]
+        "Relu(x) -> __m0_shared",
+        "Sigmoid(__m0_shared) -> __m1_shared",
+        "Relu(__m1_shared) -> __m0_shared",
+        "Sigmoid(__m0_shared) -> __m1_shared",
+        "Relu(__m1_shared) -> y",
+    ]
 
 
 def test_static_blobs_keep_their_content() -> None:

@@ -28,11 +28,17 @@ MODELS: List[Tuple[str, Any]] = [
     ("caffe/ultraface/RFB-320.prototxt caffe/ultraface/RFB-320.caffemodel", None),
     ("caffe/ultraface/slim-320.prototxt caffe/ultraface/slim-320.caffemodel", None),
     ("caffe/lenet_armnn/lenet.prototxt caffe/lenet_armnn/lenet_iter_9000.caffemodel", (2, 1, 28, 28)),
-    ("caffe/squeezenet_v1.0_deepcompressed/SqueezeNet_deploy.prototxt "
-     "caffe/squeezenet_v1.0_deepcompressed/SqueezeNet_v1.0_decoded.caffemodel", (1, 3, 227, 227)),
+    (
+        "caffe/squeezenet_v1.0_deepcompressed/SqueezeNet_deploy.prototxt "
+        "caffe/squeezenet_v1.0_deepcompressed/SqueezeNet_v1.0_decoded.caffemodel",
+        (1, 3, 227, 227),
+    ),
     ("caffe2/superres_from_onnx/init_net.pb caffe2/superres_from_onnx/predict_net.pb", (1, 1, 224, 224)),
-    ("caffe2/squeezenet_v1.1_reconstructed/squeeze_init_net.pb "
-     "caffe2/squeezenet_v1.1_reconstructed/squeezeNetPredict.pb", (1, 3, 227, 227)),
+    (
+        "caffe2/squeezenet_v1.1_reconstructed/squeeze_init_net.pb "
+        "caffe2/squeezenet_v1.1_reconstructed/squeezeNetPredict.pb",
+        (1, 3, 227, 227),
+    ),
     ("onnx/fastestdet/FastestDet.onnx", None),
     ("onnx/mnist_8/mnist.onnx", None),
     ("onnx/ppocr_mobile_v1.1_det/ch_mobile_v1.1_det.onnx", (1, 3, 64, 96)),
@@ -70,8 +76,9 @@ def loaded(shared: Path, files: str, shape: Any) -> Tuple[Pair, Dict[str, Any], 
         pytest.importorskip("tflite", reason="exporting TFLite needs the package tflite")
     pair = export(*(shared / "models" / name for name in files.split()))
     shapes = {} if shape is None else {pair.inputs[0].name: shape}
-    pair = pair.replace(inputs=[info if info.dtype else type(info)(info.name, info.shape, "float32")
-                                for info in pair.inputs])
+    pair = pair.replace(
+        inputs=[info if info.dtype else type(info)(info.name, info.shape, "float32") for info in pair.inputs]
+    )
     if files.startswith("onnx/"):
         return pair, shapes, recorded_inputs(shared, files[len("onnx/") : -len(".onnx")], pair)
     return pair, shapes, random_inputs(pair, shapes=shapes)

@@ -28,16 +28,28 @@ FOLDING = 1e-4  # relative to the largest output: the accuracy budget of network
 EXPECTED: Dict[str, Dict[str, int]] = {
     "resnet50": {"ConvRelu": 16, "armnet.FusedConv": 32, "Conv": 5},
     "mobilenet_v2": {"armnet.FusedConv": 45, "Conv": 7},
-    "googlenet": {"ConvRelu": 19, "armnet.FusedConv": 36, "Conv": 2, "MaxPool": 11, "armnet.FusedMaxPool": 2,
-                  "Concat": 9},
+    "googlenet": {
+        "ConvRelu": 19,
+        "armnet.FusedConv": 36,
+        "Conv": 2,
+        "MaxPool": 11,
+        "armnet.FusedMaxPool": 2,
+        "Concat": 9,
+    },
     "densenet121": {"ConvRelu": 58, "armnet.FusedBatchNorm": 62, "Conv": 62, "Concat": 58, "AveragePool": 4},
     "squeezenet1_1": {"ConvRelu": 7, "Conv": 12, "armnet.FusedConv": 14, "armnet.FusedMaxPool": 5},
     "unet": {"ConvRelu": 17, "ConvTranspose": 4, "Concat": 4, "MaxPool": 4},
 }
 # Convolutions that have a bias: in front of zeros, ReLU6 or what is not linear; the first of all; and one whose shift
 # would outweigh its results.
-BIASED = {"resnet50": 1 + 16 + 1, "mobilenet_v2": 1 + 17 + 17, "googlenet": 3 + 2 * 9, "densenet121": 59,
-          "squeezenet1_1": 19, "unet": 22}
+BIASED = {
+    "resnet50": 1 + 16 + 1,
+    "mobilenet_v2": 1 + 17 + 17,
+    "googlenet": 3 + 2 * 9,
+    "densenet121": 59,
+    "squeezenet1_1": 19,
+    "unet": 22,
+}
 SPLIT = {"squeezenet1_1": 7}  # convolutions of a concatenation that became two
 
 

@@ -18,14 +18,32 @@ from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
 from tests.support.random_nets import KINDS, RandomNet, random_nets
 
 ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
-EVERYTHING = [kinds.activated_layer, kinds.activated_parts, kinds.branching, kinds.convolving, kinds.copying,
-              kinds.flat_layer, kinds.gating, kinds.hard_gating, kinds.matrix_layer, kinds.normalising,
-              kinds.of_constants, kinds.padding, kinds.repeating, kinds.residual, kinds.scaling, kinds.transposing,
-              kinds.twin_weights, kinds.viewing]
+EVERYTHING = [
+    kinds.activated_layer,
+    kinds.activated_parts,
+    kinds.branching,
+    kinds.convolving,
+    kinds.copying,
+    kinds.flat_layer,
+    kinds.gating,
+    kinds.hard_gating,
+    kinds.matrix_layer,
+    kinds.normalising,
+    kinds.of_constants,
+    kinds.padding,
+    kinds.repeating,
+    kinds.residual,
+    kinds.scaling,
+    kinds.transposing,
+    kinds.twin_weights,
+    kinds.viewing,
+]
 
 RANDOM = np.random.default_rng(4)
-WEIGHTS: Dict[str, Any] = {"w": RANDOM.standard_normal((4, 4, 1, 1)).astype(np.float32),
-                           **{name: np.abs(RANDOM.standard_normal(4)).astype(np.float32) + 1 for name in "stmv"}}
+WEIGHTS: Dict[str, Any] = {
+    "w": RANDOM.standard_normal((4, 4, 1, 1)).astype(np.float32),
+    **{name: np.abs(RANDOM.standard_normal(4)).astype(np.float32) + 1 for name in "stmv"},
+}
 BLOCK = """
     net "block": x, w, s, t, m, v -> y
     Conv(x, w) -> a  kernel=1
@@ -108,13 +126,16 @@ def test_weights_that_caffe2_cannot_hold_are_refused() -> None:
         optimize(pair, caffe2_compatible=True)
 
 
-@pytest.mark.parametrize(("options", "complaint"), [
-    ({"stop_after": -1}, "stop_after must not be negative, got -1"),
-    ({"shapes": {"z": (1, 2)}}, "no input 'z'; the net takes x"),
-    ({"shapes": {"x": (2, 4, 5, 0)}}, r"input 'x': sizes must be positive, got \[2, 4, 5, 0\]"),
-    ({"shapes": {"x": (2, 4, 5, 6)}}, r"input 'x' is \(2, 4, 5, 5\), shape \[2, 4, 5, 6\] does not fit"),
-    ({"shapes": {"x": (2, 4)}}, "does not fit"),
-])
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"stop_after": -1}, "stop_after must not be negative, got -1"),
+        ({"shapes": {"z": (1, 2)}}, "no input 'z'; the net takes x"),
+        ({"shapes": {"x": (2, 4, 5, 0)}}, r"input 'x': sizes must be positive, got \[2, 4, 5, 0\]"),
+        ({"shapes": {"x": (2, 4, 5, 6)}}, r"input 'x' is \(2, 4, 5, 5\), shape \[2, 4, 5, 6\] does not fit"),
+        ({"shapes": {"x": (2, 4)}}, "does not fit"),
+    ],
+)
 def test_options_that_contradict_the_pair_are_refused(options: Dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         optimize(block(), **options)
@@ -124,8 +145,10 @@ def test_without_shapes_it_does_what_it_can_and_says_so() -> None:
     report = Report()
     result = optimize(pair_of(BLOCK, WEIGHTS), report=report)
     assert operator_counts(result.predict_net) == {"Conv": 1, "Add": 1, "Relu": 1}
-    assert report.warnings == ["the shape of input 'x' is not known; what needs shapes is left as it is, unless "
-                               "--shape x=N,N,... gives an example"]
+    assert report.warnings == [
+        "the shape of input 'x' is not known; what needs shapes is left as it is, unless "
+        "--shape x=N,N,... gives an example"
+    ]
 
 
 def test_an_example_of_a_shape_stands_in_for_what_is_open() -> None:
@@ -152,8 +175,16 @@ def test_an_operator_that_nobody_knows_is_named_and_the_rest_optimised() -> None
     assert report.warnings == ["shapes are not known behind Mystery(a) -> b: unknown operator type 'Mystery'"]
 
 
-@pytest.mark.parametrize("line", ["Reshape() -> y, s", "MaxPool() -> y", "SpatialBN(x, w, w, w, w, w) -> y",
-                                  "MatMul(x) -> y", "If(x) -> y  then_net={\n Relu() -> y\n }"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Reshape() -> y, s",
+        "MaxPool() -> y",
+        "SpatialBN(x, w, w, w, w, w) -> y",
+        "MatMul(x) -> y",
+        "If(x) -> y  then_net={\n Relu() -> y\n }",
+    ],
+)
 def test_operators_without_the_blobs_that_they_need_are_refused(line: str) -> None:
     pair = pair_of(f'net "": x, w -> z\n {line}\n Conv(y, w) -> z  kernel=1', WEIGHTS, {"x": (2, 4, 5, 5)})
     with pytest.raises(ShapeError, match=r"\) -> y.*: takes .* inputs, got"):

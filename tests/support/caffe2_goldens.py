@@ -1,9 +1,9 @@
 """Recorded runs of the real Caffe2: one net, its inputs and outputs a case. They lie outside, in ../shared/goldens.
 
-    CASES = golden_cases("Conv", "ConvTranspose")
+CASES = golden_cases("Conv", "ConvTranspose")
 
-    @pytest.mark.parametrize("case", CASES)
-    def test_behaves_as_caffe2(case): run_case(case)
+@pytest.mark.parametrize("case", CASES)
+def test_behaves_as_caffe2(case): run_case(case)
 """
 
 from __future__ import annotations
@@ -106,4 +106,3 @@ def compare(actual: Any, blob: Case, case: Case, terms: int) -> None:
         actual, expected = actual.values, expected.values
     amplification = RECORDED_APPROXIMATELY / relative_bound(terms) if case["kind"] == "approx" else 1.0
     assert_close(actual, expected, terms=terms, amplification=amplification, what=what)
-

@@ -15,8 +15,21 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import read_net
 from runtime_arm.registry.specs import TensorSpec
 
-NETS = ["squeezenet", "squeezenet@noinplace", "resnet50", "resnet50@noinplace", "mobilenetv2", "mobilenetv2@noinplace",
-        "densenet121", "densenet121@noinplace", "vgg16", "vgg16@noinplace", "unet", "unet@noinplace", "c2_resnet50"]
+NETS = [
+    "squeezenet",
+    "squeezenet@noinplace",
+    "resnet50",
+    "resnet50@noinplace",
+    "mobilenetv2",
+    "mobilenetv2@noinplace",
+    "densenet121",
+    "densenet121@noinplace",
+    "vgg16",
+    "vgg16@noinplace",
+    "unet",
+    "unet@noinplace",
+    "c2_resnet50",
+]
 
 
 class Recorded(NamedTuple):
@@ -42,8 +55,9 @@ def recorded(shared: Path, name: str) -> Recorded:
     reached = [result["activation_bytes"] for result in figures["results"].values() if result.get("activation_bytes")]
     net = read_net(folder / f"{stem}.predict_net.pb")
     numbered = net.replace(op=tuple(replace(op, name=str(place)) for place, op in enumerate(net.op)))
-    return Recorded(name, numbered, specs, sizes, figures["activation_bytes"], min(reached),
-                    figures["peak_live_bytes_in_op_order"])
+    return Recorded(
+        name, numbered, specs, sizes, figures["activation_bytes"], min(reached), figures["peak_live_bytes_in_op_order"]
+    )
 
 
 def activation_bytes(net: NetDef, original: NetDef, sizes: Dict[str, int]) -> int:
@@ -54,4 +68,3 @@ def activation_bytes(net: NetDef, original: NetDef, sizes: Dict[str, int]) -> in
         for name, old in zip(op.output, unshared[op.name].output):
             largest[name] = max(largest.get(name, 0), sizes[old])
     return sum(largest.values())
-

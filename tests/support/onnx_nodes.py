@@ -91,8 +91,10 @@ def witness(op: OperatorDef, inputs: Sequence[Any], outputs: Sequence[Any], opse
     constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in list(fed.items())[1:]]
     first = next(iter(fed))
     typed = [helper.make_tensor_value_info(first, helper.np_dtype_to_tensor_dtype(fed[first].dtype), fed[first].shape)]
-    results = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
-               for name, dtype in zip(op.output, outputs)]
+    results = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
+        for name, dtype in zip(op.output, outputs)
+    ]
     graph = helper.make_graph([node], "one_node", typed, results, constants)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)

@@ -156,8 +156,19 @@ KINDS: Sequence[Kind] = (
 )
 
 PARTS: Sequence[Kind] = (_unary, _unary, _binary, _concat, _concat, _split, _split, _slice, _view, _pool)
-TILED: Sequence[Kind] = (_convolution, _convolution, _convolution, _convolution, _concat, _concat, _concat, _concat,
-                         _normalisation, _pool, _binary)  # fmt: skip
+TILED: Sequence[Kind] = (
+    _convolution,
+    _convolution,
+    _convolution,
+    _convolution,
+    _concat,
+    _concat,
+    _concat,
+    _concat,
+    _normalisation,
+    _pool,
+    _binary,
+)
 
 
 @st.composite

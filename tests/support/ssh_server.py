@@ -87,8 +87,12 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     if made:
         PRIVILEGE_SEPARATION.mkdir(mode=0o755)
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([root / "usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"],
-                                   stdin=subprocess.DEVNULL, stderr=log, env=_environment(root, folder))
+        process = subprocess.Popen(
+            [root / "usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            env=_environment(root, folder),
+        )
     server = SshServer(folder, port, folder / "config", folder / "devices", process)
     try:
         _wait_until_it_listens(server)
@@ -103,26 +107,34 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
 def _configure(folder: Path, port: int) -> None:
     (folder / "authorized_keys").write_text((folder / "user.pub").read_text())
     (folder / "login").write_text(
-        f'#!/bin/sh\ncd {folder}\nexport TMPDIR={folder}/devices PATH={folder}/bin:/usr/bin:/bin\n'
-        '[ ! -f profile ] || . ./profile\neval "$SSH_ORIGINAL_COMMAND"\n')
+        f"#!/bin/sh\ncd {folder}\nexport TMPDIR={folder}/devices PATH={folder}/bin:/usr/bin:/bin\n"
+        '[ ! -f profile ] || . ./profile\neval "$SSH_ORIGINAL_COMMAND"\n'
+    )
     (folder / "login").chmod(0o755)
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\n"
-        f"PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nForceCommand {folder}/login\n")
+        f"PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nForceCommand {folder}/login\n"
+    )
     host_key = " ".join((folder / "host.pub").read_text().split()[:2])
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}\n")
     (folder / "config").write_text(
         f"Host {HOST}\n HostName 127.0.0.1\n Port {port}\n"
         f"Host *\n User {getpass.getuser()}\n IdentityFile {folder}/user\n IdentitiesOnly yes\n"
-        f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile none\n")
+        f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile none\n"
+    )
 
 
 def _environment(root: Path, folder: Path) -> dict[str, str]:
     passwd = folder / "passwd"
     passwd.write_text(Path("/etc/passwd").read_text() + "\nsshd:x:64999:64999::/run/sshd:/usr/sbin/nologin\n")
     (libraries,) = {path.parent for path in root.glob("usr/lib/*/libnss_wrapper.so")}
-    return {"LD_LIBRARY_PATH": str(libraries), "LD_PRELOAD": str(libraries / "libnss_wrapper.so"),
-            "NSS_WRAPPER_PASSWD": str(passwd), "NSS_WRAPPER_GROUP": "/etc/group", "PATH": "/usr/bin:/bin"}
+    return {
+        "LD_LIBRARY_PATH": str(libraries),
+        "LD_PRELOAD": str(libraries / "libnss_wrapper.so"),
+        "NSS_WRAPPER_PASSWD": str(passwd),
+        "NSS_WRAPPER_GROUP": "/etc/group",
+        "PATH": "/usr/bin:/bin",
+    }
 
 
 def _wait_until_it_listens(server: SshServer) -> None:

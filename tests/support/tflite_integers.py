@@ -57,8 +57,15 @@ class Single:
         """An operand that is stored in the file."""
         self._operands.append(self._model.constant(f"c{len(self._operands)}", values, quantization=quantization))
 
-    def assert_equal(self, type: str, dtype: str, quantization: Optional[Quantization], options: str = "",
-                     version: int = 1, **fields: Any) -> None:
+    def assert_equal(
+        self,
+        type: str,
+        dtype: str,
+        quantization: Optional[Quantization],
+        options: str = "",
+        version: int = 1,
+        **fields: Any,
+    ) -> None:
         """AssertionError unless our output is LiteRT's to the last bit."""
         y = self._model.tensor("y", dtype=dtype, quantization=quantization)
         self._model.operator(type, self._operands, [y], options, version=version, **fields)

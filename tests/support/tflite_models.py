@@ -25,9 +25,27 @@ from exporter import export
 from runtime_arm import Predictor
 
 VERSION = 3
-TYPES = {name: getattr(tflite.TensorType, name.upper()) for name in (
-    "float32", "float16", "float64", "int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
-    "bool", "resource", "string", "complex64")}
+TYPES = {
+    name: getattr(tflite.TensorType, name.upper())
+    for name in (
+        "float32",
+        "float16",
+        "float64",
+        "int4",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "bool",
+        "resource",
+        "string",
+        "complex64",
+    )
+}
 
 
 @dataclass
@@ -104,11 +122,22 @@ class Graph:
         given = {"shape": array.shape, "dtype": array.dtype.name, "content": array.tobytes(), **more}
         return self.tensor(name, **given)
 
-    def operator(self, type: str, inputs: Sequence[int], outputs: Sequence[int], options: str = "", *,
-                 custom: str = "", custom_options: bytes = b"", version: int = 1, **fields: Any) -> Sequence[int]:
+    def operator(
+        self,
+        type: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: str = "",
+        *,
+        custom: str = "",
+        custom_options: bytes = b"",
+        version: int = 1,
+        **fields: Any,
+    ) -> Sequence[int]:
         """Append an operator; its outputs."""
-        self.operators.append(Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options,
-                                       version))
+        self.operators.append(
+            Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options, version)
+        )
         return outputs
 
 
@@ -158,8 +187,10 @@ class _Writer:
         fields = {
             "Tensors": self._offsets([self._tensor(tensor) for tensor in graph.tensors]),
             "Operators": self._offsets([self._operator(operator) for operator in graph.operators]),
-            "Inputs": self._numbers(graph.inputs), "Outputs": self._numbers(graph.outputs),
-            "Name": self._builder.CreateString(graph.name)}
+            "Inputs": self._numbers(graph.inputs),
+            "Outputs": self._numbers(graph.outputs),
+            "Name": self._builder.CreateString(graph.name),
+        }
         return self._table("SubGraph", **fields)
 
     def _tensor(self, tensor: Tensor) -> int:
@@ -187,10 +218,22 @@ class _Writer:
                 dimensions.append(self._table("DimensionMetadata", Format=0, DenseSize=dimension))
                 continue
             segments, indices = (self._table("Int32Vector", Values=self._numbers(part)) for part in dimension)
-            dimensions.append(self._table("DimensionMetadata", Format=1, ArraySegmentsType=1, ArraySegments=segments,
-                                          ArrayIndicesType=1, ArrayIndices=indices))
-        return self._table("SparsityParameters", TraversalOrder=self._numbers(given.traversal_order),
-                           BlockMap=self._numbers(given.block_map), DimMetadata=self._offsets(dimensions))
+            dimensions.append(
+                self._table(
+                    "DimensionMetadata",
+                    Format=1,
+                    ArraySegmentsType=1,
+                    ArraySegments=segments,
+                    ArrayIndicesType=1,
+                    ArrayIndices=indices,
+                )
+            )
+        return self._table(
+            "SparsityParameters",
+            TraversalOrder=self._numbers(given.traversal_order),
+            BlockMap=self._numbers(given.block_map),
+            DimMetadata=self._offsets(dimensions),
+        )
 
     def _operator(self, operator: Operator) -> int:
         code = (operator.type, operator.custom, operator.version)
@@ -212,20 +255,28 @@ class _Writer:
             return self._builder.CreateString(value)
         if isinstance(value, (list, tuple, np.ndarray)):
             array = np.asarray(value)
-            return self._builder.CreateNumpyVector(array.astype(np.float32) if array.dtype.kind == "f"
-                                                   else array.astype(np.int32))
+            return self._builder.CreateNumpyVector(
+                array.astype(np.float32) if array.dtype.kind == "f" else array.astype(np.int32)
+            )
         return value
 
     def _code(self, type: str, custom: str, version: int) -> int:
         number = getattr(tflite.BuiltinOperator, type)
         fields = {"CustomCode": self._builder.CreateString(custom)} if custom else {}
-        return self._table("OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number,
-                           Version=version, **fields)
+        return self._table(
+            "OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=version, **fields
+        )
 
     def _signature(self, key: str, inputs: Mapping[str, int], outputs: Mapping[str, int], graph: int) -> int:
-        maps = {name: self._offsets([self._table("TensorMap", Name=self._builder.CreateString(entry), TensorIndex=index)
-                                     for entry, index in entries.items()])
-                for name, entries in (("Inputs", inputs), ("Outputs", outputs))}
+        maps = {
+            name: self._offsets(
+                [
+                    self._table("TensorMap", Name=self._builder.CreateString(entry), TensorIndex=index)
+                    for entry, index in entries.items()
+                ]
+            )
+            for name, entries in (("Inputs", inputs), ("Outputs", outputs))
+        }
         return self._table("SignatureDef", SignatureKey=self._builder.CreateString(key), SubgraphIndex=graph, **maps)
 
     def _metadata(self, name: str, content: bytes) -> int:

@@ -62,8 +62,11 @@ def counted_on(machine: Machine) -> Dict[str, Any]:
     identity = json.loads(done.stdout)
     blas = identity["blas"] or {"config": "none", "core": ""}
     return {
-        "machine": machine.name, "python": identity["python"], "numpy": identity["numpy"], "blas": blas["config"],
-    }  # fmt: skip
+        "machine": machine.name,
+        "python": identity["python"],
+        "numpy": identity["numpy"],
+        "blas": blas["config"],
+    }
 
 
 def other_conditions(budget: Budget, conditions: Dict[str, Any]) -> str:

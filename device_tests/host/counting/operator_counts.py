@@ -90,6 +90,7 @@ def rival_of(model: Path) -> str:
 
 def rival_packages(machine: Machine, name: str) -> Path:
     """A folder with the newest release of that package for the machine, from the package index that pip uses."""
+
     def build(folder: Path) -> None:
         progress(f"downloading {name} for {machine.architecture}")
         tags = WHEEL_PLATFORMS[machine.architecture]

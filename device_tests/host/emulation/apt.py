@@ -144,9 +144,14 @@ class _PrivateApt:
 
     def _run(self, arguments: List[str], cwd: Optional[Path]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["apt-get", *arguments], cwd=cwd, env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+            ["apt-get", *arguments],
+            cwd=cwd,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 def write_sources(folder: Path, kind: str) -> None:

@@ -39,9 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     copies.update({f"{FOLDER}/{path.resolve().name}": path for path in options.copy})
     try:
         done = full_system().run(
-            options.python, options.timeout, copies=copies, directory=FOLDER, cpu=options.cpu, cpus=options.cpus,
+            options.python,
+            options.timeout,
+            copies=copies,
+            directory=FOLDER,
+            cpu=options.cpu,
+            cpus=options.cpus,
             memory_mib=options.memory,
-        )  # fmt: skip
+        )
     except (ArmnetError, OSError, subprocess.TimeoutExpired) as error:
         print(f"boot_full_system: {error}", file=sys.stderr)
         return 2

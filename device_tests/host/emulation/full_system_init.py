@@ -28,9 +28,12 @@ def main() -> None:
         libc.mount(kind.encode(), folder.encode(), kind.encode(), 0, None)
     task = json.loads(Path("/task.json").read_text())
     done = subprocess.run(
-        ["/usr/bin/python3", *task["arguments"]], env=task["environment"], cwd=task["directory"], check=False,
+        ["/usr/bin/python3", *task["arguments"]],
+        env=task["environment"],
+        cwd=task["directory"],
+        check=False,
         preexec_fn=die_first_for_lack_of_memory,
-    )  # fmt: skip
+    )
     print(f"\n{task['end_mark']} {done.returncode}", flush=True)
     libc.reboot(POWER_OFF)
 

@@ -18,9 +18,17 @@ from device_tests.host.emulation.cache import EmulationUnavailable, progress
 
 QEMU_PACKAGES = ("qemu-user",)
 PYTHON_PACKAGES = (
-    "python3", "python3-numpy", "libopenblas0-pthread", "libblas3", "liblapack3", "libstdc++6", "libgomp1",
-    "libatomic1", "python3-protobuf", "python3-pytest",
-)  # fmt: skip
+    "python3",
+    "python3-numpy",
+    "libopenblas0-pthread",
+    "libblas3",
+    "liblapack3",
+    "libstdc++6",
+    "libgomp1",
+    "libatomic1",
+    "python3-protobuf",
+    "python3-pytest",
+)
 
 _UNWANTED = ("doc", "man", "locale", "info", "lintian", "bug")
 _MAGIC_NUMBER = "import importlib.util; print(importlib.util.MAGIC_NUMBER.hex())"

@@ -54,5 +54,11 @@ def _enlarge(net: Builder, x: Blob, rng: Any) -> Blob:
 
 
 _LAYERS: List[Callable[[Builder, Blob, Any], Blob]] = [
-    _convolution, _convolution, _depthwise, _residual, _branches, _max_pool, _enlarge,
-]  # fmt: skip
+    _convolution,
+    _convolution,
+    _depthwise,
+    _residual,
+    _branches,
+    _max_pool,
+    _enlarge,
+]

@@ -89,8 +89,11 @@ def _traced(predictor: Predictor) -> Trace:
     constants = {name: np.asarray(content) for name, content in predictor.executor.constants.items()}
     specs = {name: TensorSpec(array.shape, array.dtype, array) for name, array in constants.items()}
     specs.update((info.name, spec_of(info.example())) for info in predictor.inputs)
-    return Trace(predictor.pair.predict_net.op, 0, {
-        name: Value(name, spec, FEED_STEP, spec.value) for name, spec in specs.items()})  # fmt: skip
+    return Trace(
+        predictor.pair.predict_net.op,
+        0,
+        {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in specs.items()},
+    )
 
 
 def nhwc(shape: Sequence[int]) -> Tuple[int, ...]:
@@ -133,8 +136,9 @@ def _convolution(graph: _Graph, step: Step) -> None:
     graph.add(kind, inputs, result, options, **fields, FusedActivationFunction=NONE if addend else _activation(op))
     if addend:
         assert specs[3] is not None
-        graph.add("ADD", [result, graph.blob(addend, specs[3])], total, "AddOptions",
-                  FusedActivationFunction=_activation(op))
+        graph.add(
+            "ADD", [result, graph.blob(addend, specs[3])], total, "AddOptions", FusedActivationFunction=_activation(op)
+        )
     if floor is not None:
         graph.add("MAXIMUM", [total, graph.constant(floor.reshape(1, 1, 1, -1))], y, "MaximumMinimumOptions")
 
@@ -207,9 +211,17 @@ def _softmax(graph: _Graph, step: Step) -> None:
 
 
 _TRANSLATIONS: Dict[str, Callable[[_Graph, Step], None]] = {
-    "Conv": _convolution, "ConvRelu": _convolution, "FusedConv": _convolution, "MaxPool": _pool, "FusedMaxPool": _pool,
-    "AveragePool": _pool, "FC": _fully_connected, "Concat": _concat, "Flatten": _flatten, "Softmax": _softmax,
-}  # fmt: skip
+    "Conv": _convolution,
+    "ConvRelu": _convolution,
+    "FusedConv": _convolution,
+    "MaxPool": _pool,
+    "FusedMaxPool": _pool,
+    "AveragePool": _pool,
+    "FC": _fully_connected,
+    "Concat": _concat,
+    "Flatten": _flatten,
+    "Softmax": _softmax,
+}
 
 
 def _serialise(graph: _Graph, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:

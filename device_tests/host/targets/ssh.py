@@ -123,9 +123,15 @@ class SshTarget(Target):
         }
         loader = f'{shlex.quote(self._python)} -c "import sys; exec(sys.stdin.buffer.read({AGENT.stat().st_size}))"'
         return [
-            "ssh", "-T", *(["-F", config] if config else []), *(f"-o{key}={value}" for key, value in options.items()),
-            *(["-p", str(self._address.port)] if self._address.port else []), "--", self._address.destination, loader,
-        ]  # fmt: skip
+            "ssh",
+            "-T",
+            *(["-F", config] if config else []),
+            *(f"-o{key}={value}" for key, value in options.items()),
+            *(["-p", str(self._address.port)] if self._address.port else []),
+            "--",
+            self._address.destination,
+            loader,
+        ]
 
 
 class _Connection:

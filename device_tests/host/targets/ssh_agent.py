@@ -131,9 +131,15 @@ class Agent:
     def run(self, arguments: List[str]) -> None:
         """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host."""
         try:
-            self.child = subprocess.Popen([sys.executable, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                          env=dict(os.environ, TMPDIR=self.folder), stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, start_new_session=True)
+            self.child = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                env=dict(os.environ, TMPDIR=self.folder),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
             outputs = [text.decode("utf-8", "replace") for text in self.child.communicate()]
             reply({"returncode": self.child.returncode, "stdout": outputs[0], "stderr": outputs[1]})
         except OSError as error:

@@ -17,8 +17,18 @@ from exporter.common.rules import Rules
 
 Rule = Callable[[Layer], None]
 
-FAMILIES = ("activation", "arithmetic", "convolution", "detection", "layout", "linear", "losses", "normalization",
-            "pooling", "recurrent")
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "convolution",
+    "detection",
+    "layout",
+    "linear",
+    "losses",
+    "normalization",
+    "pooling",
+    "recurrent",
+)
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 rule = _RULES.rule
 

@@ -89,8 +89,9 @@ def dropout(layer: Layer) -> None:
     """Nothing, but in the phase TRAIN, where elements become 0 at random."""
     layer.counts()
     tops = [*layer.tops, layer.fresh("mask")] if layer.training else layer.tops
-    layer.add("Dropout", outputs=tops, is_test=int(not layer.training),
-              ratio=layer.param("dropout_param").dropout_ratio)
+    layer.add(
+        "Dropout", outputs=tops, is_test=int(not layer.training), ratio=layer.param("dropout_param").dropout_ratio
+    )
 
 
 @rule("Softmax")

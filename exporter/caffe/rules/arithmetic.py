@@ -99,8 +99,10 @@ def _require_fitting(layer: Layer, axis: int) -> None:
     """ExportError if the second bottom is known not to have the first one's dimensions from the axis on."""
     dims, other = layer.dims(0), layer.dims(1)
     if dims is not None and other is not None:
-        layer.require(dims[axis : axis + len(other)] == other, f"the second bottom's shape {other} must be that of "
-                                                               f"the first, {dims}, from axis {axis} on")
+        layer.require(
+            dims[axis : axis + len(other)] == other,
+            f"the second bottom's shape {other} must be that of the first, {dims}, from axis {axis} on",
+        )
 
 
 @rule("Axpy")

@@ -29,8 +29,10 @@ def _per_dimension(layer: Layer, param: Any, name: str, spatial: int, default: O
         return [int(getattr(param, part)) for part in parts]
     if not values and default is not None:
         values = [default]
-    layer.require(len(values) in (1, spatial), f"{name} must be given once, or once for each of {spatial} dimensions, "
-                                               f"got {values}")
+    layer.require(
+        len(values) in (1, spatial),
+        f"{name} must be given once, or once for each of {spatial} dimensions, got {values}",
+    )
     return values * spatial if len(values) == 1 else values
 
 
@@ -39,8 +41,10 @@ def _geometry(layer: Layer, param: Any, spatial: int) -> _Geometry:
     stride = _per_dimension(layer, param, "stride", spatial, 1)
     pad = _per_dimension(layer, param, "pad", spatial, 0)
     dilation = _per_dimension(layer, param, "dilation", spatial, 1)
-    layer.require(min([*kernel, *stride, *dilation], default=1) > 0,
-                  f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
+    layer.require(
+        min([*kernel, *stride, *dilation], default=1) > 0,
+        f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive",
+    )
     return _Geometry(kernel, stride, pad, dilation)
 
 
@@ -67,8 +71,10 @@ def convolution(layer: Layer) -> None:
     group = param.group
     if layer.type in ("DepthwiseConvolution", "ConvolutionDepthwise") and not param.HasField("group"):
         group = channels or param.num_output
-    layer.require(group > 0 and (channels or group) % group == 0 and param.num_output % group == 0,
-                  f"{channels} channels and {param.num_output} outputs do not divide into {group} groups")
+    layer.require(
+        group > 0 and (channels or group) % group == 0 and param.num_output % group == 0,
+        f"{channels} channels and {param.num_output} outputs do not divide into {group} groups",
+    )
     layer.require_blobs(1 + int(param.bias_term))
     deconvolution = layer.type == "Deconvolution"
     if deconvolution:
@@ -76,14 +82,25 @@ def convolution(layer: Layer) -> None:
     else:
         shape = [param.num_output, channels // group if channels else None, *geometry.kernel]
     weights = [layer.weight("w", 0, shape)]
-    weights.append(layer.weight("b", 1, [param.num_output]) if param.bias_term else
-                   layer.constant("b", np.zeros(param.num_output, np.float32)))
+    weights.append(
+        layer.weight("b", 1, [param.num_output])
+        if param.bias_term
+        else layer.constant("b", np.zeros(param.num_output, np.float32))
+    )
     for bottom, top in zip(layer.bottoms, layer.tops):
         _folded(layer, axis, bottom, top, weights, geometry, group, deconvolution)
 
 
-def _folded(layer: Layer, axis: int, bottom: str, top: str, weights: Sequence[str], geometry: _Geometry, group: int,
-            deconvolution: bool) -> None:
+def _folded(
+    layer: Layer,
+    axis: int,
+    bottom: str,
+    top: str,
+    weights: Sequence[str],
+    geometry: _Geometry,
+    group: int,
+    deconvolution: bool,
+) -> None:
     """All dimensions before the axis are a batch."""
     if axis == 1:
         _add(layer, [bottom, *weights], top, geometry, group, deconvolution)
@@ -98,13 +115,29 @@ def _folded(layer: Layer, axis: int, bottom: str, top: str, weights: Sequence[st
 def _add(layer: Layer, inputs: Sequence[str], top: str, geometry: _Geometry, group: int, deconvolution: bool) -> None:
     kernel, stride, pad, dilation = geometry
     if not deconvolution:
-        layer.add("Conv", inputs, [top], kernels=kernel, strides=stride, pads=pad * 2,
-                  dilations=dilation if max(dilation) > 1 else None, group=group)
+        layer.add(
+            "Conv",
+            inputs,
+            [top],
+            kernels=kernel,
+            strides=stride,
+            pads=pad * 2,
+            dilations=dilation if max(dilation) > 1 else None,
+            group=group,
+        )
     elif len(kernel) == 2 and max(dilation) == 1:
         layer.add("ConvTranspose", inputs, [top], kernels=kernel, strides=stride, pads=pad * 2, group=group)
     else:
-        layer.onnx("ConvTranspose", inputs, [top], kernel_shape=kernel, strides=stride, pads=pad * 2,
-                   dilations=dilation, group=group)
+        layer.onnx(
+            "ConvTranspose",
+            inputs,
+            [top],
+            kernel_shape=kernel,
+            strides=stride,
+            pads=pad * 2,
+            dilations=dilation,
+            group=group,
+        )
 
 
 @rule("Im2col")
@@ -115,8 +148,11 @@ def im2col(layer: Layer) -> None:
     layer.require(axis == 1 and spatial == 2, "only images of two dimensions are unrolled")
     kernel, stride, pad, dilation = _geometry(layer, param, spatial)
     names = ("kernel", "stride", "dilation")
-    sizes: Dict[str, Any] = {f"{name}_{side}": value for name, values in zip(names, (kernel, stride, dilation))
-             for side, value in zip("hw", values)}
+    sizes: Dict[str, Any] = {
+        f"{name}_{side}": value
+        for name, values in zip(names, (kernel, stride, dilation))
+        for side, value in zip("hw", values)
+    }
     bottom = layer.bottoms[0]
     if len(set(pad)) > 1:
         padded = layer.fresh("padded")

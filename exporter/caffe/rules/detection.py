@@ -55,5 +55,6 @@ def position_sensitive_roi_pooling(layer: Layer) -> None:
     layer.counts(2)
     param = layer.param("psroi_pooling_param")
     layer.require(min(param.output_dim, param.group_size) > 0, "output_dim and group_size must be positive")
-    layer.caffe("PSROIPooling", output_dim=param.output_dim, group_size=param.group_size,
-                spatial_scale=param.spatial_scale)
+    layer.caffe(
+        "PSROIPooling", output_dim=param.output_dim, group_size=param.group_size, spatial_scale=param.spatial_scale
+    )

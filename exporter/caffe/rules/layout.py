@@ -42,8 +42,10 @@ def slice_(layer: Layer) -> None:
     rising = all(a < b for a, b in zip([0, *ends], ends))
     layer.require(rising, f"slice points must rise within the bottom, got {points}")
     for top, start, end in zip(layer.tops, [0, *points], [*points, _END]):
-        bounds = [layer.constant(stem, np.array([n], np.int64)) for stem, n in
-                  (("start", start), ("end", end), ("axis", axis))]
+        bounds = [
+            layer.constant(stem, np.array([n], np.int64))
+            for stem, n in (("start", start), ("end", end), ("axis", axis))
+        ]
         layer.onnx("Slice", [*layer.bottoms, *bounds], [top])
 
 
@@ -100,8 +102,10 @@ def permute(layer: Layer) -> None:
     layer.require(bool(order), "permute_param.order is required")
     count = max(4 if rank is None else rank, len(order))
     axes = [*order, *(axis for axis in range(count) if axis not in order)]
-    layer.require(sorted(axes) == list(range(count)) and rank in (None, count),
-                  f"order {order} is no permutation of the bottom's {rank} dimensions")
+    layer.require(
+        sorted(axes) == list(range(count)) and rank in (None, count),
+        f"order {order} is no permutation of the bottom's {rank} dimensions",
+    )
     layer.add("Transpose", axes=axes)
 
 

@@ -23,8 +23,11 @@ def inner_product(layer: Layer) -> None:
     shape = [inputs, param.num_output] if param.transpose else [param.num_output, inputs]
     weights = layer.trained(0, shape)
     table = layer.constant("w", np.ascontiguousarray(weights.T) if param.transpose else weights)
-    bias = layer.weight("b", 1, [param.num_output]) if param.bias_term else \
-        layer.constant("b", np.zeros(param.num_output, np.float32))
+    bias = (
+        layer.weight("b", 1, [param.num_output])
+        if param.bias_term
+        else layer.constant("b", np.zeros(param.num_output, np.float32))
+    )
     layer.add("FC", [*layer.bottoms, table, bias], axis=axis)
 
 

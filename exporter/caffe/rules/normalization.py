@@ -25,11 +25,15 @@ def batch_norm(layer: Layer) -> None:
     (total,) = layer.trained(2, [1])
     factor = np.float32(0 if total == 0 else 1 / total)
     mean, variance = layer.trained(0, [channels]) * factor, layer.trained(1, [channels]) * factor
-    layer.require(bool(np.all(np.isfinite(variance)) and np.all(variance + param.eps > 0)),
-                  "blob 1, the variances, must be numbers and not negative")
+    layer.require(
+        bool(np.all(np.isfinite(variance)) and np.all(variance + param.eps > 0)),
+        "blob 1, the variances, must be numbers and not negative",
+    )
     ones, zeros = np.ones_like(mean), np.zeros_like(mean)
-    constants = [layer.constant(stem, value) for stem, value in
-                 (("scale", ones), ("bias", zeros), ("mean", mean), ("var", variance))]
+    constants = [
+        layer.constant(stem, value)
+        for stem, value in (("scale", ones), ("bias", zeros), ("mean", mean), ("var", variance))
+    ]
     type, domain = ("BatchNormalization", "onnx") if dims is not None and len(dims) == 1 else ("SpatialBN", "")
     layer.add(type, [*layer.bottoms, *constants], domain=domain, is_test=None if domain else 1, epsilon=param.eps)
 
@@ -55,8 +59,12 @@ def local_response(layer: Layer) -> None:
 def mean_variance(layer: Layer) -> None:
     layer.counts()
     param = layer.param("mvn_param")
-    layer.caffe("MVN", normalize_variance=int(param.normalize_variance), across_channels=int(param.across_channels),
-                eps=param.eps)
+    layer.caffe(
+        "MVN",
+        normalize_variance=int(param.normalize_variance),
+        across_channels=int(param.across_channels),
+        eps=param.eps,
+    )
 
 
 @rule("Normalize")
@@ -68,8 +76,12 @@ def normalize(layer: Layer) -> None:
     count = 1 if param.channel_shared else dims[1] if dims and len(dims) > 1 else None
     scale = layer.trained(0).reshape(-1)
     layer.require(count in (None, len(scale)), f"blob 0 has {len(scale)} scales, {count} are needed")
-    layer.caffe("Normalize", [*layer.bottoms, layer.constant("scale", scale)], eps=param.eps,
-                across_spatial=int(param.across_spatial))
+    layer.caffe(
+        "Normalize",
+        [*layer.bottoms, layer.constant("scale", scale)],
+        eps=param.eps,
+        across_spatial=int(param.across_spatial),
+    )
 
 
 @rule("BN")
@@ -85,8 +97,12 @@ def segmentation_batch_norm(layer: Layer) -> None:
         layer.add("Add", [product, shift])
         return
     layer.require_blobs(4)
-    constants = [layer.constant(stem, layer.trained(index).reshape(-1))
-                 for index, stem in enumerate(("scale", "shift", "mean", "var"))]
-    layer.require(all(layer.trained(index).size in (channels or layer.trained(0).size,) for index in range(4)),
-                  f"blobs 0 to 3 must have a number for each channel, {channels}")
+    constants = [
+        layer.constant(stem, layer.trained(index).reshape(-1))
+        for index, stem in enumerate(("scale", "shift", "mean", "var"))
+    ]
+    layer.require(
+        all(layer.trained(index).size in (channels or layer.trained(0).size,) for index in range(4)),
+        f"blobs 0 to 3 must have a number for each channel, {channels}",
+    )
     layer.add("SpatialBN", [*layer.bottoms, *constants], is_test=1, epsilon=layer.param("bn_param").eps)

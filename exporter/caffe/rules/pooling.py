@@ -24,17 +24,28 @@ def pooling(layer: Layer) -> None:
     elif param.global_pooling:
         layer.add("MaxPool" if param.pool == param.MAX else "AveragePool", global_pooling=1)
     elif any(pad):
-        layer.onnx("MaxPool" if param.pool == param.MAX else "AveragePool", **_attributes(param, kernel, stride, pad),
-                   count_include_pad=1 if param.pool == param.AVE else None)
+        layer.onnx(
+            "MaxPool" if param.pool == param.MAX else "AveragePool",
+            **_attributes(param, kernel, stride, pad),
+            count_include_pad=1 if param.pool == param.AVE else None,
+        )
     else:
-        layer.add("MaxPool" if param.pool == param.MAX else "AveragePool", kernels=kernel, strides=stride,
-                  legacy_pad=None if param.round_mode == param.FLOOR else _CAFFE_POOLING)
+        layer.add(
+            "MaxPool" if param.pool == param.MAX else "AveragePool",
+            kernels=kernel,
+            strides=stride,
+            legacy_pad=None if param.round_mode == param.FLOOR else _CAFFE_POOLING,
+        )
 
 
 def _attributes(param: Any, kernel: List[int], stride: List[int], pad: List[int]) -> Dict[str, Any]:
     """Those of ONNX's pools. They leave windows out that begin behind the image, as Caffe does where there is a pad."""
-    return {"kernel_shape": kernel, "strides": stride, "pads": pad * 2,
-            "ceil_mode": int(param.round_mode == param.CEIL)}
+    return {
+        "kernel_shape": kernel,
+        "strides": stride,
+        "pads": pad * 2,
+        "ceil_mode": int(param.round_mode == param.CEIL),
+    }
 
 
 def _window(layer: Layer, param: Any) -> Tuple[List[int], List[int], List[int]]:
@@ -45,8 +56,10 @@ def _window(layer: Layer, param: Any) -> Tuple[List[int], List[int], List[int]]:
         moved = any((param.pad, param.pad_h, param.pad_w)) or {param.stride, param.stride_h, param.stride_w} - {0, 1}
         layer.require(not moved, "global pooling takes no pad and no stride")
         return [], [], []
-    layer.require(sized == ["kernel_size"] or sized == ["kernel_h", "kernel_w"],
-                  f"needs kernel_size, or kernel_h and kernel_w, got {sized}")
+    layer.require(
+        sized == ["kernel_size"] or sized == ["kernel_h", "kernel_w"],
+        f"needs kernel_size, or kernel_h and kernel_w, got {sized}",
+    )
     kernel = _pair(layer, param, "kernel_size", "kernel")
     stride, pad = _pair(layer, param, "stride", "stride"), _pair(layer, param, "pad", "pad")
     layer.require(min(kernel) > 0 and min(stride) > 0, f"kernel {kernel} and stride {stride} must be positive")
@@ -58,8 +71,10 @@ def _pair(layer: Layer, param: Any, name: str, stem: str) -> List[int]:
     """Values for rows and columns: the two fields of their own, or the one of both."""
     parts = [f"{stem}_h", f"{stem}_w"]
     given = [part for part in parts if param.HasField(part)]
-    layer.require(not given or (len(given) == 2 and not param.HasField(name)),
-                  f"{name} and {' and '.join(parts)} exclude each other, and the latter come together")
+    layer.require(
+        not given or (len(given) == 2 and not param.HasField(name)),
+        f"{name} and {' and '.join(parts)} exclude each other, and the latter come together",
+    )
     return [int(getattr(param, part)) for part in (parts if given else [name] * 2)]
 
 
@@ -100,5 +115,11 @@ def upsample(layer: Layer) -> None:
         return
     layer.counts(2)
     sizes = {name: getattr(param, name) or None for name in ("upsample_h", "upsample_w")}
-    layer.caffe("Upsample", scale_h=scales[0], scale_w=scales[1], pad_out_h=int(param.pad_out_h),
-                pad_out_w=int(param.pad_out_w), **sizes)
+    layer.caffe(
+        "Upsample",
+        scale_h=scales[0],
+        scale_w=scales[1],
+        pad_out_h=int(param.pad_out_h),
+        pad_out_w=int(param.pad_out_w),
+        **sizes,
+    )

@@ -18,8 +18,20 @@ from exporter.onnx.node import Node, Operators
 
 Rule = Callable[[Node], Operators]
 
-FAMILIES = ("activation", "arithmetic", "control", "convolution", "indexing", "layout", "linear", "normalization",
-            "pooling", "reduction", "resize", "softmax")
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "control",
+    "convolution",
+    "indexing",
+    "layout",
+    "linear",
+    "normalization",
+    "pooling",
+    "reduction",
+    "resize",
+    "softmax",
+)
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 rule = _RULES.rule
 

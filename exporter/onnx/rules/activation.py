@@ -8,8 +8,29 @@ from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 
 
-@rule("Abs", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Relu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
-      "Softsign", "Sqrt", "Tan", "Tanh", "Acos", "Asin", "Atan")
+@rule(
+    "Abs",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Log",
+    "Relu",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+    "Acos",
+    "Asin",
+    "Atan",
+)
 def same_in_caffe2(node: Node) -> Operators:
     """Caffe2 has them under the same names."""
     return [node.to(node.type)]

@@ -20,11 +20,22 @@ def comparison(node: Node) -> Operators:
     return [node.to(_COMPARISONS[node.type])]
 
 
-@rule("LegacyAdd", "LegacyAnd", "LegacyDiv", "LegacyMul", "LegacyOr", "LegacyPow", "LegacySub", "LegacyXor",
-      "LegacyEqual", "LegacyGreater", "LegacyLess")
+@rule(
+    "LegacyAdd",
+    "LegacyAnd",
+    "LegacyDiv",
+    "LegacyMul",
+    "LegacyOr",
+    "LegacyPow",
+    "LegacySub",
+    "LegacyXor",
+    "LegacyEqual",
+    "LegacyGreater",
+    "LegacyLess",
+)
 def legacy_broadcast(node: Node) -> Operators:
     """Caffe2 still has the arguments ``broadcast`` and ``axis``."""
-    type = node.type[len("Legacy"):]
+    type = node.type[len("Legacy") :]
     axis = node.get_int("axis") if "axis" in node.attributes else None
     return [node.to(_COMPARISONS.get(type, type), broadcast=1, axis=axis)]
 

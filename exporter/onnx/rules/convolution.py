@@ -45,8 +45,9 @@ def _list(node: Node, name: str, default: List[int]) -> List[int]:
     return values
 
 
-def _same_pads(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-               upper: bool) -> List[int]:
+def _same_pads(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], upper: bool
+) -> List[int]:
     """Heads, then tails, so that outputs are ceil(input / stride); of an odd sum the tail has more if ``upper``."""
     geometry = zip(sizes, kernel, strides, dilations)
     totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]

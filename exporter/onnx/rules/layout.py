@@ -15,8 +15,14 @@ from runtime_arm.errors import ExportError
 
 @rule("Constant")
 def constant(node: Node) -> Operators:
-    kinds = {"value": None, "sparse_value": None, "value_float": np.float32, "value_floats": np.float32,
-             "value_int": np.int64, "value_ints": np.int64}
+    kinds = {
+        "value": None,
+        "sparse_value": None,
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
     for name, dtype in kinds.items():
         if name in node.attributes:
             return node.define(np.asarray(node.attributes[name], dtype))
@@ -179,5 +185,15 @@ def pad(node: Node) -> Operators:
     if value is None or mode not in ("constant", "reflect", "edge"):
         return [node.as_onnx()]
     top, left, bottom, right = (pads[i] for i in (2, 3, 6, 7))
-    return [node.to("PadImage", [node.input(0)], pad_t=top, pad_l=left, pad_b=bottom, pad_r=right, mode=mode,
-                    value=float(value) if mode == "constant" else None)]
+    return [
+        node.to(
+            "PadImage",
+            [node.input(0)],
+            pad_t=top,
+            pad_l=left,
+            pad_b=bottom,
+            pad_r=right,
+            mode=mode,
+            value=float(value) if mode == "constant" else None,
+        )
+    ]

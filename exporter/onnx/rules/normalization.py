@@ -20,5 +20,12 @@ def instance_normalization(node: Node) -> Operators:
 
 @rule("LRN")
 def local_response_normalization(node: Node) -> Operators:
-    return [node.to("LRN", size=node.get_int("size"), alpha=node.get_float("alpha", 1e-4),
-                    beta=node.get_float("beta", 0.75), bias=node.get_float("bias", 1.0))]
+    return [
+        node.to(
+            "LRN",
+            size=node.get_int("size"),
+            alpha=node.get_float("alpha", 1e-4),
+            beta=node.get_float("beta", 0.75),
+            bias=node.get_float("bias", 1.0),
+        )
+    ]

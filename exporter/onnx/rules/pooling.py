@@ -33,4 +33,4 @@ def _caffe_rounds_alike(kernels: List[int], strides: List[int], pads: List[int])
 
 @rule("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(node: Node) -> Operators:
-    return [node.to(node.type[len("Global"):], global_pooling=1)]
+    return [node.to(node.type[len("Global") :], global_pooling=1)]

@@ -12,8 +12,7 @@ from exporter.onnx.rules import rule
 def resize(node: Node) -> Operators:
     """Caffe2's ResizeNearest where pixels are repeated or dropped in whole numbers."""
     scales = _scales(node)
-    defaults = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel",
-                "nearest_mode": "round_prefer_floor"}
+    defaults = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}
     modes = [node.get_str(name, default) for name, default in defaults.items()]
     plain = modes == ["nearest", "asymmetric", "floor"] and "axes" not in node.attributes
     if not plain or scales is None or len(scales) != 4 or scales[:2] != [1, 1]:

@@ -27,7 +27,7 @@ def flattening_softmax(node: Node) -> Operators:
 @rule("FlatteningLogSoftmax", "FlatteningHardmax")
 def of_rows(node: Node) -> Operators:
     """Flattened, and brought back into shape, unless the rows are the last dimension anyway."""
-    newest = node.replace(type=node.type[len("Flattening"):])
+    newest = node.replace(type=node.type[len("Flattening") :])
     rank, axis = node.rank(0), node.get_int("axis", 1)
     if axis == -1 or axis + 1 == rank:
         return [newest.as_onnx(axis=-1)]

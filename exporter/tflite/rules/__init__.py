@@ -19,9 +19,31 @@ from runtime_arm.errors import ExportError
 
 Rule = Callable[[Node], None]
 
-FAMILIES = ("activation", "arithmetic", "control", "convolution", "custom", "fills", "indexing", "layout", "linear",
-            "normalization", "parts", "pooling", "quantisation", "quantised_elementwise", "quantised_layers",
-            "quantised_layout", "recurrent", "reduction", "resize", "signal", "softmax", "space", "transposed")
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "control",
+    "convolution",
+    "custom",
+    "fills",
+    "indexing",
+    "layout",
+    "linear",
+    "normalization",
+    "parts",
+    "pooling",
+    "quantisation",
+    "quantised_elementwise",
+    "quantised_layers",
+    "quantised_layout",
+    "recurrent",
+    "reduction",
+    "resize",
+    "signal",
+    "softmax",
+    "space",
+    "transposed",
+)
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 _QUANTISED_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 quantised_rule = _QUANTISED_RULES.rule

@@ -12,8 +12,16 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
 _FUSED = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
-_PLAIN = {"LOGICAL_AND": "And", "LOGICAL_OR": "Or", "EQUAL": "EQ", "NOT_EQUAL": "NE", "LESS": "LT", "LESS_EQUAL": "LE",
-          "GREATER": "GT", "GREATER_EQUAL": "GE"}
+_PLAIN = {
+    "LOGICAL_AND": "And",
+    "LOGICAL_OR": "Or",
+    "EQUAL": "EQ",
+    "NOT_EQUAL": "NE",
+    "LESS": "LT",
+    "LESS_EQUAL": "LE",
+    "GREATER": "GT",
+    "GREATER_EQUAL": "GE",
+}
 _ONNX = {"MAXIMUM": "Max", "MINIMUM": "Min", "POW": "Pow"}
 
 

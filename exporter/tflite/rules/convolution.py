@@ -39,8 +39,9 @@ def _dilation(node: Node, name: str) -> int:
     return positive(node, option) if options is not None and options.knows(option) else 1
 
 
-def padding(node: Node, data: int, kernel: Sequence[int], strides: Sequence[int],
-            dilations: Sequence[int]) -> Dict[str, Any]:
+def padding(
+    node: Node, data: int, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Dict[str, Any]:
     """Caffe2's pads; SAME over sizes that are not known is its legacy_pad."""
     mode, dims = node.option("padding"), node.dims(data)
     if mode not in (SAME, VALID):
@@ -58,8 +59,9 @@ def padding(node: Node, data: int, kernel: Sequence[int], strides: Sequence[int]
     return {"pads": pads} if any(pads) else {}
 
 
-def same_pads(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
-              dilations: Sequence[int]) -> List[int]:
+def same_pads(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> List[int]:
     """Heads, then tails, so that outputs are ceil(input / stride); of an odd sum the tail has more."""
     geometry = zip(sizes, kernel, strides, dilations)
     totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]

@@ -9,8 +9,17 @@ from exporter.tflite.node import Node
 from exporter.tflite.rules import custom_type, quantised_rule, rule
 from runtime_arm.errors import ExportError
 
-_REQUIRED = ("max_detections", "max_classes_per_detection", "num_classes", "nms_score_threshold", "nms_iou_threshold",
-             "y_scale", "x_scale", "h_scale", "w_scale")
+_REQUIRED = (
+    "max_detections",
+    "max_classes_per_detection",
+    "num_classes",
+    "nms_score_threshold",
+    "nms_iou_threshold",
+    "y_scale",
+    "x_scale",
+    "h_scale",
+    "w_scale",
+)
 _INTEGERS = ("max_detections", "max_classes_per_detection", "num_classes", "detections_per_class")
 
 
@@ -23,8 +32,9 @@ def detection_post_process(node: Node) -> None:
     if missing:
         raise ExportError(f"its options lack {missing[0]!r}")
     names = [*_REQUIRED, "detections_per_class", "use_regular_nms"]
-    arguments: Dict[str, Any] = {name: int(given[name]) if name in _INTEGERS else given[name]
-                                 for name in names if name in given}
+    arguments: Dict[str, Any] = {
+        name: int(given[name]) if name in _INTEGERS else given[name] for name in names if name in given
+    }
     inputs = [_real(node, index) for index in range(3)]
     outputs = [node.output(index) for index in range(node.output_count)]
     node.add("DetectionPostProcess", inputs, outputs, domain="tflite", **arguments)

@@ -29,10 +29,16 @@ def gather(node: Node) -> None:
     axis = node.axis(node.option("axis"), False, rank)
     if batch:
         batch += node.known_rank(1) if batch < 0 else 0
-        return node.add("Gather", [node.input(0), node.input(1)], [node.output()], domain="tflite", axis=axis,
-                        batch_dims=batch)
-    node.add("Gather", [node.input(0), integers(node, 1)], [node.output()], axis=axis or None,
-             wrap_indices=1 if axis else None)
+        return node.add(
+            "Gather", [node.input(0), node.input(1)], [node.output()], domain="tflite", axis=axis, batch_dims=batch
+        )
+    node.add(
+        "Gather",
+        [node.input(0), integers(node, 1)],
+        [node.output()],
+        axis=axis or None,
+        wrap_indices=1 if axis else None,
+    )
 
 
 @rule("GATHER_ND", any_type=True)
@@ -54,8 +60,7 @@ def embedding_lookup(node: Node) -> None:
 def scatter_nd(node: Node) -> None:
     """Updates are added up where their indices meet."""
     zeros = node.between("zeros")
-    node.add("ConstantOfShape", [integers(node, 2)], [zeros], domain="onnx",
-             value=np.zeros(1, node.result_dtype()))
+    node.add("ConstantOfShape", [integers(node, 2)], [zeros], domain="onnx", value=np.zeros(1, node.result_dtype()))
     node.add("ScatterND", [zeros, integers(node, 0), node.input(1)], [node.output()], domain="onnx", reduction="add")
 
 
@@ -99,8 +104,14 @@ def position(node: Node) -> None:
     rank = node.known_rank(0)
     first = node.is_channels_first(0) and axis in (-1, rank - 1)
     wide = node.between("int64")
-    node.add("ArgMax" if node.type == "ARG_MAX" else "ArgMin", [node.input(0, first)], [wide], domain="onnx",
-             axis=node.axis(axis, first, rank), keepdims=0)
+    node.add(
+        "ArgMax" if node.type == "ARG_MAX" else "ArgMin",
+        [node.input(0, first)],
+        [wide],
+        domain="onnx",
+        axis=node.axis(axis, first, rank),
+        keepdims=0,
+    )
     narrowed(node, wide)
 
 
@@ -143,10 +154,15 @@ def reverse(node: Node) -> None:
     axes = node.constant_integers(1)
     if axes is None:
         raise ExportError("the axes must be constant")
-    rows = ([-1] * len(axes), [int(np.iinfo(np.int64).min)] * len(axes),
-            [node.axis(axis, False, node.known_rank(0)) for axis in axes], [-1] * len(axes))
-    names = [node.constant(stem, np.array(row, np.int64)) for stem, row in
-             zip(("starts", "ends", "axes", "steps"), rows)]
+    rows = (
+        [-1] * len(axes),
+        [int(np.iinfo(np.int64).min)] * len(axes),
+        [node.axis(axis, False, node.known_rank(0)) for axis in axes],
+        [-1] * len(axes),
+    )
+    names = [
+        node.constant(stem, np.array(row, np.int64)) for stem, row in zip(("starts", "ends", "axes", "steps"), rows)
+    ]
     node.add("Slice", [node.input(0), *names], [node.output()], domain="onnx")
 
 
@@ -193,8 +209,11 @@ def matrix_diag(node: Node) -> None:
     _require_small(length, length)
     wide = node.between("wide")
     node.add("ExpandDims", [node.input(0)], [wide], dims=[node.known_rank(0)])
-    names = [node.constant("diagonal", np.eye(length, dtype=bool)), wide,
-             node.constant("zero", np.zeros((), node.dtype(0)))]
+    names = [
+        node.constant("diagonal", np.eye(length, dtype=bool)),
+        wide,
+        node.constant("zero", np.zeros((), node.dtype(0))),
+    ]
     node.add("Where", names, [node.output()], domain="onnx")
 
 
@@ -215,8 +234,12 @@ def segment_sum(node: Node) -> None:
     node.add("SortedSegmentSum", [node.input(0), node.input(1)], [node.output()])
 
 
-_SEGMENTS = {"UNSORTED_SEGMENT_MAX": "max", "UNSORTED_SEGMENT_MIN": "min", "UNSORTED_SEGMENT_PROD": "prod",
-             "UNSORTED_SEGMENT_SUM": "sum"}
+_SEGMENTS = {
+    "UNSORTED_SEGMENT_MAX": "max",
+    "UNSORTED_SEGMENT_MIN": "min",
+    "UNSORTED_SEGMENT_PROD": "prod",
+    "UNSORTED_SEGMENT_SUM": "sum",
+}
 
 
 @rule(*_SEGMENTS)

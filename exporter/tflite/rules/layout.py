@@ -122,8 +122,13 @@ def pad_v2(node: Node) -> None:
 def padded(node: Node, value: str) -> None:
     """A constant around input 0; ``value`` is the blob of one element that holds it."""
     first = node.is_channels_first(0)
-    node.add("Pad", [node.input(0, first), _pads(node, first), _scalar(node, value)], [node.output(0, first)],
-             domain="onnx", mode="constant")
+    node.add(
+        "Pad",
+        [node.input(0, first), _pads(node, first), _scalar(node, value)],
+        [node.output(0, first)],
+        domain="onnx",
+        mode="constant",
+    )
 
 
 def _scalar(node: Node, blob: str) -> str:
@@ -140,8 +145,9 @@ def mirror_pad(node: Node) -> None:
     """Mode REFLECT leaves out the border, SYMMETRIC repeats it."""
     first = node.is_channels_first(0)
     if node.option("mode") == 0:
-        return node.add("Pad", [node.input(0, first), _pads(node, first)], [node.output(0, first)], domain="onnx",
-                        mode="reflect")
+        return node.add(
+            "Pad", [node.input(0, first), _pads(node, first)], [node.output(0, first)], domain="onnx", mode="reflect"
+        )
     pads = node.constant_integers(1)
     if pads is None:
         raise ExportError("symmetric padding must be constant")

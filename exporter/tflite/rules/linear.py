@@ -33,8 +33,14 @@ def fully_connected(node: Node) -> None:
 def _hybrid(node: Node, x: str) -> None:
     asymmetric = int(node.option("asymmetric_quantize_inputs", False))
     with node.activated() as output:
-        node.add("HybridFullyConnected", [x, node.input(1), *bias(node, 2)], [output], domain="tflite",
-                 W_scales=weight_scales(node, 1), asymmetric=asymmetric)
+        node.add(
+            "HybridFullyConnected",
+            [x, node.input(1), *bias(node, 2)],
+            [output],
+            domain="tflite",
+            W_scales=weight_scales(node, 1),
+            asymmetric=asymmetric,
+        )
 
 
 def _as_rows(node: Node, length: int) -> str:
@@ -71,6 +77,11 @@ def _hybrid_matmul(node: Node) -> None:
         raise ExportError("8-bit factors must be one matrix, and the other factor not transposed")
     matrix = value.reshape(value.shape[-2:])
     weights = np.ascontiguousarray(matrix if node.option("adj_y", False) else matrix.T)
-    node.add("HybridFullyConnected", [node.input(0), node.constant("weights", weights)], [node.output()],
-             domain="tflite", W_scales=weight_scales(node, 1),
-             asymmetric=int(node.option("asymmetric_quantize_inputs", False)))
+    node.add(
+        "HybridFullyConnected",
+        [node.input(0), node.constant("weights", weights)],
+        [node.output()],
+        domain="tflite",
+        W_scales=weight_scales(node, 1),
+        asymmetric=int(node.option("asymmetric_quantize_inputs", False)),
+    )

@@ -27,8 +27,14 @@ def l2_normalization(node: Node) -> None:
 def local_response_normalization(node: Node) -> None:
     """Of an even number of channels, one less on the right than on the left: neither Caffe2 nor ONNX has that."""
     numbers = {name: float(node.option(name)) for name in ("alpha", "beta", "bias")}
-    node.add("LocalResponseNormalization", [node.input(0)], [node.output()], domain="tflite",
-             radius=int(node.option("radius")), **numbers)
+    node.add(
+        "LocalResponseNormalization",
+        [node.input(0)],
+        [node.output()],
+        domain="tflite",
+        radius=int(node.option("radius")),
+        **numbers,
+    )
 
 
 @rule("L2_POOL_2D")

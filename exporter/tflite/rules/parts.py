@@ -134,8 +134,10 @@ def _cut(node: Node, cuts: Dict[int, Tuple[int, int, int]], target: Optional[str
         return node.alias(0, source, first)
     axes = [node.axis(axis, first, rank) if first and rank else axis for axis in cuts]
     columns = [list(column) for column in zip(*cuts.values())] or [[], [], []]
-    names = [node.constant(stem, np.array(values, np.int64)) for stem, values in
-             (("starts", columns[0]), ("ends", columns[1]), ("axes", axes), ("steps", columns[2]))]
+    names = [
+        node.constant(stem, np.array(values, np.int64))
+        for stem, values in (("starts", columns[0]), ("ends", columns[1]), ("axes", axes), ("steps", columns[2]))
+    ]
     node.add("Slice", [source, *names], [target or node.output(0, first)], domain="onnx")
 
 
@@ -144,8 +146,9 @@ def _cut_computed(node: Node, cuts: List[_Cut], strides: List[int], target: str)
     places = node.constant("places", np.array([cut.place for cut in cuts], np.int64))
     steps = np.array([1 if cut.shrinks else strides[cut.place] for cut in cuts], np.int64)
     starts = _picked(node, 1, places, [cut.begin_masked for cut in cuts], np.where(steps > 0, 0, _END))
-    ends = _picked(node, 2, places, [cut.end_masked and not cut.shrinks for cut in cuts],
-                   np.where(steps > 0, _END, _FRONT))
+    ends = _picked(
+        node, 2, places, [cut.end_masked and not cut.shrinks for cut in cuts], np.where(steps > 0, _END, _FRONT)
+    )
     if node.option("offset", False):
         raise ExportError("ends that count from computed starts are not supported")
     if any(cut.shrinks for cut in cuts):

@@ -10,12 +10,26 @@ from runtime_arm.netdef.dtypes import number_of
 
 _FUSED = {"ADD": "QuantizedAdd", "SUB": "QuantizedSub", "MUL": "QuantizedMul"}
 _BINARY = {"PRELU": "QuantizedPRelu", "SQUARED_DIFFERENCE": "QuantizedSquaredDifference"}
-_COMPARISONS = {"EQUAL": "QuantizedEqual", "NOT_EQUAL": "QuantizedNotEqual", "LESS": "QuantizedLess",
-                "LESS_EQUAL": "QuantizedLessEqual", "GREATER": "QuantizedGreater",
-                "GREATER_EQUAL": "QuantizedGreaterEqual"}
-_UNARY = {"ABS": "QuantizedAbs", "ELU": "QuantizedElu", "EXP": "QuantizedExp", "HARD_SWISH": "QuantizedHardSwish",
-          "LOG": "QuantizedLog", "LOGISTIC": "QuantizedLogistic", "NEG": "QuantizedNeg", "RSQRT": "QuantizedRsqrt",
-          "SQRT": "QuantizedSqrt", "TANH": "QuantizedTanh"}
+_COMPARISONS = {
+    "EQUAL": "QuantizedEqual",
+    "NOT_EQUAL": "QuantizedNotEqual",
+    "LESS": "QuantizedLess",
+    "LESS_EQUAL": "QuantizedLessEqual",
+    "GREATER": "QuantizedGreater",
+    "GREATER_EQUAL": "QuantizedGreaterEqual",
+}
+_UNARY = {
+    "ABS": "QuantizedAbs",
+    "ELU": "QuantizedElu",
+    "EXP": "QuantizedExp",
+    "HARD_SWISH": "QuantizedHardSwish",
+    "LOG": "QuantizedLog",
+    "LOGISTIC": "QuantizedLogistic",
+    "NEG": "QuantizedNeg",
+    "RSQRT": "QuantizedRsqrt",
+    "SQRT": "QuantizedSqrt",
+    "TANH": "QuantizedTanh",
+}
 
 
 @quantised_rule(*_FUSED)
@@ -34,8 +48,15 @@ def compared(node: Node) -> None:
 
 
 def _binary(node: Node, type: str, **arguments: object) -> None:
-    node.add(type, node.inputs(), [node.output()], domain=DOMAIN, **of_input(node, 0, "A"), **of_input(node, 1, "B"),
-             **arguments)
+    node.add(
+        type,
+        node.inputs(),
+        [node.output()],
+        domain=DOMAIN,
+        **of_input(node, 0, "A"),
+        **of_input(node, 1, "B"),
+        **arguments,
+    )
 
 
 quantised_rule("MAXIMUM", "MINIMUM")(arithmetic.of_onnx)
@@ -75,8 +96,9 @@ def quantize(node: Node) -> None:
     elif (node.dtype(0), node.scale(0)) == (node.result_dtype(), node.result_scale()):
         node.alias(0, node.input(0))
     else:
-        node.add("Requantize", [node.input(0)], [node.output()], domain=DOMAIN, to=to, **of_input(node, 0),
-                 **of_output(node))
+        node.add(
+            "Requantize", [node.input(0)], [node.output()], domain=DOMAIN, to=to, **of_input(node, 0), **of_output(node)
+        )
 
 
 @quantised_rule("DEQUANTIZE")

@@ -49,8 +49,17 @@ def _channels(node: Node) -> int:
 
 def _convolve(node: Node, filters: str, group: int) -> None:
     dilations = [positive(node, "dilation_h_factor"), positive(node, "dilation_w_factor")]
-    node.add("QuantizedConv", [node.input(0), filters, *_bias(node, 2)], [node.output()], domain=DOMAIN,
-             **window(node), dilations=dilations, group=group, **of_products(node), **activation(node))
+    node.add(
+        "QuantizedConv",
+        [node.input(0), filters, *_bias(node, 2)],
+        [node.output()],
+        domain=DOMAIN,
+        **window(node),
+        dilations=dilations,
+        group=group,
+        **of_products(node),
+        **activation(node),
+    )
 
 
 def _bias(node: Node, index: int) -> List[str]:
@@ -65,8 +74,12 @@ def of_products(node: Node, data: int = 0) -> Dict[str, Any]:
     zero_points = set(quantization.zero_point.tolist())
     if len(zero_points) > 1:
         raise ExportError(f"the weights {node.tensor(1).name!r} have several zero points")
-    return {**of_input(node, data), "W_scales": [float(scale) for scale in quantization.scale],
-            "W_zero_point": int(zero_points.pop()), **of_output(node)}
+    return {
+        **of_input(node, data),
+        "W_scales": [float(scale) for scale in quantization.scale],
+        "W_zero_point": int(zero_points.pop()),
+        **of_output(node),
+    }
 
 
 @quantised_rule("FULLY_CONNECTED")
@@ -74,9 +87,15 @@ def fully_connected(node: Node) -> None:
     """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps X's dimensions but the last."""
     if node.option("weights_format") != 0:
         raise ExportError("shuffled weights are not supported")
-    node.add("QuantizedFullyConnected", [node.input(0), node.input(1), *_bias(node, 2)], [node.output()],
-             domain=DOMAIN, keep_num_dims=int(node.option("keep_num_dims", False)), **of_products(node),
-             **activation(node))
+    node.add(
+        "QuantizedFullyConnected",
+        [node.input(0), node.input(1), *_bias(node, 2)],
+        [node.output()],
+        domain=DOMAIN,
+        keep_num_dims=int(node.option("keep_num_dims", False)),
+        **of_products(node),
+        **activation(node),
+    )
 
 
 @quantised_rule("TRANSPOSE_CONV")
@@ -86,14 +105,28 @@ def transpose_conv(node: Node) -> None:
     if shape is None or len(shape) != 4:
         raise ExportError(f"the output's size must be known, it is {shape}")
     size = node.constant("size", np.array(shape[1:3], np.int32))
-    node.add("QuantizedConvTranspose", [node.input(2), node.input(1), size, *_bias(node, 3)], [node.output()],
-             domain=DOMAIN, **window(node), **of_products(node, 2), **activation(node))
+    node.add(
+        "QuantizedConvTranspose",
+        [node.input(2), node.input(1), size, *_bias(node, 3)],
+        [node.output()],
+        domain=DOMAIN,
+        **window(node),
+        **of_products(node, 2),
+        **activation(node),
+    )
 
 
 @quantised_rule("BATCH_MATMUL")
 def batch_matmul(node: Node) -> None:
-    node.add("QuantizedMatMul", linear.factors(node), [node.output()], domain=DOMAIN, **of_input(node, 0, "A"),
-             **of_input(node, 1, "B"), **of_output(node))
+    node.add(
+        "QuantizedMatMul",
+        linear.factors(node),
+        [node.output()],
+        domain=DOMAIN,
+        **of_input(node, 0, "A"),
+        **of_input(node, 1, "B"),
+        **of_output(node),
+    )
 
 
 def _kernel(node: Node) -> List[int]:
@@ -104,8 +137,16 @@ def _kernel(node: Node) -> List[int]:
 def average_pool_2d(node: Node) -> None:
     """Of integers as they are: X and Y have one scale."""
     _require_one_scale(node)
-    node.add("QuantizedAveragePool", [node.input(0)], [node.output()], domain=DOMAIN, kernel_shape=_kernel(node),
-             **window(node), **of_output(node), **activation(node))
+    node.add(
+        "QuantizedAveragePool",
+        [node.input(0)],
+        [node.output()],
+        domain=DOMAIN,
+        kernel_shape=_kernel(node),
+        **window(node),
+        **of_output(node),
+        **activation(node),
+    )
 
 
 @quantised_rule("MAX_POOL_2D")
@@ -116,11 +157,13 @@ def max_pool_2d(node: Node) -> None:
     target = node.output() if limits["activation"] is None else node.between("raw")
     node.add("QuantizedMaxPool", [node.input(0)], [target], domain=DOMAIN, kernel_shape=_kernel(node), **window(node))
     if limits["activation"] is not None:
-        node.add("QuantizedRelu", [target], [node.output()], domain=DOMAIN, **of_input(node, 0), **of_output(node),
-                 **limits)
+        node.add(
+            "QuantizedRelu", [target], [node.output()], domain=DOMAIN, **of_input(node, 0), **of_output(node), **limits
+        )
 
 
 def _require_one_scale(node: Node) -> None:
     if node.scale(0) != node.result_scale():
-        raise ExportError(f"input and output must have one scale and zero point, they have {node.scale(0)} and "
-                          f"{node.result_scale()}")
+        raise ExportError(
+            f"input and output must have one scale and zero point, they have {node.scale(0)} and {node.result_scale()}"
+        )

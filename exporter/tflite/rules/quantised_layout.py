@@ -20,8 +20,9 @@ def concatenation(node: Node) -> None:
         raise ExportError("a fused activation is not supported on quantised tensors")
     rank = node.known_rank(0)
     names = [_at_scale_of_output(node, index) for index in range(node.input_count)]
-    node.add("Concat", names, [node.output(), node.between("split_info")],
-             axis=node.axis(node.option("axis"), False, rank))
+    node.add(
+        "Concat", names, [node.output(), node.between("split_info")], axis=node.axis(node.option("axis"), False, rank)
+    )
 
 
 def _at_scale_of_output(node: Node, index: int) -> str:
@@ -49,8 +50,16 @@ def pad_v2(node: Node) -> None:
 def mean(node: Node) -> None:
     _, axes = reduction.axes_of(node)
     type = "QuantizedMean" if node.type == "MEAN" else "QuantizedSum"
-    node.add(type, [node.input(0)], [node.output()], domain=DOMAIN, axes=axes, keepdims=int(reduction.keeps(node)),
-             **of_input(node, 0), **of_output(node))
+    node.add(
+        type,
+        [node.input(0)],
+        [node.output()],
+        domain=DOMAIN,
+        axes=axes,
+        keepdims=int(reduction.keeps(node)),
+        **of_input(node, 0),
+        **of_output(node),
+    )
 
 
 quantised_rule("REDUCE_MAX", "REDUCE_MIN")(reduction.reduce)
@@ -60,8 +69,14 @@ quantised_rule("REDUCE_MAX", "REDUCE_MIN")(reduction.reduce)
 def resize_bilinear(node: Node) -> None:
     new_size(node)
     corners, halves = (int(node.option(name, False)) for name in ("align_corners", "half_pixel_centers"))
-    node.add("QuantizedResizeBilinear", [node.input(0), node.input(1)], [node.output()], domain=DOMAIN,
-             align_corners=corners, half_pixel_centers=halves)
+    node.add(
+        "QuantizedResizeBilinear",
+        [node.input(0), node.input(1)],
+        [node.output()],
+        domain=DOMAIN,
+        align_corners=corners,
+        half_pixel_centers=halves,
+    )
 
 
 @quantised_rule("LOG_SOFTMAX")
@@ -78,5 +93,12 @@ def l2_normalization(node: Node) -> None:
 
 @quantised_rule("SOFTMAX")
 def softmax(node: Node) -> None:
-    node.add("QuantizedSoftmax", [node.input(0)], [node.output()], domain=DOMAIN, beta=float(node.option("beta")),
-             to=number_of(node.result_dtype()), **of_input(node, 0))
+    node.add(
+        "QuantizedSoftmax",
+        [node.input(0)],
+        [node.output()],
+        domain=DOMAIN,
+        beta=float(node.option("beta")),
+        to=number_of(node.result_dtype()),
+        **of_input(node, 0),
+    )

@@ -40,8 +40,11 @@ def _arguments(node: Node) -> Dict[str, Any]:
     options = node.operation.options
     knows = options is not None and options.knows("time_major")
     asymmetric = int(node.option("asymmetric_quantize_inputs", False))
-    return {"activation": _activation(node), "asymmetric": asymmetric,
-            "time_major": int(node.option("time_major", False)) if knows else 1}
+    return {
+        "activation": _activation(node),
+        "asymmetric": asymmetric,
+        "time_major": int(node.option("time_major", False)) if knows else 1,
+    }
 
 
 @rule("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN")
@@ -81,12 +84,19 @@ def lstm(node: Node) -> None:
     depth = node.known_dims(0, 2)[-1]
     weights, offsets = node.constant_value(2, "the weights"), node.constant_value(3, "the bias")
     order = (0, 2, 1, 3)  # stored as i, c, f, o
-    parts = [np.split(values, 4)[gate] for values in (weights[:, :depth], weights[:, depth:], offsets)
-             for gate in order]
+    parts = [
+        np.split(values, 4)[gate] for values in (weights[:, :depth], weights[:, depth:], offsets) for gate in order
+    ]
     names = [node.constant("gate", np.ascontiguousarray(part)) for part in parts]
     inputs = [node.input(0), *names[:8], "", "", "", *names[8:], "", "", node.input(1), node.input(4)]
-    node.add("LSTM", inputs, [node.output(0), node.between("hidden"), node.output(1)], domain="tflite",
-             activation="TANH", **_clips(node))
+    node.add(
+        "LSTM",
+        inputs,
+        [node.output(0), node.between("hidden"), node.output(1)],
+        domain="tflite",
+        activation="TANH",
+        **_clips(node),
+    )
 
 
 @rule("BIDIRECTIONAL_SEQUENCE_LSTM")
@@ -143,8 +153,14 @@ def svdf(node: Node) -> None:
     """Inputs: X, weights of features and of time, bias, state. 8-bit weights of time are used as real numbers."""
     features = node.between("features")
     if is_hybrid(node, 1):
-        node.add("HybridFullyConnected", [node.input(0), node.input(1)], [features], domain="tflite",
-                 W_scales=weight_scales(node, 1), asymmetric=int(node.option("asymmetric_quantize_inputs", False)))
+        node.add(
+            "HybridFullyConnected",
+            [node.input(0), node.input(1)],
+            [features],
+            domain="tflite",
+            W_scales=weight_scales(node, 1),
+            asymmetric=int(node.option("asymmetric_quantize_inputs", False)),
+        )
     else:
         turned = node.between("weights")
         node.add("Transpose", [node.input(1)], [turned], axes=[1, 0])

@@ -12,8 +12,13 @@ from exporter.tflite.rules.layout import only_integer
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import BOOL, UINT8
 
-_REDUCTIONS = {"MEAN": "ReduceMean", "SUM": "ReduceSum", "REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin",
-               "REDUCE_PROD": "ReduceProd"}
+_REDUCTIONS = {
+    "MEAN": "ReduceMean",
+    "SUM": "ReduceSum",
+    "REDUCE_MAX": "ReduceMax",
+    "REDUCE_MIN": "ReduceMin",
+    "REDUCE_PROD": "ReduceProd",
+}
 _LOGIC = {"REDUCE_ALL": "ReduceMin", "REDUCE_ANY": "ReduceMax"}  # of bits
 
 
@@ -66,5 +71,11 @@ def _same_order(rank: int, axes: List[int]) -> bool:
 @rule("CUMSUM")
 def cumsum(node: Node) -> None:
     axis = node.axis(only_integer(node.constant_integers(1), "the axis"), False, node.known_rank(0))
-    node.add("CumSum", [node.input(0), node.constant("axis", np.array(axis, np.int64))], [node.output()],
-             domain="onnx", exclusive=int(node.option("exclusive")), reverse=int(node.option("reverse")))
+    node.add(
+        "CumSum",
+        [node.input(0), node.constant("axis", np.array(axis, np.int64))],
+        [node.output()],
+        domain="onnx",
+        exclusive=int(node.option("exclusive")),
+        reverse=int(node.option("reverse")),
+    )

@@ -44,5 +44,12 @@ def new_size(node: Node) -> Optional[List[int]]:
 def _resize(node: Node, coordinates: str, **arguments: str) -> None:
     size = new_size(node)
     sizes = node.input(1) if size is None else node.constant("sizes", np.array(size, np.int64))
-    node.add("Resize", [node.input(0, channels_first=True), "", "", sizes], [node.output(0, channels_first=True)],
-             domain="onnx", axes=[2, 3], coordinate_transformation_mode=coordinates, **arguments)
+    node.add(
+        "Resize",
+        [node.input(0, channels_first=True), "", "", sizes],
+        [node.output(0, channels_first=True)],
+        domain="onnx",
+        axes=[2, 3],
+        coordinate_transformation_mode=coordinates,
+        **arguments,
+    )

@@ -17,8 +17,10 @@ def rfft2d(node: Node) -> None:
         raise ExportError(f"two constant lengths are due, they are {lengths}")
     real, rows, spectrum = (node.between(stem) for stem in ("real", "rows", "spectrum"))
     node.add("ExpandDims", [node.input(0)], [real], dims=[rank])
-    names = [[node.constant(stem, np.array(number, np.int64)) for stem, number in (("length", length), ("axis", axis))]
-             for length, axis in ((lengths[1], rank - 1), (lengths[0], rank - 2))]
+    names = [
+        [node.constant(stem, np.array(number, np.int64)) for stem, number in (("length", length), ("axis", axis))]
+        for length, axis in ((lengths[1], rank - 1), (lengths[0], rank - 2))
+    ]
     node.add("DFT", [real, *names[0]], [rows], domain="onnx", onesided=1)
     node.add("DFT", [rows, *names[1]], [spectrum], domain="onnx")
     node.alias(0, spectrum)

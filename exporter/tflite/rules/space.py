@@ -77,8 +77,9 @@ def _behind_batch(node: Node) -> List[int]:
     dims = node.dims(0)
     sizes = [] if dims is None else [n for n in dims[1:] if n is not None]
     if dims is None or len(sizes) != len(dims) - 1 or 0 in sizes:
-        raise ExportError(f"of {node.tensor(0).name!r} all dimensions but the batch must be known and positive, its "
-                          f"shape is {dims}")
+        raise ExportError(
+            f"of {node.tensor(0).name!r} all dimensions but the batch must be known and positive, its shape is {dims}"
+        )
     return sizes
 
 

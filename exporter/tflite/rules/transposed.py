@@ -64,16 +64,18 @@ def _wanted(node: Node, count: int) -> List[int]:
     return [n for n in sizes if n is not None]
 
 
-def _geometry(node: Node, sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
-              strides: Sequence[int]) -> Tuple[List[int], List[int]]:
+def _geometry(
+    node: Node, sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> Tuple[List[int], List[int]]:
     mode = node.option("padding")
     if mode not in (SAME, VALID):
         raise ExportError(f"padding {mode} is neither SAME nor VALID")
     return _pads(sizes, wanted, kernel, strides)
 
 
-def _pads(sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
-          strides: Sequence[int]) -> Tuple[List[int], List[int]]:
+def _pads(
+    sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> Tuple[List[int], List[int]]:
     """Heads, then tails, that are cut off the full output, and how many zeros it lacks at the end."""
     full = [(n - 1) * s + k for n, s, k in zip(sizes, strides, kernel)]
     excess = [size - target for size, target in zip(full, wanted)]
@@ -82,11 +84,33 @@ def _pads(sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
     return heads + tails, [max(-n, 0) for n in excess]
 
 
-def _convolve(node: Node, inputs: List[str], output: str, kernel: Sequence[int], strides: Sequence[int],
-              pads: Sequence[int], beyond: Sequence[int]) -> None:
+def _convolve(
+    node: Node,
+    inputs: List[str],
+    output: str,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    beyond: Sequence[int],
+) -> None:
     """Caffe2's where it has words for it; ONNX's takes any dimensions."""
     if len(kernel) == 2 and all(n < s for n, s in zip(beyond, strides)):
-        return node.add("ConvTranspose", inputs, [output], kernels=list(kernel), strides=list(strides),
-                        pads=list(pads), adjs=list(beyond) if any(beyond) else None)
-    node.add("ConvTranspose", inputs, [output], domain="onnx", kernel_shape=list(kernel), strides=list(strides),
-             pads=list(pads), output_padding=list(beyond))
+        return node.add(
+            "ConvTranspose",
+            inputs,
+            [output],
+            kernels=list(kernel),
+            strides=list(strides),
+            pads=list(pads),
+            adjs=list(beyond) if any(beyond) else None,
+        )
+    node.add(
+        "ConvTranspose",
+        inputs,
+        [output],
+        domain="onnx",
+        kernel_shape=list(kernel),
+        strides=list(strides),
+        pads=list(pads),
+        output_padding=list(beyond),
+    )

@@ -23,8 +23,24 @@ __all__ = ["Call", "Results", "Rule", "find_rule", "rule"]
 
 Rule = Callable[[Call], Results]
 
-FAMILIES = ("activation", "arithmetic", "control", "convolution", "detection", "fused", "indexing", "layout", "linear",
-            "native", "normalization", "pooling", "quantised", "reduction", "resize", "tflite")
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "control",
+    "convolution",
+    "detection",
+    "fused",
+    "indexing",
+    "layout",
+    "linear",
+    "native",
+    "normalization",
+    "pooling",
+    "quantised",
+    "reduction",
+    "resize",
+    "tflite",
+)
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 rule = _RULES.rule
 

@@ -10,8 +10,32 @@ from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.errors import ExportError
 from runtime_arm.operators.elementwise.activation import LARGEST, SELU_ALPHA, SELU_SCALE
 
-_SAME = ("Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Mish", "Not",
-         "Reciprocal", "Relu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh")
+_SAME = (
+    "Abs",
+    "Acos",
+    "Asin",
+    "Atan",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Log",
+    "Mish",
+    "Not",
+    "Reciprocal",
+    "Relu",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+)
 
 
 @rule(*_SAME)
@@ -140,8 +164,9 @@ def is_nan(call: Call) -> Results:
 
 @rule("StumpFunc")
 def stump(call: Call) -> Results:
-    threshold, low, high = (call.number(call.op.get_float(name, 0.0)) for name in
-                            ("threshold", "low_value", "high_value"))
+    threshold, low, high = (
+        call.number(call.op.get_float(name, 0.0)) for name in ("threshold", "low_value", "high_value")
+    )
     return call.node("Where", call.node("LessOrEqual", call.x, threshold), low, high)
 
 
@@ -160,8 +185,9 @@ def is_member_of(call: Call) -> Results:
 @rule("caffe.Power")
 def power(call: Call) -> Results:
     """(shift + scale X) ** power; a constant where X does not count."""
-    exponent, scale, shift = (call.op.get_float(name, default) for name, default in
-                              (("power", 1.0), ("scale", 1.0), ("shift", 0.0)))
+    exponent, scale, shift = (
+        call.op.get_float(name, default) for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0))
+    )
     if exponent * scale == 0:
         zero = call.node("Mul", call.x, call.number(0))
         return call.node("Add", zero, call.number(float(np.power(shift, exponent))))

@@ -40,7 +40,7 @@ def same_in_onnx(call: Call) -> Results:
 @rule("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(call: Call) -> Results:
     """Of flags ONNX has the logical operators alone."""
-    type = call.op.type[len("Bitwise"):] if call.dtype() == np.bool_ else call.op.type
+    type = call.op.type[len("Bitwise") :] if call.dtype() == np.bool_ else call.op.type
     return call.node(type, call.x, second(call))
 
 

@@ -40,8 +40,9 @@ def _outputs(call: Call, net: NetDef) -> Sequence[str]:
     if net.external_output and not written.intersection(call.op.output):
         if len(net.external_output) == len(call.op.output):
             return net.external_output
-        raise ExportError(f"net {net.name!r} has {len(net.external_output)} outputs, the operator "
-                          f"{len(call.op.output)}")
+        raise ExportError(
+            f"net {net.name!r} has {len(net.external_output)} outputs, the operator {len(call.op.output)}"
+        )
     missing = [name for name in call.op.output if name not in written and not call.graph.has(name)]
     if missing:
         raise ExportError(f"where a branch does not write {missing[0]!r} it has no content yet")
@@ -62,8 +63,14 @@ def scan(call: Call) -> Results:
     body = call.op.get_net("body")
     graph = _graph(call, body, body.external_input[: len(call.op.input)], body.external_output)
     attributes = {arg.name: arg.ints.tolist() for arg in call.op.arg if arg.kind == "ints"}
-    return call.nodes("Scan", call.inputs, len(call.op.output), body=graph,
-                      num_scan_inputs=call.op.get_int("num_scan_inputs"), **attributes)
+    return call.nodes(
+        "Scan",
+        call.inputs,
+        len(call.op.output),
+        body=graph,
+        num_scan_inputs=call.op.get_int("num_scan_inputs"),
+        **attributes,
+    )
 
 
 def _graph(call: Call, net: NetDef, formal: Sequence[str], outputs: Sequence[str]) -> onnx.GraphProto:
@@ -73,8 +80,12 @@ def _graph(call: Call, net: NetDef, formal: Sequence[str], outputs: Sequence[str
     inner.add_net(net)
     names = [_own_output(inner, blob) for blob in outputs]
     inner.learn_types()
-    return helper.make_graph(inner.nodes, net.name or "net", [onnx.ValueInfoProto(name=name) for name in inputs],
-                             [onnx.ValueInfoProto(name=name) for name in names])
+    return helper.make_graph(
+        inner.nodes,
+        net.name or "net",
+        [onnx.ValueInfoProto(name=name) for name in inputs],
+        [onnx.ValueInfoProto(name=name) for name in names],
+    )
 
 
 def _own_output(inner: Graph, blob: str) -> str:

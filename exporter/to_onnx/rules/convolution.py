@@ -98,6 +98,13 @@ def conv_transpose(call: Call) -> Results:
     adjs = caffe2_list(call.op, "adj", "hw") or [0, 0]
     if last:
         names[:2] = [call.channels_first(names[0], 4), _filters_first(call, 4)]
-    y = call.node("ConvTranspose", *names, kernel_shape=geometry.kernel, strides=geometry.strides, pads=geometry.pads,
-                  output_padding=adjs if any(adjs) else None, group=call.op.get_int("group", 1))
+    y = call.node(
+        "ConvTranspose",
+        *names,
+        kernel_shape=geometry.kernel,
+        strides=geometry.strides,
+        pads=geometry.pads,
+        output_padding=adjs if any(adjs) else None,
+        group=call.op.get_int("group", 1),
+    )
     return call.channels_last(y, 4) if last else y

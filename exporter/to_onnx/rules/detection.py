@@ -30,7 +30,15 @@ def roi_align(call: Call) -> Results:
     else:
         batch = call.node("Mul", call.node("Slice", rois, call.ints(0), call.ints(1), call.ints(1)), call.number(0))
     indices = call.node("Cast", call.node("Squeeze", batch, call.ints(1)), to=np.dtype(np.int64))
-    y = call.node("RoiAlign", x, rois, indices, output_height=grid.height, output_width=grid.width,
-                  sampling_ratio=max(grid.samples, 0), spatial_scale=grid.scale,
-                  coordinate_transformation_mode="half_pixel" if grid.centred else "output_half_pixel")
+    y = call.node(
+        "RoiAlign",
+        x,
+        rois,
+        indices,
+        output_height=grid.height,
+        output_width=grid.width,
+        sampling_ratio=max(grid.samples, 0),
+        spatial_scale=grid.scale,
+        coordinate_transformation_mode="half_pixel" if grid.centred else "output_half_pixel",
+    )
     return call.channels_last(y, 4) if last else y

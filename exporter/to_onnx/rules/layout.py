@@ -99,8 +99,10 @@ def caffe_reshape(call: Call) -> Results:
     if axis == 0 and count == -1:
         return call.reshaped(call.x, *shape)
     start = axis if axis >= 0 else axis + call.rank() + 1
-    middle = [call.node("Shape", call.x, start=start + i, end=start + i + 1) if n == 0 else call.ints(n)
-              for i, n in enumerate(shape)]
+    middle = [
+        call.node("Shape", call.x, start=start + i, end=start + i + 1) if n == 0 else call.ints(n)
+        for i, n in enumerate(shape)
+    ]
     head = [call.node("Shape", call.x, start=0, end=start)] if start else []
     tail = [call.node("Shape", call.x, start=start + count)] if count != -1 else []
     return call.node("Reshape", call.x, _joined(call, [*head, *middle, *tail]), allowzero=1)
@@ -180,8 +182,14 @@ def channel_shuffle(call: Call) -> Results:
     if last:
         grouped = call.reshaped(call.x, *[0] * axis, group, -1)
     else:
-        grouped = call.node("Reshape", call.x, _joined(call, [
-            call.node("Shape", call.x, start=0, end=1), call.ints(group, -1), call.node("Shape", call.x, start=2)]))
+        grouped = call.node(
+            "Reshape",
+            call.x,
+            _joined(
+                call,
+                [call.node("Shape", call.x, start=0, end=1), call.ints(group, -1), call.node("Shape", call.x, start=2)],
+            ),
+        )
     order = list(range(rank + 1))
     order[axis], order[axis + 1] = axis + 1, axis
     return call.node("Reshape", call.transposed(grouped, order), call.node("Shape", call.x))

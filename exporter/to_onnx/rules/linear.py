@@ -36,8 +36,10 @@ def fully_connected(call: Call) -> Results:
 def mat_mul(call: Call) -> Results:
     op = call.op
     a, b = _matrix(call, 0, op.get_int("axis_a", 1)), _matrix(call, 1, op.get_int("axis_b", 1))
-    a, b = (call.node("Transpose", name, perm=[1, 0]) if op.get_bool(flag) else name
-            for name, flag in ((a, "trans_a"), (b, "trans_b")))
+    a, b = (
+        call.node("Transpose", name, perm=[1, 0]) if op.get_bool(flag) else name
+        for name, flag in ((a, "trans_a"), (b, "trans_b"))
+    )
     return call.node("MatMul", a, b)
 
 

@@ -27,8 +27,9 @@ def as_it_is(call: Call, inputs: Optional[Sequence[str]] = None, **changed: Any)
     """The operator's own node, perhaps with other inputs, some attributes changed; None leaves one out."""
     domain = OUTSIDE.get(call.op.domain, call.op.domain)
     attributes = {**{arg.name: _attribute(arg) for arg in call.op.arg}, **changed}
-    return call.nodes(call.op.type, call.inputs if inputs is None else inputs, len(call.op.output), domain,
-                      **attributes)
+    return call.nodes(
+        call.op.type, call.inputs if inputs is None else inputs, len(call.op.output), domain, **attributes
+    )
 
 
 def _attribute(arg: Argument) -> Any:

@@ -165,8 +165,9 @@ def _mean_of_squares(call: Call, x: str, size: int) -> str:
     rows = call.node("Unsqueeze", call.node("Mul", x, x), call.ints(1))
     kernel, spatial = [size, *[1] * (call.rank() - 2)], [0] * (call.rank() - 2)
     pads = [(size - 1) // 2, *spatial, size // 2, *spatial]
-    return call.node("Squeeze", call.node("AveragePool", rows, kernel_shape=kernel, pads=pads, count_include_pad=1),
-                     call.ints(1))
+    return call.node(
+        "Squeeze", call.node("AveragePool", rows, kernel_shape=kernel, pads=pads, count_include_pad=1), call.ints(1)
+    )
 
 
 @rule("Normalize")

@@ -11,8 +11,17 @@ from runtime_arm.operators.common.windows import CAFFE_POOLING, NOTSET, channels
 from runtime_arm.operators.pool.caffe2 import of_no_pixel
 
 
-@rule("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", "AveragePool", "AveragePool1D", "AveragePool2D",
-      "AveragePool3D", "LpPool")
+@rule(
+    "MaxPool",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
+    "AveragePool",
+    "AveragePool1D",
+    "AveragePool2D",
+    "AveragePool3D",
+    "LpPool",
+)
 def pool(call: Call) -> Results:
     """Channels come first in ONNX."""
     op, type = call.op, call.op.type.rstrip("123D")

@@ -33,8 +33,9 @@ def _spec(call: Call, index: int) -> TensorSpec:
     """What is known of a quantised input."""
     spec = call.operands[index].known[0] if call.has(index) and call.operands[index].known else None
     if spec is None or spec.quantization is None:
-        raise ExportError(f"how {call.op.input[index]!r} is quantised must be known: give the shapes of the inputs "
-                          "(--shape)")
+        raise ExportError(
+            f"how {call.op.input[index]!r} is quantised must be known: give the shapes of the inputs (--shape)"
+        )
     return spec
 
 
@@ -105,8 +106,15 @@ def conv(call: Call) -> Results:
     x, filters = call.channels_first(call.x, rank), np.moveaxis(_content(call, 1), -1, 1)
     if needs_computed_pads(call):
         x, attributes = _padded(call, x, rank), _without_pads(attributes)
-    sums = call.node("ConvInteger", x, call.constant(np.ascontiguousarray(filters)), _byte(call, _zero_point(call, 0)),
-                     _byte(call, _zero_point(call, 1)), **attributes, group=call.op.get_int("group", 1))
+    sums = call.node(
+        "ConvInteger",
+        x,
+        call.constant(np.ascontiguousarray(filters)),
+        _byte(call, _zero_point(call, 0)),
+        _byte(call, _zero_point(call, 1)),
+        **attributes,
+        group=call.op.get_int("group", 1),
+    )
     bias = call.constant(_content(call, 2).reshape(-1, *[1] * (rank - 2)))
     return call.channels_last(_requantised(call, call.node("Add", sums, bias)), rank)
 
@@ -125,8 +133,13 @@ def fully_connected(call: Call) -> Results:
     weights = _content(call, 1)
     matrix = np.ascontiguousarray(weights.reshape(len(weights), -1).T)
     rows = call.node("Flatten", call.x, axis=1)
-    sums = call.node("MatMulInteger", rows, call.constant(matrix), _byte(call, _zero_point(call, 0)),
-                     _byte(call, _zero_point(call, 1)))
+    sums = call.node(
+        "MatMulInteger",
+        rows,
+        call.constant(matrix),
+        _byte(call, _zero_point(call, 0)),
+        _byte(call, _zero_point(call, 1)),
+    )
     return _requantised(call, call.node("Add", sums, call.input(2)))
 
 
@@ -159,8 +172,9 @@ def by_table(call: Call) -> Results:
 def softmax(call: Call) -> Results:
     """Quotients of integer exponentials of the distance to the row's largest byte; see the reference kernel."""
     spec = _spec(call, 0)
-    if spec.quantization is None or any(known is None or known.shape[1:] != spec.shape[1:]
-                                        for known in call.operands[0].known):
+    if spec.quantization is None or any(
+        known is None or known.shape[1:] != spec.shape[1:] for known in call.operands[0].known
+    ):
         raise ExportError("how long a row is must be known")
     unit = min((2**32 - 1) / math.prod(spec.shape[1:]), 2**23 - 1)
     distances = np.arange(LARGEST + 1) - LARGEST
@@ -232,10 +246,11 @@ def _image_and_window(call: Call, filler: int) -> Tuple[str, Optional[dict[str, 
 # What moves bytes
 
 
-@rule("Int8Concat", "Int8Slice", "Int8Reshape", "Int8Flatten", "Int8Transpose", "Int8ChannelShuffle",
-      "Int8ResizeNearest")
+@rule(
+    "Int8Concat", "Int8Slice", "Int8Reshape", "Int8Flatten", "Int8Transpose", "Int8ChannelShuffle", "Int8ResizeNearest"
+)
 def moved(call: Call) -> Results:
     """What the operator without Int8 in its name does."""
     spec = _spec(call, 0)
-    plain = replace(READINGS[call.op.type](call.op, spec.ndim), type=call.op.type[len("Int8"):])
+    plain = replace(READINGS[call.op.type](call.op, spec.ndim), type=call.op.type[len("Int8") :])
     return call.graph.results(plain, call.operands)

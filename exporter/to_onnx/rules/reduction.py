@@ -27,8 +27,11 @@ def reduce_end(call: Call) -> Results:
     count, front = call.op.get_int("num_reduce_dim", 1), "Front" in call.op.type
     if not count:
         return call.x
-    return _over(call, "Reduce" + call.op.type[len("ReduceFront" if front else "ReduceBack"):],
-                 range(count) if front else range(-count, 0))
+    return _over(
+        call,
+        "Reduce" + call.op.type[len("ReduceFront" if front else "ReduceBack") :],
+        range(count) if front else range(-count, 0),
+    )
 
 
 def _over(call: Call, type: str, axes: Sequence[int]) -> str:
@@ -65,8 +68,9 @@ def colwise_max(call: Call) -> Results:
 
 @rule("ArgMax", "ArgMin")
 def position(call: Call) -> Results:
-    return call.node(call.op.type, call.x, axis=call.op.get_int("axis", -1),
-                     keepdims=int(call.op.get_bool("keepdims", True)))
+    return call.node(
+        call.op.type, call.x, axis=call.op.get_int("axis", -1), keepdims=int(call.op.get_bool("keepdims", True))
+    )
 
 
 @rule("TopK")
@@ -119,7 +123,8 @@ def arg_max(call: Call) -> Results:
     indices = call.node("Cast", call.node("Sub", last, places), to=call.dtype())
     if op.has("axis"):
         return largest if values else indices
-    parts: List[str] = [call.node("Unsqueeze", part, call.ints(1)) for part in ([indices, largest] if values else
-                                                                                [indices])]
+    parts: List[str] = [
+        call.node("Unsqueeze", part, call.ints(1)) for part in ([indices, largest] if values else [indices])
+    ]
     stacked = call.node("Concat", *parts, axis=1) if values else parts[0]
     return call.reshaped(stacked, 0, 0, 0, *[1] * (call.rank() - 3)) if call.rank() > 3 else stacked

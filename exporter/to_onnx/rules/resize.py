@@ -26,15 +26,28 @@ def resize_nearest(call: Call) -> Results:
     names = ("temporal_scale", "height_scale", "width_scale")
     scales = [*_scales(call, names if call.op.type.endswith("3D") else names[1:])]
     whole = [1.0, *scales, 1.0] if channels_last(call.op) else [1.0, 1.0, *scales]
-    return call.node("Resize", call.x, "", call.constant(whole, np.float32), mode="nearest",
-                     coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    return call.node(
+        "Resize",
+        call.x,
+        "",
+        call.constant(whole, np.float32),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
 
 
 @rule("UpsampleBilinear")
 def upsample_bilinear(call: Call) -> Results:
     scales = _scales(call, ("height_scale", "width_scale"))
-    return call.node("Resize", call.x, "", call.constant([1.0, 1.0, *scales], np.float32), mode="linear",
-                     coordinate_transformation_mode="align_corners")
+    return call.node(
+        "Resize",
+        call.x,
+        "",
+        call.constant([1.0, 1.0, *scales], np.float32),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
 
 
 @rule("caffe.Interp")
@@ -60,6 +73,8 @@ def _sizes(call: Call, inner: str) -> str:
     steps = call.node("Div", call.node("Sub", inner, one), shrink)  # towards zero, of what is not negative
     computed = call.node("Add", call.node("Mul", steps, zoom), one)
     parts: List[Optional[str]] = [call.ints(n) if n else None for n in stated]
-    found = [part or call.node("Slice", computed, call.ints(axis), call.ints(axis + 1), call.ints(0))
-             for axis, part in enumerate(parts)]
+    found = [
+        part or call.node("Slice", computed, call.ints(axis), call.ints(axis + 1), call.ints(0))
+        for axis, part in enumerate(parts)
+    ]
     return call.node("Concat", *found, axis=0)

@@ -45,17 +45,51 @@ def _eight_bits(call: Call, index: int = 0) -> np.dtype[Any]:
 # Tables
 
 
-@rule("tflite.Requantize", "tflite.RescaleOperand",
-      *(f"tflite.Quantized{name}" for name in ("Abs", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Logistic",
-                                               "Neg", "Relu", "Rsqrt", "Sqrt", "Tanh")))
+@rule(
+    "tflite.Requantize",
+    "tflite.RescaleOperand",
+    *(
+        f"tflite.Quantized{name}"
+        for name in (
+            "Abs",
+            "Elu",
+            "Exp",
+            "Gelu",
+            "HardSwish",
+            "LeakyRelu",
+            "Log",
+            "Logistic",
+            "Neg",
+            "Relu",
+            "Rsqrt",
+            "Sqrt",
+            "Tanh",
+        )
+    ),
+)
 def of_one(call: Call) -> Results:
     every = _every(_eight_bits(call))
     return looked_up(call, _place(call, 0), lookup(call.op).evaluate(call.op, [every])[0])
 
 
-@rule(*(f"tflite.Quantized{name}" for name in (
-    "Add", "Sub", "Mul", "PRelu", "SquaredDifference", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less",
-    "LessEqual")))
+@rule(
+    *(
+        f"tflite.Quantized{name}"
+        for name in (
+            "Add",
+            "Sub",
+            "Mul",
+            "PRelu",
+            "SquaredDifference",
+            "Equal",
+            "NotEqual",
+            "Greater",
+            "GreaterEqual",
+            "Less",
+            "LessEqual",
+        )
+    )
+)
 def of_two(call: Call) -> Results:
     every = _every(_eight_bits(call))
     table = lookup(call.op).evaluate(call.op, [np.repeat(every, 256), np.tile(every, 256)])[0]
@@ -132,9 +166,16 @@ def conv(call: Call) -> Results:
     products = products_of(op, _eight_bits(call), call.shape(1)[0])
     x, x_zero = _unsigned(call, products.x.zero_point)
     filters, w_zero = _weights(call, products.w_zero_point)
-    sums = call.node("ConvInteger", call.channels_first(x, RANK), call.constant(_first(filters)), x_zero, w_zero,
-                     **_window(call, filters.shape[1:-1]), dilations=list(op.get_ints("dilations")) or None,
-                     group=op.get_int("group", 1))
+    sums = call.node(
+        "ConvInteger",
+        call.channels_first(x, RANK),
+        call.constant(_first(filters)),
+        x_zero,
+        w_zero,
+        **_window(call, filters.shape[1:-1]),
+        dilations=list(op.get_ints("dilations")) or None,
+        group=op.get_int("group", 1),
+    )
     if call.has(2):
         sums = call.node("Add", sums, call.reshaped(call.input(2), -1, 1, 1))
     return call.channels_last(_finished(call, products, sums, (-1, 1, 1)), RANK)
@@ -172,8 +213,12 @@ def _window(call: Call, kernel: Sequence[int]) -> Dict[str, Any]:
     auto_pad, pads = op.get_str("auto_pad", "NOTSET"), explicit_pads(op, image, tuple(kernel))
     if pads is None and auto_pad == "NOTSET":
         pads = list(op.get_ints("pads")) or None
-    return {"kernel_shape": list(kernel), "strides": list(op.get_ints("strides")) or None, "pads": pads,
-            "auto_pad": None if pads is not None else auto_pad}
+    return {
+        "kernel_shape": list(kernel),
+        "strides": list(op.get_ints("strides")) or None,
+        "pads": pads,
+        "auto_pad": None if pads is not None else auto_pad,
+    }
 
 
 @rule("tflite.QuantizedAveragePool")
@@ -186,8 +231,9 @@ def average_pool(call: Call) -> Results:
     x, zero = _unsigned(call, 0)
     window, channels = _window(call, call.op.get_ints("kernel_shape")), int(dims[-1] or 1)
     ones = call.constant(np.ones((channels, 1, *window["kernel_shape"]), np.uint8))
-    sums = call.node("ConvInteger", call.channels_first(x, RANK), ones, zero, call.constant(0, np.uint8), **window,
-                     group=channels)
+    sums = call.node(
+        "ConvInteger", call.channels_first(x, RANK), ones, zero, call.constant(0, np.uint8), **window, group=channels
+    )
     wide = call.node("Cast", sums, to=INT64)
     half = call.node("Add", call.node("Abs", wide), call.constant(counts // 2))
     means = call.node("Mul", call.node("Sign", wide), call.node("Div", half, call.constant(counts)))
@@ -203,8 +249,9 @@ def reduce(call: Call) -> Results:
     if None in sizes:
         raise ExportError("how many numbers are reduced follows from a size that is open")
     count = math.prod(n for n in sizes if n is not None)
-    sums = call.node("ReduceSum", call.node("Cast", call.x, to=INT64), call.ints(*axes),
-                     keepdims=int(call.op.get_bool("keepdims")))
+    sums = call.node(
+        "ReduceSum", call.node("Cast", call.x, to=INT64), call.ints(*axes), keepdims=int(call.op.get_bool("keepdims"))
+    )
     centred = call.node("Sub", sums, call.constant(affine(call.op, "X", dtype).zero_point * count, np.int64))
     fixed = multiplier_of(call.op, dtype, count)
     numbers = times_fixed_point(call, centred, type(fixed)(np.asarray(fixed.mantissa), np.asarray(fixed.exponent)))
@@ -217,8 +264,9 @@ def resize_bilinear(call: Call) -> Results:
     dtype, size, dims = _eight_bits(call), call.value(1), call.known_dims() or (None,) * RANK
     if size is None or dims[1] is None or dims[2] is None:
         raise ExportError("the sizes of both pictures must be known")
-    rows, columns = (axis_of_size(call.op, pixels, int(output), dtype)
-                     for pixels, output in zip((dims[1], dims[2]), size))
+    rows, columns = (
+        axis_of_size(call.op, pixels, int(output), dtype) for pixels, output in zip((dims[1], dims[2]), size)
+    )
     wide = INT64 if dtype == np.int8 else _FLOAT
     x, terms = call.node("Cast", call.x, to=wide), []
     for right in (False, True):

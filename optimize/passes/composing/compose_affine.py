@@ -36,8 +36,10 @@ def _compose(program: Program, match: Match) -> Rewrite:
     values = {"scale": scale, "shift": shift, "mean": np.zeros_like(scale), "variance": np.ones_like(scale)}
     weights = {program.fresh(f"{stem}_{what}"): value for what, value in values.items()}
     order = {} if channels.axis == 1 else {"order": "NHWC"}
-    return Rewrite((OperatorDef.of("SpatialBN", [x, *weights], second.output, name=second.name, is_test=1, epsilon=0.0,
-                                   **order),), weights=weights)
+    return Rewrite(
+        (OperatorDef.of("SpatialBN", [x, *weights], second.output, name=second.name, is_test=1, epsilon=0.0, **order),),
+        weights=weights,
+    )
 
 
 def _channels(program: Program, x: str, *ops: OperatorDef) -> Channels:
@@ -54,7 +56,18 @@ def _channels(program: Program, x: str, *ops: OperatorDef) -> Channels:
     return Channels(number, axis, len(dims))
 
 
-PASS = Pass("compose_affine", (
-    Rule(follows(AFFINE, AFFINE, lambda program, first, second: data_input(program, second) == first.output[0]
-                 and data_input(program, first) is not None), _compose),
-))
+PASS = Pass(
+    "compose_affine",
+    (
+        Rule(
+            follows(
+                AFFINE,
+                AFFINE,
+                lambda program, first, second: (
+                    data_input(program, second) == first.output[0] and data_input(program, first) is not None
+                ),
+            ),
+            _compose,
+        ),
+    ),
+)

@@ -30,16 +30,23 @@ def _compose(program: Program, match: Match) -> Rewrite:
     dims = program.dims(product.input[0])
     if w is None or w.ndim != 2 or w.dtype.kind != "f" or dims is None:
         raise Refusal("the second factor is no matrix of floats, or the first one's dimensions are not known")
-    if product.get_bool("trans_a") or len(dims) < 2 or (product.type == "MatMul" and not product.domain
-                                                        and (len(dims) != 2 or _has_axes(product))):
+    if (
+        product.get_bool("trans_a")
+        or len(dims) < 2
+        or (product.type == "MatMul" and not product.domain and (len(dims) != 2 or _has_axes(product)))
+    ):
         raise Refusal("the rows of the first factor are not its last dimension")
     transposed = product.get_bool("trans_b")
     vector = _vector(bias, w.shape[0 if transposed else 1], len(dims), w)
     if addition.get_bool("broadcast") and addition.get_int("axis", -1) not in (-1, len(dims) - 1):
         raise Refusal("the bias is added along another dimension")
     name = program.fresh(f"{bias_name}_vector")
-    op = OperatorDef.of("FC" if transposed else "FCTransposed", [product.input[0], product.input[1], name],
-                        addition.output, name=addition.name)
+    op = OperatorDef.of(
+        "FC" if transposed else "FCTransposed",
+        [product.input[0], product.input[1], name],
+        addition.output,
+        name=addition.name,
+    )
     return Rewrite((op if len(dims) == 2 else op.with_args(axis=len(dims) - 1),), weights={name: vector})
 
 

@@ -1,6 +1,6 @@
 """HardSigmoid and HardSwish, written out as arithmetic, get their names back.
 
-    clip(x + 3, 0, 6) / 6 = HardSigmoid(x)        x clip(x + 3, 0, 6) / 6 = HardSwish(x)
+clip(x + 3, 0, 6) / 6 = HardSigmoid(x)        x clip(x + 3, 0, 6) / 6 = HardSwish(x)
 """
 
 from __future__ import annotations

@@ -32,5 +32,10 @@ def _hard_swish(program: Program, match: Match) -> Rewrite:
     return Rewrite((OperatorDef.of("HardSwish", sigmoid.input, product.output, name=product.name, domain="onnx"),))
 
 
-PASS = Pass("compose_swish", (Rule(follows(_SIGMOIDS, _PRODUCTS, _of_itself), _swish),
-                              Rule(follows(_HARD_SIGMOIDS, _PRODUCTS, _of_itself), _hard_swish)))
+PASS = Pass(
+    "compose_swish",
+    (
+        Rule(follows(_SIGMOIDS, _PRODUCTS, _of_itself), _swish),
+        Rule(follows(_HARD_SIGMOIDS, _PRODUCTS, _of_itself), _hard_swish),
+    ),
+)

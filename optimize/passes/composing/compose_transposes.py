@@ -74,5 +74,6 @@ def _compose(program: Program, match: Match) -> Rewrite:
     return Rewrite((replace(second, type="Transpose", input=first.input, arg=(Argument.of("axes", axes),)),))
 
 
-PASS = Pass("compose_transposes", (Rule(_idle, _remove), Rule(_cancelled, _cancel),
-                                   Rule(follows(_TYPES, _TYPES), _compose)))
+PASS = Pass(
+    "compose_transposes", (Rule(_idle, _remove), Rule(_cancelled, _cancel), Rule(follows(_TYPES, _TYPES), _compose))
+)

@@ -56,7 +56,14 @@ def _scales_by_weights(program: Program, op: OperatorDef) -> bool:
     return data_input(program, op) is not None
 
 
-PASS = Pass("fold_batch_norm", (
-    Rule(follows(LAYERS, AFFINE, lambda program, before, behind: _scales_by_weights(program, behind)), _fold_behind),
-    Rule(follows(AFFINE, LAYERS, lambda program, before, behind: _scales_by_weights(program, before)), _fold_before),
-))
+PASS = Pass(
+    "fold_batch_norm",
+    (
+        Rule(
+            follows(LAYERS, AFFINE, lambda program, before, behind: _scales_by_weights(program, behind)), _fold_behind
+        ),
+        Rule(
+            follows(AFFINE, LAYERS, lambda program, before, behind: _scales_by_weights(program, before)), _fold_before
+        ),
+    ),
+)

@@ -1,6 +1,6 @@
 """The bias of a convolution whose results another one adds to its own becomes part of that one's bias: a pass less.
 
-    (W x + b) + (V z + c) = W x + (V z + (b + c))
+(W x + b) + (V z + c) = W x + (V z + (b + c))
 """
 
 from __future__ import annotations

@@ -95,8 +95,9 @@ def _new_names(program: Program, blobs: Sequence[str]) -> Dict[str, str]:
     return names
 
 
-def _unbiased(program: Program, op: OperatorDef, layer: Layer, y: str,
-              weights: Dict[str, Optional[Array]]) -> OperatorDef:
+def _unbiased(
+    program: Program, op: OperatorDef, layer: Layer, y: str, weights: Dict[str, Optional[Array]]
+) -> OperatorDef:
     """The convolution without its bias, whose results are less by that; its floor becomes one of the weights."""
     bare, activation = without_activation(op)
     inputs = list(bare.input)

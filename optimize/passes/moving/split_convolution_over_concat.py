@@ -75,13 +75,15 @@ def _channels(program: Program, concat: OperatorDef) -> List[int]:
     return known
 
 
-def _sums(program: Program, layer: Layer, parts: Tuple[str, ...],
-          channels: List[int]) -> Tuple[Dict[str, Optional[Array]], List[OperatorDef]]:
+def _sums(
+    program: Program, layer: Layer, parts: Tuple[str, ...], channels: List[int]
+) -> Tuple[Dict[str, Optional[Array]], List[OperatorDef]]:
     """The weights of each part and the convolutions: the first has bias and addend, the last one the activation."""
     w, y = layer.op.input[1], layer.op.output[0]
     slices = np.split(layer.weights, np.cumsum(channels)[:-1], axis=1)
     weights: Dict[str, Optional[Array]] = {
-        program.fresh(f"{w}_{at}"): np.ascontiguousarray(part) for at, part in enumerate(slices)}
+        program.fresh(f"{w}_{at}"): np.ascontiguousarray(part) for at, part in enumerate(slices)
+    }
     names = [*(program.fresh(f"{y}_{at}") for at in range(len(parts) - 1)), y]
     first, activation = without_activation(layer.op)
     bare = replace(first, type="Conv", domain="")

@@ -13,8 +13,14 @@ from runtime_arm.registry.schema import find
 
 def _expression(op: OperatorDef) -> OperatorDef:
     """What the operator computes, whatever its results are called."""
-    return replace(op, output=(str(len(op.output)),), name="", debug_info="", engine="",
-                   arg=tuple(sorted(op.arg, key=lambda arg: arg.name)))
+    return replace(
+        op,
+        output=(str(len(op.output)),),
+        name="",
+        debug_info="",
+        engine="",
+        arg=tuple(sorted(op.arg, key=lambda arg: arg.name)),
+    )
 
 
 def _repeated(program: Program, start: int) -> Iterator[Match]:

@@ -152,7 +152,8 @@ def _strips(lines: Array, strips: Strips, first: int, count: int, rows: int) -> 
     view: Array = as_strided(
         lines[:, first * strips.window.stride[0] :],
         (lines.shape[0], 1, count, strips.reach(rows) * lines.shape[2], lines.shape[3]),
-        (lines.strides[0], 0, step * rows, line, lines.itemsize))
+        (lines.strides[0], 0, step * rows, line, lines.itemsize),
+    )
     return view
 
 

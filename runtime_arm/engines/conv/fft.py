@@ -49,8 +49,10 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     if min(convolution.batch, convolution.channels, convolution.filters, *window.image) == 0:
         return "there must be pixels, channels and filters"
     if best_tiling(convolution) is None:
-        return (f"a kernel of {list(window.kernel)} pixels, dilated by {list(window.dilation)}, takes circles of more "
-                f"than {LARGEST_PERIOD} places, or {FILTER_GROWTH} times the memory of the filters")
+        return (
+            f"a kernel of {list(window.kernel)} pixels, dilated by {list(window.dilation)}, takes circles of more "
+            f"than {LARGEST_PERIOD} places, or {FILTER_GROWTH} times the memory of the filters"
+        )
     return None
 
 
@@ -75,8 +77,10 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 def fft(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     convolution = tiling.convolution
-    filters = call.packed(f"fft {tiling.period}", lambda: transform_filters(
-        tiling.period, convolution.window.dilation, convolution.group, call.inputs[1]))  # fmt: skip
+    filters = call.packed(
+        f"fft {tiling.period}",
+        lambda: transform_filters(tiling.period, convolution.window.dilation, convolution.group, call.inputs[1]),
+    )
     middles: Dict[Sequence[int], List[Step]] = {}  # blocks of one size and of the same groups share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.outputs[0].itemsize, call.workers))):
@@ -139,8 +143,10 @@ class _Passage:
         """From the outputs' columns, in the second buffer, to the outputs."""
         (rows, columns), tiling, tile = self.extent, self.tiling, self.tiling.rows.tile
         begin, left = self.block.rows[0] * tile, self.block.columns[0] * tiling.columns.tile
-        end, right = (min(n * side.tile, side.output) for n, side in (
-            (self.block.rows[1], tiling.rows), (self.block.columns[1], tiling.columns)))  # fmt: skip
+        end, right = (
+            min(n * side.tile, side.output)
+            for n, side in ((self.block.rows[1], tiling.rows), (self.block.columns[1], tiling.columns))
+        )
         first = self.block.groups[0] * tiling.width + self.block.filters[0]
         filters = slice(first, first + self.filters)
         y = self.call.outputs[0][self.block.image, filters, begin:end, left:right]
@@ -156,8 +162,12 @@ class _Passage:
                 yield multiply(half[:whole], outputs, tiles.transpose(1, 2, 0, 3))
             if rest:
                 yield multiply(half[whole, :rest], outputs, target[:, whole * tile :].swapaxes(0, 1))
-        yield from finish(self.call, y.reshape(len(y), -1) if y.shape[2] == tiling.columns.output else y.swapaxes(0, 1),
-                          False, filters)
+        yield from finish(
+            self.call,
+            y.reshape(len(y), -1) if y.shape[2] == tiling.columns.output else y.swapaxes(0, 1),
+            False,
+            filters,
+        )
 
     def _reading(self, side: Side, tile: int) -> Tuple[Array, slice]:
         """The matrix that transforms the pixels of a tile of one dimension, and which these are."""
@@ -180,4 +190,3 @@ class _Passage:
 def _product(matrix: Array, pixels: Array, out: Array) -> Step:
     """out = matrix @ pixels, also where there are none."""
     return multiply(matrix, pixels, out) if pixels.size else copy(out, ZERO)
-

@@ -53,8 +53,18 @@ class Variant(NamedTuple):
 
 # Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd`` and, for a stride of 2,
 # ``planar_strided``; others run by square ones.
-VARIANTS = {one.name: one for one in (Variant(2, 2, 3), Variant(4, 4, 3), Variant(6, 6, 3), Variant(2, 2, 5),
-                                      Variant(4, 4, 5), Variant(2, 4, 3), Variant(1, 2, 3))}  # fmt: skip
+VARIANTS = {
+    one.name: one
+    for one in (
+        Variant(2, 2, 3),
+        Variant(4, 4, 3),
+        Variant(6, 6, 3),
+        Variant(2, 2, 5),
+        Variant(4, 4, 5),
+        Variant(2, 4, 3),
+        Variant(1, 2, 3),
+    )
+}
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
 SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
@@ -177,8 +187,10 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), shares=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
-    filters = call.packed(Variant(tiling.tile, tiling.tile, tiling.taps).name,
-                          lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]))  # fmt: skip
+    filters = call.packed(
+        Variant(tiling.tile, tiling.tile, tiling.taps).name,
+        lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]),
+    )
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.workers))):

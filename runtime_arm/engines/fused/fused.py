@@ -28,8 +28,14 @@ def _declare_engines() -> None:
     """Conv's engines end with ``epilogue.finish``, which knows the fused operators; so they are FusedConv's, too."""
     load_operator("", "Conv")
     for kernel in conv.kernels.values():
-        declare = fused_conv.kernel(kernel.engine, supports=_unless_stretched(kernel), scratch=_with_tail(kernel),
-                                    cost=kernel.cost, variants=kernel.variants, shares=kernel.shares)
+        declare = fused_conv.kernel(
+            kernel.engine,
+            supports=_unless_stretched(kernel),
+            scratch=_with_tail(kernel),
+            cost=kernel.cost,
+            variants=kernel.variants,
+            shares=kernel.shares,
+        )
         declare(kernel.bind)
 
 

@@ -116,8 +116,9 @@ def _block_buffers(call: Call, columns: Columns, block: Block) -> Tuple[Array, A
     return buffers[3] if len(buffers) > 3 else buffers[0], y[slice(*block.images), pixels], buffers[1:3]
 
 
-def _products(call: Call, columns: Columns, block: Block, slices: Sequence[Tuple[slice, Array]],
-              sums: Array) -> List[Step]:
+def _products(
+    call: Call, columns: Columns, block: Block, slices: Sequence[Tuple[slice, Array]], sums: Array
+) -> List[Step]:
     """The steps that compute the sums, in float32 slice by slice."""
     group, terms = columns.convolution.group, columns.convolution.terms
     count, pixels, filters = sums.shape
@@ -137,8 +138,10 @@ def _product(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> I
     assert w.value is not None
     assert b.value is not None
     terms = product(x.shape[1:])
-    zero_points = [TensorSpec.known(np.uint8(quantization_of(op, what, spec).zero_point))
-                   for what, spec in (("X", x), ("the weights", w))]
+    zero_points = [
+        TensorSpec.known(np.uint8(quantization_of(op, what, spec).zero_point))
+        for what, spec in (("X", x), ("the weights", w))
+    ]
     weights = TensorSpec.known(w.value.reshape(-1, terms).T)
     factors = Factors(TensorSpec((x.shape[0], terms), np.uint8), zero_points[0], weights, zero_points[1])
     return IntegerProduct(factors, outputs[0], int(np.abs(b.value.astype(np.int64)).max(initial=0)))
@@ -164,6 +167,10 @@ def int8_fully_connected(call: Call) -> Run:
         return [partial(np.add, sums, bias, sums, casting="same_kind"), partial(requantize, sums, y, integers)]
 
     zero_points = [np.asarray(quantization_of(call.op, "X", spec).zero_point, np.uint8) for spec in (x, w)]
-    factors = Factors(call.inputs[0].reshape(-1, matrix.terms), zero_points[0],
-                      call.inputs[1].reshape(-1, matrix.terms).T, zero_points[1])
+    factors = Factors(
+        call.inputs[0].reshape(-1, matrix.terms),
+        zero_points[0],
+        call.inputs[1].reshape(-1, matrix.terms).T,
+        zero_points[1],
+    )
     return in_turn(matrix.steps(call, factors, finish))

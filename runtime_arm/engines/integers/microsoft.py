@@ -81,7 +81,8 @@ def _to_float(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 @matmul_integer_to_float.kernel(
     "INT8",
     supports=lambda op, inputs, outputs: _to_float(op, inputs, outputs).refusal(inputs[2], inputs[3]),
-    scratch=lambda op, inputs, outputs: _to_float(op, inputs, outputs).scratch())
+    scratch=lambda op, inputs, outputs: _to_float(op, inputs, outputs).scratch(),
+)
 def matmul_integer_to_float_int8(call: Call) -> Run:
     a_scale, b_scale = call.inputs[2], call.inputs[3]
     scale = np.empty((1, b_scale.size), np.float32)
@@ -105,7 +106,8 @@ def _dynamic(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> I
 @dynamic_quantize_matmul.kernel(
     "INT8",
     supports=lambda op, inputs, outputs: _dynamic(op, inputs, outputs).refusal(b_scale=inputs[2]),
-    scratch=lambda op, inputs, outputs: _dynamic(op, inputs, outputs).scratch())
+    scratch=lambda op, inputs, outputs: _dynamic(op, inputs, outputs).scratch(),
+)
 def dynamic_quantize_matmul_int8(call: Call) -> Run:
     a, b_scale = call.inputs[0], call.inputs[2]
     scale = np.empty((1, b_scale.size), np.float32)
@@ -118,8 +120,12 @@ def dynamic_quantize_matmul_int8(call: Call) -> Run:
 
     def fill(rows: Array, factor: Array) -> List[Step]:
         """Rows of A as integers less their zero point."""
-        return [partial(np.divide, rows, a_scale, factor), partial(np.rint, factor, factor),
-                partial(np.fmax, factor, low, factor), partial(np.fmin, factor, high, factor)]
+        return [
+            partial(np.divide, rows, a_scale, factor),
+            partial(np.rint, factor, factor),
+            partial(np.fmax, factor, low, factor),
+            partial(np.fmin, factor, high, factor),
+        ]
 
     bias = call.inputs[4] if len(call.inputs) > 4 else None
     product = _dynamic(call.op, call.in_specs, call.out_specs)

@@ -187,8 +187,9 @@ def _column_steps(call: Call, columns: Columns, block: Block, x: Array, zero_poi
     return [*steps, partial(np.subtract, buffer, np.float32(centre), buffer)] if centre else steps
 
 
-def _product_steps(call: Call, columns: Columns, block: Block,
-                   slices: Sequence[Tuple[slice, Array]]) -> Tuple[Array, Array, List[Step]]:
+def _product_steps(
+    call: Call, columns: Columns, block: Block, slices: Sequence[Tuple[slice, Array]]
+) -> Tuple[Array, Array, List[Step]]:
     """The sums (images, M, pixels), a float32 buffer of their shape, and the steps that compute them.
 
     The buffer is the sums themselves where these are float32.

@@ -179,7 +179,8 @@ def _matmul_integer(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
 @matmul_integer.kernel(
     "INT8",
     supports=lambda op, inputs, outputs: _matmul_integer(op, inputs, outputs).refusal(),
-    scratch=lambda op, inputs, outputs: _matmul_integer(op, inputs, outputs).scratch())
+    scratch=lambda op, inputs, outputs: _matmul_integer(op, inputs, outputs).scratch(),
+)
 def matmul_integer_int8(call: Call) -> Run:
     product = _matmul_integer(call.op, call.in_specs, call.out_specs)
     return in_turn(product.steps(call, Factors.at(call.inputs, 0, 2, 1, 3), as_integers))
@@ -195,8 +196,9 @@ def _refuse_qlinear(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
     return _qlinear_matmul(op, inputs, outputs).refusal(inputs[1], inputs[4])
 
 
-@qlinear_matmul.kernel("INT8", supports=_refuse_qlinear,
-                       scratch=lambda op, inputs, outputs: _qlinear_matmul(op, inputs, outputs).scratch())
+@qlinear_matmul.kernel(
+    "INT8", supports=_refuse_qlinear, scratch=lambda op, inputs, outputs: _qlinear_matmul(op, inputs, outputs).scratch()
+)
 def qlinear_matmul_int8(call: Call) -> Run:
     scales = [call.inputs[i].astype(np.float32).reshape(-1) for i in (1, 4, 6)]
     for what, scale in zip("ABY", scales):

@@ -74,8 +74,11 @@ class Columns:
         _, row, column, item = buffer.strides
         (up, along), (down, right) = window.stride, window.dilation
         extent = (block.rows, window.output[1])
-        met = as_strided(buffer, (group, *extent, *window.kernel, depth),
-                         (depth * item, up * row, along * column, down * row, right * column, item))
+        met = as_strided(
+            buffer,
+            (group, *extent, *window.kernel, depth),
+            (depth * item, up * row, along * column, down * row, right * column, item),
+        )
         columns = call.scratch[1][: met.size].reshape(met.shape)
         return [*steps, copy(columns, met)], columns.reshape(group, -1, convolution.terms)
 
@@ -95,8 +98,9 @@ class Columns:
 
 def columns_first(weights: Array, group: int, slice_terms: int) -> Slices:
     """Slices of weights as the right factor of columns: (group, terms, M / group)."""
-    return [(part, np.ascontiguousarray(factor.swapaxes(1, 2)))
-            for part, factor in slices_of(weights, group, slice_terms)]
+    return [
+        (part, np.ascontiguousarray(factor.swapaxes(1, 2))) for part, factor in slices_of(weights, group, slice_terms)
+    ]
 
 
 def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -135,8 +139,9 @@ def _matrix(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> In
     assert w is not None
     assert w.value is not None
     products = products_of(op, x.dtype, w.shape[0])
-    zero_points = [TensorSpec.known(np.asarray(zero, x.dtype)) for zero in (products.x.zero_point,
-                                                                            products.w_zero_point)]
+    zero_points = [
+        TensorSpec.known(np.asarray(zero, x.dtype)) for zero in (products.x.zero_point, products.w_zero_point)
+    ]
     rows = TensorSpec((product(x.shape) // w.shape[1], w.shape[1]), x.dtype)
     y = TensorSpec((rows.shape[0], w.shape[0]), x.dtype)
     offset = 0 if b is None or b.value is None else int(np.abs(b.value.astype(np.int64)).max(initial=0))
@@ -159,8 +164,10 @@ def quantized_matrix(call: Call) -> Run:
     requantize = requantizer_of(products, 1, matrix.terms * 255 * 255 + matrix.offset)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
-        buffers = [buffer[: y.size].reshape(y.shape).view(dtype)
-                   for buffer, dtype in zip(call.scratch[-2:], requantize.work_dtypes)]
+        buffers = [
+            buffer[: y.size].reshape(y.shape).view(dtype)
+            for buffer, dtype in zip(call.scratch[-2:], requantize.work_dtypes)
+        ]
         steps: List[Step] = [] if b is None else [partial(np.add, sums, b, sums, casting="same_kind")]
         return [*steps, partial(requantize, sums, y, buffers)]
 
@@ -193,8 +200,10 @@ def quantized_matrices(call: Call) -> Run:
     requantize = requantizer(RULE, matrices.multiplier, matrices.y.zero_point, *limits_of(dtype), reach)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
-        buffers = [buffer[: y.size].reshape(y.shape).view(name)
-                   for buffer, name in zip(call.scratch[-2:], requantize.work_dtypes)]
+        buffers = [
+            buffer[: y.size].reshape(y.shape).view(name)
+            for buffer, name in zip(call.scratch[-2:], requantize.work_dtypes)
+        ]
         return [partial(requantize, sums, y, buffers)]
 
     zero_points = [np.asarray(of.zero_point, dtype) for of in (matrices.a, matrices.b)]

@@ -66,8 +66,7 @@ def sum_taps(window: Window, run: int, buffer: Array, weights: Array, sums: Arra
 
 def _rows(layer: Layer) -> Rows:
     convolution = layer.convolution
-    return Rows(layer.window, convolution.channels, convolution.filters // convolution.channels,
-                layer.window.stride[1])
+    return Rows(layer.window, convolution.channels, convolution.filters // convolution.channels, layer.window.stride[1])
 
 
 def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -87,9 +86,16 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     layer = layer_of(op, inputs)
     most = max(block.rows for block in _blocks(layer))
     sums = most * layer.window.output[1] * layer.convolution.filters
-    return [TensorSpec((size,), dtype) for size, dtype in (
-        (math.prod(_rows(layer).shape(most)), np.float32), (sums, np.float32), (sums, np.float32),
-        (sums, np.float64), (sums, np.float64))]
+    return [
+        TensorSpec((size,), dtype)
+        for size, dtype in (
+            (math.prod(_rows(layer).shape(most)), np.float32),
+            (sums, np.float32),
+            (sums, np.float32),
+            (sums, np.float64),
+            (sums, np.float64),
+        )
+    ]
 
 
 def _blocks(layer: Layer, workers: int = 1) -> List[Block]:

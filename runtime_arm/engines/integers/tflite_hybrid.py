@@ -73,8 +73,10 @@ def _parts(op: OperatorDef, inputs: Specs) -> List[_Part]:
     made = []
     for channels in slices:
         weights = w.value if channels == whole or convolution.group > 1 else w.value[:, channels]
-        specs: List[Optional[TensorSpec]] = [TensorSpec((1, channels.stop - channels.start, *x.shape[2:]), np.float32),
-                                             TensorSpec.known(np.ascontiguousarray(weights, np.float32))]
+        specs: List[Optional[TensorSpec]] = [
+            TensorSpec((1, channels.stop - channels.start, *x.shape[2:]), np.float32),
+            TensorSpec.known(np.ascontiguousarray(weights, np.float32)),
+        ]
         kernels = lookup(conv).kernels
         fitting = [kernels[name] for name in _ADDING if kernels[name].supports(conv, specs, [result]) is None]
         made.append(_Part(channels, conv, specs, result, fitting[0]))
@@ -119,8 +121,16 @@ def hybrid_convolution_by_gemm(call: Call) -> Run:
     for sample, result in zip(x, y):
         q = call.scratch[0].reshape(sample.shape)
         products = [_products(call, part, q, result, place) for place, part in enumerate(parts)]
-        steps.append(partial(_sample, call.op, scales, (sample, q, call.scratch[1].reshape(sample.shape)), products,
-                             (result, None if b is None else b.reshape(column), column)))
+        steps.append(
+            partial(
+                _sample,
+                call.op,
+                scales,
+                (sample, q, call.scratch[1].reshape(sample.shape)),
+                products,
+                (result, None if b is None else b.reshape(column), column),
+            )
+        )
     return in_turn(steps)
 
 
@@ -129,8 +139,15 @@ def _products(call: Call, part: _Part, q: Array, result: Array, place: int) -> S
     weights = part.specs[1]
     assert weights is not None
     packed = call.packed(f"packed {place}", dict)
-    inner = Call(part.op, [q[part.channels][np.newaxis], weights.value], [result[np.newaxis]], call.scratch[3:],
-                 part.specs, [part.result], packed)
+    inner = Call(
+        part.op,
+        [q[part.channels][np.newaxis], weights.value],
+        [result[np.newaxis]],
+        call.scratch[3:],
+        part.specs,
+        [part.result],
+        packed,
+    )
     run, wide = part.kernel.bind(inner), call.scratch[2]
     if not wide.size:
         return run
@@ -139,8 +156,13 @@ def _products(call: Call, part: _Part, q: Array, result: Array, place: int) -> S
     return in_turn([run, gather, partial(np.copyto, result, total, casting="same_kind")])
 
 
-def _sample(op: OperatorDef, scales: Array, quantised: Tuple[Array, Array, Array], products: Sequence[Step],
-            finished: Tuple[Array, Optional[Array], Tuple[int, ...]]) -> None:
+def _sample(
+    op: OperatorDef,
+    scales: Array,
+    quantised: Tuple[Array, Array, Array],
+    products: Sequence[Step],
+    finished: Tuple[Array, Optional[Array], Tuple[int, ...]],
+) -> None:
     (sample, q, work), (result, b, column) = quantised, finished
     symmetric = is_symmetric(op, scales)
     scale, inverse, zero = (symmetric_range if symmetric else asymmetric_range)(*extremes(sample))
@@ -176,8 +198,9 @@ def hybrid_rows(call: Call) -> Run:
     rows = call.inputs[0].reshape(-1, w.shape[1])
     y = call.outputs[0].reshape(len(rows), w.shape[0])
     scales, asymmetric = weight_scales(call.op, w.shape[0]), call.op.get_bool("asymmetric")
-    parts = call.packed("parts", lambda: [(part, np.ascontiguousarray(w[:, part].T, np.float32))
-                                          for part in _slices(w)])
+    parts = call.packed(
+        "parts", lambda: [(part, np.ascontiguousarray(w[:, part].T, np.float32)) for part in _slices(w)]
+    )
     q, work = (buffer.reshape(rows.shape) for buffer in call.scratch[:2])
     total = call.scratch[2].reshape(y.shape) if call.scratch[2].size else None
     limits = asymmetric_range if asymmetric else symmetric_range

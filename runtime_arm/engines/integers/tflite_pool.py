@@ -71,10 +71,14 @@ def quantized_average(call: Call) -> Run:
         work, half = (scratch[: out.size].reshape(out.shape) for scratch in call.scratch[3:])
         divisors = counts[block.first : block.last]
         steps += [
-            partial(np.copyto, work, sums.reshape(out.shape)), partial(np.copysign, divisors // 2, work, half),
-            partial(np.add, work, half, work), partial(np.divide, work, divisors, work),
-            partial(np.trunc, work, work), partial(np.clip, work, low, high, work),
-            partial(np.copyto, out, work, casting="unsafe")]
+            partial(np.copyto, work, sums.reshape(out.shape)),
+            partial(np.copysign, divisors // 2, work, half),
+            partial(np.add, work, half, work),
+            partial(np.divide, work, divisors, work),
+            partial(np.trunc, work, work),
+            partial(np.clip, work, low, high, work),
+            partial(np.copyto, out, work, casting="unsafe"),
+        ]
     return in_turn(steps)
 
 

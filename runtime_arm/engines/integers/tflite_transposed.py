@@ -76,9 +76,13 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     assert x is not None
     _, height, width, filters = layer.transposed.output_shape
     block = min(_rows(layer), height) * width * filters
-    return [TensorSpec(x.shape[1:], np.float32), TensorSpec((*x.shape[1:3], filters), np.float32),
-            TensorSpec((height, width, filters), np.float64 if layer.wide else np.float32),
-            TensorSpec((block,), np.float64), TensorSpec((block,), np.float64)]
+    return [
+        TensorSpec(x.shape[1:], np.float32),
+        TensorSpec((*x.shape[1:3], filters), np.float32),
+        TensorSpec((height, width, filters), np.float64 if layer.wide else np.float32),
+        TensorSpec((block,), np.float64),
+        TensorSpec((block,), np.float64),
+    ]
 
 
 @quantized_conv_transpose.kernel("INT8", supports=_supports, scratch=_scratch)
@@ -86,8 +90,10 @@ def quantized_transposed(call: Call) -> Run:
     layer = call.packed("layer", lambda: _layer(call.op, call.in_specs))
     pixels, products, sums = call.scratch[:3]
     channels, filters = pixels.shape[2], layer.transposed.filters
-    taps = [(tap, np.ascontiguousarray(layer.weights[:, tap.kernel[1], tap.kernel[2]].T))
-            for tap in layer.transposed.window.taps()]
+    taps = [
+        (tap, np.ascontiguousarray(layer.weights[:, tap.kernel[1], tap.kernel[2]].T))
+        for tap in layer.transposed.window.taps()
+    ]
     bias = layer.bias.astype(sums.dtype)
     steps: List[Step] = []
     for image, out in zip(call.inputs[0], call.outputs[0]):
@@ -95,8 +101,10 @@ def quantized_transposed(call: Call) -> Run:
         steps += [copy(pixels, image), partial(np.subtract, pixels, zero, pixels), copy(sums, bias)]
         for tap, weights in taps:
             met = sums[tap.image[1:]]
-            steps += [multiply(pixels.reshape(-1, channels), weights, products.reshape(-1, filters)),
-                      partial(np.add, met, products[tap.out[1:]], met)]
+            steps += [
+                multiply(pixels.reshape(-1, channels), weights, products.reshape(-1, filters)),
+                partial(np.add, met, products[tap.out[1:]], met),
+            ]
         steps += _requantised(call, layer, sums, out)
     return in_turn(steps)
 
@@ -106,7 +114,9 @@ def _requantised(call: Call, layer: _Layer, sums: Array, out: Array) -> List[Ste
     steps: List[Step] = []
     for begin, end in ranges(len(sums), _rows(layer)):
         part = sums[begin:end]
-        work = [buffer[: part.size].reshape(part.shape).view(dtype)
-                for buffer, dtype in zip(call.scratch[3:], requantize.work_dtypes)]
+        work = [
+            buffer[: part.size].reshape(part.shape).view(dtype)
+            for buffer, dtype in zip(call.scratch[3:], requantize.work_dtypes)
+        ]
         steps.append(partial(requantize, part, out[begin:end], work))
     return steps

@@ -51,8 +51,10 @@ class Planes:
 
     def arrays(self, x: Array, y: Array) -> Tuple[Array, Array]:
         """X and Y in this shape."""
-        return (x.reshape(self.planes, *self.window.image, self.inner),
-                y.reshape(self.planes, *self.window.output, self.inner))
+        return (
+            x.reshape(self.planes, *self.window.image, self.inner),
+            y.reshape(self.planes, *self.window.output, self.inner),
+        )
 
     def outputs(self, block: Block) -> Tuple[slice, slice, slice]:
         """Where a block lies in Y."""
@@ -146,8 +148,11 @@ def results(call: Call) -> List[Array]:
     """The parts of Y that this worker makes."""
     planes = _planes(call)
     _, y = planes.arrays(call.inputs[0], call.outputs[0])
-    return [y[call.share(planes.planes)]] if _whole(planes.window) else [
-        y[planes.outputs(block)] for block in call.mine(planes.blocks)]
+    return (
+        [y[call.share(planes.planes)]]
+        if _whole(planes.window)
+        else [y[planes.outputs(block)] for block in call.mine(planes.blocks)]
+    )
 
 
 def _planes(call: Call) -> Planes:
@@ -173,8 +178,9 @@ def _passes(
 
 def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Range]) -> List[Source]:
     """What each tap of these dimensions sees of X (planes, slices, rows, columns, inner) for ranges of outputs."""
-    overlaps = [[window.overlap(axis, k, *range_) for k in range(window.kernel[axis])]
-                for axis, range_ in zip(axes, ranges)]
+    overlaps = [
+        [window.overlap(axis, k, *range_) for k in range(window.kernel[axis])] for axis, range_ in zip(axes, ranges)
+    ]
     sources = []
     for met in product(*[[overlap for overlap in taps if overlap is not None] for taps in overlaps]):
         out: List[Any] = [slice(None)] * x.ndim

@@ -40,8 +40,9 @@ MOST_PACKED = 5 << 19  # bytes of columns that a block may take for their sake
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
 
 
-def most_positions(op: OperatorDef, convolution: Convolution, itemsize: int, block: int,
-                   pooling: Optional[Pooling] = None) -> int:
+def most_positions(
+    op: OperatorDef, convolution: Convolution, itemsize: int, block: int, pooling: Optional[Pooling] = None
+) -> int:
     """Positions of a plane that are computed at once: their columns and products take the bytes of a block, or more
     where BLAS packs all filters for each block."""
     products = convolution.filters * (1 if pooling is None else pooling.taps)
@@ -51,8 +52,9 @@ def most_positions(op: OperatorDef, convolution: Convolution, itemsize: int, blo
     return max(most, min(LEAST_PACKED, MOST_PACKED // (convolution.terms * itemsize)))
 
 
-def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
-            pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
+def scratch(
+    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
+) -> Sequence[TensorSpec]:
     """Products on the way into a slice, or to be pooled; the columns of a block, but not for a pointwise convolution.
 
     y: see ``bind``.
@@ -66,15 +68,19 @@ def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype
     return [TensorSpec((size,), dtype) for size in sizes]
 
 
-def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
-          pooling: Optional[Pooling] = None) -> Sequence[str]:
+def hints(
+    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
+) -> Sequence[str]:
     """Other blocks and panels."""
+
     def most(block: int) -> int:
         return most_positions(op, convolution, dtype.itemsize, block, pooling)
 
     rows = min(most(tiled.block_nbytes(op)), y.body)
-    return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
-            *panel_hints(op, rows, convolution.terms, convolution.filters)]
+    return [
+        *tiled.block_hints(op, lambda block: y.strips(most(block))),
+        *panel_hints(op, rows, convolution.terms, convolution.filters),
+    ]
 
 
 def is_pointwise(convolution: Convolution) -> bool:
@@ -87,8 +93,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     most = most_positions(call.op, convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
-    panels = Panels.of(call, "by channel", min(most, y.body),
-                       lambda: by_channel(call.inputs[1]))
+    panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
     strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)
     panels = panels.columns(filters)
     biases = bias(call, filters)
@@ -110,8 +115,9 @@ def by_channel(filters: Array) -> Array:
     return matrix
 
 
-def landings(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice,
-              pooling: Optional[Pooling]) -> Iterator[Landing]:
+def landings(
+    call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice, pooling: Optional[Pooling]
+) -> Iterator[Landing]:
     """Where the products of a strip go, plane by plane, and what follows; by way of scratch 0 if need be."""
     if pooling is not None:
         return pooling.landings(call, y, strip, biases, filters, call.scratch[0])
@@ -171,8 +177,9 @@ def met_under(strip: Strip, x: Tiles, window: Window) -> Met:
     return Met(begin, strip.last - strip.first, strip.right - strip.left, stride * x.pitch, stride)
 
 
-def gather(memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
-           columns: Array) -> Iterator[Step]:
+def gather(
+    memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int], columns: Array
+) -> Iterator[Step]:
     """columns, (positions, kh, kw, C), of whatever strides: what each tap meets under a strip of a plane of outputs."""
     window = convolution.window
     met = met_under(strip, x, window)

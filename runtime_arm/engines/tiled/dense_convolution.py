@@ -56,8 +56,12 @@ def by_columns(convolution: Convolution, of: Tiles, between: Tiles, pooling: Opt
             return Way(planar_convolution.work(convolution), planar_convolution.bind, planar_convolution.scratch)
     pointwise = tiled_convolution.is_pointwise(convolution)
     copying = 0.0 if pointwise else PASS / 2 + RUN / max(convolution.channels, 1)
-    return Way(_columns_work(convolution, copying, between), tiled_convolution.bind, tiled_convolution.scratch,
-               partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling))
+    return Way(
+        _columns_work(convolution, copying, between),
+        tiled_convolution.bind,
+        tiled_convolution.scratch,
+        partial(tiled_convolution.hints, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+    )
 
 
 def by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[Way]:
@@ -66,12 +70,19 @@ def by_winograd(of: Tiles, between: Tiles, columns: int) -> Optional[Way]:
         from runtime_arm.engines.tiled import planar_winograd as planar
 
         if planar.suits(of, between, columns):
-            return Way(planar.work(of, between, columns), partial(planar.bind, columns=columns),
-                       partial(planar.scratch, columns=columns))  # fmt: skip
+            return Way(
+                planar.work(of, between, columns),
+                partial(planar.bind, columns=columns),
+                partial(planar.scratch, columns=columns),
+            )
     if columns != of.tile:
         return None
-    return Way(tiled_winograd.work(of, between), tiled_winograd.bind, tiled_winograd.scratch,
-               partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32))  # fmt: skip
+    return Way(
+        tiled_winograd.work(of, between),
+        tiled_winograd.bind,
+        tiled_winograd.scratch,
+        partial(tiled_winograd.hints, x=of, y=between, dtype=FLOAT32),
+    )
 
 
 def has_pairs(convolution: Convolution) -> bool:

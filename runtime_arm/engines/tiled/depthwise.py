@@ -89,8 +89,11 @@ def _by_row_plane(convolution: Convolution, x: Tiles) -> List[_Taps]:
     groups = []
     for plane in sorted({plane for plane, _ in down}):
         rows = [k for k, (of, _) in enumerate(down) if of == plane]
-        place = {(i, right[kx][0], columns.index(right[kx][1])): (ky, kx)
-                 for i, ky in enumerate(rows) for kx in range(window.kernel[1])}  # fmt: skip
+        place = {
+            (i, right[kx][0], columns.index(right[kx][1])): (ky, kx)
+            for i, ky in enumerate(rows)
+            for kx in range(window.kernel[1])
+        }
         groups.append(_Taps(plane, rows, [down[ky][1] for ky in rows], columns, place, x.tile))
     return groups
 

@@ -35,9 +35,17 @@ Landing = Tuple[Tuple[int, int], Sequence[Piece]]  # a plane of a strip, (positi
 WHOLE = (slice(None),) * 3
 
 
-def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], products: Optional[Array] = None,
-           channels: slice = slice(None), part: Tuple[slice, ...] = WHOLE, addend_at: int = 3,
-           pooling: Optional[Pooling] = None) -> Iterator[Step]:
+def finish(
+    call: Call,
+    layout: Tiles,
+    strip: Strip,
+    passes: Sequence[Pass],
+    products: Optional[Array] = None,
+    channels: slice = slice(None),
+    part: Tuple[slice, ...] = WHOLE,
+    addend_at: int = 3,
+    pooling: Optional[Pooling] = None,
+) -> Iterator[Step]:
     """The steps behind the products of a strip of output 0: these passes, the addend, the activation.
 
     products: where they lie, if not in the output. channels, part: those of the output, and of the tiles and positions
@@ -67,8 +75,9 @@ def finish(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], prod
         yield from [copy(results, products)] if pooling is None else pooling.steps(products, results)
 
 
-def in_place(call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass],
-             channels: slice = slice(None)) -> Iterator[Landing]:
+def in_place(
+    call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], channels: slice = slice(None)
+) -> Iterator[Landing]:
     """Straight into output 0; what follows comes in the end for all planes."""
     results = tiled.body(call.outputs[0][..., channels], layout, strip)
     planes = list(np.ndindex(*results.shape[:2]))

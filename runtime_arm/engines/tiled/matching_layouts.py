@@ -14,8 +14,12 @@ from runtime_arm.registry.specs import TensorSpec
 def reach_of(convolution: Convolution) -> int:
     """How many pixels beyond the edge of the image the kernel meets."""
     window = convolution.window
-    behind = [(o - 1) * s + (k - 1) * d - head - n + 1 for o, s, k, d, head, n in zip(
-        window.output, window.stride, window.kernel, window.dilation, window.head, window.image)]  # fmt: skip
+    behind = [
+        (o - 1) * s + (k - 1) * d - head - n + 1
+        for o, s, k, d, head, n in zip(
+            window.output, window.stride, window.kernel, window.dilation, window.head, window.image
+        )
+    ]
     reach: int = max(0, *window.head, *behind)
     return reach
 
@@ -42,7 +46,9 @@ def skipping(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Iterator[T
 def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
     """Whether all that the taps meet lies in the input's memory, also what positions of no image meet."""
     nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
-    farthest = sum(of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1] for axis, (s, k, d, head) in enumerate(
-        zip(window.stride, window.kernel, window.dilation, window.head)))  # fmt: skip
+    farthest = sum(
+        of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1]
+        for axis, (s, k, d, head) in enumerate(zip(window.stride, window.kernel, window.dilation, window.head))
+    )
     last = tiled_convolution.met_under(to.strips(to.body)[-1], of, window).last
     return -nearest <= of.guard and last + farthest < of.body + of.guard

@@ -95,8 +95,9 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
 
 def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel, Work]:
     """What brings a blob from one layout into another."""
-    kernel = Kernel("COPY", partial(convert.bind, source=source, target=target), shares=True, reads_slices=True,
-                    writes_slices=True)
+    kernel = Kernel(
+        "COPY", partial(convert.bind, source=source, target=target), shares=True, reads_slices=True, writes_slices=True
+    )
     if source is None or target is None or isinstance(source, Planes) != isinstance(target, Planes):
         return kernel, Work(0, SCATTERED / 3 * spec.size)
     runs = spec.size // max(spec.shape[1], 1)
@@ -114,8 +115,9 @@ def may_run(op: OperatorDef, engine: str) -> bool:
 
 
 @tiling("Conv", "ConvRelu", "Conv2D", "FusedConv")
-def convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                 plain: Optional[Kernel]) -> Iterator[Option]:
+def convolutions(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     convolution = constant_convolution(op, inputs, outputs[0].shape)
     if convolution is None:
         return
@@ -138,8 +140,9 @@ def constant_convolution(op: OperatorDef, inputs: Specs, shape: Shape) -> Option
     return None if convolution.channels_last or convolution.output_shape != shape else convolution
 
 
-def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec,
-                       pooling: Optional[Pooling] = None) -> Iterator[Option]:
+def dense_convolutions(
+    op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling] = None
+) -> Iterator[Option]:
     """The options of a convolution of one group. With ``pooling``, those of a step that makes of its results ``y``."""
     x = inputs[0]
     assert x is not None
@@ -157,19 +160,36 @@ def dense_convolutions(op: OperatorDef, convolution: Convolution, inputs: Specs,
     if is_stem(convolution):
         for tile in TILES:
             between = _before(pooling, Tiles.of(y, tile, 1))
-            yield _convolution("IM2COL", op, None, between, inputs, stem_work(convolution),
-                               partial(tiled_stem.bind, convolution=convolution, y=between, pooling=pooling),
-                               partial(tiled_stem.scratch, convolution=convolution, y=between, dtype=FLOAT32,
-                                       pooling=pooling),
-                               partial(tiled_stem.hints, convolution=convolution, y=between, dtype=FLOAT32,
-                                       pooling=pooling), pooling, writes_slices=True)  # fmt: skip
+            yield _convolution(
+                "IM2COL",
+                op,
+                None,
+                between,
+                inputs,
+                stem_work(convolution),
+                partial(tiled_stem.bind, convolution=convolution, y=between, pooling=pooling),
+                partial(tiled_stem.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+                partial(tiled_stem.hints, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+                pooling,
+                writes_slices=True,
+            )
         return
     for of, between in _in_columns(x, y, window, reach, pooling):
         way = by_columns(convolution, of, between, pooling)
-        yield _convolution(engine, op, of, between, inputs, way.work,
-                           partial(way.bind, convolution=convolution, x=of, y=between, pooling=pooling),
-                           partial(way.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
-                           way.hints, pooling, reads_slices=True, writes_slices=True)
+        yield _convolution(
+            engine,
+            op,
+            of,
+            between,
+            inputs,
+            way.work,
+            partial(way.bind, convolution=convolution, x=of, y=between, pooling=pooling),
+            partial(way.scratch, convolution=convolution, y=between, dtype=FLOAT32, pooling=pooling),
+            way.hints,
+            pooling,
+            reads_slices=True,
+            writes_slices=True,
+        )
 
 
 def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Option]:
@@ -178,17 +198,29 @@ def _winograd(op: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Optional[P
     assert x is not None
     asked = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))
     variants = [VARIANTS[name] for name in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
-    for variant in [*(one for one in variants if 1 < one.rows < one.columns),
-                    *(Variant(tile, tile, TAPS) for tile in open_tiles(op))]:  # fmt: skip
+    for variant in [
+        *(one for one in variants if 1 < one.rows < one.columns),
+        *(Variant(tile, tile, TAPS) for tile in open_tiles(op)),
+    ]:
         of, between = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
         if between is None or (of.rows, of.pitch) != (between.rows, between.pitch):
             continue
         way = by_winograd(of, between, variant.columns)
         if way is not None:
-            yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
-                               partial(way.bind, x=of, y=between, pooling=pooling),
-                               partial(way.scratch, x=of, y=between, dtype=FLOAT32), way.hints, pooling,
-                               variants=(variant.name,), writes_slices=True)
+            yield _convolution(
+                "WINOGRAD",
+                op,
+                of,
+                between,
+                inputs,
+                way.work,
+                partial(way.bind, x=of, y=between, pooling=pooling),
+                partial(way.scratch, x=of, y=between, dtype=FLOAT32),
+                way.hints,
+                pooling,
+                variants=(variant.name,),
+                writes_slices=True,
+            )
             if variant == asked:
                 return
 
@@ -201,10 +233,18 @@ def _in_pairs(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tenso
     for of, between in _in_columns(inputs[0], y, convolution.window, reach_of(convolution), None):
         way = by_pairs(convolution, of, between)
         if way is not None:
-            yield _convolution("WINOGRAD", op, of, between, inputs, way.work,
-                               partial(way.bind, convolution=convolution, x=of, y=between),
-                               partial(way.scratch, convolution=convolution, x=of, y=between, dtype=FLOAT32),
-                               variants=(PAIRS.name,), writes_slices=True)  # fmt: skip
+            yield _convolution(
+                "WINOGRAD",
+                op,
+                of,
+                between,
+                inputs,
+                way.work,
+                partial(way.bind, convolution=convolution, x=of, y=between),
+                partial(way.scratch, convolution=convolution, x=of, y=between, dtype=FLOAT32),
+                variants=(PAIRS.name,),
+                writes_slices=True,
+            )
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
@@ -231,15 +271,33 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
     of = in_step(x, to, window, reach, border)
     if of is not None:
         taps = window.kernel[0] * window.kernel[1] * (1.5 if of.tile > 1 else 1)
-        yield _convolution("DEPTHWISE", op, of, to, inputs, Work(0, MULTIPLY_ADD * taps * y.size),
-                           partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
-                           lambda op: tiled_depthwise.scratch(convolution, of, to, FLOAT32))
+        yield _convolution(
+            "DEPTHWISE",
+            op,
+            of,
+            to,
+            inputs,
+            Work(0, MULTIPLY_ADD * taps * y.size),
+            partial(tiled_depthwise.bind, convolution=convolution, x=of, y=to),
+            lambda op: tiled_depthwise.scratch(convolution, of, to, FLOAT32),
+        )
 
 
-def _convolution(engine: str, op: OperatorDef, of: Layout, between: Tiles, inputs: Specs, work: Work,
-                 bind: Callable[[Call], Run], scratch: Callable[[OperatorDef], Sequence[TensorSpec]],
-                 hints: Callable[[OperatorDef], Sequence[str]] = no_hints, pooling: Optional[Pooling] = None,
-                 variants: Tuple[str, ...] = (), reads_slices: bool = False, writes_slices: bool = False) -> Option:
+def _convolution(
+    engine: str,
+    op: OperatorDef,
+    of: Layout,
+    between: Tiles,
+    inputs: Specs,
+    work: Work,
+    bind: Callable[[Call], Run],
+    scratch: Callable[[OperatorDef], Sequence[TensorSpec]],
+    hints: Callable[[OperatorDef], Sequence[str]] = no_hints,
+    pooling: Optional[Pooling] = None,
+    variants: Tuple[str, ...] = (),
+    reads_slices: bool = False,
+    writes_slices: bool = False,
+) -> Option:
     """between: the layout of the results, which are also the step's output unless they are pooled."""
     to = between if pooling is None else pooling.after(between)
     layouts = tuple(of if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
@@ -248,13 +306,26 @@ def _convolution(engine: str, op: OperatorDef, of: Layout, between: Tiles, input
     def asks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         return [*scratch(op), *tail_scratch(op, inputs, [between.storage(FLOAT32)])]
 
-    return Option(layouts, (to,), Kernel(engine, bind, scratch=asks, shares=True, variants=variants,
-                                         reads_slices=reads_slices and is_matrix,
-                                         writes_slices=writes_slices and is_matrix, hints=hints), work)
+    return Option(
+        layouts,
+        (to,),
+        Kernel(
+            engine,
+            bind,
+            scratch=asks,
+            shares=True,
+            variants=variants,
+            reads_slices=reads_slices and is_matrix,
+            writes_slices=writes_slices and is_matrix,
+            hints=hints,
+        ),
+        work,
+    )
 
 
-def _in_columns(x: TensorSpec, y: TensorSpec, window: Window, reach: int,
-                pooling: Optional[Pooling]) -> Iterator[Tuple[Tiles, Tiles]]:
+def _in_columns(
+    x: TensorSpec, y: TensorSpec, window: Window, reach: int, pooling: Optional[Pooling]
+) -> Iterator[Tuple[Tiles, Tiles]]:
     """The layouts of the input and the results between which columns can be gathered: a strip of positions has what it
     meets in a plane of its own, or, one plane being all there is, skips what the stride passes over."""
     for tile in TILES:
@@ -293,9 +364,14 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
         for border in (0, 1):
             for before in (0, 1) if tile * window.stride[0] == 1 else (1,):
                 of, to = Tiles.of(x, tile * window.stride[0], before), Tiles.of(y, tile, border)
-                kernel = Kernel("NUMPY", partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to), shares=True,
-                                scratch=_fixed(tiled_pool.scratch(of, to, FLOAT32)), reads_slices=True,
-                                writes_slices=True)
+                kernel = Kernel(
+                    "NUMPY",
+                    partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to),
+                    shares=True,
+                    scratch=_fixed(tiled_pool.scratch(of, to, FLOAT32)),
+                    reads_slices=True,
+                    writes_slices=True,
+                )
                 yield Option((of,), (to,), kernel, Work(0, PASS * passes * y.size))
 
 
@@ -305,8 +381,9 @@ def _fixed(specs: Sequence[TensorSpec]) -> Callable[[OperatorDef, Specs, Sequenc
 
 
 @tiling("GlobalAveragePool")
-def global_average_pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                         plain: Optional[Kernel]) -> Iterator[Option]:
+def global_average_pools(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     assert inputs[0] is not None
     yield from _means(inputs[0], outputs[0])
 
@@ -332,15 +409,40 @@ def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain
         return
     for to in _any_layout(y):
         layouts = tuple(to._replace(channels=spec.shape[1]) for spec in specs)
-        kernel = Kernel("COPY", partial(tiled_elementwise.bind_concat, inputs=layouts, output=to), shares=True,
-                        reads_slices=True, writes_slices=True)
+        kernel = Kernel(
+            "COPY",
+            partial(tiled_elementwise.bind_concat, inputs=layouts, output=to),
+            shares=True,
+            reads_slices=True,
+            writes_slices=True,
+        )
         yield Option(layouts, (to, *[None] * (len(outputs) - 1)), kernel, Work(0, PASS * y.size))
 
 
-@tiling("Add", "Sum", "Mul", "Sub", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid",
-        "HardSwish", "Swish", "Elu", "Selu", "Softplus", "Mish", "Gelu")
-def elementwise(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                plain: Optional[Kernel]) -> Iterator[Option]:
+@tiling(
+    "Add",
+    "Sum",
+    "Mul",
+    "Sub",
+    "Max",
+    "Min",
+    "Relu",
+    "Clip",
+    "LeakyRelu",
+    "Sigmoid",
+    "Tanh",
+    "HardSigmoid",
+    "HardSwish",
+    "Swish",
+    "Elu",
+    "Selu",
+    "Softplus",
+    "Mish",
+    "Gelu",
+)
+def elementwise(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     y = outputs[0]
     if plain is None or len(outputs) > 1:
         return
@@ -364,13 +466,15 @@ def _physical(plain: Kernel, layout: Tiles) -> Kernel:
         inner.in_specs, inner.out_specs = physical(call.in_specs), [storage]
         return tiled_elementwise.bind_elementwise(call, plain.bind(inner), layout)
 
-    return Kernel(plain.engine, bind,
-                  scratch=lambda op, inputs, outputs: plain.scratch(op, physical(inputs), [storage]))
+    return Kernel(
+        plain.engine, bind, scratch=lambda op, inputs, outputs: plain.scratch(op, physical(inputs), [storage])
+    )
 
 
 @tiling("SpatialBN", "FusedBatchNorm")
-def batch_norms(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                plain: Optional[Kernel]) -> Iterator[Option]:
+def batch_norms(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     x, y, addend = inputs[0], outputs[0], _at(inputs, 5)
     assert x is not None
     parameters = [_at(inputs, i) for i in range(1, 5)]
@@ -380,9 +484,14 @@ def batch_norms(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
         return
     for layout in _any_layout(y):
         layouts = tuple(layout if i in (0, 5) and spec is not None else None for i, spec in enumerate(inputs))
-        kernel = Kernel("NUMPY", partial(_bind_batch_norm, layout=layout), shares=True,
-                        scratch=_fixed(tail_scratch(op, inputs, [layout.storage(FLOAT32)])), reads_slices=True,
-                        writes_slices=True)
+        kernel = Kernel(
+            "NUMPY",
+            partial(_bind_batch_norm, layout=layout),
+            shares=True,
+            scratch=_fixed(tail_scratch(op, inputs, [layout.storage(FLOAT32)])),
+            reads_slices=True,
+            writes_slices=True,
+        )
         yield Option(layouts, (layout,), kernel, Work(0, 3 * PASS * y.size))
 
 
@@ -390,7 +499,8 @@ def _bind_batch_norm(call: Call, layout: Tiles) -> Run:
     scale, bias, mean, variance = (array.astype(np.float64) for array in call.inputs[1:5])
     factor = scale / np.sqrt(variance + call.op.get_float("epsilon", 1e-5))
     return tiled_elementwise.bind_affine(
-        call, factor.astype(np.float32), (bias - mean * factor).astype(np.float32), layout)
+        call, factor.astype(np.float32), (bias - mean * factor).astype(np.float32), layout
+    )
 
 
 def _at(specs: Specs, index: int) -> Optional[TensorSpec]:

@@ -128,6 +128,7 @@ class PhaseSplit:
 def _alike(begin: int, image: int, step: int, length: int) -> Sequence[_Phases]:
     """The phases of pixels from ``begin`` on, of an image that has so many, together where as many of ``length`` places
     are inside of it."""
+
     def inside(phase: int) -> Tuple[int, int]:
         bounds = -((begin + phase) // step), -((begin + phase - image) // step)
         first, last = (min(max(bound, 0), length) for bound in bounds)

@@ -1,8 +1,8 @@
 """IM2COL and POINTWISE between blobs in tiles, inside of which the channels come first: for deep layers of few pixels.
 
-    columns   A[(ky, kx, c), position] = X[position + shift, c]     one copy a tap, which turns it
-    multiply  Y[m, position]           = W^T @ A                    the products of ``planar``
-    scatter   the output's [position, m] = Y
+columns   A[(ky, kx, c), position] = X[position + shift, c]     one copy a tap, which turns it
+multiply  Y[m, position]           = W^T @ A                    the products of ``planar``
+scatter   the output's [position, m] = Y
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def work(convolution: Convolution) -> Work:
     return planar.work(POSITIONS, convolution.terms, convolution.filters)
 
 
-def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
-            pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
+def scratch(
+    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
+) -> Sequence[TensorSpec]:
     """Results on the way into a slice, or to be pooled; columns; products; for deep matrices those of a part."""
     landing = POSITIONS * convolution.filters * (1 if pooling is None else pooling.taps)
     products = planar.padded(convolution.filters) * POSITIONS
@@ -59,8 +60,9 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
     filters = filters.columns(mine)
     columns = shaped(call.scratch[1], 1, convolution.terms, POSITIONS)
-    products, spare = (buffer[: planar.padded(filters.width) * POSITIONS].reshape(1, -1, POSITIONS)
-                       for buffer in call.scratch[2:4])  # fmt: skip
+    products, spare = (
+        buffer[: planar.padded(filters.width) * POSITIONS].reshape(1, -1, POSITIONS) for buffer in call.scratch[2:4]
+    )
     for strip in strips:
         landings = tiled_convolution.landings(call, to, strip, bias(call, mine), mine, pooling)
         for plane, pieces in landings:
@@ -74,8 +76,9 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     return tiled.in_turn(steps)
 
 
-def _gather(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int],
-            columns: Array) -> List[Step]:
+def _gather(
+    call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int], columns: Array
+) -> List[Step]:
     """columns: (terms, 64)."""
     used = columns[:, : strip.size]
     zeros = copy(columns[:, strip.size :], ZERO)

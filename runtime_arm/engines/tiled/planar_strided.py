@@ -104,8 +104,12 @@ def scratch(op: OperatorDef, convolution: Convolution, x: Tiles, y: Tiles, dtype
     pairs = Pairs(convolution, x, y)
     lanes = planar.lanes(pairs.number)
     products = planar.padded(convolution.filters) * lanes
-    sizes = (y.body * convolution.filters, PRODUCTS * (pairs.depth * lanes + SPARE), PRODUCTS * products,
-             REACH * lanes * (x.channels + SPARE))  # fmt: skip
+    sizes = (
+        y.body * convolution.filters,
+        PRODUCTS * (pairs.depth * lanes + SPARE),
+        PRODUCTS * products,
+        REACH * lanes * (x.channels + SPARE),
+    )
     return [TensorSpec((size,), dtype) for size in sizes]
 
 

@@ -115,8 +115,10 @@ def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling
 
 def _share(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
     lanes = planar.lanes(Wide(x, columns).positions)
-    filters = call.packed(f"f{x.tile}x{columns}_3x3 by {lanes}", lambda: planar.Filters(
-        transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes))  # fmt: skip
+    filters = call.packed(
+        f"f{x.tile}x{columns}_3x3 by {lanes}",
+        lambda: planar.Filters(transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes),
+    )
     strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
     return strips, mine, partial(convolve, call, x, columns, filters.columns(mine))
 
@@ -130,8 +132,9 @@ def _aligned(numbers: int) -> int:
     return -(-numbers // SPARE) * SPARE
 
 
-def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip, bias: Optional[Array],
-             pixels: Optional[Array]) -> Result:
+def convolve(
+    call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+) -> Result:
     """As ``tiled_winograd.convolve``; the strip has all positions of an image."""
     front, back, third = call.scratch[:3]
     wide = Wide(x, columns)
@@ -141,9 +144,12 @@ def convolve(call: Call, x: Tiles, columns: int, filters: Filters, strip: Strip,
     rows = shaped(front, columns, down, _aligned(stretch.wide) + SPARE)[..., : stretch.wide]
     spectrum = shaped(back, down, across, stretch.numbers + SPARE)[..., : stretch.numbers]
     products = shaped(front, down * across, planar.padded(filters.width), lanes)
-    steps = [*_gather(call.inputs[0], wide, planes, margin), *transform_rows(planes, stretch, rows),
-             *transform_columns(rows, stretch, spectrum),
-             *filters.multiply(spectrum.reshape(down * across, x.channels, lanes), products)]  # fmt: skip
+    steps = [
+        *_gather(call.inputs[0], wide, planes, margin),
+        *transform_rows(planes, stretch, rows),
+        *transform_columns(rows, stretch, spectrum),
+        *filters.multiply(spectrum.reshape(down * across, x.channels, lanes), products),
+    ]
     flat = products.reshape(down, across, -1)[..., : filters.width * lanes]
     if bias is not None:
         steps.append(partial(np.add, flat[1, 1], np.repeat(bias, lanes), out=flat[1, 1]))

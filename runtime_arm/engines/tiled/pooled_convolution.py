@@ -18,8 +18,9 @@ POOL = "NUMPY"  # the engine of pools alone, which they may rule out
 
 
 @tiling("PooledConv", domains=("armnet",))
-def pooled_convolutions(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                        plain: Optional[Kernel]) -> Iterator[Option]:
+def pooled_convolutions(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     first, pool = LAYERS.of(op).op
     results = LAYERS.specs(op, inputs)[0]
     convolution = constant_convolution(first, inputs, results.shape)

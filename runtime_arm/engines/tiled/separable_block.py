@@ -116,8 +116,11 @@ class Block(NamedTuple):
         """Rows of tiles of one image each."""
         high = self.y.image_tiles((0, 0))[0]
         parts = ranges(high, min(self.rows, -(-high * self.y.batch // workers)))
-        return [Strip(image * self.y.rows + begin, image * self.y.rows + end, 0, self.pitch, self.pitch)
-                for image in range(self.y.batch) for begin, end in parts]  # fmt: skip
+        return [
+            Strip(image * self.y.rows + begin, image * self.y.rows + end, 0, self.pitch, self.pitch)
+            for image in range(self.y.batch)
+            for begin, end in parts
+        ]
 
 
 def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
@@ -127,9 +130,12 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
     inside, filtered = rounded(most + block.pitch), rounded(most)
     split = block.split
     least = 0 if split is None else -(-split.size // kind.products)
-    shapes = [(PLANES, block.expand.terms + 1, inside), (kind.terms, widest * inside),
-              (kind.products, max(widest * filtered, least)),
-              (kind.planes, block.expand.filters + 1, filtered)]  # fmt: skip
+    shapes = [
+        (PLANES, block.expand.terms + 1, inside),
+        (kind.terms, widest * inside),
+        (kind.products, max(widest * filtered, least)),
+        (kind.planes, block.expand.filters + 1, filtered),
+    ]
     y = block.y.storage(np.dtype(np.float32))
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
@@ -191,8 +197,9 @@ def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
     return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 
 
-def _gather(call: Call, block: Block, split: Optional[PhaseSplit], strip: Strip,
-            pieces: Sequence[_Piece]) -> Iterator[Step]:
+def _gather(
+    call: Call, block: Block, split: Optional[PhaseSplit], strip: Strip, pieces: Sequence[_Piece]
+) -> Iterator[Step]:
     """The columns of all planes."""
     pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
     key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
@@ -285,8 +292,10 @@ def _multiply(weights: Array, columns: Array, out: Array) -> Iterator[Step]:
 def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
     """Y from the results."""
     y = tiled.body(call.outputs[0], block.y, strip)
-    planes = [(y[block.toeplitz.plane(number)], call.scratch[3][number, :, : strip.size])
-              for number in range(block.toeplitz.planes)]  # fmt: skip
+    planes = [
+        (y[block.toeplitz.plane(number)], call.scratch[3][number, :, : strip.size])
+        for number in range(block.toeplitz.planes)
+    ]
     if isinstance(block.to, Planes):
         weights = call.packed("project turned", lambda: _with_bias(call.inputs[5], call.inputs[6])).T
         for target, results in planes:

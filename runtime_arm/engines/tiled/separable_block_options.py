@@ -36,8 +36,9 @@ COUNTED = 0.69  # how much of the time of three layers apart their estimates tel
 
 
 @tiling("SeparableBlock", domains=("armnet",))
-def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec],
-                       plain: Optional[Kernel]) -> Iterator[Option]:
+def separable_blocks(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
     x, y, addend = inputs[0], outputs[0], inputs[7]
     assert x is not None
     if not gemm.multiplies_small() or not all(map(_may_run, layers(op).op)) or not _are_constant(inputs[1:7]):
@@ -56,9 +57,13 @@ def separable_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
         block = Block(expand, kind, 1 - depthwise.window.head[0], of, to)
         if (not isinstance(of, Planes) or block.x_follows) and block.rows >= min(2, block.y.image_tiles((0, 0))[0]):
             reads = (of, *[None] * 6, None if addend is None else to, None)
-            kernel = Kernel(ENGINE, partial(separable_block.bind, block=block), shares=True,
-                            reads_slices=not isinstance(of, Planes),
-                            scratch=partial(_scratch, block))  # fmt: skip
+            kernel = Kernel(
+                ENGINE,
+                partial(separable_block.bind, block=block),
+                shares=True,
+                reads_slices=not isinstance(of, Planes),
+                scratch=partial(_scratch, block),
+            )
             yield Option(reads, (to,), kernel, _work(block))
 
 
@@ -120,8 +125,10 @@ def _are_limits(op: OperatorDef) -> bool:
 
 def _work(block: Block) -> Work:
     kind, strips, hidden = block.toeplitz, block.strips(), block.expand.filters
-    inside, filtered, seen = (sum(sizes) for sizes in zip(*(
-        (rounded(strip.size + block.pitch), rounded(strip.size), strip.size) for strip in strips)))  # fmt: skip
+    inside, filtered, seen = (
+        sum(sizes)
+        for sizes in zip(*((rounded(strip.size + block.pitch), rounded(strip.size), strip.size) for strip in strips))
+    )
     expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
     products = expand * PLANES * inside + project * kind.planes * seen + weight_cost() * (expand + project)
     a_position = MOVED * (kind.terms + kind.products) + THIN * kind.terms * kind.products

@@ -54,8 +54,9 @@ class Stem:
     block: bytes of the columns and products of a block. pooling: what the output has of the results.
     """
 
-    def __init__(self, convolution: Convolution, y: Tiles, itemsize: int, block: int,
-                 pooling: Optional[Pooling] = None):
+    def __init__(
+        self, convolution: Convolution, y: Tiles, itemsize: int, block: int, pooling: Optional[Pooling] = None
+    ):
         self.convolution = convolution
         self.window = convolution.window
         self.y = y
@@ -96,16 +97,19 @@ class Stem:
         return self.split.size, self.rows * positions, self.pooled * self.convolution.filters * positions
 
 
-def scratch(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
-            pooling: Optional[Pooling] = None) -> Sequence[TensorSpec]:
+def scratch(
+    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
+) -> Sequence[TensorSpec]:
     """y: see ``Stem``."""
     stem = Stem(convolution, y, dtype.itemsize, tiled.block_nbytes(op), pooling)
     return [TensorSpec((size,), dtype) for size in stem.sizes() if size]
 
 
-def hints(op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype,
-          pooling: Optional[Pooling] = None) -> Sequence[str]:
+def hints(
+    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
+) -> Sequence[str]:
     """Other blocks."""
+
     def blocks(nbytes: int) -> Sequence[object]:
         return Stem(convolution, y, dtype.itemsize, nbytes, pooling).blocks(1)
 
@@ -120,8 +124,11 @@ def bind(call: Call, convolution: Convolution, y: Tiles, pooling: Optional[Pooli
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     for number, block in enumerate(call.mine(stem.blocks(call.workers))):
         strip = Strip(block.image * y.rows + block.first, block.image * y.rows + block.last, 0, y.pitch, y.pitch)
-        landings = in_place(call, to, strip, []) if pooling is None else pooling.landings(
-            call, to, strip, [], slice(None), call.scratch[2])  # fmt: skip
+        landings = (
+            in_place(call, to, strip, [])
+            if pooling is None
+            else pooling.landings(call, to, strip, [], slice(None), call.scratch[2])
+        )
         rows = slice(block.first, block.last)
         steps += stem.split.fill(call.inputs[0][block.image], call.scratch[0], rows, number > 0)
         columns = shaped(call.scratch[1], stem.rows, block.last - block.first, y.pitch)

@@ -49,13 +49,21 @@ class Pooling(NamedTuple):
 
     def before(self, y: Tiles) -> Tiles:
         """What is pooled, as far as it is seen: tiles whose positions are those of ``y``, the pool's results."""
-        return y._replace(height=y.height * self.stride, width=y.width * self.stride, tile=y.tile * self.stride,
-                          border=y.border * self.stride)
+        return y._replace(
+            height=y.height * self.stride,
+            width=y.width * self.stride,
+            tile=y.tile * self.stride,
+            border=y.border * self.stride,
+        )
 
     def after(self, x: Tiles) -> Tiles:
         """The pool's results, where ``x`` is what is before them."""
-        return x._replace(height=x.height // self.stride, width=x.width // self.stride, tile=x.tile // self.stride,
-                          border=x.border // self.stride)
+        return x._replace(
+            height=x.height // self.stride,
+            width=x.width // self.stride,
+            tile=x.tile // self.stride,
+            border=x.border // self.stride,
+        )
 
     def comes_first(self, op: OperatorDef) -> bool:
         """Whether the pool may come before what else follows the convolution's products."""
@@ -74,8 +82,9 @@ class Pooling(NamedTuple):
             yield partial(np.maximum, first, other, out=results)
             first = results
 
-    def landings(self, call: Call, y: Tiles, strip: Strip, passes: Sequence[Pass], channels: slice,
-                 buffer: Array) -> Iterator[Landing]:
+    def landings(
+        self, call: Call, y: Tiles, strip: Strip, passes: Sequence[Pass], channels: slice, buffer: Array
+    ) -> Iterator[Landing]:
         """For kernels that make plane by plane: the products of the windows of one plane of output 0, in layout ``y``,
         at a time."""
         width = call.outputs[0][..., channels].shape[-1]
@@ -83,8 +92,10 @@ class Pooling(NamedTuple):
         for py, px in np.ndindex(y.tile, y.tile):
             part = slice(py, py + 1), slice(px, px + 1), slice(None)
             for ky, kx in np.ndindex(*self.kernel):
-                then = list(finish(call, y, strip, passes, products, channels, part, pooling=self)) if (
-                    (ky + 1, kx + 1) == self.kernel) else []  # fmt: skip
+                then = (
+                    list(finish(call, y, strip, passes, products, channels, part, pooling=self))
+                    if ((ky + 1, kx + 1) == self.kernel)
+                    else []
+                )
                 plane = py * self.stride + ky, px * self.stride + kx
                 yield plane, [(slice(None), products[ky, kx], then)]
-

@@ -62,8 +62,11 @@ def work(x: Tiles, y: Tiles) -> Work:
 def around(x: Tiles, y: Tiles, columns: int, tiles: int, products: Work) -> Work:
     """The products and the transforms of so many tiles, of so many columns."""
     outside = PASS * tiles * (x.tile + columns + 2) * x.channels  # the pixels outside of the tile are added
-    return Work(products.multiplies + tiles * transform_multiplies(x.tile, columns, x.channels, y.channels),
-                products.moves + outside, amplification(x.tile, columns))  # fmt: skip
+    return Work(
+        products.multiplies + tiles * transform_multiplies(x.tile, columns, x.channels, y.channels),
+        products.moves + outside,
+        amplification(x.tile, columns),
+    )
 
 
 def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
@@ -78,12 +81,12 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[Te
 
 def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]:
     """Other blocks and panels."""
+
     def most(block: int) -> int:
         return most_tiles(x, y, dtype.itemsize, block)
 
     rows = min(most(tiled.block_nbytes(op)), y.body)
-    return [*tiled.block_hints(op, lambda block: y.strips(most(block))),
-            *panel_hints(op, rows, x.channels, y.channels)]
+    return [*tiled.block_hints(op, lambda block: y.strips(most(block))), *panel_hints(op, rows, x.channels, y.channels)]
 
 
 # A worker's strips, its filters, and what computes the pixels of a strip with these: the rest of ``convolve``.
@@ -93,14 +96,23 @@ Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
 def by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
     """As ``convolve`` does it, in strips of tiles."""
     most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
-    filters = Panels.of(call, f"f{x.tile}x{x.tile}_3x3", min(most, y.body),
-                        lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)))  # fmt: skip
+    filters = Panels.of(
+        call,
+        f"f{x.tile}x{x.tile}_3x3",
+        min(most, y.body),
+        lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)),
+    )
     strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
     return strips, mine, partial(convolve, call, x, filters.columns(mine))
 
 
-def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None,
-         share: Callable[[Call, Tiles, Tiles], Share] = by_strips) -> Run:
+def bind(
+    call: Call,
+    x: Tiles,
+    y: Tiles,
+    pooling: Optional[Pooling] = None,
+    share: Callable[[Call, Tiles, Tiles], Share] = by_strips,
+) -> Run:
     """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
@@ -110,13 +122,17 @@ def bind(call: Call, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None,
         results = tiled.body(call.outputs[0][..., mine], to, strip)
         in_place = pooling is None and not has_gaps(results)
         pixels, computing = pixels_of(strip, bias, results if in_place else None)
-        steps += [*computing, *finish(call, to, strip, [], pixels, mine, pooling=pooling),
-                  *tiled.clear(call, to, strip, mine)]  # fmt: skip
+        steps += [
+            *computing,
+            *finish(call, to, strip, [], pixels, mine, pooling=pooling),
+            *tiled.clear(call, to, strip, mine),
+        ]
     return tiled.in_turn(steps)
 
 
-def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array],
-             pixels: Optional[Array]) -> Result:
+def convolve(
+    call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+) -> Result:
     """The pixels of a strip without what follows, (tile, tile, positions, M), and the steps that compute them.
 
     pixels: where they shall lie; None leaves them in scratch.
@@ -127,12 +143,18 @@ def convolve(call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional
     rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(back, reach, reach, stretch.numbers)
     products = shaped(front, reach * reach, count, filters.width)
     memory = call.inputs[0].reshape(x.tile, x.tile, -1)
-    steps = [*transform_rows(memory, stretch, rows), *transform_columns(rows, stretch, spectrum),
-             *filters.multiply(spectrum.reshape(reach * reach, count, channels), products)]  # fmt: skip
+    steps = [
+        *transform_rows(memory, stretch, rows),
+        *transform_columns(rows, stretch, spectrum),
+        *filters.multiply(spectrum.reshape(reach * reach, count, channels), products),
+    ]
     if bias is not None:
         steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
     results, transform = transform_back(
-        products.reshape(reach, reach, -1), (front, back), flat,
-        at_once=multiplies_small() and products.nbytes > tiled.block_nbytes(call.op))  # fmt: skip
+        products.reshape(reach, reach, -1),
+        (front, back),
+        flat,
+        at_once=multiplies_small() and products.nbytes > tiled.block_nbytes(call.op),
+    )
     return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]

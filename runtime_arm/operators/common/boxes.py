@@ -33,8 +33,12 @@ def transform(boxes: Array, deltas: Array, weights: Sequence[float], plus: int) 
     center_y = dy * height + (boxes[:, 1] + half * height)
     most = boxes.dtype.type(LARGEST_GROWTH)
     width, height = np.exp(np.minimum(dw, most)) * width, np.exp(np.minimum(dh, most)) * height
-    corners = (center_x - half * width, center_y - half * height,
-               center_x + half * width - unit, center_y + half * height - unit)
+    corners = (
+        center_x - half * width,
+        center_y - half * height,
+        center_x + half * width - unit,
+        center_y + half * height - unit,
+    )
     return np.stack(corners, axis=1)
 
 
@@ -82,8 +86,9 @@ def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1
     return suppress(order, lambda one, rest: overlap(one, rest) <= most, limit)
 
 
-def soft_nms(boxes: Array, scores: Array, candidates: Array, weigh: Callable[[Array], Array], least: float,
-             plus: int) -> Tuple[List[int], Array]:
+def soft_nms(
+    boxes: Array, scores: Array, candidates: Array, weigh: Callable[[Array], Array], least: float, plus: int
+) -> Tuple[List[int], Array]:
     """Soft suppression: indices of the boxes kept, best first, and all scores as they are then.
 
     Instead of being dropped, boxes lose score by ``weigh(overlaps)``; those that fall below ``least`` are dropped.

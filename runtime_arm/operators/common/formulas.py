@@ -147,9 +147,18 @@ def must_be_one_of(name: str, *choices: str) -> Check:
     return check
 
 
-def unary(type: str, exact: Exact, *, caffe2: Dtypes = FLOAT32, onnx: Dtypes = FLOATS, fast: Dtypes = FLOAT32_64,
-          inplace: bool = True, scratch: int = 0, check: Optional[Check] = None,
-          **defaults: Default) -> Callable[[Formula], Formula]:
+def unary(
+    type: str,
+    exact: Exact,
+    *,
+    caffe2: Dtypes = FLOAT32,
+    onnx: Dtypes = FLOATS,
+    fast: Dtypes = FLOAT32_64,
+    inplace: bool = True,
+    scratch: int = 0,
+    check: Optional[Check] = None,
+    **defaults: Default,
+) -> Callable[[Formula], Formula]:
     """Decorator over a formula ``(x, y, *scratch, **arguments)``: declares an operator of one input, elementwise.
 
     The formula is the fast kernel, for the dtypes ``fast``, and its docstring that of the operator. scratch: how many
@@ -169,8 +178,17 @@ def unary(type: str, exact: Exact, *, caffe2: Dtypes = FLOAT32, onnx: Dtypes = F
     return register
 
 
-def declare_unary(type: str, exact: Exact, doc: str, caffe2: Dtypes, onnx: Dtypes, *, inplace: bool = True,
-                  check: Optional[Check] = None, **defaults: Default) -> List[Operator]:
+def declare_unary(
+    type: str,
+    exact: Exact,
+    doc: str,
+    caffe2: Dtypes,
+    onnx: Dtypes,
+    *,
+    inplace: bool = True,
+    check: Optional[Check] = None,
+    **defaults: Default,
+) -> List[Operator]:
     """Declares an operator of one input with its reference kernel alone; returns the schemas, one a domain.
 
     exact: ``(x, **arguments) -> y`` in float64. caffe2, onnx: the dtypes that the operator takes there, none where that

@@ -66,11 +66,16 @@ MAX = Reduction(lambda x, axes: x.max(axis=axes, keepdims=True), lowest, fold=np
 MIN = Reduction(lambda x, axes: x.min(axis=axes, keepdims=True), highest, fold=np.minimum)
 L1 = SUM._replace(exact=lambda x, axes: np.abs(x).sum(axis=axes, keepdims=True, dtype=x.dtype), each=np.absolute)
 L2 = Reduction(_root, zero, np.square, np.add, lambda y, count: np.sqrt(y, out=y))
-SUM_SQUARE = SUM._replace(exact=lambda x, axes: np.square(x).sum(axis=axes, keepdims=True, dtype=x.dtype),
-                          each=np.square)
+SUM_SQUARE = SUM._replace(
+    exact=lambda x, axes: np.square(x).sum(axis=axes, keepdims=True, dtype=x.dtype), each=np.square
+)
 PRODUCT = Reduction(lambda x, axes: x.prod(axis=axes, keepdims=True, dtype=x.dtype), lambda dtype: 1, fold=np.multiply)
-LOG_SUM = Reduction(lambda x, axes: np.log(x.sum(axis=axes, keepdims=True)), lambda dtype: -np.inf, fold=np.add,
-                    finish=lambda y, count: np.log(y, out=y))
+LOG_SUM = Reduction(
+    lambda x, axes: np.log(x.sum(axis=axes, keepdims=True)),
+    lambda dtype: -np.inf,
+    fold=np.add,
+    finish=lambda y, count: np.log(y, out=y),
+)
 LOG_SUM_EXP = Reduction(_log_sum_exp, lambda dtype: -np.inf)
 
 

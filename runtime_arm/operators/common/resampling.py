@@ -41,8 +41,14 @@ def nearest(axis: int, coordinates: Array, size: int) -> Resampled:
     return Resampled(axis, np.clip(coordinates, 0, size - 1).astype(np.intp).reshape(1, -1))
 
 
-def interpolated(axis: int, coordinates: Array, size: int, kernel: Callable[[Array], Array], radius: float,
-                 exclude_outside: bool = False) -> Resampled:
+def interpolated(
+    axis: int,
+    coordinates: Array,
+    size: int,
+    kernel: Callable[[Array], Array],
+    radius: float,
+    exclude_outside: bool = False,
+) -> Resampled:
     """The weighted elements around each coordinate: ``kernel`` of the distance, which is 0 from ``radius`` on.
 
     Beyond the ends the last elements are repeated, with ``exclude_outside`` there are none. The weights sum to 1.

@@ -28,8 +28,12 @@ class Angles(NamedTuple):
 
 def angles_of(op: OperatorDef) -> Angles:
     """The arguments of an operator that bound angles: -90 to 90 degrees by default."""
-    angles = Angles(op.get_bool("angle_bound_on", True), op.get_int("angle_bound_lo", -90),
-                    op.get_int("angle_bound_hi", 90), op.get_float("clip_angle_thresh", 1.0))
+    angles = Angles(
+        op.get_bool("angle_bound_on", True),
+        op.get_int("angle_bound_lo", -90),
+        op.get_int("angle_bound_hi", 90),
+        op.get_float("clip_angle_thresh", 1.0),
+    )
     period = angles.high - angles.low
     if angles.bounded and (period <= 0 or period % 180):
         raise ArgumentError(op, f"angle_bound_hi - angle_bound_lo must be a multiple of 180, got {period}")
@@ -45,8 +49,16 @@ def transform(boxes: Array, deltas: Array, weights: Sequence[float], angles: Ang
     if angles.bounded:
         period = boxes.dtype.type(angles.high - angles.low)
         angle = np.where(angle < angles.low, angle + period, np.where(angle > angles.high, angle - period, angle))
-    return np.stack([dx * width + boxes[:, 0], dy * height + boxes[:, 1], np.exp(np.minimum(dw, most)) * width,
-                     np.exp(np.minimum(dh, most)) * height, angle], axis=1)
+    return np.stack(
+        [
+            dx * width + boxes[:, 0],
+            dy * height + boxes[:, 1],
+            np.exp(np.minimum(dw, most)) * width,
+            np.exp(np.minimum(dh, most)) * height,
+            angle,
+        ],
+        axis=1,
+    )
 
 
 def clip(boxes: Array, height: int, width: int, plus: int, angles: Angles) -> Array:
@@ -62,8 +74,10 @@ def clip(boxes: Array, height: int, width: int, plus: int, angles: Angles) -> Ar
 def corners(boxes: Array) -> Array:
     """(n, 4, 2): the corners of each box, around it."""
     turn = np.deg2rad(boxes[:, 4].astype(np.float64))
-    x, y = (boxes[:, side, None].astype(np.float64) / 2 * signs
-            for side, signs in ((2, np.array([-1, 1, 1, -1])), (3, np.array([-1, -1, 1, 1]))))
+    x, y = (
+        boxes[:, side, None].astype(np.float64) / 2 * signs
+        for side, signs in ((2, np.array([-1, 1, 1, -1])), (3, np.array([-1, -1, 1, 1])))
+    )
     sin, cos = np.sin(turn)[:, None], np.cos(turn)[:, None]
     return np.stack([boxes[:, :1] + x * cos + y * sin, boxes[:, 1:2] + y * cos - x * sin], axis=2)
 

@@ -42,8 +42,13 @@ def _log_sum_exp(rows: Array, counts: Array) -> Any:
 
 # Of float64 rows, cut into segments of these lengths, all positive.
 _REDUCTIONS: Dict[str, Reduce] = {
-    "Sum": _sum, "WeightedSum": _sum, "Mean": _mean, "Max": _max, "LogSumExp": _log_sum_exp,
-    "LogMeanExp": _log_mean_exp}
+    "Sum": _sum,
+    "WeightedSum": _sum,
+    "Mean": _mean,
+    "Max": _max,
+    "LogSumExp": _log_sum_exp,
+    "LogMeanExp": _log_mean_exp,
+}
 
 
 def reduce_segments(name: str, rows: Array, counts: Array) -> Array:

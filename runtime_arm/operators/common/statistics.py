@@ -16,8 +16,12 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 def require_floats(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
     """ShapeError unless all inputs that are there hold floats of one dtype."""
     given = [spec for spec in specs if spec is not None]
-    require(op, all(spec.dtype.kind == "f" for spec in given) and len({spec.dtype for spec in given}) == 1,
-            "inputs must be floats of one dtype", *specs)
+    require(
+        op,
+        all(spec.dtype.kind == "f" for spec in given) and len({spec.dtype for spec in given}) == 1,
+        "inputs must be floats of one dtype",
+        *specs,
+    )
 
 
 def single_or_double(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -37,8 +41,13 @@ def channels_last(op: OperatorDef) -> bool:
 def require_channels(op: OperatorDef, x: TensorSpec, axis: int, *parameters: TensorSpec) -> None:
     """ShapeError unless every parameter has as many elements as X's dimension ``axis``."""
     for parameter in parameters:
-        require(op, parameter.size == x.shape[axis], f"parameters must have {x.shape[axis]} elements, one a channel",
-                x, parameter)
+        require(
+            op,
+            parameter.size == x.shape[axis],
+            f"parameters must have {x.shape[axis]} elements, one a channel",
+            x,
+            parameter,
+        )
 
 
 def along_axis(parameter: Array, axis: int, ndim: int) -> Array:

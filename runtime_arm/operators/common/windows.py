@@ -98,8 +98,11 @@ class Window:
         axes = [[(k, self.overlap(axis, k)) for k in range(size)] for axis, size in enumerate(self.kernel)]
         met = [[(k, overlap) for k, overlap in axis if overlap is not None] for axis in axes]
         for tap in product(*met):
-            yield Tap((..., *[k for k, _ in tap]), (..., *[overlap.out for _, overlap in tap]),
-                      (..., *[overlap.image for _, overlap in tap]))
+            yield Tap(
+                (..., *[k for k, _ in tap]),
+                (..., *[overlap.out for _, overlap in tap]),
+                (..., *[overlap.image for _, overlap in tap]),
+            )
 
 
 _IDLE = (1, 1, 1, 1, 0, 0, 1)

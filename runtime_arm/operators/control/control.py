@@ -132,8 +132,9 @@ def loop(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
 
 
 @loop.reference
-def loop_reference(op: OperatorDef, nets: SubNets, trips: Optional[Array], condition: Optional[Array] = None,
-                   *carried: Any) -> List[Any]:
+def loop_reference(
+    op: OperatorDef, nets: SubNets, trips: Optional[Array], condition: Optional[Array] = None, *carried: Any
+) -> List[Any]:
     body = op.get_net("body")
     count = ENDLESS if trips is None else int(trips.reshape(-1)[0])
     require(op, trips is not None or condition is not None, "without trip count and condition the loop has no end")
@@ -164,8 +165,15 @@ def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpe
 
 @onnx_while.reference
 def onnx_while_reference(op: OperatorDef, nets: SubNets, trips: Array, condition: Array, *carried: Any) -> List[Any]:
-    return list(loop_reference(op, nets, trips if op.get_bool("has_trip_count") else None,
-                               condition if op.get_bool("has_cond") else None, *carried))
+    return list(
+        loop_reference(
+            op,
+            nets,
+            trips if op.get_bool("has_trip_count") else None,
+            condition if op.get_bool("has_cond") else None,
+            *carried,
+        )
+    )
 
 
 def _named(body: NetDef, trip: int, goes_on: bool, state: Sequence[Any]) -> Dict[str, Any]:
@@ -173,9 +181,12 @@ def _named(body: NetDef, trip: int, goes_on: bool, state: Sequence[Any]) -> Dict
 
 
 def _check_body(op: OperatorDef, body: NetDef, inputs: int, outputs: int) -> None:
-    require(op, len(body.external_input) >= inputs and len(body.external_output) >= outputs,
-            f"the body must have {inputs} inputs and at least {outputs} outputs, it has {len(body.external_input)} and "
-            f"{len(body.external_output)}")
+    require(
+        op,
+        len(body.external_input) >= inputs and len(body.external_output) >= outputs,
+        f"the body must have {inputs} inputs and at least {outputs} outputs, it has {len(body.external_input)} and "
+        f"{len(body.external_output)}",
+    )
 
 
 @operator("Scan", domain="onnx", inputs=(1, None), outputs=(1, None), control=True)
@@ -197,8 +208,9 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
     _check_body(op, body, len(inputs), len(states))
     slices = [_slices(op, i, x) for i, x in enumerate(sequences)]
     length = len(slices[0])
-    require(op, all(len(x) == length for x in slices),
-            f"all scanned inputs must be as long, got {[len(x) for x in slices]}")
+    require(
+        op, all(len(x) == length for x in slices), f"all scanned inputs must be as long, got {[len(x) for x in slices]}"
+    )
     scanned: List[List[Array]] = [[] for _ in body.external_output[len(states) :]]
     for elements in zip(*slices):
         results = nets.run(body, dict(zip(body.external_input, [*states, *elements])), body.external_output)
@@ -215,8 +227,11 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
 def _slices(op: OperatorDef, index: int, x: Array) -> Array:
     """The scanned input with what is scanned in front, in order."""
     axes, directions = op.get_ints("scan_input_axes"), op.get_ints("scan_input_directions")
-    require(op, x.ndim > 0 and len(axes or directions or (0,) * (index + 1)) > index,
-            "every scanned input needs a dimension and an axis")
+    require(
+        op,
+        x.ndim > 0 and len(axes or directions or (0,) * (index + 1)) > index,
+        "every scanned input needs a dimension and an axis",
+    )
     moved = np.moveaxis(x, axis_of(op, axes[index] if axes else 0, x.ndim), 0)
     return moved[::-1] if directions and directions[index] else moved
 

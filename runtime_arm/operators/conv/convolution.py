@@ -118,8 +118,11 @@ def _refuse_as_nnpack(op: OperatorDef, convolution: Convolution) -> None:
     algorithm = op.get_str("algo", "AUTO")
     least, most = sizes.get(algorithm, (1, max(window.kernel)))
     if algorithm in sizes and (set(window.stride) != {1} or min(window.kernel) < least or max(window.kernel) > most):
-        raise ArgumentError(op, f"NNPACK's {algorithm} takes stride 1 and kernels of {least} to {most}, "
-                                f"got stride {list(window.stride)}, kernel {list(window.kernel)}")
+        raise ArgumentError(
+            op,
+            f"NNPACK's {algorithm} takes stride 1 and kernels of {least} to {most}, "
+            f"got stride {list(window.stride)}, kernel {list(window.kernel)}",
+        )
 
 
 def convolve(convolution: Convolution, x: Array, w: Array, b: Optional[Array]) -> Array:

@@ -37,8 +37,14 @@ def _deformed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, offset: TensorSp
 
 
 @operator("DeformConv", domain="onnx", inputs=(3, 5))
-def deform_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, offset: TensorSpec, b: Optional[TensorSpec] = None,
-                mask: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def deform_conv(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    offset: TensorSpec,
+    b: Optional[TensorSpec] = None,
+    mask: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Y[n, m, o] = b[m] + sum over c, k of W[m, c, k] * mask[n, k, o] * X[n, c, o * stride + k * dilation - pad + d].
 
     d is the offset of n, k, o; X is interpolated linearly and zero outside. offset: (N, offset_group * prod(kernel) *
@@ -74,8 +80,9 @@ def _interpolated(x: Array, points: Sequence[Array]) -> Array:
 
 
 @deform_conv.reference
-def deform_conv_reference(op: OperatorDef, x: Array, w: Array, offset: Array, b: Optional[Array] = None,
-                          mask: Optional[Array] = None) -> Sequence[Any]:
+def deform_conv_reference(
+    op: OperatorDef, x: Array, w: Array, offset: Array, b: Optional[Array] = None, mask: Optional[Array] = None
+) -> Sequence[Any]:
     window, group, shared = _deformed_of(op, *[TensorSpec.known(v) for v in (x, w, offset)])
     batch, taps, pixels = len(x), math.prod(window.kernel), math.prod(window.output)
     wide = x.astype(np.float64).reshape(batch, shared, x.shape[1] // shared, *window.image)

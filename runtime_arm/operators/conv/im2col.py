@@ -28,8 +28,11 @@ def _window(op: OperatorDef, shape: Shape) -> Window:
     require_at_least(op, "kernel, stride and dilation", kernel + stride + dilation, 1)
     require_at_least(op, "pad", (pad,), 0)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    require(op, image[0] >= reach[0] and image[1] >= reach[1],
-            f"the kernel reaches over {reach} pixels, the image has {image}")
+    require(
+        op,
+        image[0] >= reach[0] and image[1] >= reach[1],
+        f"the kernel reaches over {reach} pixels, the image has {image}",
+    )
     output = tuple((n + 2 * pad - r) // s + 1 for n, r, s in zip(image, reach, stride))
     return Window(tuple(image), kernel, stride, dilation, (pad, pad), (pad, pad), output)
 
@@ -45,8 +48,10 @@ def _channels_first(op: OperatorDef, columns: Array, image: Array, window: Windo
     """Columns as (N, C, kernel..., output...) and the image as (N, C, height, width)."""
     if channels_last(op):
         n, channels = image.shape[0], image.shape[3]
-        return (columns.reshape((n, *window.output, *window.kernel, channels)).transpose(0, 5, 3, 4, 1, 2),
-                image.transpose(0, 3, 1, 2))
+        return (
+            columns.reshape((n, *window.output, *window.kernel, channels)).transpose(0, 5, 3, 4, 1, 2),
+            image.transpose(0, 3, 1, 2),
+        )
     return columns.reshape((*image.shape[:2], *window.kernel, *window.output)), image
 
 
@@ -94,8 +99,13 @@ def im2col_numpy(call: Call) -> Run:
 def col2im(op: OperatorDef, columns: TensorSpec, image: TensorSpec) -> List[TensorSpec]:
     """Each pixel is the sum of the column elements that Im2Col makes of it. Y has the shape of the second input."""
     shape = _columns_shape(op, image.shape, _window(op, image.shape))
-    require(op, columns.size == TensorSpec(shape, columns.dtype).size, f"the columns must have the shape {shape}",
-            columns, image)
+    require(
+        op,
+        columns.size == TensorSpec(shape, columns.dtype).size,
+        f"the columns must have the shape {shape}",
+        columns,
+        image,
+    )
     return [columns.with_shape(image.shape)]
 
 
@@ -108,8 +118,12 @@ def onnx_col2im(op: OperatorDef, columns: TensorSpec, image: TensorSpec, block: 
     """
     window = _onnx_window(op, integers_of(op, image, "image_shape"), integers_of(op, block, "block_shape"))
     taps, positions = int(np.prod(window.kernel)), int(np.prod(window.output))
-    require(op, columns.ndim == 3 and columns.shape[1] % taps == 0 and columns.shape[2] == positions,
-            f"the columns must be (N, C * {taps}, {positions})", columns)
+    require(
+        op,
+        columns.ndim == 3 and columns.shape[1] % taps == 0 and columns.shape[2] == positions,
+        f"the columns must be (N, C * {taps}, {positions})",
+        columns,
+    )
     return [columns.with_shape((columns.shape[0], columns.shape[1] // taps, *window.image))]
 
 
@@ -118,12 +132,16 @@ def _onnx_window(op: OperatorDef, image: Sequence[int], kernel: Sequence[int]) -
     strides, dilations = op.get_ints("strides", ones), op.get_ints("dilations", ones)
     pads = op.get_ints("pads", (0,) * (2 * len(image)))
     if not len(kernel) == len(strides) == len(dilations) == len(pads) // 2 == len(image):
-        raise ArgumentError(op, f"kernel {kernel}, strides {strides}, dilations {dilations} and pads {pads} do not fit "
-                                f"the image {image}")
+        raise ArgumentError(
+            op,
+            f"kernel {kernel}, strides {strides}, dilations {dilations} and pads {pads} do not fit the image {image}",
+        )
     require_at_least(op, "kernel, strides and dilations", [*kernel, *strides, *dilations], 1)
     heads, tails = pads[: len(image)], pads[len(image) :]
-    output = [(n + head + tail - d * (k - 1) - 1) // s + 1
-              for n, head, tail, k, s, d in zip(image, heads, tails, kernel, strides, dilations)]
+    output = [
+        (n + head + tail - d * (k - 1) - 1) // s + 1
+        for n, head, tail, k, s, d in zip(image, heads, tails, kernel, strides, dilations)
+    ]
     require_at_least(op, "image and output size", [*image, *output], 1)
     return Window(tuple(image), tuple(kernel), strides, dilations, heads, tails, tuple(output))
 

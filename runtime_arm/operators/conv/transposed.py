@@ -89,8 +89,16 @@ def _check(op: OperatorDef, **lists: Sequence[int]) -> None:
         require_at_least(op, name, values, 0 if name in ("pad", "adj") else 1)
 
 
-def _window(op: OperatorDef, padded: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
-            dilation: Sequence[int], heads: Sequence[int], tails: Sequence[int], output: Sequence[int]) -> Window:
+def _window(
+    op: OperatorDef,
+    padded: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    heads: Sequence[int],
+    tails: Sequence[int],
+    output: Sequence[int],
+) -> Window:
     """The window whose image is what the pads leave of the padded one."""
     image = [size - head - tail for size, head, tail in zip(padded, heads, tails)]
     require(op, all(n >= 1 for n in image), f"the pads {[*heads, *tails]} leave nothing of {list(padded)} pixels")
@@ -140,8 +148,9 @@ def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Te
 
 
 @operator("ConvTranspose", domain="onnx", inputs=(2, 3))
-def onnx_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec,
-                        b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def onnx_conv_transpose(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """ConvTranspose over any number of dimensions: strides, dilations, pads, output_padding, output_shape, auto_pad."""
     return _shape(op, x, w, b)
 

@@ -85,15 +85,25 @@ def detection_output(op: OperatorDef, loc: TensorSpec, conf: TensorSpec, prior: 
         raise ArgumentError(op, f"num_classes must be positive, got {classes}")
     if op.get_str("code_type", "CORNER") not in _DECODERS:
         raise ArgumentError(op, f"code_type must be one of {', '.join(_DECODERS)}")
-    require(op, prior.ndim == 3 and prior.shape[:2] == (1, 2) and prior.shape[2] % 4 == 0,
-            "the priors must be (1, 2, P * 4)", prior)
+    require(
+        op,
+        prior.ndim == 3 and prior.shape[:2] == (1, 2) and prior.shape[2] % 4 == 0,
+        "the priors must be (1, 2, P * 4)",
+        prior,
+    )
     count, batch = prior.shape[2] // 4, loc.shape[0] if loc.ndim else 0
     sets = 1 if op.get_bool("share_location", True) else classes
     require(op, loc.size == batch * count * 4 * sets, f"locations must be {count * 4 * sets} an image", loc, prior)
-    require(op, conf.ndim >= 1 and conf.shape[0] == batch and conf.size == batch * count * classes,
-            f"confidences must be {count * classes} an image", conf, prior)
-    found = _detected(op, *(value_of(op, spec, name) for spec, name in
-                            ((loc, "loc"), (conf, "conf"), (prior, "prior"))))
+    require(
+        op,
+        conf.ndim >= 1 and conf.shape[0] == batch and conf.size == batch * count * classes,
+        f"confidences must be {count * classes} an image",
+        conf,
+        prior,
+    )
+    found = _detected(
+        op, *(value_of(op, spec, name) for spec, name in ((loc, "loc"), (conf, "conf"), (prior, "prior")))
+    )
     return [loc.with_shape((1, 1, len(found), 7))]
 
 
@@ -148,8 +158,11 @@ def _of_image(op: OperatorDef, image: int, boxes: Array, scores: Array) -> List[
         pairs = [(label, index) for label, indices in kept.items() for index in indices]
         pairs.sort(key=lambda pair: -scores[pair[1], pair[0]])
         kept = {label: [index for other, index in pairs[:keep] if other == label] for label in kept}
-    return [[image, label, scores[index, label], *boxes[index, 0 if shared else label]]
-            for label, indices in kept.items() for index in indices]
+    return [
+        [image, label, scores[index, label], *boxes[index, 0 if shared else label]]
+        for label, indices in kept.items()
+        for index in indices
+    ]
 
 
 def _suppressed(op: OperatorDef, boxes: Array, scores: Array) -> List[int]:

@@ -44,13 +44,20 @@ def bbox_transform(op: OperatorDef, rois: TensorSpec, deltas: TensorSpec, images
     """
     require_float32(op, rois, deltas, images)
     size = _box_size(op)
-    require(op, rois.ndim == 2 and rois.shape[1] in (size, size + 1), f"boxes must have {size} or {size + 1} columns",
-            rois)
-    require(op, deltas.ndim == 2 and deltas.shape[0] == rois.shape[0] and deltas.shape[1] % size == 0,
-            f"deltas must have a row for each box and {size} columns for each class", rois, deltas)
+    require(
+        op, rois.ndim == 2 and rois.shape[1] in (size, size + 1), f"boxes must have {size} or {size + 1} columns", rois
+    )
+    require(
+        op,
+        deltas.ndim == 2 and deltas.shape[0] == rois.shape[0] and deltas.shape[1] % size == 0,
+        f"deltas must have a row for each box and {size} columns for each class",
+        rois,
+        deltas,
+    )
     require(op, images.ndim == 2 and images.shape[1] == 3, "images must have 3 columns", images)
-    require(op, rois.shape[1] > size or images.shape[0] == 1, "boxes of several images need the image's index", rois,
-            images)
+    require(
+        op, rois.shape[1] > size or images.shape[0] == 1, "boxes of several images need the image's index", rois, images
+    )
     if len(op.get_floats("weights", (1.0,) * 4)) != 4:
         raise ArgumentError(op, f"weights must be 4 numbers, got {op.get_floats('weights')}")
     return [deltas, TensorSpec((images.shape[0],), np.float32)]
@@ -80,8 +87,9 @@ def bbox_transform_reference(op: OperatorDef, rois: Array, deltas: Array, images
     return [y, np.array(counts, np.float32)]
 
 
-def moved_and_clipped(op: OperatorDef, boxes: Array, deltas: Array, weights: Sequence[float],
-                      size: Sequence[int]) -> Array:
+def moved_and_clipped(
+    op: OperatorDef, boxes: Array, deltas: Array, weights: Sequence[float], size: Sequence[int]
+) -> Array:
     """The boxes, upright or rotated by the number of their columns, transformed and clipped to (height, width)."""
     plus = plus_one(op)
     if boxes.shape[1] == 4:
@@ -111,14 +119,21 @@ class _Limits(NamedTuple):
 
 
 def _limits(op: OperatorDef) -> _Limits:
-    return _Limits(op.get_float("score_thresh", 0.05), op.get_float("nms", 0.3), op.get_int("detections_per_im", 100),
-                   plus_one(op), op.get_bool("input_boxes_include_bg_cls", True), op.get_bool("cls_agnostic_bbox_reg"),
-                   _box_size(op))
+    return _Limits(
+        op.get_float("score_thresh", 0.05),
+        op.get_float("nms", 0.3),
+        op.get_int("detections_per_im", 100),
+        plus_one(op),
+        op.get_bool("input_boxes_include_bg_cls", True),
+        op.get_bool("cls_agnostic_bbox_reg"),
+        _box_size(op),
+    )
 
 
 @operator("BoxWithNMSLimit", inputs=(2, 3), outputs=(3, 6))
-def box_with_nms_limit(op: OperatorDef, scores: TensorSpec, boxes: TensorSpec,
-                       splits: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def box_with_nms_limit(
+    op: OperatorDef, scores: TensorSpec, boxes: TensorSpec, splits: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Suppresses overlapping boxes in each class and keeps the best ``detections_per_im`` (100) of an image.
 
     Inputs: scores (N, classes), the first of them the background; boxes (N, 4 * classes); how many rows belong to each
@@ -134,23 +149,33 @@ def box_with_nms_limit(op: OperatorDef, scores: TensorSpec, boxes: TensorSpec,
     if op.get_bool("soft_nms_enabled") and limits.size == 5:
         raise ArgumentError(op, "rotated boxes exclude soft_nms_enabled")
     matrices = all(spec.ndim == 2 or (spec.ndim == 4 and spec.shape[2:] == (1, 1)) for spec in (scores, boxes))
-    require(op, matrices and scores.shape[0] == boxes.shape[0] and scores.shape[1] > 0,
-            "scores and boxes must be matrices of as many rows", scores, boxes)
+    require(
+        op,
+        matrices and scores.shape[0] == boxes.shape[0] and scores.shape[1] > 0,
+        "scores and boxes must be matrices of as many rows",
+        scores,
+        boxes,
+    )
     columns = limits.box_columns(scores.shape[1] - 1).stop
-    require(op, boxes.shape[1] == columns, f"boxes must have {columns} columns for {scores.shape[1]} classes", scores,
-            boxes)
+    require(
+        op, boxes.shape[1] == columns, f"boxes must have {columns} columns for {scores.shape[1]} classes", scores, boxes
+    )
     require(op, splits is None or splits.ndim == 1, "the numbers of rows must be a vector", splits)
     raise DataDependent("the boxes kept")
 
 
 @box_with_nms_limit.reference
-def box_with_nms_limit_reference(op: OperatorDef, scores: Array, boxes: Array,
-                                 splits: Optional[Array] = None) -> List[Any]:
+def box_with_nms_limit_reference(
+    op: OperatorDef, scores: Array, boxes: Array, splits: Optional[Array] = None
+) -> List[Any]:
     limits = _limits(op)
     scores, boxes = scores.reshape(scores.shape[:2]), boxes.reshape(boxes.shape[:2])
     counts = [len(scores)] if splits is None else [int(np.nan_to_num(n)) for n in splits]
-    require(op, min(counts, default=0) >= 0 and sum(counts) == len(scores),
-            f"the numbers of rows {counts} must add up to {len(scores)}")
+    require(
+        op,
+        min(counts, default=0) >= 0 and sum(counts) == len(scores),
+        f"the numbers of rows {counts} must add up to {len(scores)}",
+    )
     images = []
     start = 0
     for count in counts:
@@ -160,12 +185,14 @@ def box_with_nms_limit_reference(op: OperatorDef, scores: Array, boxes: Array,
     first = int(op.get_bool("output_classes_include_bg_cls", True))
     found = [(score, corners, category - 1 + first, row) for image in images for category, row, score, corners in image]
     per_class = [[sum(category == c for category, *_ in image) for c in range(scores.shape[1])] for image in images]
-    return [np.array([score for score, *_ in found], np.float32),
-            np.array([corners for _, corners, *_ in found], np.float32).reshape(-1, limits.size),
-            np.array([category for _, _, category, _ in found], np.float32),
-            np.array([len(image) for image in images], np.float32),
-            np.array([row for *_, row in found], np.int32),
-            np.array(per_class, np.int32).reshape(len(images), scores.shape[1])]
+    return [
+        np.array([score for score, *_ in found], np.float32),
+        np.array([corners for _, corners, *_ in found], np.float32).reshape(-1, limits.size),
+        np.array([category for _, _, category, _ in found], np.float32),
+        np.array([len(image) for image in images], np.float32),
+        np.array([row for *_, row in found], np.int32),
+        np.array(per_class, np.int32).reshape(len(images), scores.shape[1]),
+    ]
 
 
 def suppressed(boxes: Array, order: Array, threshold: float, plus: int, limit: int) -> List[int]:
@@ -186,8 +213,14 @@ def _keep_best(op: OperatorDef, limits: _Limits, scores: Array, boxes: Array) ->
         own, corners = scores[:, limits.score_column(category)], boxes[:, limits.box_columns(category)]
         candidates = np.flatnonzero(own > np.float32(limits.score))
         if op.get_bool("soft_nms_enabled"):
-            rows, own = box.soft_nms(corners, own, candidates, lambda overlap: _weights(op, limits, overlap),
-                                     op.get_float("soft_nms_min_score_thres", 0.001), limits.plus)
+            rows, own = box.soft_nms(
+                corners,
+                own,
+                candidates,
+                lambda overlap: _weights(op, limits, overlap),
+                op.get_float("soft_nms_min_score_thres", 0.001),
+                limits.plus,
+            )
         else:
             order = candidates[box.best_first(own[candidates])]
             rows = suppressed(corners, order, limits.overlap, limits.plus, limits.most)
@@ -213,10 +246,19 @@ def heatmap_max_keypoint(op: OperatorDef, heatmaps: TensorSpec, boxes: TensorSpe
     heatmaps: (boxes, keypoints, size, size); boxes: (x1, y1, x2, y2, ...).
     """
     require_float32(op, heatmaps, boxes)
-    require(op, heatmaps.ndim == 4 and heatmaps.shape[2] == heatmaps.shape[3] >= 2,
-            "heatmaps must be square, 2 pixels or more", heatmaps)
-    require(op, boxes.ndim == 2 and boxes.shape[0] == heatmaps.shape[0] and boxes.shape[1] >= 4,
-            "there must be a box for each set of heatmaps", heatmaps, boxes)
+    require(
+        op,
+        heatmaps.ndim == 4 and heatmaps.shape[2] == heatmaps.shape[3] >= 2,
+        "heatmaps must be square, 2 pixels or more",
+        heatmaps,
+    )
+    require(
+        op,
+        boxes.ndim == 2 and boxes.shape[0] == heatmaps.shape[0] and boxes.shape[1] >= 4,
+        "there must be a box for each set of heatmaps",
+        heatmaps,
+        boxes,
+    )
     return [heatmaps.with_shape((heatmaps.shape[0], 4, heatmaps.shape[1]))]
 
 

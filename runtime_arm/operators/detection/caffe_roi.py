@@ -46,7 +46,7 @@ def ps_roi_pooling_reference(op: OperatorDef, x: Array, rois: Array) -> List[Any
     for h, w in np.ndindex(group, group):
         (y1, y2), (x1, x2) = ((edges[0][:, i], edges[1][:, i]) for edges, i in ((rows, h), (columns, w)))
         plane = by_cell[:, :, h, w]
-        total = (plane[batch, :, y2, x2] - plane[batch, :, y1, x2] - plane[batch, :, y2, x1] + plane[batch, :, y1, x1])
+        total = plane[batch, :, y2, x2] - plane[batch, :, y1, x2] - plane[batch, :, y2, x1] + plane[batch, :, y1, x1]
         area = (np.maximum(y2 - y1, 0) * np.maximum(x2 - x1, 0))[:, None]
         y[:, :, h, w] = np.where(area > 0, total / np.maximum(area, 1), 0)
     return [y]

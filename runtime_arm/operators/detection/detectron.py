@@ -38,14 +38,15 @@ def group_spatial_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
 @operator("PSRoIPool", inputs=2, outputs=(1, 2), dtypes=FLOAT32)
 def ps_roi_pool(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
     """Caffe's PSROIPooling; the second output is the channel that each element came from, int32."""
-    pooled, = ps_roi_pooling.shape(op, x, rois)
+    (pooled,) = ps_roi_pooling.shape(op, x, rois)
     return [pooled, pooled.with_dtype(np.int32)]
 
 
 @ps_roi_pool.reference
 def ps_roi_pool_reference(op: OperatorDef, x: Array, rois: Array) -> List[Any]:
-    pooled, = ps_roi_pooling.evaluate(OperatorDef("PSROIPooling", op.input, op.output[:1], op.arg, domain="caffe"),
-                                      [x, rois])
+    (pooled,) = ps_roi_pooling.evaluate(
+        OperatorDef("PSROIPooling", op.input, op.output[:1], op.arg, domain="caffe"), [x, rois]
+    )
     channels = np.arange(x.shape[1], dtype=np.int32).reshape(pooled.shape[1:])
     return [pooled, np.broadcast_to(channels, pooled.shape).copy()]
 
@@ -54,8 +55,13 @@ def ps_roi_pool_reference(op: OperatorDef, x: Array, rois: Array) -> List[Any]:
 def spatial_narrow_as(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
     """X (N, C, H, W) cut to the rows and columns, from the first on, that the second input, of N images, has."""
     fits = x.ndim == like.ndim == 4 and x.shape[0] == like.shape[0]
-    require(op, fits and x.shape[2] >= like.shape[2] and x.shape[3] >= like.shape[3],
-            "both must be images, the second not larger than the first", x, like)
+    require(
+        op,
+        fits and x.shape[2] >= like.shape[2] and x.shape[3] >= like.shape[3],
+        "both must be images, the second not larger than the first",
+        x,
+        like,
+    )
     return [x.with_shape((*x.shape[:2], *like.shape[2:]))]
 
 

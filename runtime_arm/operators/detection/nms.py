@@ -14,29 +14,57 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("NonMaxSuppression", domain="onnx", inputs=(2, 5))
-def non_max_suppression(op: OperatorDef, boxes: TensorSpec, scores: TensorSpec, most: Optional[TensorSpec] = None,
-                        iou: Optional[TensorSpec] = None, least: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def non_max_suppression(
+    op: OperatorDef,
+    boxes: TensorSpec,
+    scores: TensorSpec,
+    most: Optional[TensorSpec] = None,
+    iou: Optional[TensorSpec] = None,
+    least: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """(n, 3) int64: batch, class and row of the boxes kept, by batch and class, best first.
 
     boxes: (batch, N, 4), two opposite corners (y, x), or with ``center_point_box`` center (x, y), width and height;
     scores: (batch, classes, N). Further inputs: boxes kept of a class (0), overlap above which the worse of two is
     dropped (0), score to exceed.
     """
-    require(op, boxes.ndim == 3 and boxes.shape[2] == 4 and scores.ndim == 3,
-            "boxes must be (batch, N, 4), scores (batch, classes, N)", boxes, scores)
-    require(op, (boxes.shape[0], boxes.shape[1]) == (scores.shape[0], scores.shape[2]),
-            "boxes and scores must agree in batch and N", boxes, scores)
+    require(
+        op,
+        boxes.ndim == 3 and boxes.shape[2] == 4 and scores.ndim == 3,
+        "boxes must be (batch, N, 4), scores (batch, classes, N)",
+        boxes,
+        scores,
+    )
+    require(
+        op,
+        (boxes.shape[0], boxes.shape[1]) == (scores.shape[0], scores.shape[2]),
+        "boxes and scores must agree in batch and N",
+        boxes,
+        scores,
+    )
     require(op, boxes.dtype.kind == scores.dtype.kind == "f", "boxes and scores must be floats", boxes, scores)
-    require(op, all(spec is None or spec.size == 1 for spec in (most, iou, least)), "limits must be one number each",
-            most, iou, least)
+    require(
+        op,
+        all(spec is None or spec.size == 1 for spec in (most, iou, least)),
+        "limits must be one number each",
+        most,
+        iou,
+        least,
+    )
     if op.get_int("center_point_box", 0) not in (0, 1):
         raise ArgumentError(op, f"center_point_box must be 0 or 1, got {op.get_int('center_point_box')}")
     raise DataDependent("the boxes kept")
 
 
 @non_max_suppression.reference
-def non_max_suppression_reference(op: OperatorDef, boxes: Array, scores: Array, most: Optional[Array] = None,
-                                  iou: Optional[Array] = None, least: Optional[Array] = None) -> List[Any]:
+def non_max_suppression_reference(
+    op: OperatorDef,
+    boxes: Array,
+    scores: Array,
+    most: Optional[Array] = None,
+    iou: Optional[Array] = None,
+    least: Optional[Array] = None,
+) -> List[Any]:
     limit = 0 if most is None else max(int(most.reshape(-1)[0]), 0)
     threshold = 0.0 if iou is None else iou.reshape(-1)[0]
     require(op, bool(0 <= threshold <= 1), f"the overlap must be within 0 to 1, got {threshold}")

@@ -15,8 +15,9 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("GenerateProposals", inputs=4, outputs=2)
-def generate_proposals(op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, images: TensorSpec,
-                       anchors: TensorSpec) -> List[TensorSpec]:
+def generate_proposals(
+    op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, images: TensorSpec, anchors: TensorSpec
+) -> List[TensorSpec]:
     """The best boxes of a region proposal network: (n, 5), the image's index in front, and their scores.
 
     scores: (images, A, H, W); deltas: (images, 4 * A, H, W); images: (height, width, scale) each; anchors: (A, 4),
@@ -28,10 +29,20 @@ def generate_proposals(op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, 
     require_float32(op, scores, deltas, images, anchors)
     require(op, scores.ndim == 4, "scores must have four dimensions", scores)
     count, shapes, height, width = scores.shape
-    require(op, anchors.shape in ((shapes, 4), (shapes, 5)),
-            "anchors must have 4 or 5 columns and a row for each channel of the scores", scores, anchors)
-    require(op, deltas.shape == (count, anchors.shape[1] * shapes, height, width),
-            "deltas must have as many channels for each of the scores as anchors have columns", scores, deltas)
+    require(
+        op,
+        anchors.shape in ((shapes, 4), (shapes, 5)),
+        "anchors must have 4 or 5 columns and a row for each channel of the scores",
+        scores,
+        anchors,
+    )
+    require(
+        op,
+        deltas.shape == (count, anchors.shape[1] * shapes, height, width),
+        "deltas must have as many channels for each of the scores as anchors have columns",
+        scores,
+        deltas,
+    )
     require(op, images.shape == (count, 3), "images must have 3 columns and a row for each image", scores, images)
     if not op.get_float("spatial_scale", 1 / 16) > 0:
         raise ArgumentError(op, "spatial_scale must be positive")
@@ -39,8 +50,9 @@ def generate_proposals(op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, 
 
 
 @generate_proposals.reference
-def generate_proposals_reference(op: OperatorDef, scores: Array, deltas: Array, images: Array,
-                                 anchors: Array) -> List[Any]:
+def generate_proposals_reference(
+    op: OperatorDef, scores: Array, deltas: Array, images: Array, anchors: Array
+) -> List[Any]:
     stride = np.float32(1 / op.get_float("spatial_scale", 1 / 16))
     columns, rows = np.meshgrid(np.arange(scores.shape[3]), np.arange(scores.shape[2]))
     size = anchors.shape[1]
@@ -53,8 +65,10 @@ def generate_proposals_reference(op: OperatorDef, scores: Array, deltas: Array, 
         found, probability = _propose(op, image, everywhere, by_place, scores[i].transpose(1, 2, 0).reshape(-1))
         rois.append(np.column_stack([np.full(len(found), i, np.float32), found]))
         probabilities.append(probability)
-    return [np.concatenate([np.zeros((0, 1 + size), np.float32), *rois]),
-            np.concatenate([np.zeros(0, np.float32), *probabilities])]
+    return [
+        np.concatenate([np.zeros((0, 1 + size), np.float32), *rois]),
+        np.concatenate([np.zeros(0, np.float32), *probabilities]),
+    ]
 
 
 def _propose(op: OperatorDef, image: Array, anchors: Array, deltas: Array, scores: Array) -> Tuple[Array, Array]:
@@ -133,8 +147,9 @@ def _check_collected(op: OperatorDef, inputs: Sequence[TensorSpec]) -> None:
     rois, scores = inputs[:count], inputs[count:]
     _require_rois(op, *rois)
     require_float32(op, *scores)
-    require(op, all(one.shape[0] == other.size for one, other in zip(rois, scores)), "every box must have a score",
-            *inputs)
+    require(
+        op, all(one.shape[0] == other.size for one, other in zip(rois, scores)), "every box must have a score", *inputs
+    )
 
 
 def _collected(op: OperatorDef, inputs: Sequence[Array]) -> Array:

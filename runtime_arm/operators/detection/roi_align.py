@@ -49,8 +49,13 @@ def require_regions(op: OperatorDef, x: TensorSpec, rois: TensorSpec, columns: S
     require(op, x.ndim == 4 and x.dtype.kind == "f", "X must be floats of four dimensions", x)
     fits = rois.ndim == 2 and rois.shape[1] in columns and rois.dtype == x.dtype
     require(op, fits, f"the regions must be rows of {' or '.join(map(str, columns))} numbers of X's type", x, rois)
-    require(op, rois.ndim != 2 or rois.shape[1] == max(columns) or x.shape[0] == 1,
-            "regions without a batch index need a batch of one", x, rois)
+    require(
+        op,
+        rois.ndim != 2 or rois.shape[1] == max(columns) or x.shape[0] == 1,
+        "regions without a batch index need a batch of one",
+        x,
+        rois,
+    )
 
 
 def batch_and_corners(op: OperatorDef, x: Array, rois: Array, columns: int) -> Tuple[Array, Array]:
@@ -58,8 +63,11 @@ def batch_and_corners(op: OperatorDef, x: Array, rois: Array, columns: int) -> T
     if rois.shape[1] < columns:
         return np.zeros(len(rois), np.int64), rois
     indices = to_integers(rois[:, 0], np.int64)
-    require(op, not len(rois) or (indices.min() >= 0 and indices.max() < len(x)),
-            f"the regions' batch indices must lie within the batch of {len(x)}")
+    require(
+        op,
+        not len(rois) or (indices.min() >= 0 and indices.max() < len(x)),
+        f"the regions' batch indices must lie within the batch of {len(x)}",
+    )
     return indices, rois[:, 1:]
 
 
@@ -194,6 +202,9 @@ def onnx_roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec, batch: Tens
 
 @onnx_roi_align.reference
 def onnx_roi_align_reference(op: OperatorDef, x: Array, rois: Array, batch: Array) -> Sequence[Any]:
-    require(op, not len(rois) or (batch.min() >= 0 and batch.max() < len(x)),
-            f"the batch indices must lie within the batch of {len(x)}")
+    require(
+        op,
+        not len(rois) or (batch.min() >= 0 and batch.max() < len(x)),
+        f"the batch indices must lie within the batch of {len(x)}",
+    )
     return [align(x, batch, rois, _onnx_grid(op), _largest if op.get_str("mode", "avg") == "max" else _average)]

@@ -17,18 +17,37 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("NonMaxSuppression", domain="tflite", inputs=(5, 6), outputs=3)
-def non_max_suppression(op: OperatorDef, boxes: TensorSpec, scores: TensorSpec, most: TensorSpec, iou: TensorSpec,
-                        least: TensorSpec, sigma: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def non_max_suppression(
+    op: OperatorDef,
+    boxes: TensorSpec,
+    scores: TensorSpec,
+    most: TensorSpec,
+    iou: TensorSpec,
+    least: TensorSpec,
+    sigma: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Indices of the boxes kept, best first, their scores, and how many they are; filled up with zeros to ``most``.
 
     boxes: (N, 4), two opposite corners (y, x); scores: (N). A box is dropped if its overlap with a better one reaches
     ``iou``, or if its score is not above ``least``. sigma above 0: scores of overlapping boxes decay (soft NMS).
     """
-    require(op, boxes.ndim == 2 and boxes.shape[1] == 4 and scores.shape == boxes.shape[:1],
-            "boxes must be (N, 4), scores (N)", boxes, scores)
+    require(
+        op,
+        boxes.ndim == 2 and boxes.shape[1] == 4 and scores.shape == boxes.shape[:1],
+        "boxes must be (N, 4), scores (N)",
+        boxes,
+        scores,
+    )
     require(op, boxes.dtype == scores.dtype == np.float32, "boxes and scores must be float32", boxes, scores)
-    require(op, all(spec is None or spec.size == 1 for spec in (most, iou, least, sigma)),
-            "limits must be one number each", most, iou, least, sigma)
+    require(
+        op,
+        all(spec is None or spec.size == 1 for spec in (most, iou, least, sigma)),
+        "limits must be one number each",
+        most,
+        iou,
+        least,
+        sigma,
+    )
     count = _one(op, most, "most")
     require(op, count >= 0, f"the most boxes must not be negative, got {count}")
     return [TensorSpec((count,), np.int32), TensorSpec((count,), np.float32), TensorSpec((), np.int32)]
@@ -48,8 +67,9 @@ class _Candidate(NamedTuple):
 
 
 @non_max_suppression.reference
-def non_max_suppression_reference(op: OperatorDef, boxes: Array, scores: Array, most: Array, iou: Array, least: Array,
-                                  sigma: Optional[Array] = None) -> List[Any]:
+def non_max_suppression_reference(
+    op: OperatorDef, boxes: Array, scores: Array, most: Array, iou: Array, least: Array, sigma: Optional[Array] = None
+) -> List[Any]:
     count, threshold = int(most.reshape(-1)[0]), np.float32(iou.reshape(-1)[0])
     floor = np.float32(least.reshape(-1)[0])
     softness = np.float32(0 if sigma is None else sigma.reshape(-1)[0])
@@ -103,10 +123,15 @@ class _Limits(NamedTuple):
 
 
 def _limits(op: OperatorDef) -> _Limits:
-    limits = _Limits(op.get_int("max_detections"), op.get_int("max_classes_per_detection"),
-                     op.get_int("detections_per_class", 100), op.get_bool("use_regular_nms", False),
-                     np.float32(op.get_float("nms_score_threshold")), np.float32(op.get_float("nms_iou_threshold")),
-                     op.get_int("num_classes"))
+    limits = _Limits(
+        op.get_int("max_detections"),
+        op.get_int("max_classes_per_detection"),
+        op.get_int("detections_per_class", 100),
+        op.get_bool("use_regular_nms", False),
+        np.float32(op.get_float("nms_score_threshold")),
+        np.float32(op.get_float("nms_iou_threshold")),
+        op.get_int("num_classes"),
+    )
     if min(limits.detections, limits.classes_per_detection, limits.detections_per_class, limits.classes) < 1:
         raise ArgumentError(op, f"numbers of detections and classes must be positive, got {limits}")
     if not 0 < limits.overlap <= 1:
@@ -117,8 +142,9 @@ def _limits(op: OperatorDef) -> _Limits:
 
 
 @operator("DetectionPostProcess", domain="tflite", inputs=3, outputs=4, dtypes=("float32",))
-def detection_post_process(op: OperatorDef, boxes: TensorSpec, scores: TensorSpec,
-                           anchors: TensorSpec) -> List[TensorSpec]:
+def detection_post_process(
+    op: OperatorDef, boxes: TensorSpec, scores: TensorSpec, anchors: TensorSpec
+) -> List[TensorSpec]:
     """Boxes (1, n, 4) as (y1, x1, y2, x2), classes (1, n), scores (1, n) and their number (1), filled up with zeros.
 
     boxes: (1, N, 4 or more), offsets (y, x, h, w) from the anchors, (N, 4), in units of 1 / y_scale, x_scale, h_scale,
@@ -127,12 +153,24 @@ def detection_post_process(op: OperatorDef, boxes: TensorSpec, scores: TensorSpe
     ``max_classes_per_detection`` best ones. n is the product of the two.
     """
     limits = _limits(op)
-    require(op, boxes.ndim == 3 and boxes.shape[0] == 1 and boxes.shape[2] >= 4 and scores.ndim == 3,
-            "boxes must be (1, N, 4), scores (1, N, classes)", boxes, scores)
-    require(op, scores.shape[:2] == boxes.shape[:2] and anchors.shape == (boxes.shape[1], 4),
-            "boxes, scores and anchors must agree in number", boxes, scores, anchors)
-    require(op, 0 <= scores.shape[2] - limits.classes <= 1, f"there must be {limits.classes} classes, or one more",
-            scores)
+    require(
+        op,
+        boxes.ndim == 3 and boxes.shape[0] == 1 and boxes.shape[2] >= 4 and scores.ndim == 3,
+        "boxes must be (1, N, 4), scores (1, N, classes)",
+        boxes,
+        scores,
+    )
+    require(
+        op,
+        scores.shape[:2] == boxes.shape[:2] and anchors.shape == (boxes.shape[1], 4),
+        "boxes, scores and anchors must agree in number",
+        boxes,
+        scores,
+        anchors,
+    )
+    require(
+        op, 0 <= scores.shape[2] - limits.classes <= 1, f"there must be {limits.classes} classes, or one more", scores
+    )
     count = limits.detections * limits.classes_per_detection
     shapes = ((1, count, 4), (1, count), (1, count), (1,))
     return [TensorSpec(shape, np.float32) for shape in shapes]
@@ -189,8 +227,9 @@ def _fast(limits: _Limits, corners: Array, scores: Array) -> List[_Row]:
     rows: List[_Row] = []
     for rank, box in enumerate(_suppressed(limits, corners, scores.max(axis=1), limits.detections)):
         best = _best_first(scores[box])[:per_box]
-        rows += [(box, int(category), scores[box, category], rank * per_box + place)
-                 for place, category in enumerate(best)]
+        rows += [
+            (box, int(category), scores[box, category], rank * per_box + place) for place, category in enumerate(best)
+        ]
     return rows
 
 

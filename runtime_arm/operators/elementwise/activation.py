@@ -228,8 +228,9 @@ def _shrink(x: Any, bias: float, lambd: float) -> Any:
 
 
 declare_unary("ThresholdedRelu", _thresholded_relu, "Y = X where X > alpha, else 0.", FLOAT32, FLOATS, alpha=1.0)
-declare_unary("Shrink", _shrink, "Y = X + bias below -lambd, X - bias above lambd, else 0.", (), NUMBERS,
-              bias=0.0, lambd=0.5)
+declare_unary(
+    "Shrink", _shrink, "Y = X + bias below -lambd, X - bias above lambd, else 0.", (), NUMBERS, bias=0.0, lambd=0.5
+)
 
 
 def _logit(x: Any, eps: float) -> Any:
@@ -283,8 +284,15 @@ def gelu(x: Array, y: Array, t: Array, u: Array, v: Array, fast_gelu: int) -> No
         gelu_into(x, y, t, u, v)
 
 
-@unary("Gelu", lambda x, approximate: gelu_of(x, approximate == "tanh"), caffe2=(), fast=FLOAT32, scratch=3,
-       check=must_be_one_of("approximate", "none", "tanh"), approximate="none")
+@unary(
+    "Gelu",
+    lambda x, approximate: gelu_of(x, approximate == "tanh"),
+    caffe2=(),
+    fast=FLOAT32,
+    scratch=3,
+    check=must_be_one_of("approximate", "none", "tanh"),
+    approximate="none",
+)
 def onnx_gelu(x: Array, y: Array, t: Array, u: Array, v: Array, approximate: str) -> None:
     """Y = X Phi(X), Phi the standard normal distribution's integral; approximate="tanh" as Caffe2's fast_gelu."""
     gelu(x, y, t, u, v, approximate == "tanh")

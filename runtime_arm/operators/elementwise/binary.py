@@ -74,8 +74,9 @@ def _declare_table() -> None:
                 _declare(row.onnx, "onnx", row.onnx_dtypes, inplace, row.ufunc, dtype, row.doc)
 
 
-def _declare(type: str, domain: str, dtypes: Dtypes, inplace: Tuple[int, ...], ufunc: Any, result: Any,
-             doc: str) -> None:
+def _declare(
+    type: str, domain: str, dtypes: Dtypes, inplace: Tuple[int, ...], ufunc: Any, result: Any, doc: str
+) -> None:
     """One operator of the tables; ``result`` is the dtype of its output, None for that of its inputs."""
 
     def shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:

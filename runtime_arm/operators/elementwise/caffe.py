@@ -36,8 +36,9 @@ def power_reference(op: OperatorDef, x: Array) -> List[Any]:
 @power.kernel("NUMPY")
 def power_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
-    exponent, scale, shift = (call.op.get_float(name, default) for name, default in
-                              (("power", 1.0), ("scale", 1.0), ("shift", 0.0)))
+    exponent, scale, shift = (
+        call.op.get_float(name, default) for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0))
+    )
     if _constant_power(call.op):
         value = power_reference(call.op, np.zeros((), y.dtype))[0]
         return lambda: y.fill(value)

@@ -56,8 +56,16 @@ def no_strings(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
 
 
 CAFFE2_TYPES = {
-    "FLOAT": dtypes.FLOAT, "INT32": dtypes.INT32, "STRING": dtypes.STRING, "BOOL": dtypes.BOOL, "UINT8": dtypes.UINT8,
-    "INT8": dtypes.INT8, "UINT16": dtypes.UINT16, "INT16": dtypes.INT16, "INT64": dtypes.INT64, "DOUBLE": dtypes.DOUBLE,
+    "FLOAT": dtypes.FLOAT,
+    "INT32": dtypes.INT32,
+    "STRING": dtypes.STRING,
+    "BOOL": dtypes.BOOL,
+    "UINT8": dtypes.UINT8,
+    "INT8": dtypes.INT8,
+    "UINT16": dtypes.UINT16,
+    "INT16": dtypes.INT16,
+    "INT64": dtypes.INT64,
+    "DOUBLE": dtypes.DOUBLE,
 }
 
 

@@ -13,8 +13,9 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("Clip", domain="onnx", inputs=(1, 3), dtypes=NUMBERS, inplace={0: 0})
-def clip(op: OperatorDef, x: TensorSpec, low: Optional[TensorSpec] = None,
-         high: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def clip(
+    op: OperatorDef, x: TensorSpec, low: Optional[TensorSpec] = None, high: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = min(max(X, min), max); the bounds are one number each, by default what the dtype has."""
     require_same_dtype(op, x, low, high)
     single = all(spec is None or spec.size == 1 for spec in (low, high))

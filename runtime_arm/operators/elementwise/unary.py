@@ -122,8 +122,17 @@ def _stump(x: Any, threshold: float, low_value: float, high_value: float) -> Any
 
 declare_unary("Sign", _sign, "Y = 1 where X > 0, -1 where X < 0, else 0.", CAFFE2_NUMBERS, NUMBERS, inplace=False)
 declare_unary("ReplaceNaN", _replace_nan, "Y = value where X is NaN, else X.", FLOAT32_64, (), value=0.0)
-declare_unary("StumpFunc", _stump, "Y = low_value where X <= threshold, else high_value.", FLOAT32, (), inplace=False,
-              threshold=0.0, low_value=0.0, high_value=0.0)
+declare_unary(
+    "StumpFunc",
+    _stump,
+    "Y = low_value where X <= threshold, else high_value.",
+    FLOAT32,
+    (),
+    inplace=False,
+    threshold=0.0,
+    low_value=0.0,
+    high_value=0.0,
+)
 
 
 @operator("IsNaN", dtypes=FLOAT32_64)

@@ -191,8 +191,9 @@ def _constant_dtype(op: OperatorDef) -> np.dtype[Any]:
 
 
 @operator("ConstantFill", inputs=(0, 2), inplace={0: 0})
-def constant_fill(op: OperatorDef, like: Optional[TensorSpec] = None,
-                  value: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def constant_fill(
+    op: OperatorDef, like: Optional[TensorSpec] = None, value: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = ``value``, or the one element of the second input, everywhere; shape as in ``filled_shape``."""
     dtype = _constant(op).dtype
     single = value is None or (value.size == 1 and value.dtype == dtype)
@@ -201,8 +202,7 @@ def constant_fill(op: OperatorDef, like: Optional[TensorSpec] = None,
 
 
 @constant_fill.reference
-def constant_fill_reference(op: OperatorDef, like: Optional[Array] = None,
-                            value: Optional[Array] = None) -> List[Any]:
+def constant_fill_reference(op: OperatorDef, like: Optional[Array] = None, value: Optional[Array] = None) -> List[Any]:
     element = _constant(op) if value is None else value.reshape(())
     return [np.full(filled_shape(op, _known(like)), element, element.dtype)]
 

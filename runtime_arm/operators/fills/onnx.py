@@ -67,8 +67,10 @@ def range_(op: OperatorDef, start: TensorSpec, limit: TensorSpec, delta: TensorS
     """Y = start + i delta for i = 0, 1, ... while that is short of limit. The inputs are one number each."""
     require_same_dtype(op, start, limit, delta)
     require(op, start.size == limit.size == delta.size == 1, "the inputs must be one number each", start, limit, delta)
-    first, end, step = (value_of(op, spec, name).reshape(-1)[0].item()
-                        for spec, name in ((start, "start"), (limit, "limit"), (delta, "delta")))
+    first, end, step = (
+        value_of(op, spec, name).reshape(-1)[0].item()
+        for spec, name in ((start, "start"), (limit, "limit"), (delta, "delta"))
+    )
     if step == 0 or not math.isfinite(first + end + step):
         raise ArgumentError(op, f"from {first} to {end} by {step} is no finite range")
     count = max(math.ceil((end - first) / step), 0) if start.dtype.kind == "f" else len(range(first, end, step))

@@ -113,8 +113,9 @@ _declare_uniform("UniformIntFill", np.int32, _among, "Y uniform among the intege
 
 
 @operator("UniqueUniformFill", inputs=(0, 2), pure=False)
-def unique_uniform_fill(op: OperatorDef, like: Optional[TensorSpec] = None,
-                        avoid: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def unique_uniform_fill(
+    op: OperatorDef, like: Optional[TensorSpec] = None, avoid: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = different integers from min (0) to max (1), both included, none in the second input; int32 or int64."""
     dtype = dtypes.dtype_of(op.get_int("dtype", dtypes.INT32))
     if dtype not in (np.int32, np.int64):
@@ -123,8 +124,9 @@ def unique_uniform_fill(op: OperatorDef, like: Optional[TensorSpec] = None,
 
 
 @unique_uniform_fill.reference
-def unique_uniform_fill_reference(op: OperatorDef, like: Optional[Array] = None,
-                                  avoid: Optional[Array] = None) -> List[Any]:
+def unique_uniform_fill_reference(
+    op: OperatorDef, like: Optional[Array] = None, avoid: Optional[Array] = None
+) -> List[Any]:
     spec = unique_uniform_fill.shape(op, None if like is None else TensorSpec.known(like))[0]
     low, high = op.get_int("min", 0), op.get_int("max", 1)
     taken = set(() if avoid is None else avoid.reshape(-1).tolist())

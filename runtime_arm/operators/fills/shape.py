@@ -106,11 +106,19 @@ def range_(op: OperatorDef, *bounds: Optional[TensorSpec]) -> List[TensorSpec]:
     in Caffe2.
     """
     specs = [spec for spec in bounds if spec is not None]
-    require(op, len(specs) == len(bounds) and all(spec.size == 1 for spec in specs), "inputs must be one number each",
-            *bounds)
+    require(
+        op,
+        len(specs) == len(bounds) and all(spec.size == 1 for spec in specs),
+        "inputs must be one number each",
+        *bounds,
+    )
     dtypes = {spec.dtype.name for spec in specs}
-    require(op, len(dtypes) == 1 and dtypes <= {"int32", "int64", "float32", "float64"},
-            "inputs must be of one dtype, int32, int64, float32 or float64", *bounds)
+    require(
+        op,
+        len(dtypes) == 1 and dtypes <= {"int32", "int64", "float32", "float64"},
+        "inputs must be of one dtype, int32, int64, float32 or float64",
+        *bounds,
+    )
     values = [value_of(op, spec, "bounds").reshape(-1)[0].item() for spec in specs]
     return [TensorSpec((_count(op, values),), specs[0].dtype)]
 
@@ -137,5 +145,3 @@ def range_reference(op: OperatorDef, *bounds: Array) -> List[Any]:
     start, _, step = _start_stop_step(values)
     count = _count(op, [value.item() for value in values])
     return [(start + np.arange(count).astype(dtype) * step).astype(dtype)]
-
-

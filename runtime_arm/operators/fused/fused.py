@@ -50,8 +50,9 @@ def can_be_fused(full_type: str) -> bool:
     return full_type in OPERANDS or formula_of(domain, type) is not None
 
 
-def tail_specs(op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec],
-               operand: Optional[TensorSpec]) -> List[TensorSpec]:
+def tail_specs(
+    op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec], operand: Optional[TensorSpec]
+) -> List[TensorSpec]:
     """The output's spec, for the result ``y`` of the operator that comes first."""
     if addend is not None:
         require_same_dtype(op, y, addend)
@@ -90,23 +91,41 @@ def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Opt
 
 
 @operator("FusedConv", domain="armnet", inputs=(2, 5))
-def fused_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None,
-               addend: Optional[TensorSpec] = None, operand: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = activation(Conv(X, W, b) + addend), which broadcasts; the operand is the activation's. Arguments as for Conv.
-    """
+def fused_conv(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    b: Optional[TensorSpec] = None,
+    addend: Optional[TensorSpec] = None,
+    operand: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
+    """Y = activation(Conv(X, W, b) + addend), broadcast; ``operand`` is the activation's. Arguments as for Conv."""
     return tail_specs(op, conv.shape(op, x, w, b)[0], addend, operand)
 
 
 @fused_conv.reference
-def fused_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None, addend: Optional[Array] = None,
-                         operand: Optional[Array] = None) -> Sequence[Any]:
+def fused_conv_reference(
+    op: OperatorDef,
+    x: Array,
+    w: Array,
+    b: Optional[Array] = None,
+    addend: Optional[Array] = None,
+    operand: Optional[Array] = None,
+) -> Sequence[Any]:
     return tail_values(op, conv_reference(op, x, w, b)[0], addend, operand)
 
 
 @operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0})
-def fused_batch_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec,
-                     variance: TensorSpec, addend: Optional[TensorSpec] = None,
-                     slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def fused_batch_norm(
+    op: OperatorDef,
+    x: TensorSpec,
+    scale: TensorSpec,
+    bias: TensorSpec,
+    mean: TensorSpec,
+    variance: TensorSpec,
+    addend: Optional[TensorSpec] = None,
+    slope: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Y = activation(SpatialBN(X, scale, bias, mean, variance) + addend), with is_test=1; the slope is PRelu's.
 
     The addition broadcasts. Arguments as for SpatialBN.
@@ -117,6 +136,14 @@ def fused_batch_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: Te
 
 
 @fused_batch_norm.reference
-def fused_batch_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
-                               addend: Optional[Array] = None, slope: Optional[Array] = None) -> Sequence[Any]:
+def fused_batch_norm_reference(
+    op: OperatorDef,
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    variance: Array,
+    addend: Optional[Array] = None,
+    slope: Optional[Array] = None,
+) -> Sequence[Any]:
     return tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)

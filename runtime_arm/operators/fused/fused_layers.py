@@ -13,34 +13,59 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("FusedConvTranspose", domain="armnet", inputs=(2, 5))
-def fused_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None,
-                         addend: Optional[TensorSpec] = None, slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def fused_conv_transpose(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    b: Optional[TensorSpec] = None,
+    addend: Optional[TensorSpec] = None,
+    slope: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Y = activation(ConvTranspose(X, W, b) + addend), otherwise as FusedConv."""
     return tail_specs(op, conv_transpose.shape(op, x, w, b)[0], addend, slope)
 
 
 @fused_conv_transpose.reference
-def fused_conv_transpose_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None,
-                                   addend: Optional[Array] = None, slope: Optional[Array] = None) -> Sequence[Any]:
+def fused_conv_transpose_reference(
+    op: OperatorDef,
+    x: Array,
+    w: Array,
+    b: Optional[Array] = None,
+    addend: Optional[Array] = None,
+    slope: Optional[Array] = None,
+) -> Sequence[Any]:
     return tail_values(op, conv_transpose_reference(op, x, w, b)[0], addend, slope)
 
 
 @operator("FusedFC", domain="armnet", inputs=(3, 5))
-def fused_fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec, addend: Optional[TensorSpec] = None,
-             slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def fused_fc(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    b: TensorSpec,
+    addend: Optional[TensorSpec] = None,
+    slope: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Y = activation(FC(X, W, b) + addend), which broadcasts; the slope is PRelu's. Arguments as for FC."""
     return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
 
 
 @operator("FusedFCTransposed", domain="armnet", inputs=(3, 5))
-def fused_fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec,
-                        addend: Optional[TensorSpec] = None, slope: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def fused_fc_transposed(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    b: TensorSpec,
+    addend: Optional[TensorSpec] = None,
+    slope: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """As FusedFC, with the weights of FCTransposed."""
     return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
 
 
 @fused_fc.reference
 @fused_fc_transposed.reference
-def fused_fc_reference(op: OperatorDef, x: Array, w: Array, b: Array, addend: Optional[Array] = None,
-                       slope: Optional[Array] = None) -> Sequence[Any]:
+def fused_fc_reference(
+    op: OperatorDef, x: Array, w: Array, b: Array, addend: Optional[Array] = None, slope: Optional[Array] = None
+) -> Sequence[Any]:
     return tail_values(op, fc_reference(op, x, w, b)[0], addend, slope)

@@ -41,11 +41,14 @@ def layers(op: OperatorDef) -> NetDef:
 def block_of(expand: OperatorDef, depthwise: OperatorDef, project: OperatorDef) -> OperatorDef:
     """The operator that does what these three do, one after the other."""
     x, (expanded, filtered, y) = INPUTS[0], LAYERS.results
-    net = NetDef(name="layers", op=(
-        renamed(expand, (x, *INPUTS[1:3]), expanded),
-        renamed(depthwise, (expanded, *INPUTS[3:5]), filtered),
-        renamed(project, (filtered, *INPUTS[5:9]), y),
-    ))  # fmt: skip
+    net = NetDef(
+        name="layers",
+        op=(
+            renamed(expand, (x, *INPUTS[1:3]), expanded),
+            renamed(depthwise, (expanded, *INPUTS[3:5]), filtered),
+            renamed(project, (filtered, *INPUTS[5:9]), y),
+        ),
+    )
     names = [expand.input[0], *_operands(expand)[:2], *_operands(depthwise)[:2], *_operands(project)]
     return OperatorDef.of("SeparableBlock", names, list(project.output), domain="armnet", layers=net)
 

@@ -26,8 +26,12 @@ def _caffe2_scales(op: OperatorDef, names: Sequence[str], given: Optional[Tensor
     """Scales by argument, 1 by default, or of input 1, which wins."""
     scales = [np.float32(op.get_float(name, 1.0)) for name in names]
     if given is not None:
-        require(op, given.shape == (len(names),) and given.dtype == np.float32,
-                f"scales must be {len(names)} float32", given)
+        require(
+            op,
+            given.shape == (len(names),) and given.dtype == np.float32,
+            f"scales must be {len(names)} float32",
+            given,
+        )
         scales = list(value_of(op, given, "scales"))
     if not all(np.isfinite(scale) and scale > 0 for scale in scales):
         raise ArgumentError(op, f"scales must be positive, got {[float(scale) for scale in scales]}")

@@ -37,7 +37,10 @@ def _reflected(x: Array, low: float, high: float, size: int) -> Any:
 
 
 _PADDING: Dict[str, Callable[[Array, float, float, int], Any]] = {
-    "zeros": _zeros, "border": _border, "reflection": _reflected}
+    "zeros": _zeros,
+    "border": _border,
+    "reflection": _reflected,
+}
 _RADIUS = {"nearest": 0, "linear": 1, "cubic": 2}
 _KERNEL = {"linear": triangle, "cubic": cubic(-0.75)}
 
@@ -58,8 +61,13 @@ def grid_sample(op: OperatorDef, x: TensorSpec, grid: TensorSpec) -> List[Tensor
     """
     _option(op, "mode", _RADIUS, "linear")
     _option(op, "padding_mode", _PADDING, "zeros")
-    require(op, x.ndim >= 3 and grid.ndim == x.ndim and grid.dtype.kind == "f",
-            "X must be (N, C, d1, ..., dr) and the grid as many dimensions of floats", x, grid)
+    require(
+        op,
+        x.ndim >= 3 and grid.ndim == x.ndim and grid.dtype.kind == "f",
+        "X must be (N, C, d1, ..., dr) and the grid as many dimensions of floats",
+        x,
+        grid,
+    )
     require(op, grid.shape[0] == x.shape[0] and grid.shape[-1] == x.ndim - 2, "the grid must be (N, ..., r)", x, grid)
     require(op, all(x.shape[2:]), "X has no pixels", x)
     return [x.with_shape((*x.shape[:2], *grid.shape[1:-1]))]
@@ -98,8 +106,10 @@ def _taps(op: OperatorDef, place: Array, size: int) -> List[Tap]:
     if mode == "nearest":
         return [_tap(op, first, np.ones_like(at), low, high, size)]
     radius = _RADIUS[mode]
-    return [_tap(op, pixel, _KERNEL[mode](np.abs(pixel - at)), low, high, size)
-            for pixel in (first + k for k in range(1 - radius, 1 + radius))]
+    return [
+        _tap(op, pixel, _KERNEL[mode](np.abs(pixel - at)), low, high, size)
+        for pixel in (first + k for k in range(1 - radius, 1 + radius))
+    ]
 
 
 def _tap(op: OperatorDef, index: Array, weight: Array, low: float, high: float, size: int) -> Tap:
@@ -116,8 +126,13 @@ def affine_grid(op: OperatorDef, theta: TensorSpec, size: TensorSpec) -> List[Te
     """
     sizes = integers_of(op, size, "size")
     rank = len(sizes) - 2
-    require(op, rank in (2, 3) and theta.shape == (sizes[0], rank, rank + 1),
-            "theta must be (N, 2, 3) or (N, 3, 4)", theta, size)
+    require(
+        op,
+        rank in (2, 3) and theta.shape == (sizes[0], rank, rank + 1),
+        "theta must be (N, 2, 3) or (N, 3, 4)",
+        theta,
+        size,
+    )
     return [theta.with_shape((sizes[0], *sizes[2:], rank))]
 
 

@@ -99,8 +99,9 @@ def _present(spec: Optional[TensorSpec]) -> bool:
     return spec is not None and spec.shape != (0,)
 
 
-def _extents(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec], scales: Optional[TensorSpec],
-             sizes: Optional[TensorSpec]) -> Dict[int, Extent]:
+def _extents(
+    op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec], scales: Optional[TensorSpec], sizes: Optional[TensorSpec]
+) -> Dict[int, Extent]:
     """By axis, for the axes that the operator names."""
     axes = [axis_of(op, axis, x.ndim) for axis in op.get_ints("axes", range(x.ndim))]
     require(op, _present(scales) != _present(sizes), "either scales or sizes must be given", x, scales, sizes)
@@ -119,8 +120,9 @@ def _extents(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec], scales: 
     if op.get_str("coordinate_transformation_mode", "half_pixel") == _CROP:
         region = value_of(op, roi, "roi").astype(np.float64).reshape(-1).tolist()
         _require_length(op, "roi", len(region), 2 * len(axes))
-        extents = [extent._replace(start=start, end=end)
-                   for extent, start, end in zip(extents, region, region[len(axes) :])]
+        extents = [
+            extent._replace(start=start, end=end) for extent, start, end in zip(extents, region, region[len(axes) :])
+        ]
     return dict(zip(axes, extents))
 
 
@@ -138,8 +140,13 @@ def _fitted(op: OperatorDef, lengths: Sequence[int], sizes: Sequence[int]) -> Li
     return [Extent(scale * n, int(scale * n + 0.5)) for n in lengths]
 
 
-def _axes(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec] = None, scales: Optional[TensorSpec] = None,
-          sizes: Optional[TensorSpec] = None) -> List[Resampled]:
+def _axes(
+    op: OperatorDef,
+    x: TensorSpec,
+    roi: Optional[TensorSpec] = None,
+    scales: Optional[TensorSpec] = None,
+    sizes: Optional[TensorSpec] = None,
+) -> List[Resampled]:
     """The axes whose elements change."""
     resampled, extents = [], _extents(op, x, roi, scales, sizes)
     longest = max((extent.size for extent in extents.values()), default=0)
@@ -161,15 +168,26 @@ def _resample(op: OperatorDef, axis: int, n: int, extent: Extent) -> Resampled:
         one = nearest(axis, _ROUNDING[rounding](coordinates), n)
     else:
         factor = max(n / extent.wanted, 1.0) if op.get_bool("antialias") else 1.0
-        one = interpolated(axis, coordinates, n, stretched(kernel[0], factor), factor * kernel[1],
-                           exclude_outside=op.get_bool("exclude_outside"))
+        one = interpolated(
+            axis,
+            coordinates,
+            n,
+            stretched(kernel[0], factor),
+            factor * kernel[1],
+            exclude_outside=op.get_bool("exclude_outside"),
+        )
     outside = (coordinates < 0) | (coordinates > n - 1)
     return one._replace(outside=outside) if mode == _CROP and outside.any() else one
 
 
 @operator("Resize", domain="onnx", inputs=(2, 4))
-def resize(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec] = None, scales: Optional[TensorSpec] = None,
-           sizes: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def resize(
+    op: OperatorDef,
+    x: TensorSpec,
+    roi: Optional[TensorSpec] = None,
+    scales: Optional[TensorSpec] = None,
+    sizes: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """X interpolated along ``axes`` (all) to floor(in * scale) or to ``sizes`` elements, as in ONNX from opset 19 on.
 
     mode: nearest (rounded by nearest_mode), linear, cubic (cubic_coeff_a), with antialias both wider when shrinking.
@@ -184,8 +202,13 @@ def resize(op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec] = None, sca
 
 
 @resize.reference
-def resize_reference(op: OperatorDef, x: Array, roi: Optional[Array] = None, scales: Optional[Array] = None,
-                     sizes: Optional[Array] = None) -> List[Any]:
+def resize_reference(
+    op: OperatorDef,
+    x: Array,
+    roi: Optional[Array] = None,
+    scales: Optional[Array] = None,
+    sizes: Optional[Array] = None,
+) -> List[Any]:
     specs = [None if operand is None else TensorSpec.known(operand) for operand in (roi, scales, sizes)]
     axes = _axes(op, TensorSpec.known(x), *specs)
     y = resample_exactly(x, axes)

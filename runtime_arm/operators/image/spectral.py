@@ -36,8 +36,9 @@ def _dft_length(op: OperatorDef, x: TensorSpec, length: Optional[TensorSpec], ax
 
 
 @operator("DFT", domain="onnx", inputs=(1, 3), dtypes=FLOATS)
-def dft(op: OperatorDef, x: TensorSpec, length: Optional[TensorSpec] = None,
-        axis: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def dft(
+    op: OperatorDef, x: TensorSpec, length: Optional[TensorSpec] = None, axis: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y[k] = sum of X[n] exp(-2 pi i k n / N) along ``axis`` (-2), X being cut or filled with zeros to N, ``length``.
 
     X: (..., 1) real or (..., 2) complex; Y is complex. ``inverse``: the sign changes, and 1 / N. ``onesided``: k up to
@@ -81,8 +82,13 @@ def _frame_length(op: OperatorDef, x: TensorSpec, window: Optional[TensorSpec], 
 
 
 @operator("STFT", domain="onnx", inputs=(2, 4), dtypes=FLOATS)
-def stft(op: OperatorDef, x: TensorSpec, step: TensorSpec, window: Optional[TensorSpec] = None,
-         length: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def stft(
+    op: OperatorDef,
+    x: TensorSpec,
+    step: TensorSpec,
+    window: Optional[TensorSpec] = None,
+    length: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Y (N, frames, bins, 2): the DFT of each frame of X (N, samples, 1 or 2), times the window (ones).
 
     Frames are ``length`` (the window's, else all) samples long and ``step`` apart. ``onesided`` (1): bins up to
@@ -98,8 +104,9 @@ def stft(op: OperatorDef, x: TensorSpec, step: TensorSpec, window: Optional[Tens
 
 
 @stft.reference
-def stft_reference(op: OperatorDef, x: Array, step: Array, window: Optional[Array] = None,
-                   length: Optional[Array] = None) -> List[Any]:
+def stft_reference(
+    op: OperatorDef, x: Array, step: Array, window: Optional[Array] = None, length: Optional[Array] = None
+) -> List[Any]:
     specs = [None if operand is None else TensorSpec.known(operand) for operand in (window, length)]
     hop, size = int(step.reshape(-1)[0]), _frame_length(op, TensorSpec.known(x), *specs)
     starts = np.arange(0, x.shape[1] - size + 1, hop)
@@ -121,22 +128,27 @@ _MEL = 2595 / np.log(10)
 
 
 @operator("MelWeightMatrix", domain="onnx", inputs=5)
-def mel_weight_matrix(op: OperatorDef, bands: TensorSpec, length: TensorSpec, rate: TensorSpec, lower: TensorSpec,
-                      upper: TensorSpec) -> List[TensorSpec]:
+def mel_weight_matrix(
+    op: OperatorDef, bands: TensorSpec, length: TensorSpec, rate: TensorSpec, lower: TensorSpec, upper: TensorSpec
+) -> List[TensorSpec]:
     """Y (length // 2 + 1, bands): triangles of height 1, evenly spaced in mel from ``lower`` to ``upper`` hertz.
 
     ``length`` is that of the DFT, ``rate`` are the samples a second. mel(f) = 2595 log10(1 + f / 700).
     """
     bins, count = _one(op, length, "dft_length") // 2 + 1, _one(op, bands, "num_mel_bins")
     edges = [float(value_of(op, spec, "edge_hertz").reshape(-1)[0]) for spec in (lower, upper)]
-    require(op, 0 <= edges[0] <= edges[1] <= _one(op, rate, "sample_rate") / 2,
-            f"the edges must lie between 0 and half the sample rate, got {edges}")
+    require(
+        op,
+        0 <= edges[0] <= edges[1] <= _one(op, rate, "sample_rate") / 2,
+        f"the edges must lie between 0 and half the sample rate, got {edges}",
+    )
     return [TensorSpec((bins, count), _dtype(op))]
 
 
 @mel_weight_matrix.reference
-def mel_weight_matrix_reference(op: OperatorDef, bands: Array, length: Array, rate: Array, lower: Array,
-                                upper: Array) -> List[Any]:
+def mel_weight_matrix_reference(
+    op: OperatorDef, bands: Array, length: Array, rate: Array, lower: Array, upper: Array
+) -> List[Any]:
     count, size = int(bands.reshape(-1)[0]), int(length.reshape(-1)[0])
     low, high = (_MEL * np.log1p(float(edge.reshape(-1)[0]) / 700) for edge in (lower, upper))
     hertz = 700 * np.expm1((low + np.arange(count + 2) * (high - low) / (count + 2)) / _MEL)

@@ -54,8 +54,13 @@ def preprocess_numpy(call: Call) -> Run:
     (x, mean), (y,) = call.inputs, call.outputs
     height, width = x.shape[1:3]
     noise = call.packed(f"noise {height} {width}", lambda: np.ascontiguousarray(_noise(call.op, height, width)))
-    return in_turn([copy(y, x[..., :COLOURS].transpose(0, 3, 1, 2)),
-                    partial(np.subtract, y, mean.reshape(COLOURS, 1, 1), y), partial(np.add, y, noise, y)])
+    return in_turn(
+        [
+            copy(y, x[..., :COLOURS].transpose(0, 3, 1, 2)),
+            partial(np.subtract, y, mean.reshape(COLOURS, 1, 1), y),
+            partial(np.add, y, noise, y),
+        ]
+    )
 
 
 @operator("BRGNCHWCToPackedInt8BGRAStylizerDeprocess", inputs=2, dtypes=("float32",))
@@ -77,11 +82,18 @@ def deprocess_reference(op: OperatorDef, x: Array, mean: Array) -> List[Any]:
     return [y]
 
 
-@deprocess.kernel("NUMPY", scratch=lambda op, inputs, outputs: [TensorSpec(spec.shape, np.float32)
-                                                                for spec in inputs[:1] if spec is not None])
+@deprocess.kernel(
+    "NUMPY",
+    scratch=lambda op, inputs, outputs: [TensorSpec(spec.shape, np.float32) for spec in inputs[:1] if spec is not None],
+)
 def deprocess_numpy(call: Call) -> Run:
     (x, mean), (y,), (lit,) = call.inputs, call.outputs, call.scratch
-    return in_turn([partial(np.add, x, mean.reshape(COLOURS, 1, 1), lit),
-                    partial(np.fmax, lit, np.float32(0), out=lit), partial(np.fmin, lit, np.float32(OPAQUE), out=lit),
-                    partial(np.copyto, y[..., :COLOURS], lit.transpose(0, 2, 3, 1), casting="unsafe"),
-                    partial(y[..., COLOURS].fill, OPAQUE)])
+    return in_turn(
+        [
+            partial(np.add, x, mean.reshape(COLOURS, 1, 1), lit),
+            partial(np.fmax, lit, np.float32(0), out=lit),
+            partial(np.fmin, lit, np.float32(OPAQUE), out=lit),
+            partial(np.copyto, y[..., :COLOURS], lit.transpose(0, 2, 3, 1), casting="unsafe"),
+            partial(y[..., COLOURS].fill, OPAQUE),
+        ]
+    )

@@ -114,8 +114,13 @@ def gather_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> L
     """
     require_indices(op, indices)
     axis = axis_of(op, op.get_int("axis", 0), data.ndim)
-    require(op, fits_but(data.shape, indices.shape, axis),
-            f"indices must have data's dimensions, none longer but number {axis}", data, indices)
+    require(
+        op,
+        fits_but(data.shape, indices.shape, axis),
+        f"indices must have data's dimensions, none longer but number {axis}",
+        data,
+        indices,
+    )
     return [data.with_shape(indices.shape)]
 
 
@@ -144,11 +149,17 @@ def gather_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[Te
     """
     require_indices(op, indices)
     batch = op.get_int("batch_dims", 0)
-    require(op, indices.ndim > batch >= 0 and data.shape[:batch] == indices.shape[:batch],
-            f"data and indices must agree in their first {batch} dimensions", data, indices)
+    require(
+        op,
+        indices.ndim > batch >= 0 and data.shape[:batch] == indices.shape[:batch],
+        f"data and indices must agree in their first {batch} dimensions",
+        data,
+        indices,
+    )
     depth = indices.shape[-1]
-    require(op, 0 < depth <= data.ndim - batch, f"indices of {depth} numbers do not fit data's dimensions", data,
-            indices)
+    require(
+        op, 0 < depth <= data.ndim - batch, f"indices of {depth} numbers do not fit data's dimensions", data, indices
+    )
     return [data.with_shape((*indices.shape[:-1], *data.shape[batch + depth :]))]
 
 

@@ -39,8 +39,13 @@ def one_hot_reference(op: OperatorDef, indices: Array, size: Array) -> List[Any]
 @operator("SegmentOneHot", inputs=3)
 def segment_one_hot(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
     """Row i of Y, float32, is 1 at the indices of segment i, which are the next lengths[i] of the second input."""
-    require(op, _is_vector(lengths, np.int32) and _is_vector(indices, np.int64),
-            "lengths must be a vector of int32, indices one of int64", lengths, indices)
+    require(
+        op,
+        _is_vector(lengths, np.int32) and _is_vector(indices, np.int64),
+        "lengths must be a vector of int32, indices one of int64",
+        lengths,
+        indices,
+    )
     require(op, size.value is None or _size(op, size) > 0, "the index size must be positive", size)
     return [TensorSpec((lengths.shape[0], _size(op, size)), np.float32)]
 
@@ -48,8 +53,11 @@ def segment_one_hot(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, s
 @segment_one_hot.reference
 def segment_one_hot_reference(op: OperatorDef, lengths: Array, indices: Array, size: Array) -> List[Any]:
     y = np.zeros((lengths.size, int(size.reshape(-1)[0])), np.float32)
-    require(op, int(lengths.sum()) <= indices.size and int(lengths.min(initial=0)) >= 0,
-            f"lengths {lengths.tolist()} do not fit the indices")
+    require(
+        op,
+        int(lengths.sum()) <= indices.size and int(lengths.min(initial=0)) >= 0,
+        f"lengths {lengths.tolist()} do not fit the indices",
+    )
     check_range(op, indices, y.shape[1], wraps=False)
     rows = np.repeat(np.arange(lengths.size), lengths)
     y[rows, indices[: rows.size]] = 1
@@ -60,8 +68,13 @@ def segment_one_hot_reference(op: OperatorDef, lengths: Array, indices: Array, s
 def batch_one_hot(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, values: TensorSpec) -> List[TensorSpec]:
     """Column j of X becomes lengths[j] columns: 1 where X equals the next of the values, else 0; in X's dtype."""
     columns = TensorSpec(x.shape[1:], x.dtype).size
-    require(op, x.ndim > 0 and _is_vector(lengths, np.int32) and lengths.shape[0] == columns,
-            "there must be a length, int32, for each of X's columns", x, lengths)
+    require(
+        op,
+        x.ndim > 0 and _is_vector(lengths, np.int32) and lengths.shape[0] == columns,
+        "there must be a length, int32, for each of X's columns",
+        x,
+        lengths,
+    )
     require(op, values.ndim == 1 and values.dtype == x.dtype, "values must be a vector of X's dtype", x, values)
     return [x.with_shape((x.shape[0], values.shape[0]))]
 
@@ -79,15 +92,21 @@ def _check_lengths(op: OperatorDef, lengths: Array, values: Array) -> None:
 
 
 @operator("BatchBucketOneHot", inputs=3)
-def batch_bucket_one_hot(op: OperatorDef, x: TensorSpec, lengths: TensorSpec,
-                         boundaries: TensorSpec) -> List[TensorSpec]:
+def batch_bucket_one_hot(
+    op: OperatorDef, x: TensorSpec, lengths: TensorSpec, boundaries: TensorSpec
+) -> List[TensorSpec]:
     """Column j of X becomes lengths[j] + 1 columns of Y, float32: 1 for the bucket between boundaries that X is in.
 
     A bucket includes its upper boundary; the boundaries of a column ascend.
     """
     columns = lengths.shape[0] if _is_vector(lengths, np.int32) else -1
-    require(op, x.ndim == 2 and x.dtype == np.float32 and x.shape[1] == columns,
-            "X must be a matrix of float32 with a length, int32, for each column", x, lengths)
+    require(
+        op,
+        x.ndim == 2 and x.dtype == np.float32 and x.shape[1] == columns,
+        "X must be a matrix of float32 with a length, int32, for each column",
+        x,
+        lengths,
+    )
     require(op, _is_vector(boundaries, np.float32), "boundaries must be a vector of float32", boundaries)
     return [TensorSpec((x.shape[0], boundaries.shape[0] + x.shape[1]), np.float32)]
 

@@ -21,8 +21,13 @@ def _assign(target: Array, index: Any, source: Array) -> None:
 
 
 # NumPy's unbuffered ufuncs: where an index occurs twice, both count
-WRITES: Dict[str, Write] = {"none": _assign, "add": np.add.at, "mul": np.multiply.at,
-                            "max": np.maximum.at, "min": np.minimum.at}
+WRITES: Dict[str, Write] = {
+    "none": _assign,
+    "add": np.add.at,
+    "mul": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
 
 
 def _write(op: OperatorDef) -> Write:
@@ -36,8 +41,13 @@ def _write(op: OperatorDef) -> Write:
 def scatter_assign(op: OperatorDef, data: TensorSpec, indices: TensorSpec, slices: TensorSpec) -> List[TensorSpec]:
     """Y = data, but Y[indices[k]] = slices[k] along the first dimension; of equal indices the last one counts."""
     require_indices(op, indices)
-    require(op, data.ndim > 0 and data.dtype == slices.dtype, "data must have a dimension, and the slices data's dtype",
-            data, slices)
+    require(
+        op,
+        data.ndim > 0 and data.dtype == slices.dtype,
+        "data must have a dimension, and the slices data's dtype",
+        data,
+        slices,
+    )
     size = indices.size * TensorSpec(data.shape[1:], data.dtype).size
     require(op, slices.size == size, f"{indices.size} slices must have {size} elements", data, slices)
     return [data]
@@ -71,9 +81,14 @@ def scatter(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: Ten
     require_indices(op, indices)
     axis = axis_of(op, op.get_int("axis", 1), data.ndim)
     fits = fits_but(data.shape, indices.shape, axis) and indices.shape == updates.shape
-    require(op, fits and data.dtype == updates.dtype,
-            f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
-            data, indices, updates)
+    require(
+        op,
+        fits and data.dtype == updates.dtype,
+        f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
+        data,
+        indices,
+        updates,
+    )
     return [data]
 
 
@@ -95,9 +110,14 @@ def scatter_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec, upd
     _write(op)
     axis = axis_of(op, op.get_int("axis", 0), data.ndim)
     fits = fits_but(data.shape, indices.shape, axis)
-    require(op, fits and indices.shape == updates.shape and data.dtype == updates.dtype,
-            f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
-            data, indices, updates)
+    require(
+        op,
+        fits and indices.shape == updates.shape and data.dtype == updates.dtype,
+        f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
+        data,
+        indices,
+        updates,
+    )
     return [data]
 
 
@@ -116,11 +136,22 @@ def scatter_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: 
     """
     require_indices(op, indices)
     _write(op)
-    require(op, indices.ndim > 0 and 0 < indices.shape[-1] <= data.ndim,
-            "indices must hold one number or more, no more than data has dimensions", data, indices)
+    require(
+        op,
+        indices.ndim > 0 and 0 < indices.shape[-1] <= data.ndim,
+        "indices must hold one number or more, no more than data has dimensions",
+        data,
+        indices,
+    )
     shape = indices.shape[:-1] + data.shape[indices.shape[-1] :]
-    require(op, updates.shape == shape and updates.dtype == data.dtype, f"updates must have the shape {shape}", data,
-            indices, updates)
+    require(
+        op,
+        updates.shape == shape and updates.dtype == data.dtype,
+        f"updates must have the shape {shape}",
+        data,
+        indices,
+        updates,
+    )
     return [data]
 
 
@@ -132,8 +163,9 @@ def scatter_nd_reference(op: OperatorDef, data: Array, indices: Array, updates: 
 
 
 @operator("TensorScatter", domain="onnx", inputs=(2, 3))
-def tensor_scatter(op: OperatorDef, cache: TensorSpec, update: TensorSpec,
-                   start: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def tensor_scatter(
+    op: OperatorDef, cache: TensorSpec, update: TensorSpec, start: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = cache, but per batch the update is written along ``axis`` (-2), from the position in the third input (0) on.
 
     ``mode`` linear (the update must fit) or circular (it goes on at the front).
@@ -143,10 +175,20 @@ def tensor_scatter(op: OperatorDef, cache: TensorSpec, update: TensorSpec,
         raise ArgumentError(op, f"mode must be linear or circular, got {op.get_str('mode')!r}")
     alike = cache.shape[:axis] + cache.shape[axis + 1 :] == update.shape[:axis] + update.shape[axis + 1 :]
     alike = alike and cache.ndim == update.ndim and update.shape[axis] <= cache.shape[axis]
-    require(op, axis > 0 and alike and cache.dtype == update.dtype,
-            f"the update must be like the cache but in dimension {axis}", cache, update)
-    require(op, start is None or start.shape == cache.shape[:1], "there must be a start position for each batch", cache,
-            start)
+    require(
+        op,
+        axis > 0 and alike and cache.dtype == update.dtype,
+        f"the update must be like the cache but in dimension {axis}",
+        cache,
+        update,
+    )
+    require(
+        op,
+        start is None or start.shape == cache.shape[:1],
+        "there must be a start position for each batch",
+        cache,
+        start,
+    )
     return [cache]
 
 

@@ -26,8 +26,9 @@ def nonzero_reference(op: OperatorDef, x: Array) -> List[Any]:
 @operator("Compress", domain="onnx", inputs=2)
 def compress(op: OperatorDef, x: TensorSpec, condition: TensorSpec) -> List[TensorSpec]:
     """The slices of X along ``axis`` (else elements of the flattened X) whose condition holds; it may be shorter."""
-    require(op, condition.ndim == 1 and condition.dtype == np.bool_, "the condition must be a vector of bool",
-            condition)
+    require(
+        op, condition.ndim == 1 and condition.dtype == np.bool_, "the condition must be a vector of bool", condition
+    )
     axis = axis_of(op, op.get_int("axis"), x.ndim) if op.has("axis") else None
     length = x.size if axis is None else x.shape[axis]
     require(op, condition.shape[0] <= length, f"the condition must not be longer than {length}", x, condition)
@@ -97,8 +98,13 @@ def onnx_unique_reference(op: OperatorDef, x: Array) -> List[Any]:
 @operator("Find", inputs=2)
 def find(op: OperatorDef, index: TensorSpec, needles: TensorSpec) -> List[TensorSpec]:
     """Where each needle is last in the index, or ``missing_value`` (-1); all of one dtype, int32 or int64."""
-    require(op, index.dtype == needles.dtype and index.dtype.name in ("int32", "int64"),
-            "index and needles must both be int32 or both int64", index, needles)
+    require(
+        op,
+        index.dtype == needles.dtype and index.dtype.name in ("int32", "int64"),
+        "index and needles must both be int32 or both int64",
+        index,
+        needles,
+    )
     return [needles]
 
 
@@ -144,5 +150,3 @@ def _duplicates(x: Array) -> Array:
 @find_duplicate_elements.reference
 def find_duplicate_elements_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [_duplicates(x)]
-
-

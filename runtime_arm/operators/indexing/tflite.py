@@ -20,8 +20,13 @@ def gather(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSp
     X: (batch..., outer..., n, inner...), indices: (batch..., more...), Y: (batch..., outer..., more..., inner...).
     """
     axis, batch = _gather_axes(op, x)
-    require(op, indices.dtype.kind in "iu" and x.shape[:batch] == indices.shape[:batch],
-            f"X and the indices must agree in {batch} dimensions", x, indices)
+    require(
+        op,
+        indices.dtype.kind in "iu" and x.shape[:batch] == indices.shape[:batch],
+        f"X and the indices must agree in {batch} dimensions",
+        x,
+        indices,
+    )
     return [x.with_shape((*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :]))]
 
 
@@ -45,9 +50,14 @@ def gather_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
 @operator("DynamicUpdateSlice", domain="tflite", inputs=3)
 def dynamic_update_slice(op: OperatorDef, x: TensorSpec, update: TensorSpec, start: TensorSpec) -> List[TensorSpec]:
     """X with ``update`` written at ``start``, which is moved so that the update lies inside."""
-    require(op, x.ndim == update.ndim and x.dtype == update.dtype and start.shape == (x.ndim,),
-            "X and the update must have one dtype and number of dimensions, the start one element for each", x, update,
-            start)
+    require(
+        op,
+        x.ndim == update.ndim and x.dtype == update.dtype and start.shape == (x.ndim,),
+        "X and the update must have one dtype and number of dimensions, the start one element for each",
+        x,
+        update,
+        start,
+    )
     require(op, all(n <= m for n, m in zip(update.shape, x.shape)), "the update must fit into X", x, update)
     return [x.with_shape(x.shape)]
 
@@ -61,8 +71,11 @@ def dynamic_update_slice_reference(op: OperatorDef, x: Array, update: Array, sta
 
 
 _REDUCTIONS: Dict[str, Tuple[np.ufunc, Callable[[np.dtype[Any]], Any]]] = {
-    "sum": (np.add, lambda dtype: 0), "prod": (np.multiply, lambda dtype: 1),
-    "max": (np.maximum, lambda dtype: _limits(dtype).min), "min": (np.minimum, lambda dtype: _limits(dtype).max)}
+    "sum": (np.add, lambda dtype: 0),
+    "prod": (np.multiply, lambda dtype: 1),
+    "max": (np.maximum, lambda dtype: _limits(dtype).min),
+    "min": (np.minimum, lambda dtype: _limits(dtype).max),
+}
 
 
 def _limits(dtype: np.dtype[Any]) -> Any:

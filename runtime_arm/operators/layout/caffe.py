@@ -42,8 +42,9 @@ def reshape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 @operator("Flatten", domain="caffe", view=True)
 def flatten(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """X with the dimensions ``axis`` (1) to ``end_axis`` (-1) made one; one of 1 is put in if the end comes before."""
-    start, end = (axis_of(op, op.get_int(name, default), x.ndim, name) for name, default in
-                  (("axis", 1), ("end_axis", -1)))
+    start, end = (
+        axis_of(op, op.get_int(name, default), x.ndim, name) for name, default in (("axis", 1), ("end_axis", -1))
+    )
     return [x.with_shape((*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))]
 
 
@@ -93,8 +94,11 @@ def batch_reindex(op: OperatorDef, x: TensorSpec, index: TensorSpec) -> List[Ten
 def _whole(op: OperatorDef, values: Array, limit: int) -> Array:
     """Floats as indices below ``limit``."""
     within = (values >= 0) & (values < limit)
-    require(op, bool(within.all()), f"indices must be at least 0 and below {limit}, got "
-                                    f"{values.reshape(-1)[~within.reshape(-1)][:1]}")
+    require(
+        op,
+        bool(within.all()),
+        f"indices must be at least 0 and below {limit}, got {values.reshape(-1)[~within.reshape(-1)][:1]}",
+    )
     return values.astype(np.int64)
 
 

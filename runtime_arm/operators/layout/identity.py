@@ -101,8 +101,9 @@ def dropout_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 @operator("Dropout", domain="onnx", inputs=(1, 3), outputs=(1, 2), dtypes=FLOATS, inplace={0: 0}, pure=False)
-def onnx_dropout(op: OperatorDef, x: TensorSpec, ratio: Optional[TensorSpec] = None,
-                 training_mode: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def onnx_dropout(
+    op: OperatorDef, x: TensorSpec, ratio: Optional[TensorSpec] = None, training_mode: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = X; with training_mode an element is 0 with probability ``ratio`` or X / (1 - ratio). Mask: what stayed."""
     single = all(spec is None or spec.size == 1 for spec in (ratio, training_mode))
     require(op, single, "ratio and training_mode must be one number each", ratio, training_mode)
@@ -110,8 +111,9 @@ def onnx_dropout(op: OperatorDef, x: TensorSpec, ratio: Optional[TensorSpec] = N
 
 
 @onnx_dropout.reference
-def onnx_dropout_reference(op: OperatorDef, x: Array, ratio: Optional[Array] = None,
-                           training_mode: Optional[Array] = None) -> List[Any]:
+def onnx_dropout_reference(
+    op: OperatorDef, x: Array, ratio: Optional[Array] = None, training_mode: Optional[Array] = None
+) -> List[Any]:
     if training_mode is None or not training_mode.any():
         return _dropped(op, x, 0.0)
     share = 0.5 if ratio is None else float(ratio.reshape(-1)[0])

@@ -43,8 +43,9 @@ def source_index(mode: str, i: int, length: int) -> int:
 
 def _padded(op: OperatorDef, x: TensorSpec, padding: Padding) -> TensorSpec:
     rest = [n + min(head, 0) + min(tail, 0) for n, head, tail in zip(x.shape, padding.heads, padding.tails)]
-    require(op, min(rest, default=0) >= 0,
-            f"pads {list(padding.heads)}, {list(padding.tails)} remove more than there is", x)
+    require(
+        op, min(rest, default=0) >= 0, f"pads {list(padding.heads)}, {list(padding.tails)} remove more than there is", x
+    )
     fills = [n > 0 or max(head, tail) <= 0 for n, head, tail in zip(rest, padding.heads, padding.tails)]
     require(op, padding.mode == "constant" or all(fills), f"nothing is there to pad by {padding.mode}", x)
     return x.with_shape(padding.apply(x.shape))
@@ -61,8 +62,10 @@ def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     padding = _image_padding(op)
     if padding.mode == "reflect":
         reach = [max(head, tail) for head, tail in zip(padding.heads, padding.tails)]
-        inside = all(most < n + min(head, 0) + min(tail, 0) or most <= 0
-                     for most, n, head, tail in zip(reach, x.shape, padding.heads, padding.tails))
+        inside = all(
+            most < n + min(head, 0) + min(tail, 0) or most <= 0
+            for most, n, head, tail in zip(reach, x.shape, padding.heads, padding.tails)
+        )
         require(op, inside, f"pads {list(padding.heads)}, {list(padding.tails)} reflect beyond the far edge", x)
     return [_padded(op, x, padding)]
 
@@ -83,11 +86,21 @@ def _image_padding(op: OperatorDef) -> Padding:
 
 
 @operator("Pad", domain="onnx", inputs=(2, 4))
-def pad(op: OperatorDef, x: TensorSpec, pads: TensorSpec, value: Optional[TensorSpec] = None,
-        axes: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def pad(
+    op: OperatorDef,
+    x: TensorSpec,
+    pads: TensorSpec,
+    value: Optional[TensorSpec] = None,
+    axes: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Inputs: data, pads (heads, then tails), constant (0), axes (all). ``mode`` constant, reflect, edge or wrap."""
-    require(op, value is None or (value.size == 1 and value.dtype == x.dtype),
-            "the constant must be one number of X's dtype", x, value)
+    require(
+        op,
+        value is None or (value.size == 1 and value.dtype == x.dtype),
+        "the constant must be one number of X's dtype",
+        x,
+        value,
+    )
     return [_padded(op, x, _onnx_padding(op, x, pads, axes))]
 
 
@@ -114,8 +127,9 @@ def center_crop_pad(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> List[T
 def _centering(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> Padding:
     sizes = integers_of(op, shape, "shape")
     axes = [axis_of(op, axis, x.ndim, "axes") for axis in op.get_ints("axes")] if op.has("axes") else range(x.ndim)
-    require(op, len(sizes) == len(axes) and min(sizes, default=0) >= 0, f"shape {sizes} must have a size for each axis",
-            x)
+    require(
+        op, len(sizes) == len(axes) and min(sizes, default=0) >= 0, f"shape {sizes} must have a size for each axis", x
+    )
     heads, tails = [0] * x.ndim, [0] * x.ndim
     for axis, wanted in zip(axes, sizes):
         extra = wanted - x.shape[axis]
@@ -170,8 +184,10 @@ def _add_kernels(schema: Operator) -> None:
             lines = y[(slice(None),) * (axis + 1) + inner[axis + 1 :]]
             if padding.mode == "constant":
                 value = _constant(call.op, x, call.inputs[1:])
-                pairs += [(lines[along(axis, 0, start)], value),
-                          (lines[along(axis, start + length, y.shape[axis])], value)]
+                pairs += [
+                    (lines[along(axis, 0, start)], value),
+                    (lines[along(axis, start + length, y.shape[axis])], value),
+                ]
                 continue
             for i in [*range(start), *range(start + length, y.shape[axis])]:
                 source = start + source_index(padding.mode, i - start, length)

@@ -133,8 +133,12 @@ def merge_dim(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def prepend_dim(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The first dimension becomes two, of which the first is ``dim_size``."""
     size = op.get_int("dim_size")
-    require(op, size > 0 and x.ndim > 0 and x.shape[0] % size == 0,
-            f"the first dimension must be divisible by dim_size {size}", x)
+    require(
+        op,
+        size > 0 and x.ndim > 0 and x.shape[0] % size == 0,
+        f"the first dimension must be divisible by dim_size {size}",
+        x,
+    )
     return [x.with_shape((size, x.shape[0] // size, *x.shape[1:]))]
 
 

@@ -19,8 +19,13 @@ def reverse_sequence(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> Lis
     batch, time = op.get_int("batch_axis", 1), op.get_int("time_axis", 0)
     if {batch, time} != {0, 1}:
         raise ArgumentError(op, f"batch_axis and time_axis must be 0 and 1, got {batch} and {time}")
-    require(op, x.ndim >= 2 and lengths.shape == (x.shape[batch],) and lengths.dtype == np.int64,
-            "there must be a length, int64, for each element of the batch", x, lengths)
+    require(
+        op,
+        x.ndim >= 2 and lengths.shape == (x.shape[batch],) and lengths.dtype == np.int64,
+        "there must be a length, int64, for each element of the batch",
+        x,
+        lengths,
+    )
     return [x]
 
 
@@ -103,7 +108,13 @@ def sequence_mask_reference(op: OperatorDef, x: Array, numbers: Optional[Array] 
     rows, columns = _matrix(op, x.shape)
     i, j = np.arange(rows)[:, np.newaxis], np.arange(columns)
     own = np.zeros((rows, 1), np.int64) if numbers is None else numbers.reshape(rows, 1).astype(np.int64)
-    masks = {"sequence": j >= own, "window": abs(j - own) > op.get_int("radius", 10), "upper": j > i, "lower": j < i,
-             "upperdiag": j >= i, "lowerdiag": j <= i}
+    masks = {
+        "sequence": j >= own,
+        "window": abs(j - own) > op.get_int("radius", 10),
+        "upper": j > i,
+        "lower": j < i,
+        "upperdiag": j >= i,
+        "lowerdiag": j <= i,
+    }
     fill = np.float32(0 if op.get_bool("grad") else op.get_float("fill_val", -np.inf))
     return [np.where(masks[op.get_str("mode")], fill, x.reshape(rows, columns)).reshape(x.shape)]

@@ -39,8 +39,9 @@ def _place(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Lis
 
 
 @operator("Slice", inputs=(1, 3), splits=_place)
-def slice_(op: OperatorDef, x: TensorSpec, starts: Optional[TensorSpec] = None,
-           ends: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def slice_(
+    op: OperatorDef, x: TensorSpec, starts: Optional[TensorSpec] = None, ends: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Elements ``starts`` up to ``ends`` of each dimension, from arguments or from the second and third input.
 
     Negative bounds count from one behind the end, so that end -1 means all of the rest; bounds beyond the end are
@@ -56,13 +57,18 @@ def _caffe2_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Number
         if not (op.has("starts") and op.has("ends")):
             raise ArgumentError(op, "arguments 'starts' and 'ends' are required where they are no inputs")
         starts, ends = op.get_ints("starts"), op.get_ints("ends")
-    require(op, len(starts) == len(ends) <= x.ndim,
-            f"starts {starts} and ends {ends} must be as many, and no more than dimensions", x)
+    require(
+        op,
+        len(starts) == len(ends) <= x.ndim,
+        f"starts {starts} and ends {ends} must be as many, and no more than dimensions",
+        x,
+    )
     bounds = [(_bound(start, n), _bound(end, n)) for n, start, end in zip(x.shape, starts, ends)]
     require(op, all(0 <= start <= end for start, end in bounds), f"starts {starts} must not be behind ends {ends}", x)
     cut = [i for i, (start, end) in enumerate(bounds) if start > 0 or end < x.shape[i]]
-    require(op, len(cut) <= 1 or x.size == 0,
-            f"only one dimension may be cut, starts {starts} and ends {ends} cut {cut}", x)
+    require(
+        op, len(cut) <= 1 or x.size == 0, f"only one dimension may be cut, starts {starts} and ends {ends} cut {cut}", x
+    )
     return tuple(slice(start, end) for start, end in bounds) + (slice(None),) * (x.ndim - len(bounds))
 
 
@@ -73,27 +79,45 @@ def _bound(bound: int, length: int) -> int:
 
 
 @operator("Slice", domain="onnx", inputs=(3, 5), splits=_place)
-def onnx_slice(op: OperatorDef, x: TensorSpec, starts: TensorSpec, ends: TensorSpec, axes: Optional[TensorSpec] = None,
-               steps: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def onnx_slice(
+    op: OperatorDef,
+    x: TensorSpec,
+    starts: TensorSpec,
+    ends: TensorSpec,
+    axes: Optional[TensorSpec] = None,
+    steps: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Elements ``starts`` up to ``ends`` by ``steps`` (1) of the dimensions ``axes`` (the first ones), all inputs.
 
     Negative bounds count from the end, bounds beyond either end are clipped, negative steps walk backwards.
     """
-    slices = _onnx_slices(op, x, integers_of(op, starts, "starts"), integers_of(op, ends, "ends"),
-                          _numbers(op, axes, "axes"), _numbers(op, steps, "steps"))
+    slices = _onnx_slices(
+        op,
+        x,
+        integers_of(op, starts, "starts"),
+        integers_of(op, ends, "ends"),
+        _numbers(op, axes, "axes"),
+        _numbers(op, steps, "steps"),
+    )
     return [x.with_shape(sliced_shape(x.shape, slices))]
 
 
-def _onnx_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers, axes: Numbers = None,
-                 steps: Numbers = None) -> Slices:
+def _onnx_slices(
+    op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers, axes: Numbers = None, steps: Numbers = None
+) -> Slices:
     assert starts is not None
     assert ends is not None
     axes = list(range(len(starts))) if axes is None else [axis_of(op, axis, x.ndim, "axes") for axis in axes]
     steps = [1] * len(starts) if steps is None else steps
-    require(op, len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim,
-            f"starts {starts}, ends {ends}, axes {axes} and steps {steps} must be as many, no more than dimensions", x)
-    require(op, len(set(axes)) == len(axes) and 0 not in steps, f"axes {axes} must differ and steps {steps} not be 0",
-            x)
+    require(
+        op,
+        len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim,
+        f"starts {starts}, ends {ends}, axes {axes} and steps {steps} must be as many, no more than dimensions",
+        x,
+    )
+    require(
+        op, len(set(axes)) == len(axes) and 0 not in steps, f"axes {axes} must differ and steps {steps} not be 0", x
+    )
     slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
         slices[axis] = _bounded(start, end, step, x.shape[axis])

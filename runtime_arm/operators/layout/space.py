@@ -38,8 +38,10 @@ def _views(op: OperatorDef, deep: Array, wide: Array) -> Tuple[Array, Array]:
     n, depth, height, width = deep.shape
     channels = depth // block**2
     split = (block, block, channels) if mode == "DCR" else (channels, block, block)
-    return (deep.reshape((n, *split, height, width)).transpose(_TO_SPACE[mode]),
-            wide.reshape((n, channels, height, block, width, block)))
+    return (
+        deep.reshape((n, *split, height, width)).transpose(_TO_SPACE[mode]),
+        wide.reshape((n, channels, height, block, width, block)),
+    )
 
 
 def _depths(op: OperatorDef, depth: int, offset: int) -> slice:
@@ -58,8 +60,9 @@ def depth_to_space(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """
     block = _block(op, "blocksize")
     _mode(op)
-    require(op, x.ndim == 4 and x.shape[1] % block**2 == 0,
-            f"channels of an NCHW image must be divisible by {block**2}", x)
+    require(
+        op, x.ndim == 4 and x.shape[1] % block**2 == 0, f"channels of an NCHW image must be divisible by {block**2}", x
+    )
     n, depth, height, width = x.shape
     return [x.with_shape((n, depth // block**2, height * block, width * block))]
 
@@ -86,8 +89,12 @@ def space_to_depth(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(N, C, H * b, W * b) to (N, C * b * b, H, W), b = ``blocksize``; the inverse of DepthToSpace of that ``mode``."""
     block = _block(op, "blocksize")
     _mode(op)
-    require(op, x.ndim == 4 and x.shape[2] % block == 0 and x.shape[3] % block == 0,
-            f"height and width of an NCHW image must be divisible by {block}", x)
+    require(
+        op,
+        x.ndim == 4 and x.shape[2] % block == 0 and x.shape[3] % block == 0,
+        f"height and width of an NCHW image must be divisible by {block}",
+        x,
+    )
     n, channels, height, width = x.shape
     return [x.with_shape((n, channels * block**2, height // block, width // block))]
 
@@ -120,8 +127,11 @@ def _blocks(op: OperatorDef, height: int, width: int) -> Window:
         raise ArgumentError(op, f"pads must not be negative, got {pad} and {top}")
     heads, tails, size = (top, pad), (pad, pad), (block, block)
     padded = [n + head + tail for n, head, tail in zip((height, width), heads, tails)]
-    require(op, padded[0] % block == 0 and padded[1] % block == 0,
-            f"the padded image {padded} must be divisible by block_size {block}")
+    require(
+        op,
+        padded[0] % block == 0 and padded[1] % block == 0,
+        f"the padded image {padded} must be divisible by block_size {block}",
+    )
     return Window((height, width), size, size, (1, 1), heads, tails, (padded[0] // block, padded[1] // block))
 
 
@@ -141,8 +151,9 @@ def space_to_batch(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def batch_to_space(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(b * b * N, C, H, W) to (N, C, H * b, W * b), less ``pad`` on all sides; the inverse of SpaceToBatch."""
     block = _block(op, "block_size", 2)
-    require(op, x.ndim == 4 and x.shape[0] % block**2 == 0,
-            f"the batch of an NCHW image must be divisible by {block**2}", x)
+    require(
+        op, x.ndim == 4 and x.shape[0] % block**2 == 0, f"the batch of an NCHW image must be divisible by {block**2}", x
+    )
     pad = op.get_int("pad", 0)
     height, width = x.shape[2] * block - pad - op.get_int("pad_t", pad), x.shape[3] * block - 2 * pad
     require(op, height >= 0 and width >= 0, "the pads are more than the image", x)

@@ -80,8 +80,9 @@ def split_by_lengths(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> Lis
     require(op, x.ndim > 0, "X must have a dimension", x)
     axis = _lengths_axis(op, x.ndim)
     given, count = integers_of(op, lengths, "lengths"), len(op.output)
-    require(op, len(given) % count == 0, f"the number of lengths {given} must be divisible by that of outputs, {count}",
-            x)
+    require(
+        op, len(given) % count == 0, f"the number of lengths {given} must be divisible by that of outputs, {count}", x
+    )
     each = len(given) // count
     sums = [sum(given[i * each : (i + 1) * each]) for i in range(count)]
     total = sum(sums)

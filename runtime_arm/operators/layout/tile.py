@@ -14,8 +14,9 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 @operator("Tile", inputs=(1, 3))
-def tile(op: OperatorDef, x: TensorSpec, tiles: Optional[TensorSpec] = None,
-         axis: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def tile(
+    op: OperatorDef, x: TensorSpec, tiles: Optional[TensorSpec] = None, axis: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """X ``tiles`` times in a row along ``axis``; the second and third input, where given, override the arguments."""
     for name, spec in (("tiles", tiles), ("axis", axis)):
         if spec is None and not op.has(name):
@@ -27,11 +28,17 @@ def _tiles(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]
     """How often X is repeated along each dimension."""
     if op.domain or op.type == "NumpyTile":
         repeats = integers_of(op, extra[0], "repeats")
-        require(op, len(repeats) == x.ndim and min(repeats, default=0) >= 0,
-                f"repeats {repeats} must be one a dimension, none negative", x)
+        require(
+            op,
+            len(repeats) == x.ndim and min(repeats, default=0) >= 0,
+            f"repeats {repeats} must be one a dimension, none negative",
+            x,
+        )
         return repeats
-    times, axis = (op.get_int(name) if spec is None else _number(op, spec, name)
-                   for name, spec in zip(("tiles", "axis"), [*extra, None, None]))
+    times, axis = (
+        op.get_int(name) if spec is None else _number(op, spec, name)
+        for name, spec in zip(("tiles", "axis"), [*extra, None, None])
+    )
     if times < 0:
         raise ArgumentError(op, f"tiles must not be negative, got {times}")
     return [times if i == axis_of(op, axis, x.ndim) else 1 for i in range(x.ndim)]
@@ -93,8 +100,12 @@ def onnx_expand(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> List[Tenso
 def _broadcast(op: OperatorDef, x: TensorSpec, wanted: Sequence[int]) -> TensorSpec:
     ndim = max(x.ndim, len(wanted))
     left, right = _filled(x.shape, ndim), _filled(wanted, ndim)
-    require(op, all(n == m or 1 in (n, m) for n, m in zip(left, right)),
-            f"the input cannot be broadcast against {list(wanted)}", x)
+    require(
+        op,
+        all(n == m or 1 in (n, m) for n, m in zip(left, right)),
+        f"the input cannot be broadcast against {list(wanted)}",
+        x,
+    )
     return x.with_shape([m if n == 1 else n for n, m in zip(left, right)])
 
 

@@ -128,8 +128,10 @@ def _oriented(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[Tuple[int,
 
 def _matmul_operands(op: OperatorDef, a: Array, b: Array) -> Tuple[Array, Array]:
     left, right = _oriented(op, TensorSpec.known(a), TensorSpec.known(b))
-    return (a.reshape(left[::-1]).T if op.get_bool("trans_a") else a.reshape(left),
-            b.reshape(right[::-1]).T if op.get_bool("trans_b") else b.reshape(right))
+    return (
+        a.reshape(left[::-1]).T if op.get_bool("trans_a") else a.reshape(left),
+        b.reshape(right[::-1]).T if op.get_bool("trans_b") else b.reshape(right),
+    )
 
 
 @matmul.reference

@@ -80,8 +80,11 @@ def einsum_reference(op: OperatorDef, *inputs: Array) -> Sequence[Any]:
     wide = np.float64 if inputs[0].dtype.kind == "f" else inputs[0].dtype
     equation = equation_of(op, [TensorSpec.known(x) for x in inputs])
     numbers = {label: i for i, label in enumerate(dict.fromkeys(chain(*equation.inputs)))}
-    operands = [part for x, labels in zip(inputs, equation.inputs)
-                for part in (x.astype(wide), [numbers[label] for label in labels])]
+    operands = [
+        part
+        for x, labels in zip(inputs, equation.inputs)
+        for part in (x.astype(wide), [numbers[label] for label in labels])
+    ]
     y = np.einsum(*operands, [numbers[label] for label in equation.output])
     return [np.asarray(y).astype(inputs[0].dtype)]
 
@@ -127,8 +130,12 @@ def einsum_numpy(call: Call) -> Run:
     equation = equation_of(call.op, [spec for spec in call.in_specs if spec is not None])
     product = product_of(equation)
     assert product is not None
-    a, b = (_view(x, labels, (*product.stack, *matrix)) for x, labels, matrix in zip(
-        call.inputs, equation.inputs, ((product.row, product.terms), (product.terms, product.column))))
+    a, b = (
+        _view(x, labels, (*product.stack, *matrix))
+        for x, labels, matrix in zip(
+            call.inputs, equation.inputs, ((product.row, product.terms), (product.terms, product.column))
+        )
+    )
     y = _view(call.outputs[0], equation.output, (*product.stack, product.row, product.column))
     return partial(np.matmul, a, b, out=y)
 

@@ -24,8 +24,9 @@ def _require_labels(op: OperatorDef, labels: Array, classes: int) -> None:
 
 
 @operator("SoftmaxWithLoss", inputs=(2, 3), outputs=2)
-def softmax_with_loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
-                      weights: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def softmax_with_loss(
+    op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Softmax of X, coerced to (N, D) at ``axis`` (1), and the weighted mean of -log P[label] times ``scale`` (1).
 
     labels: N int32, or with label_prob=1 N by D floats that sum to 1 a row. The divisor is the sum of the weights, with
@@ -43,9 +44,8 @@ def softmax_with_loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
 
 
 @softmax_with_loss.reference
-def softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array,
-                                weights: Optional[Array] = None) -> List[Any]:
-    y, = softmax_reference(op, x)
+def softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None) -> List[Any]:
+    (y,) = softmax_reference(op, x)
     rows, classes = split_at(x.shape, axis_of(op, op.get_int("axis", 1), x.ndim))
     losses = -np.log(np.maximum(y.astype(np.float64).reshape(rows, classes), SMALLEST))
     share = np.ones(rows) if weights is None else weights.astype(np.float64).reshape(rows)
@@ -90,8 +90,9 @@ def cross_entropy_reference(op: OperatorDef, x: Array, labels: Array) -> List[An
 def label_cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorSpec]:
     """Y[n] = -log(max(X[n, labels[n]], 1e-20)). X: (N, ...), or one row; labels: (N,) or (N, 1) int32."""
     rows, _ = _matrix(x.shape)
-    require(op, labels.dtype == np.int32 and labels.shape in ((rows,), (rows, 1)),
-            "labels must be (N,) int32", x, labels)
+    require(
+        op, labels.dtype == np.int32 and labels.shape in ((rows,), (rows, 1)), "labels must be (N,) int32", x, labels
+    )
     return [x.with_shape((rows,))]
 
 
@@ -111,8 +112,13 @@ def sigmoid_cross_entropy(op: OperatorDef, x: TensorSpec, targets: TensorSpec) -
     log_D_trick: of (2 t - 1) log p. unjoined_lr_loss: of t X + (1 - t) log(1 - p). Source: Caffe2.
     """
     require_floats(op, x, targets)
-    require(op, x.shape == targets.shape and (x.ndim == 0 or x.shape[-1] > 0),
-            "X and targets must be alike and not empty", x, targets)
+    require(
+        op,
+        x.shape == targets.shape and (x.ndim == 0 or x.shape[-1] > 0),
+        "X and targets must be alike and not empty",
+        x,
+        targets,
+    )
     if op.get_bool("log_D_trick") and op.get_bool("unjoined_lr_loss"):
         raise ArgumentError(op, "log_D_trick and unjoined_lr_loss exclude each other")
     return [x.with_shape(x.shape[:-1])]
@@ -133,8 +139,13 @@ def sigmoid_cross_entropy_reference(op: OperatorDef, x: Array, targets: Array) -
 
 def _loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec]) -> TensorSpec:
     require_floats(op, x, weights)
-    require(op, x.ndim >= 2 and labels.dtype.kind == "i" and labels.shape == (x.shape[0], *x.shape[2:]),
-            "X must be (N, C, ...), labels (N, ...) of integers", x, labels)
+    require(
+        op,
+        x.ndim >= 2 and labels.dtype.kind == "i" and labels.shape == (x.shape[0], *x.shape[2:]),
+        "X must be (N, C, ...), labels (N, ...) of integers",
+        x,
+        labels,
+    )
     require(op, weights is None or weights.shape == (x.shape[1],), "weights must be (C,)", x, weights)
     reduction = op.get_str("reduction", "mean")
     if reduction not in ("none", "sum", "mean"):
@@ -143,8 +154,9 @@ def _loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[
 
 
 @operator("NegativeLogLikelihoodLoss", domain="onnx", inputs=(2, 3))
-def negative_log_likelihood(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
-                            weights: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def negative_log_likelihood(
+    op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """-weights[label] X[n, label, ...], X (N, C, ...) being logarithms; 0 where the label is ``ignore_index``.
 
     reduction: none; sum; mean (the default), which divides by the sum of the weights that took part.
@@ -153,15 +165,17 @@ def negative_log_likelihood(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
 
 
 @operator("SoftmaxCrossEntropyLoss", domain="onnx", inputs=(2, 3), outputs=(1, 2))
-def softmax_cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
-                          weights: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def softmax_cross_entropy(
+    op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """NegativeLogLikelihoodLoss of log(softmax(X)) along the classes, which output 1 is."""
     return [_loss(op, x, labels, weights), x]
 
 
 @negative_log_likelihood.reference
-def negative_log_likelihood_reference(op: OperatorDef, x: Array, labels: Array,
-                                      weights: Optional[Array] = None) -> List[Any]:
+def negative_log_likelihood_reference(
+    op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None
+) -> List[Any]:
     counts = np.ones(labels.shape, bool) if not op.has("ignore_index") else labels != op.get_int("ignore_index")
     chosen = np.where(counts, labels, 0).astype(np.int64)
     _require_labels(op, chosen, x.shape[1])
@@ -174,7 +188,8 @@ def negative_log_likelihood_reference(op: OperatorDef, x: Array, labels: Array,
 
 
 @softmax_cross_entropy.reference
-def softmax_cross_entropy_reference(op: OperatorDef, x: Array, labels: Array,
-                                    weights: Optional[Array] = None) -> List[Any]:
-    log_probabilities, = log_softmax_reference(OperatorDef.of("LogSoftmax", ["X"], ["Y"], domain="onnx", axis=1), x)
+def softmax_cross_entropy_reference(
+    op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None
+) -> List[Any]:
+    (log_probabilities,) = log_softmax_reference(OperatorDef.of("LogSoftmax", ["X"], ["Y"], domain="onnx", axis=1), x)
     return [*negative_log_likelihood_reference(op, log_probabilities, labels, weights), log_probabilities]

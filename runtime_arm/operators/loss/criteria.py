@@ -29,8 +29,9 @@ def make_two_class_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 @operator("WeightedSigmoidCrossEntropyWithLogits", inputs=3, dtypes=FLOAT32)
-def weighted_sigmoid_cross_entropy(op: OperatorDef, x: TensorSpec, targets: TensorSpec,
-                                   weights: TensorSpec) -> List[TensorSpec]:
+def weighted_sigmoid_cross_entropy(
+    op: OperatorDef, x: TensorSpec, targets: TensorSpec, weights: TensorSpec
+) -> List[TensorSpec]:
     """-mean over the last dimension of  weight (t log p + (1 - t) log(1 - p)),  p = sigmoid(X); all of one shape."""
     alike = x.ndim > 0 and all(spec == x for spec in (targets, weights))
     require(op, alike and x.shape[-1] > 0, "X, targets and weights must be alike", x, targets, weights)
@@ -46,8 +47,9 @@ def weighted_sigmoid_cross_entropy_reference(op: OperatorDef, x: Array, targets:
 
 
 @operator("SpatialSoftmaxWithLoss", inputs=(2, 3), outputs=2, dtypes=FLOAT32)
-def spatial_softmax_with_loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec,
-                              weights: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def spatial_softmax_with_loss(
+    op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Softmax of X (N, D, H, W) over D, pixel by pixel, and the weighted mean of -log P[label].
 
     labels: (N, H, W) int32, -1 for pixels that do not count; weights: alike, float32.
@@ -55,14 +57,20 @@ def spatial_softmax_with_loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec
     pixels = (x.shape[0], *x.shape[2:]) if x.ndim == 4 else ()
     fits = x.ndim == 4 and labels.shape == pixels and labels.dtype == np.int32
     require(op, fits and x.shape[1] > 0, "X must be (N, D, H, W), labels (N, H, W) int32", x, labels)
-    require(op, weights is None or (weights.shape == pixels and weights.dtype == np.float32),
-            "weights must be (N, H, W) float32", labels, weights)
+    require(
+        op,
+        weights is None or (weights.shape == pixels and weights.dtype == np.float32),
+        "weights must be (N, H, W) float32",
+        labels,
+        weights,
+    )
     return [x, x.with_shape(())]
 
 
 @spatial_softmax_with_loss.reference
-def spatial_softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array,
-                                        weights: Optional[Array] = None) -> List[Any]:
+def spatial_softmax_with_loss_reference(
+    op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None
+) -> List[Any]:
     _require_labels(op, labels, IGNORED, x.shape[1])
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True)) if x.size else x.astype(np.float64)
     y = powers / powers.sum(axis=1, keepdims=True)

@@ -89,8 +89,11 @@ def ctc_beam_search_decoder_reference(op: OperatorDef, x: Array, lengths: Option
         best = _prefixes(op, x[:count, sequence].astype(np.float64))[:wanted]
         found += best + [((), 0.0)] * (wanted - len(best))
     values = [label for prefix, _ in found for label in prefix]
-    return [np.array([len(prefix) for prefix, _ in found], np.int32), np.array(values, np.int32),
-            np.array([share for _, share in found], np.float32)]
+    return [
+        np.array([len(prefix) for prefix, _ in found], np.int32),
+        np.array(values, np.int32),
+        np.array([share for _, share in found], np.float32),
+    ]
 
 
 def _prefixes(op: OperatorDef, x: Array) -> List[Tuple[Prefix, float]]:
@@ -159,8 +162,13 @@ def viterbi_path_reference(op: OperatorDef, x: Array, transitions: Array) -> Lis
 @operator("SwapBestPath", inputs=2, dtypes=FLOAT32)
 def swap_best_path(op: OperatorDef, x: TensorSpec, path: TensorSpec) -> List[TensorSpec]:
     """X with the largest element of each row exchanged for the one that the path names. X: (N, D); path: (N,) int32."""
-    require(op, x.ndim == 2 and path.shape == x.shape[:1] and path.dtype == np.int32 and x.shape[1] > 0,
-            "X must be (N, D), the path (N,) int32", x, path)
+    require(
+        op,
+        x.ndim == 2 and path.shape == x.shape[:1] and path.dtype == np.int32 and x.shape[1] > 0,
+        "X must be (N, D), the path (N,) int32",
+        x,
+        path,
+    )
     return [x]
 
 

@@ -36,8 +36,9 @@ def _others(axis: int, ndim: int) -> List[int]:
 
 
 @operator("SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4})
-def spatial_bn(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec,
-               variance: TensorSpec) -> List[TensorSpec]:
+def spatial_bn(
+    op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
+) -> List[TensorSpec]:
     """Y = (X - mean) / sqrt(var + epsilon) * scale + bias by channel. X: (N, C, ...) or, order NHWC, (N, ..., C).
 
     With is_test=0 mean and variance are those of the batch, and the outputs 1 to 4 are the running mean and variance
@@ -55,8 +56,9 @@ def spatial_bn(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSp
 
 
 @spatial_bn.reference
-def spatial_bn_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array,
-                         variance: Array) -> List[Any]:
+def spatial_bn_reference(
+    op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array
+) -> List[Any]:
     axis, epsilon = channel_axis(op, x.ndim), op.get_float("epsilon", 1e-5)
     if op.get_int("is_test"):
         return [_normalized(x, axis, epsilon, scale, bias, mean, variance)]
@@ -68,8 +70,12 @@ def spatial_bn_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, m
     else:
         unbiased = batch_variance * (count / (count - 1))
         momentum = op.get_float("momentum", 0.9)
-        results = [_blend(momentum, mean, batch_mean), _blend(momentum, variance, unbiased),
-                   batch_mean, 1 / np.sqrt(batch_variance + epsilon)]
+        results = [
+            _blend(momentum, mean, batch_mean),
+            _blend(momentum, variance, unbiased),
+            batch_mean,
+            1 / np.sqrt(batch_variance + epsilon),
+        ]
     return [y] + [result.astype(x.dtype) for result in results]
 
 
@@ -158,8 +164,9 @@ def affine_channel_numpy(call: Call) -> Run:
 
 
 @operator("BatchNormalization", domain="onnx", inputs=5, outputs=(1, 3))
-def batch_normalization(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec,
-                        variance: TensorSpec) -> List[TensorSpec]:
+def batch_normalization(
+    op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
+) -> List[TensorSpec]:
     """SpatialBN as ONNX has it: parameters of other float dtypes, X of one dimension (one channel), biased variances.
 
     With training_mode the outputs 1 and 2 are the running mean and variance, momentum * old + (1 - momentum) * batch.
@@ -174,8 +181,9 @@ def batch_normalization(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias:
 
 
 @batch_normalization.reference
-def batch_normalization_reference(op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array,
-                                  variance: Array) -> List[Any]:
+def batch_normalization_reference(
+    op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array
+) -> List[Any]:
     channels = x if x.ndim > 1 else x.reshape(-1, 1)
     epsilon, momentum = op.get_float("epsilon", 1e-5), op.get_float("momentum", 0.9)
     if not op.get_bool("training_mode"):
@@ -249,8 +257,13 @@ def normalize_planar_yuv(op: OperatorDef, x: TensorSpec, mean: TensorSpec, devia
     require_floats(op, x, mean, deviation)
     require(op, x.ndim == 4, "X must be (N, C, H, W)", x)
     for table in (mean, deviation):
-        require(op, table.ndim == 2 and table.shape[0] > 0 and table.shape[1] == x.shape[1],
-                "mean and deviation must be (1, C)", x, table)
+        require(
+            op,
+            table.ndim == 2 and table.shape[0] > 0 and table.shape[1] == x.shape[1],
+            "mean and deviation must be (1, C)",
+            x,
+            table,
+        )
     return [x]
 
 

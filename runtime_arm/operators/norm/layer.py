@@ -91,13 +91,19 @@ def _require_broadcast(op: OperatorDef, x: TensorSpec, *parameters: Optional[Ten
     for parameter in parameters:
         if parameter is not None:
             tail = x.shape[x.ndim - parameter.ndim :] if parameter.ndim <= x.ndim else None
-            require(op, tail is not None and all(p in (1, n) for p, n in zip(parameter.shape, tail)),
-                    "scale and bias must broadcast to X", x, parameter)
+            require(
+                op,
+                tail is not None and all(p in (1, n) for p, n in zip(parameter.shape, tail)),
+                "scale and bias must broadcast to X",
+                x,
+                parameter,
+            )
 
 
 @operator("LayerNormalization", domain="onnx", inputs=(2, 3), outputs=(1, 3), inplace={0: 0})
-def layer_normalization(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
-                        bias: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def layer_normalization(
+    op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = (X - mean) / sqrt(var + epsilon) * scale + bias over the dimensions from ``axis`` (-1) on.
 
     Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon) in the dtype ``stash_type`` (float32), reduced axes kept as 1.

@@ -38,8 +38,11 @@ def _channels_in_front(op: OperatorDef, x: Array) -> Array:
 def _window(size: int, channels: int) -> List[Tuple[slice, slice]]:
     """For each tap that meets the image: the channels of the output, and those that it sees."""
     reach = [offset - (size - 1) // 2 for offset in range(size)]
-    return [(slice(max(-r, 0), channels - max(r, 0)), slice(max(r, 0), channels - max(-r, 0)))
-            for r in reach if abs(r) < channels]
+    return [
+        (slice(max(-r, 0), channels - max(r, 0)), slice(max(r, 0), channels - max(-r, 0)))
+        for r in reach
+        if abs(r) < channels
+    ]
 
 
 @lrn.reference

@@ -98,8 +98,14 @@ def interp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     the borders before. Source: interp_layer.cpp of DeepLab's Caffe.
     """
     require(op, x.ndim == 4 and x.size > 0, "X must be (N, C, H, W) and not empty", x)
-    for name, low, high in (("pad_beg", None, 0), ("pad_end", None, 0), ("shrink_factor", 1, None),
-                            ("zoom_factor", 1, None), ("height", 0, None), ("width", 0, None)):
+    for name, low, high in (
+        ("pad_beg", None, 0),
+        ("pad_end", None, 0),
+        ("shrink_factor", 1, None),
+        ("zoom_factor", 1, None),
+        ("height", 0, None),
+        ("width", 0, None),
+    ):
         value = op.get_int(name, 1 if name.endswith("factor") else 0)
         if (low is not None and value < low) or (high is not None and value > high):
             raise ArgumentError(op, f"{name} is out of range: {value}")

@@ -30,7 +30,7 @@ def onnx_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     storage_order 1 that index counts within an image column by column. Other attributes: see ``onnx_window``.
     """
     require(op, x.dtype.kind in "iuf", "X must have numbers", x)
-    y, = pool_shape(op, x)
+    (y,) = pool_shape(op, x)
     return [y, TensorSpec(y.shape, np.int64)]
 
 
@@ -41,7 +41,7 @@ def onnx_max_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
     order = "F" if op.get_int("storage_order", 0) else "C"
     positions = np.arange(math.prod(image)).reshape(image, order=order)  # type: ignore[call-overload]
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
-    y, = max_pool_reference(op, x)
+    (y,) = max_pool_reference(op, x)
     found = np.zeros(y.shape, bool)
     indices = np.zeros(y.shape, np.int64)
     for tap in pool.window.taps():
@@ -96,8 +96,9 @@ def global_lp_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
 
 
 @operator("MaxUnpool", domain="onnx", inputs=(2, 3))
-def max_unpool(op: OperatorDef, x: TensorSpec, indices: TensorSpec,
-               output_shape: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def max_unpool(
+    op: OperatorDef, x: TensorSpec, indices: TensorSpec, output_shape: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y is zero but for Y.flat[i] = X at the places where MaxPool found its maxima.
 
     The indices count in the flattened tensor of the size that kernel_shape, strides and pads imply. output_shape may
@@ -118,18 +119,25 @@ def _unpooled(op: OperatorDef, x: TensorSpec) -> Sequence[int]:
     kernel = op.get_ints("kernel_shape")
     strides, pads = op.get_ints("strides", [1] * len(kernel)), op.get_ints("pads", [0] * 2 * len(kernel))
     if (len(kernel), len(strides), len(pads)) != (x.ndim - 2, x.ndim - 2, 2 * (x.ndim - 2)):
-        raise ArgumentError(op, f"kernel_shape {list(kernel)}, strides {list(strides)} and pads {list(pads)} must fit "
-                                f"{x.ndim - 2} dimensions")
+        raise ArgumentError(
+            op,
+            f"kernel_shape {list(kernel)}, strides {list(strides)} and pads {list(pads)} must fit "
+            f"{x.ndim - 2} dimensions",
+        )
     sizes = zip(x.shape[2:], strides, kernel, pads, pads[len(kernel) :])
     return (*x.shape[:2], *[(n - 1) * s + k - head - tail for n, s, k, head, tail in sizes])
 
 
 @max_unpool.reference
-def max_unpool_reference(op: OperatorDef, x: Array, indices: Array,
-                         output_shape: Optional[Array] = None) -> Sequence[Any]:
+def max_unpool_reference(
+    op: OperatorDef, x: Array, indices: Array, output_shape: Optional[Array] = None
+) -> Sequence[Any]:
     y = np.zeros(_unpooled(op, TensorSpec.known(x)), x.dtype)
-    require(op, not x.size or (indices.min() >= 0 and indices.max() < y.size),
-            f"the indices must lie within the {y.size} elements that X was pooled from")
+    require(
+        op,
+        not x.size or (indices.min() >= 0 and indices.max() < y.size),
+        f"the indices must lie within the {y.size} elements that X was pooled from",
+    )
     y.reshape(-1)[indices.reshape(-1)] = x.reshape(-1)
     if output_shape is None:
         return [y]

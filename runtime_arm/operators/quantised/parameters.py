@@ -50,8 +50,15 @@ def parameters(op: OperatorDef, what: str, scale: Array, zero_point: Optional[Ar
     return Parameters(*(p.reshape(()) if p.size == 1 else p for p in (np.asarray(scale, np.float32), zero)))
 
 
-def require_parameters(op: OperatorDef, what: str, blob_dtype: Any, scale: Optional[TensorSpec],
-                       zero_point: Optional[TensorSpec] = None, channels: int = 1, of: str = "") -> None:
+def require_parameters(
+    op: OperatorDef,
+    what: str,
+    blob_dtype: Any,
+    scale: Optional[TensorSpec],
+    zero_point: Optional[TensorSpec] = None,
+    channels: int = 1,
+    of: str = "",
+) -> None:
     """Refuse a scale and zero point that do not fit a blob of that dtype.
 
     Both hold one element, or one a channel; the scale is float32, the zero point of the blob's dtype. ``of`` names the
@@ -63,8 +70,12 @@ def require_parameters(op: OperatorDef, what: str, blob_dtype: Any, scale: Optio
     require(op, scale.dtype == np.float32, f"the scale of {what} must be float32", scale)
     require(op, scale.ndim <= 1 and scale.size in (1, channels), f"the scale of {what} {rule}", scale)
     if zero_point is not None:
-        require(op, zero_point.dtype == blob_dtype, f"the zero point of {what} must have the blob's type, "
-                                                    f"{np.dtype(blob_dtype).name}", zero_point)
+        require(
+            op,
+            zero_point.dtype == blob_dtype,
+            f"the zero point of {what} must have the blob's type, {np.dtype(blob_dtype).name}",
+            zero_point,
+        )
         fits = zero_point.ndim <= 1 and zero_point.size in (1, channels)
         require(op, fits, f"the zero point of {what} {rule}", zero_point)
     if scale.value is not None:

@@ -115,12 +115,15 @@ class RoundingRule(NamedTuple):
     scale: Callable[[Array, Any, Sequence[Array]], None]
 
 
-RULES: Dict[str, RoundingRule] = {rule.name: rule for rule in (
-    RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
-    RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
-    RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
-    RoundingRule("tflite_once", ("int64", "int64"), fixed_point, _scale_fixed_point_once),
-)}
+RULES: Dict[str, RoundingRule] = {
+    rule.name: rule
+    for rule in (
+        RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
+        RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
+        RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
+        RoundingRule("tflite_once", ("int64", "int64"), fixed_point, _scale_fixed_point_once),
+    )
+}
 
 
 class Requantizer:
@@ -173,8 +176,9 @@ class FixedPointRequantizer:
         self._lift = lift
 
     @classmethod
-    def fitting(cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int,
-                reach: int) -> Optional[FixedPointRequantizer]:
+    def fitting(
+        cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
+    ) -> Optional[FixedPointRequantizer]:
         """For sums of at most the magnitude ``reach``; None where 53 bits may not do, or for rules in float32."""
         if rule not in ("tflite_ref", "tflite_once"):
             return None
@@ -212,8 +216,9 @@ class FixedPointRequantizer:
 _UNSIGNED = {1: np.uint8, 2: np.uint16}
 
 
-def requantizer(rule: str, multiplier: Any, zero_point: int, low: int, high: int,
-                reach: int) -> Union[Requantizer, FixedPointRequantizer]:
+def requantizer(
+    rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
+) -> Union[Requantizer, FixedPointRequantizer]:
     """The fastest that is exact, for sums of at most the magnitude ``reach``."""
     fast = FixedPointRequantizer.fitting(rule, multiplier, zero_point, low, high, reach)
     return fast or Requantizer(rule, multiplier, zero_point, low, high)

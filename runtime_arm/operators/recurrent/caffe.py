@@ -11,19 +11,33 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _sequence_shape(op: OperatorDef, x: TensorSpec, cont: TensorSpec, hidden: int, gates: int, w: TensorSpec,
-                    b: TensorSpec, r: TensorSpec) -> List[TensorSpec]:
+def _sequence_shape(
+    op: OperatorDef,
+    x: TensorSpec,
+    cont: TensorSpec,
+    hidden: int,
+    gates: int,
+    w: TensorSpec,
+    b: TensorSpec,
+    r: TensorSpec,
+) -> List[TensorSpec]:
     require(op, x.ndim >= 2 and cont.shape == x.shape[:2], "X must be (T, N, ...), the indicators (T, N)", x, cont)
     inputs = x.size // max(x.shape[0] * x.shape[1], 1)
     require(op, w.shape == (gates * hidden, inputs), f"the weights must be ({gates * hidden}, {inputs})", x, w)
-    require(op, b.shape == (gates * hidden,) and r.shape == (gates * hidden, hidden),
-            f"the bias must have {gates * hidden} elements, the recurrent weights {hidden} columns", b, r)
+    require(
+        op,
+        b.shape == (gates * hidden,) and r.shape == (gates * hidden, hidden),
+        f"the bias must have {gates * hidden} elements, the recurrent weights {hidden} columns",
+        b,
+        r,
+    )
     return [x.with_shape((*x.shape[:2], hidden))]
 
 
 @operator("LSTM", domain="caffe", inputs=(5, 7))
-def lstm(op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: TensorSpec, r: TensorSpec,
-         *static: TensorSpec) -> List[TensorSpec]:
+def lstm(
+    op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: TensorSpec, r: TensorSpec, *static: TensorSpec
+) -> List[TensorSpec]:
     """h of a long short-term memory for every step. X: (T, N, ...), Y: (T, N, H).
 
     cont: (T, N), 0 where a sequence begins. w: (4H, I), b: (4H), r: (4H, H), gates in the order i, f, o, g. The last
@@ -62,8 +76,17 @@ def lstm_reference(op: OperatorDef, x: Array, cont: Array, w: Array, b: Array, r
 
 
 @operator("RNN", domain="caffe", inputs=(7, 9))
-def rnn(op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: TensorSpec, r: TensorSpec,
-        out: TensorSpec, out_bias: TensorSpec, *static: TensorSpec) -> List[TensorSpec]:
+def rnn(
+    op: OperatorDef,
+    x: TensorSpec,
+    cont: TensorSpec,
+    w: TensorSpec,
+    b: TensorSpec,
+    r: TensorSpec,
+    out: TensorSpec,
+    out_bias: TensorSpec,
+    *static: TensorSpec,
+) -> List[TensorSpec]:
     """o = tanh(out h + out_bias) with h = tanh(w x + r h' + b) for every step. X: (T, N, ...), Y: (T, N, H).
 
     cont: (T, N), 0 where a sequence begins. w: (H, I), r and out: (H, H). The last two inputs are those of LSTM.
@@ -75,8 +98,9 @@ def rnn(op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: Tens
 
 
 @rnn.reference
-def rnn_reference(op: OperatorDef, x: Array, cont: Array, w: Array, b: Array, r: Array, out: Array, out_bias: Array,
-                  *static: Array) -> List[Any]:
+def rnn_reference(
+    op: OperatorDef, x: Array, cont: Array, w: Array, b: Array, r: Array, out: Array, out_bias: Array, *static: Array
+) -> List[Any]:
     drive, recurrent = _driven(x, w, b, static), r.astype(np.float64).T
     h = np.zeros((x.shape[1], r.shape[1]))
     steps = np.zeros((*x.shape[:2], r.shape[1]), x.dtype)

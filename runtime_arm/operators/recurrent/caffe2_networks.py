@@ -30,8 +30,11 @@ def _table(op: OperatorDef, texts: Tuple[str, ...], numbers: Tuple[str, ...]) ->
     """Arguments that are lists of one length, as rows."""
     columns: List[Any] = [*map(op.get_strs, texts), *map(op.get_ints, numbers)]
     if len(set(map(len, columns))) > 1:
-        raise ArgumentError(op, f"{', '.join(texts + numbers)} must be as long as each other, got "
-                            f"{', '.join(str(len(column)) for column in columns)}")
+        raise ArgumentError(
+            op,
+            f"{', '.join(texts + numbers)} must be as long as each other, got "
+            f"{', '.join(str(len(column)) for column in columns)}",
+        )
     return list(zip(*columns))
 
 
@@ -99,14 +102,18 @@ def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: i
         results = nets.run(net, feeds, [link.internal for link in targets])
         for link, result in zip(targets, results):
             rows = blobs[link.external][link.rows(t)]
-            require(op, result.size == rows.size, f"step {t} makes {link.internal!r} {result.shape}, it has room for "
-                    f"{rows.shape}")
+            require(
+                op,
+                result.size == rows.size,
+                f"step {t} makes {link.internal!r} {result.shape}, it has room for {rows.shape}",
+            )
             rows[...] = result.reshape(rows.shape)
 
 
 @operator("InferenceLSTM", inputs=(5, None), outputs=3, dtypes=FLOAT32)
-def inference_lstm(op: OperatorDef, x: TensorSpec, hidden: TensorSpec, cell: TensorSpec,
-                   *weights: TensorSpec) -> List[TensorSpec]:
+def inference_lstm(
+    op: OperatorDef, x: TensorSpec, hidden: TensorSpec, cell: TensorSpec, *weights: TensorSpec
+) -> List[TensorSpec]:
     """``num_layers`` (1) LSTM layers, each over the outputs of the one before; the outputs, hidden and cell states.
 
     X: (T, N, C), with ``batch_first`` (N, T, C), as output 0; hidden, cell: (layers * directions, N, H). weights, for
@@ -116,8 +123,14 @@ def inference_lstm(op: OperatorDef, x: TensorSpec, hidden: TensorSpec, cell: Ten
     """
     require_same_dtype(op, x, hidden, cell, *weights)
     cells, per_cell = _cells(op)
-    require(op, x.ndim == 3 and hidden.ndim == 3 and cell.shape == hidden.shape, "X and states must have three "
-            "dimensions, the states one shape", x, hidden, cell)
+    require(
+        op,
+        x.ndim == 3 and hidden.ndim == 3 and cell.shape == hidden.shape,
+        "X and states must have three dimensions, the states one shape",
+        x,
+        hidden,
+        cell,
+    )
     batch, size = x.shape[0 if op.get_bool("batch_first") else 1], hidden.shape[2]
     require(op, hidden.shape[:2] == (cells, batch), f"states must be ({cells}, {batch}, H)", hidden)
     require(op, len(weights) == cells * per_cell, f"there must be {cells * per_cell} weights, got {len(weights)}")

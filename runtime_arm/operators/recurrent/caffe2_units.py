@@ -12,12 +12,17 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _require_unit(op: OperatorDef, states: List[TensorSpec], gates: TensorSpec, count: int,
-                  rest: Tuple[TensorSpec, ...]) -> None:
+def _require_unit(
+    op: OperatorDef, states: List[TensorSpec], gates: TensorSpec, count: int, rest: Tuple[TensorSpec, ...]
+) -> None:
     """States are (1, N, D), gates (1, N, count * D); rest are the sequences' lengths, unless left out, and the step."""
     require_floats(op, *states, gates)
-    require(op, all(state.ndim == 3 and state.shape[0] == 1 and state.shape == states[0].shape for state in states),
-            "states must be (1, N, D)", *states)
+    require(
+        op,
+        all(state.ndim == 3 and state.shape[0] == 1 and state.shape == states[0].shape for state in states),
+        "states must be (1, N, D)",
+        *states,
+    )
     _, n, d = states[0].shape
     require(op, gates.shape == (1, n, count * d), f"gates must be (1, N, {count} D)", states[0], gates)
     has_lengths = op.get_bool("sequence_lengths", True)
@@ -40,8 +45,9 @@ def _after_step(op: OperatorDef, old: Array, new: Array, rest: Tuple[Array, ...]
 
 
 @operator("LSTMUnit", inputs=(4, 5), outputs=2, inplace={0: 0, 1: 1})
-def lstm_unit(op: OperatorDef, hidden: TensorSpec, cell: TensorSpec, gates: TensorSpec,
-              *rest: TensorSpec) -> List[TensorSpec]:
+def lstm_unit(
+    op: OperatorDef, hidden: TensorSpec, cell: TensorSpec, gates: TensorSpec, *rest: TensorSpec
+) -> List[TensorSpec]:
     """Hidden and cell state after a step: C = sigmoid(f + forget_bias) C + sigmoid(i) tanh(g), H = sigmoid(o) tanh(C).
 
     hidden, cell: (1, N, D). gates: (1, N, 4 D), i, f, o, g. Then lengths (N,) and time step, int32: sequences that have

@@ -66,8 +66,11 @@ def _activations(op: OperatorDef) -> Iterator[Tuple[Activation, ...]]:
     bound: List[Activation] = []
     for i, name in enumerate(activation_names(op)):
         function, of_cell = FUNCTIONS[name], i % each == 2
-        parameters = [next(given, default) for given, default in ((alphas, function.alpha), (betas, function.beta))
-                      if default is not None]
+        parameters = [
+            next(given, default)
+            for given, default in ((alphas, function.alpha), (betas, function.beta))
+            if default is not None
+        ]
         limit = np.inf if of_cell else op.get_float("clip", np.inf)
         bound.append(partial(_clipped, function.apply, limit, parameters))
     return (tuple(bound[i : i + each]) for i in range(0, len(bound), each))
@@ -83,8 +86,16 @@ def _sizes(op: OperatorDef, x: TensorSpec, r: TensorSpec) -> Tuple[int, int, int
     return steps, batch, r.shape[-1]
 
 
-def _checked(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs, lengths: Specs,
-             states: Sequence[Specs], peepholes: Specs = None) -> List[TensorSpec]:
+def _checked(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    r: TensorSpec,
+    b: Specs,
+    lengths: Specs,
+    states: Sequence[Specs],
+    peepholes: Specs = None,
+) -> List[TensorSpec]:
     """Specs of Y and of the states after the last step."""
     require_floats(op, x, w, r, b, peepholes, *states)
     require(op, x.ndim == w.ndim == r.ndim == 3, "X, W and R must have 3 dimensions", x, w, r)
@@ -93,9 +104,13 @@ def _checked(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Sp
         raise ArgumentError(op, f"hidden_size is {op.get_int('hidden_size')}, R has {hidden}")
     directions, gates = direction_count(op), GATES[op.type]
     activation_names(op)
-    expected = {"W": (w, (directions, gates * hidden, x.shape[2])), "R": (r, (directions, gates * hidden, hidden)),
-                "B": (b, (directions, 2 * gates * hidden)), "P": (peepholes, (directions, 3 * hidden)),
-                "sequence_lens": (lengths, (batch,))}
+    expected = {
+        "W": (w, (directions, gates * hidden, x.shape[2])),
+        "R": (r, (directions, gates * hidden, hidden)),
+        "B": (b, (directions, 2 * gates * hidden)),
+        "P": (peepholes, (directions, 3 * hidden)),
+        "sequence_lens": (lengths, (batch,)),
+    }
     state = (batch, directions, hidden) if op.get_bool("layout") else (directions, batch, hidden)
     expected.update((f"initial state {i}", (spec, state)) for i, spec in enumerate(states))
     for name, (spec, shape) in expected.items():
@@ -106,8 +121,17 @@ def _checked(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Sp
 
 
 @operator("LSTM", domain="onnx", inputs=(3, 8), outputs=(0, 3))
-def lstm(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs = None, lengths: Specs = None,
-         initial_h: Specs = None, initial_c: Specs = None, p: Specs = None) -> List[TensorSpec]:
+def lstm(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    r: TensorSpec,
+    b: Specs = None,
+    lengths: Specs = None,
+    initial_h: Specs = None,
+    initial_c: Specs = None,
+    p: Specs = None,
+) -> List[TensorSpec]:
     """Y, Y_h, Y_c: i = f(X Wi + H Ri + Pi C + Bi), f and o alike (o sees the new C), c = g(X Wc + H Rc + Bc);
     C = f C + i c, H = o h(C).
 
@@ -118,8 +142,15 @@ def lstm(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs 
 
 
 @operator("GRU", domain="onnx", inputs=(3, 6), outputs=(0, 2))
-def gru(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs = None, lengths: Specs = None,
-        initial_h: Specs = None) -> List[TensorSpec]:
+def gru(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    r: TensorSpec,
+    b: Specs = None,
+    lengths: Specs = None,
+    initial_h: Specs = None,
+) -> List[TensorSpec]:
     """Y, Y_h: z = f(X Wz + H Rz + Bz), r alike, h = g(X Wh + (r H) Rh + Bh), H = (1 - z) h + z H; otherwise as LSTM.
 
     linear_before_reset: h = g(X Wh + r (H Rh + Rbh) + Wbh). Gates z, r, h.
@@ -128,8 +159,15 @@ def gru(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs =
 
 
 @operator("RNN", domain="onnx", inputs=(3, 6), outputs=(0, 2))
-def rnn(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: Specs = None, lengths: Specs = None,
-        initial_h: Specs = None) -> List[TensorSpec]:
+def rnn(
+    op: OperatorDef,
+    x: TensorSpec,
+    w: TensorSpec,
+    r: TensorSpec,
+    b: Specs = None,
+    lengths: Specs = None,
+    initial_h: Specs = None,
+) -> List[TensorSpec]:
     """Y, Y_h: H = f(X W + H R + B); otherwise as LSTM."""
     return _checked(op, x, w, r, b, lengths, [initial_h])
 
@@ -188,8 +226,15 @@ def _reversed(x: Array, lengths: Array) -> Array:
 @lstm.reference
 @gru.reference
 @rnn.reference
-def recurrent_reference(op: OperatorDef, x: Array, w: Array, r: Array, b: Optional[Array] = None,
-                        lengths: Optional[Array] = None, *rest: Optional[Array]) -> List[Any]:
+def recurrent_reference(
+    op: OperatorDef,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Optional[Array] = None,
+    lengths: Optional[Array] = None,
+    *rest: Optional[Array],
+) -> List[Any]:
     batch_first = op.get_bool("layout")
     steps = (np.swapaxes(x, 0, 1) if batch_first else x).astype(np.float64)
     ends = np.full(steps.shape[1], len(steps)) if lengths is None else np.clip(lengths.astype(np.int64), 0, len(steps))
@@ -220,8 +265,9 @@ def _initial(op: OperatorDef, d: int, given: Sequence[Optional[Array]], shape: T
     return [np.zeros(shape) if state is None else state[at].astype(np.float64) for state in states]
 
 
-def _unrolled(op: OperatorDef, x: Array, ends: Array, states: List[Array], weights: Weights,
-              activations: Activations) -> Tuple[Array, List[Array]]:
+def _unrolled(
+    op: OperatorDef, x: Array, ends: Array, states: List[Array], weights: Weights, activations: Activations
+) -> Tuple[Array, List[Array]]:
     """The hidden state after each step, 0 where the sequence has ended, and the states at the ends."""
     y = np.zeros((len(x), *states[0].shape))
     for t, x_t in enumerate(x):

@@ -27,8 +27,13 @@ def _sigmoid(x: Array) -> Array:
 
 
 _ACTIVATIONS: Dict[str, Function] = {
-    "NONE": lambda x: x, "RELU": lambda x: np.maximum(x, 0), "RELU6": lambda x: np.clip(x, 0, 6),
-    "RELU_N1_TO_1": lambda x: np.clip(x, -1, 1), "TANH": np.tanh, "SIGMOID": _sigmoid}
+    "NONE": lambda x: x,
+    "RELU": lambda x: np.maximum(x, 0),
+    "RELU6": lambda x: np.clip(x, 0, 6),
+    "RELU_N1_TO_1": lambda x: np.clip(x, -1, 1),
+    "TANH": np.tanh,
+    "SIGMOID": _sigmoid,
+}
 
 
 def _activation(op: OperatorDef) -> Function:
@@ -97,20 +102,32 @@ def _checked_shape(op: OperatorDef, x: TensorSpec, states: Sequence[Optional[Ten
     require(op, x.ndim in (2, 3), "X must have two or three dimensions", x)
     batch = x.shape[0 if x.ndim == 2 or not op.get_bool("time_major", True) else 1]
     for state in states:
-        require(op, state is not None and state.ndim == 2 and state.shape[0] == batch,
-                f"states must be matrices of {batch} rows", x, *states)
+        require(
+            op,
+            state is not None and state.ndim == 2 and state.shape[0] == batch,
+            f"states must be matrices of {batch} rows",
+            x,
+            *states,
+        )
     return x.shape[:-1]
 
 
 @operator("RNN", domain="tflite", inputs=5, outputs=2, dtypes=("float32",))
-def rnn(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: TensorSpec,
-        h: TensorSpec) -> List[TensorSpec]:
+def rnn(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: TensorSpec, h: TensorSpec) -> List[TensorSpec]:
     """Y, h: h = activation(X W^T + h R^T + b). W: (H, I), R: (H, H), b: (H), h: (N, H). Source: kernel_utils.cc."""
     lead, hidden = _checked_shape(op, x, [h]), h.shape[1]
     _activation(op)
     _scales(op, 5)
-    require(op, w.shape == (hidden, x.shape[-1]) and r.shape == (hidden, hidden) and b.shape == (hidden,),
-            "weights and bias must fit X and the state", x, w, r, b, h)
+    require(
+        op,
+        w.shape == (hidden, x.shape[-1]) and r.shape == (hidden, hidden) and b.shape == (hidden,),
+        "weights and bias must fit X and the state",
+        x,
+        w,
+        r,
+        b,
+        h,
+    )
     return [x.with_shape((*lead, hidden)), h]
 
 
@@ -154,8 +171,14 @@ def lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
             fits = gate == _I if spec is None else spec.shape == shape
             require(op, fits, f"input {start + gate} must have the shape {shape}", spec)
     projection = given[_PROJECTION]
-    require(op, size == cells if projection is None else projection.shape == (size, cells),
-            "states of different sizes need a projection that fits", h, c, projection)
+    require(
+        op,
+        size == cells if projection is None else projection.shape == (size, cells),
+        "states of different sizes need a projection that fits",
+        h,
+        c,
+        projection,
+    )
     return [x.with_shape((*lead, size)), h, c]
 
 
@@ -204,8 +227,9 @@ def _limited(x: Array, limit: float) -> Array:
 
 
 @operator("SVDF", domain="tflite", inputs=(3, 4), outputs=2, dtypes=("float32",))
-def svdf(op: OperatorDef, features: TensorSpec, w: TensorSpec, state: TensorSpec,
-         b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def svdf(
+    op: OperatorDef, features: TensorSpec, w: TensorSpec, state: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y (N, F / rank) and the new state: the state forgets its oldest features and takes in these, (N, F).
 
     The state, (N, F * M), holds the last M of each; Y sums their products with W (F, M), ``rank`` neighbouring filters
@@ -213,8 +237,13 @@ def svdf(op: OperatorDef, features: TensorSpec, w: TensorSpec, state: TensorSpec
     a Rank-Constrained Topology (2015).
     """
     rank = op.get_int("rank")
-    require(op, features.ndim == w.ndim == 2 and features.shape[1] == w.shape[0], "features must be (N, F), W (F, M)",
-            features, w)
+    require(
+        op,
+        features.ndim == w.ndim == 2 and features.shape[1] == w.shape[0],
+        "features must be (N, F), W (F, M)",
+        features,
+        w,
+    )
     require(op, rank > 0 and w.shape[0] % rank == 0, f"rank {rank} must divide the number of filters", w)
     require(op, state.shape == (features.shape[0], w.size), "the state must be (N, F * M)", features, w, state)
     units = w.shape[0] // rank

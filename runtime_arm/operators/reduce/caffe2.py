@@ -33,15 +33,27 @@ from runtime_arm.registry.specs import TensorSpec
 AxesOf = Callable[[OperatorDef, int], Axes]
 
 
-def _declare(type: str, doc: str, reduction: Reduction, axes_of: AxesOf, keepdims: Callable[[OperatorDef], bool],
-             dtypes: Sequence[str], inputs: Any = 1) -> Operator:
+def _declare(
+    type: str,
+    doc: str,
+    reduction: Reduction,
+    axes_of: AxesOf,
+    keepdims: Callable[[OperatorDef], bool],
+    dtypes: Sequence[str],
+    inputs: Any = 1,
+) -> Operator:
     """An operator that reduces input 0 over the axes that ``axes_of(op, ndim)`` gives."""
 
     def shape(op: OperatorDef, x: TensorSpec, *lengths: TensorSpec) -> List[TensorSpec]:
         result = x.with_shape(reduced_shape(x.shape, axes_of(op, x.ndim), keepdims(op)))
         for spec in lengths:
-            require(op, spec.dtype == np.int32 and spec.shape == (result.size,),
-                    "lengths must be one int32 a result", x, spec)
+            require(
+                op,
+                spec.dtype == np.int32 and spec.shape == (result.size,),
+                "lengths must be one int32 a result",
+                x,
+                spec,
+            )
         return [result]
 
     def reference(op: OperatorDef, x: Array, *lengths: Array) -> List[Any]:
@@ -98,8 +110,14 @@ for _type, _what, _reduction, _dtypes in [
     ("ReduceL1", "the sum of magnitudes", L1, FLOATS),
     ("ReduceL2", "the root of the sum of squares", L2, FLOATS),
 ]:
-    _declare(_type, f"Y is {_what} of X over ``axes`` (all), which stay as 1 unless keepdims=0.",
-             _reduction, _named_axes, _keepdims, _dtypes)
+    _declare(
+        _type,
+        f"Y is {_what} of X over ``axes`` (all), which stay as 1 unless keepdims=0.",
+        _reduction,
+        _named_axes,
+        _keepdims,
+        _dtypes,
+    )
 
 
 def _counted(op: OperatorDef, ndim: int) -> int:
@@ -127,12 +145,25 @@ for _side, _axes_of in [("Front", _front), ("Back", _back)]:
         ("Mean", "the mean, 0 of nothing, of integers rounded towards zero,", MEAN, (*CAFFE2_NUMBERS, "float16")),
         ("Max", "the largest, 0 of nothing,", MAX._replace(nothing=zero), FLOATS),
     ]:
-        _declare(f"Reduce{_side}{_name}", f"Y is {_what} of X over the {'first' if _side == 'Front' else 'last'} "
-                 "``num_reduce_dim`` (1) dimensions.\n\n    Input 1, one int32 a result, says how many elements count.",
-                 _reduction, _axes_of, _never, _dtypes, inputs=(1, 2))
+        _declare(
+            f"Reduce{_side}{_name}",
+            f"Y is {_what} of X over the {'first' if _side == 'Front' else 'last'} "
+            "``num_reduce_dim`` (1) dimensions.\n\n    Input 1, one int32 a result, says how many elements count.",
+            _reduction,
+            _axes_of,
+            _never,
+            _dtypes,
+            inputs=(1, 2),
+        )
 
-_declare("ReduceTailSum", "Y is the sum of X over all dimensions but the first.", SUM,
-         lambda op, ndim: tuple(range(1, ndim)), _never, FLOATS)
+_declare(
+    "ReduceTailSum",
+    "Y is the sum of X over all dimensions but the first.",
+    SUM,
+    lambda op, ndim: tuple(range(1, ndim)),
+    _never,
+    FLOATS,
+)
 
 
 def _all_axes(op: OperatorDef, ndim: int) -> Axes:
@@ -140,8 +171,9 @@ def _all_axes(op: OperatorDef, ndim: int) -> Axes:
 
 
 _declare("SumElementsInt", "Y, without dimensions, is the sum of X's elements.", SUM, _all_axes, _never, ("int32",))
-_declare("AveragedLoss", "Y, without dimensions, is the mean of X's elements, 0 of nothing.", MEAN, _all_axes, _never,
-         FLOATS)
+_declare(
+    "AveragedLoss", "Y, without dimensions, is the mean of X's elements, 0 of nothing.", MEAN, _all_axes, _never, FLOATS
+)
 
 
 @operator("SumElements", dtypes=FLOATS)
@@ -174,10 +206,22 @@ def _of_matrices(op: OperatorDef, axis: int, ndim: int) -> Axes:
     return (axis,)
 
 
-_declare("RowwiseMax", "Y (B, M) is the largest element of each row of X (B, M, N).", MAX,
-         lambda op, ndim: _of_matrices(op, 2, ndim), _never, FLOATS)
-_declare("ColwiseMax", "Y (B, N) is the largest element of each column of X (B, M, N).", MAX,
-         lambda op, ndim: _of_matrices(op, 1, ndim), _never, FLOATS)
+_declare(
+    "RowwiseMax",
+    "Y (B, M) is the largest element of each row of X (B, M, N).",
+    MAX,
+    lambda op, ndim: _of_matrices(op, 2, ndim),
+    _never,
+    FLOATS,
+)
+_declare(
+    "ColwiseMax",
+    "Y (B, N) is the largest element of each column of X (B, M, N).",
+    MAX,
+    lambda op, ndim: _of_matrices(op, 1, ndim),
+    _never,
+    FLOATS,
+)
 
 
 def _summed_axes(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Axes:

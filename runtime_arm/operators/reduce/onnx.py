@@ -70,8 +70,10 @@ def _declare(type: str, formula: str, reduction: Reduction, dtypes: Dtypes) -> O
         assert x is not None
         return bind_reduction(reduction, call, _spec_axes(call.op, x, axes))
 
-    shape.__doc__ = (f"Y is {formula} over the axes that input 1 holds (all), which stay as 1 unless keepdims=0.\n\n"
-                     "    Without axes and with noop_with_empty_axes the elements are reduced one by one.")
+    shape.__doc__ = (
+        f"Y is {formula} over the axes that input 1 holds (all), which stay as 1 unless keepdims=0.\n\n"
+        "    Without axes and with noop_with_empty_axes the elements are reduced one by one."
+    )
     schema = operator(type, domain="onnx", inputs=(1, 2), dtypes=dtypes)(shape)
     schema.reference(reference)
     schema.kernel("NUMPY", supports=supports, scratch=scratch_of(reduction))(bind)
@@ -93,10 +95,18 @@ def _undefined(dtype: np.dtype[Any]) -> Any:
 for _type, _formula, _reduction, _dtypes in [
     ("ReduceSum", "the sum of X", SUM, NUMBERS),
     ("ReduceMean", "the mean of X, of integers rounded towards zero,", MEAN._replace(nothing=_undefined), NUMBERS),
-    ("ReduceMax", "the largest of X, -infinity or the smallest number of nothing,",
-     MAX._replace(nothing=_minus_infinity), NUMBERS + BOOL),
-    ("ReduceMin", "the smallest of X, infinity or the largest number of nothing,",
-     MIN._replace(nothing=_infinity), NUMBERS + BOOL),
+    (
+        "ReduceMax",
+        "the largest of X, -infinity or the smallest number of nothing,",
+        MAX._replace(nothing=_minus_infinity),
+        NUMBERS + BOOL,
+    ),
+    (
+        "ReduceMin",
+        "the smallest of X, infinity or the largest number of nothing,",
+        MIN._replace(nothing=_infinity),
+        NUMBERS + BOOL,
+    ),
     ("ReduceProd", "the product of X", PRODUCT, NUMBERS),
     ("ReduceL1", "the sum of |X|", L1, NUMBERS),
     ("ReduceL2", "sqrt(sum of X squared), of integers rounded towards zero,", L2, NUMBERS),

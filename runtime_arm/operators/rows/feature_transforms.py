@@ -25,8 +25,12 @@ def _groups(op: OperatorDef, bounds: int, slopes: int, intercepts: int) -> int:
     """How many functions there are; each has one bound more than pieces."""
     groups = bounds - slopes
     fits = slopes == intercepts and groups > 0 and slopes >= groups and slopes % groups == 0
-    require(op, fits, "each function needs as many slopes as intercepts and one bound more, all as many; there are "
-            f"{bounds} bounds, {slopes} slopes, {intercepts} intercepts")
+    require(
+        op,
+        fits,
+        "each function needs as many slopes as intercepts and one bound more, all as many; there are "
+        f"{bounds} bounds, {slopes} slopes, {intercepts} intercepts",
+    )
     return groups
 
 
@@ -97,15 +101,26 @@ def batch_box_cox_reference(op: OperatorDef, x: Array, power: Array, shift: Arra
 
 
 @operator("BatchBucketize", inputs=4, dtypes=("float32",))
-def batch_bucketize(op: OperatorDef, x: TensorSpec, columns: TensorSpec, lengths: TensorSpec,
-                    boundaries: TensorSpec) -> List[TensorSpec]:
+def batch_bucketize(
+    op: OperatorDef, x: TensorSpec, columns: TensorSpec, lengths: TensorSpec, boundaries: TensorSpec
+) -> List[TensorSpec]:
     """(rows, picks) int32: how many of its boundaries an element exceeds, for the columns of X that the second input
     picks; each has the next ``lengths`` of the boundaries, which ascend."""
     vectors = all(spec.ndim == 1 and spec.dtype == np.int32 for spec in (columns, lengths))
-    require(op, x.ndim == 2 and vectors and columns.shape == lengths.shape,
-            "X must be a matrix, columns and lengths vectors of int32, as long", x, columns, lengths)
-    require(op, boundaries.ndim == 1 and boundaries.dtype == np.float32, "boundaries must be a vector of float32",
-            boundaries)
+    require(
+        op,
+        x.ndim == 2 and vectors and columns.shape == lengths.shape,
+        "X must be a matrix, columns and lengths vectors of int32, as long",
+        x,
+        columns,
+        lengths,
+    )
+    require(
+        op,
+        boundaries.ndim == 1 and boundaries.dtype == np.float32,
+        "boundaries must be a vector of float32",
+        boundaries,
+    )
     return [TensorSpec((x.shape[0], columns.shape[0]), np.int32)]
 
 
@@ -118,8 +133,9 @@ def _cut(op: OperatorDef, lengths: Sequence[int], total: int) -> List[Tuple[int,
 
 
 @batch_bucketize.reference
-def batch_bucketize_reference(op: OperatorDef, x: Array, columns: Array, lengths: Array,
-                              boundaries: Array) -> List[Any]:
+def batch_bucketize_reference(
+    op: OperatorDef, x: Array, columns: Array, lengths: Array, boundaries: Array
+) -> List[Any]:
     inside = bool(np.all((columns >= 0) & (columns < x.shape[1])))
     require(op, inside, f"columns {columns.tolist()} must be within 0 to {x.shape[1] - 1}")
     y = np.zeros((x.shape[0], columns.size), np.int32)
@@ -136,8 +152,13 @@ def percentile(op: OperatorDef, x: TensorSpec, pairs: TensorSpec, lengths: Tenso
     """
     fits = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype == np.float32
     require(op, x.ndim == 2 and fits, "X must be a matrix, the pairs (M, 2) float32", x, pairs)
-    require(op, lengths.size == x.shape[1] and lengths.dtype == np.int32, "there must be an int32 length a column", x,
-            lengths)
+    require(
+        op,
+        lengths.size == x.shape[1] and lengths.dtype == np.int32,
+        "there must be an int32 length a column",
+        x,
+        lengths,
+    )
     return [x]
 
 
@@ -170,8 +191,9 @@ def bisect_percentile(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @bisect_percentile.reference
 def bisect_percentile_reference(op: OperatorDef, x: Array) -> List[Any]:
-    raw, mapping, lower, upper = (np.asarray(op.get_floats(f"percentile_{name}"), np.float32)
-                                  for name in ("raw", "mapping", "lower", "upper"))
+    raw, mapping, lower, upper = (
+        np.asarray(op.get_floats(f"percentile_{name}"), np.float32) for name in ("raw", "mapping", "lower", "upper")
+    )
     y = np.empty_like(x)
     for column, (start, stop) in enumerate(_cut(op, op.get_ints("lengths"), raw.size)):
         own, value = raw[start:stop], x[:, column]
@@ -256,8 +278,12 @@ def n_gram(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """
     columns, limits = op.get_ints("col_ids"), op.get_ints("categorical_limits")
     width = TensorSpec(x.shape[1:], x.dtype).size
-    require(op, x.ndim > 0 and bool(columns) and min(columns) >= 0 and max(columns) < width,
-            f"col_ids {list(columns)} must name columns of X", x)
+    require(
+        op,
+        x.ndim > 0 and bool(columns) and min(columns) >= 0 and max(columns) < width,
+        f"col_ids {list(columns)} must name columns of X",
+        x,
+    )
     fits = len(limits) == len(columns) and min(limits) > 0 and sum(limits) == len(op.get_ints("vals"))
     require(op, fits, f"categorical_limits {list(limits)} must be one for each column and add up to the vals")
     return [TensorSpec(x.shape[:1], np.int32)]
@@ -304,8 +330,12 @@ def quant_decode(op: OperatorDef, codebook: TensorSpec, *codes: TensorSpec) -> L
     """Each further input with its codes (uint8, uint16 or int32) replaced by what the codebook holds there."""
     require(op, codebook.ndim == 1, "the codebook must be a vector", codebook)
     allowed = all(c.dtype.name in ("uint8", "uint16", "int32") for c in codes)
-    require(op, allowed and len(codes) == len(op.output),
-            "there must be codes, uint8, uint16 or int32, for each output", *codes)
+    require(
+        op,
+        allowed and len(codes) == len(op.output),
+        "there must be codes, uint8, uint16 or int32, for each output",
+        *codes,
+    )
     return [TensorSpec(c.shape, np.float32) for c in codes]
 
 
@@ -327,8 +357,11 @@ def self_binning_histogram(op: OperatorDef, *inputs: TensorSpec) -> List[TensorS
     require_same_dtype(op, *inputs)
     spacing, bins, start = _binning(op)
     if spacing not in ("linear", "logarithmic") or bins < 1 or not start > 0:
-        raise ArgumentError(op, "bin_spacing must be linear or logarithmic, num_bins and logspace_start positive; got "
-                            f"{spacing!r}, {bins}, {start}")
+        raise ArgumentError(
+            op,
+            "bin_spacing must be linear or logarithmic, num_bins and logspace_start positive; got "
+            f"{spacing!r}, {bins}, {start}",
+        )
     return [TensorSpec((bins + 1,), inputs[0].dtype), TensorSpec((bins + 1,), np.int64)]
 
 

@@ -18,8 +18,12 @@ from runtime_arm.registry.specs import TensorSpec
 
 def _counts(op: OperatorDef, lengths: Optional[TensorSpec], total: Optional[int] = None) -> List[int]:
     """The content of a vector of int32 lengths; ShapeError if one is negative or they do not add up to ``total``."""
-    require(op, lengths is not None and lengths.dtype == np.int32 and lengths.ndim == 1,
-            "lengths must be a vector of int32", lengths)
+    require(
+        op,
+        lengths is not None and lengths.dtype == np.int32 and lengths.ndim == 1,
+        "lengths must be a vector of int32",
+        lengths,
+    )
     counts = integers_of(op, lengths, "lengths")
     require(op, min(counts, default=0) >= 0, f"lengths {counts} must not be negative")
     require(op, total in (None, sum(counts)), f"lengths {counts} must add up to {total}")
@@ -96,8 +100,13 @@ def lengths_split_reference(op: OperatorDef, lengths: Array, parts: Optional[Arr
 @operator("LengthsPad", inputs=2)
 def lengths_pad(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """Every segment of rows filled up to ``target_length`` rows with ``padding_value`` (-1)."""
-    require(op, x.ndim > 0 and lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", x,
-            lengths)
+    require(
+        op,
+        x.ndim > 0 and lengths.ndim == 1 and lengths.dtype == np.int32,
+        "lengths must be a vector of int32",
+        x,
+        lengths,
+    )
     target = op.get_int("target_length")
     if target < 1:
         raise ArgumentError(op, f"target_length must be positive, got {target}")
@@ -137,8 +146,13 @@ def lengths_top_k(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[T
 
     What a shorter segment lacks is 0, at place -1. X is a vector.
     """
-    require(op, x.ndim == 1 and lengths.ndim == 1 and lengths.dtype == np.int32,
-            "X must be a vector, lengths a vector of int32", x, lengths)
+    require(
+        op,
+        x.ndim == 1 and lengths.ndim == 1 and lengths.dtype == np.int32,
+        "X must be a vector, lengths a vector of int32",
+        x,
+        lengths,
+    )
     k = op.get_int("k")
     if k < 1:
         raise ArgumentError(op, f"k must be positive, got {k}")

@@ -23,8 +23,11 @@ def _grams(op: OperatorDef) -> Dict[Gram, int]:
     starts = list(op.get_ints("ngram_counts"))
     grams: List[Gram] = []
     for length, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)]), 1):
-        require(op, 0 <= start <= stop <= len(pool) and (stop - start) % length == 0,
-                f"ngram_counts {starts} must cut the pool of {len(pool)} into n-grams")
+        require(
+            op,
+            0 <= start <= stop <= len(pool) and (stop - start) % length == 0,
+            f"ngram_counts {starts} must cut the pool of {len(pool)} into n-grams",
+        )
         grams += [tuple(pool[at : at + length]) for at in range(start, stop, length)]
     return {gram: place for place, gram in enumerate(grams)}
 
@@ -40,8 +43,11 @@ def tf_idf_vectorizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
     columns = op.get_ints("ngram_indexes")
-    require(op, len(columns) == len(_grams(op)) > 0 and min(columns) >= 0,
-            "ngram_indexes must be as many as there are n-grams, none negative")
+    require(
+        op,
+        len(columns) == len(_grams(op)) > 0 and min(columns) >= 0,
+        "ngram_indexes must be as many as there are n-grams, none negative",
+    )
     weights = op.get_floats("weights")
     require(op, len(weights) in (0, len(columns)), f"there must be {len(columns)} weights, got {len(weights)}")
     if op.get_str("mode") not in ("TF", "IDF", "TFIDF"):

@@ -34,8 +34,13 @@ def _require_lists(op: OperatorDef, lengths: TensorSpec, values: TensorSpec) -> 
 @operator("BooleanMaskLengths", inputs=2, dtypes=("int32", "int64"))
 def boolean_mask_lengths(op: OperatorDef, lengths: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
     """How long each list is once BooleanMask has let through what the mask holds of the lists' elements."""
-    require(op, lengths.ndim == mask.ndim == 1 and mask.dtype == np.bool_,
-            "lengths must be a vector, the mask a vector of bool", lengths, mask)
+    require(
+        op,
+        lengths.ndim == mask.ndim == 1 and mask.dtype == np.bool_,
+        "lengths must be a vector, the mask a vector of bool",
+        lengths,
+        mask,
+    )
     return [lengths]
 
 
@@ -56,8 +61,12 @@ def merge_id_lists(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     for lengths, values in zip(inputs[::2], inputs[1::2]):
         _require_lists(op, lengths, values)
         same = lengths.shape == inputs[0].shape and values.dtype == inputs[1].dtype
-        require(op, same and values.dtype.name in ("int32", "int64"),
-                "all lists must be of as many examples and of one integer dtype", *inputs)
+        require(
+            op,
+            same and values.dtype.name in ("int32", "int64"),
+            "all lists must be of as many examples and of one integer dtype",
+            *inputs,
+        )
     raise DataDependent("the values that are in several lists")
 
 
@@ -91,8 +100,9 @@ def dense_vector_to_id_list_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 @operator("GatherRangesToDense", inputs=(2, 3), outputs=(1, None))
-def gather_ranges_to_dense(op: OperatorDef, x: TensorSpec, ranges: TensorSpec,
-                           keys: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def gather_ranges_to_dense(
+    op: OperatorDef, x: TensorSpec, ranges: TensorSpec, keys: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """An output for each feature: row i holds the elements of the vector X in range i, by key if there are keys.
 
     ranges: (N, features, 2) start and length; ``lengths`` says how long each feature's must be, ranges of another
@@ -101,8 +111,13 @@ def gather_ranges_to_dense(op: OperatorDef, x: TensorSpec, ranges: TensorSpec,
     """
     lengths = op.get_ints("lengths")
     require_indices(op, ranges)
-    require(op, x.ndim == 1 and ranges.ndim == 3 and ranges.shape[1:] == (len(lengths), 2),
-            f"X must be a vector, the ranges (N, {len(lengths)}, 2)", x, ranges)
+    require(
+        op,
+        x.ndim == 1 and ranges.ndim == 3 and ranges.shape[1:] == (len(lengths), 2),
+        f"X must be a vector, the ranges (N, {len(lengths)}, 2)",
+        x,
+        ranges,
+    )
     fits = keys is None or (keys.shape == x.shape and keys.dtype == np.int64)
     require(op, fits, "there must be an int64 key for each element", x, keys)
     if len(op.output) != len(lengths) or min(lengths) < 1:
@@ -111,8 +126,9 @@ def gather_ranges_to_dense(op: OperatorDef, x: TensorSpec, ranges: TensorSpec,
 
 
 @gather_ranges_to_dense.reference
-def gather_ranges_to_dense_reference(op: OperatorDef, x: Array, ranges: Array,
-                                     keys: Optional[Array] = None) -> List[Any]:
+def gather_ranges_to_dense_reference(
+    op: OperatorDef, x: Array, ranges: Array, keys: Optional[Array] = None
+) -> List[Any]:
     starts, counts = ranges[:, :, 0].astype(np.int64), ranges[:, :, 1]
     used = counts == np.array(op.get_ints("lengths"))
     inside = np.all((starts >= 0) & (starts + counts <= x.size) | ~used)
@@ -173,8 +189,13 @@ def partition(op: OperatorDef, keys: TensorSpec, *others: TensorSpec) -> List[Te
     divided by the number of partitions.
     """
     for other in others:
-        require(op, keys.ndim > 0 and other.shape[: keys.ndim] == keys.shape,
-                "every input's shape must begin with that of the keys", keys, other)
+        require(
+            op,
+            keys.ndim > 0 and other.shape[: keys.ndim] == keys.shape,
+            "every input's shape must begin with that of the keys",
+            keys,
+            other,
+        )
     count, shards = _shards(op, keys)
     if shards is None:
         raise DataDependent("keys")
@@ -235,7 +256,10 @@ def gather_by_key_reference(op: OperatorDef, keys: Array, *parts: Array) -> List
     y = np.empty((keys.size, *parts[0].shape[1:]), parts[0].dtype)
     for number, part in enumerate(parts):
         mine: Sequence[bool] = shards == number
-        require(op, int(np.sum(mine)) == len(part), f"{int(np.sum(mine))} keys name partition {number}, it has "
-                f"{len(part)} rows")
+        require(
+            op,
+            int(np.sum(mine)) == len(part),
+            f"{int(np.sum(mine))} keys name partition {number}, it has {len(part)} rows",
+        )
         y[mine] = part
     return [y.reshape(*keys.shape, *parts[0].shape[1:])]

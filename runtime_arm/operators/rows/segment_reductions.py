@@ -56,11 +56,17 @@ def sparse_lengths_mean(op: OperatorDef, x: TensorSpec, indices: TensorSpec, len
 
 
 @operator("SparseLengthsWeightedSum", inputs=4)
-def sparse_lengths_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec,
-                                lengths: TensorSpec) -> List[TensorSpec]:
+def sparse_lengths_weighted_sum(
+    op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec, lengths: TensorSpec
+) -> List[TensorSpec]:
     """LengthsSum of the rows of X that the third input names, each times its weight."""
-    require(op, weights.shape == indices.shape and weights.dtype == np.float32,
-            "there must be a weight, float32, for each index", weights, indices)
+    require(
+        op,
+        weights.shape == indices.shape and weights.dtype == np.float32,
+        "there must be a weight, float32, for each index",
+        weights,
+        indices,
+    )
     return [_picked(op, x, indices, lengths)]
 
 
@@ -84,16 +90,18 @@ def lengths_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, le
 
 
 @operator("SparseLengthsPositionalWeightedSum", inputs=4)
-def sparse_lengths_positional_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec,
-                                           lengths: TensorSpec) -> List[TensorSpec]:
+def sparse_lengths_positional_weighted_sum(
+    op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec, lengths: TensorSpec
+) -> List[TensorSpec]:
     """SparseLengthsSum, each row times the weight of its place in its segment."""
     require(op, weights.ndim == 1 and weights.dtype == np.float32, "the weights must be a vector of float32", weights)
     return [_picked(op, x, indices, lengths)]
 
 
 @sparse_lengths_positional_weighted_sum.reference
-def sparse_lengths_positional_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, indices: Array,
-                                                     lengths: Array) -> List[Any]:
+def sparse_lengths_positional_weighted_sum_reference(
+    op: OperatorDef, x: Array, weights: Array, indices: Array, lengths: Array
+) -> List[Any]:
     _require_total(op, lengths, indices.size)
     longest = int(lengths.max(initial=0))
     require(op, longest <= weights.size, f"a segment has {longest} rows, there are {weights.size} weights")

@@ -13,13 +13,18 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _lengths(op: OperatorDef, lengths: TensorSpec, dtypes: Sequence[str] = ("int32", "int64")) -> None:
-    require(op, lengths.ndim == 1 and lengths.dtype.name in dtypes,
-            f"lengths must be a vector of {' or '.join(dtypes)}", lengths)
+    require(
+        op,
+        lengths.ndim == 1 and lengths.dtype.name in dtypes,
+        f"lengths must be a vector of {' or '.join(dtypes)}",
+        lengths,
+    )
 
 
 def _check_lengths(op: OperatorDef, lengths: Sequence[int], total: int) -> None:
-    require(op, min(lengths, default=0) >= 0 and sum(lengths) == total,
-            f"lengths {list(lengths)} must add up to {total}")
+    require(
+        op, min(lengths, default=0) >= 0 and sum(lengths) == total, f"lengths {list(lengths)} must add up to {total}"
+    )
 
 
 @operator("PackSegments", inputs=2, outputs=(1, 2))
@@ -31,8 +36,9 @@ def pack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List[T
     """
     _lengths(op, lengths)
     require(op, x.ndim > 0, "the data must have a dimension", x)
-    require(op, op.get_bool("return_presence_mask") or len(op.output) == 1,
-            "the second output needs return_presence_mask")
+    require(
+        op, op.get_bool("return_presence_mask") or len(op.output) == 1, "the second output needs return_presence_mask"
+    )
     longest = _longest(op, lengths)
     return [x.with_shape((lengths.shape[0], longest, *x.shape[1:])), TensorSpec((lengths.shape[0], longest), np.bool_)]
 
@@ -72,8 +78,11 @@ def unpack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List
 
 def _kept(op: OperatorDef, lengths: Sequence[int], longest: int) -> List[int]:
     cut = op.get_int("max_length", -1) >= 0
-    require(op, min(lengths, default=0) >= 0 and (cut or max(lengths, default=0) <= longest),
-            f"lengths {list(lengths)} must be within 0 to {longest}")
+    require(
+        op,
+        min(lengths, default=0) >= 0 and (cut or max(lengths, default=0) <= longest),
+        f"lengths {list(lengths)} must be within 0 to {longest}",
+    )
     return [min(length, longest) for length in lengths]
 
 
@@ -102,22 +111,37 @@ def _padded_lengths(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec
 
 
 @operator("AddPadding", inputs=(1, 4), outputs=(1, 2))
-def add_padding(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None,
-                start: Optional[TensorSpec] = None, end: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def add_padding(
+    op: OperatorDef,
+    x: TensorSpec,
+    lengths: Optional[TensorSpec] = None,
+    start: Optional[TensorSpec] = None,
+    end: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
     """Every segment (without lengths: X) gets ``padding_width`` (1) rows in front and ``end_padding_width`` behind.
 
     The third and fourth input are the rows to put there (0; the fourth is the third by default). The second output is
     the new lengths.
     """
     for row in (start, end):
-        require(op, row is None or (row.shape == x.shape[1:] and row.dtype == x.dtype),
-                "paddings must be like a row of the data", x, row)
+        require(
+            op,
+            row is None or (row.shape == x.shape[1:] and row.dtype == x.dtype),
+            "paddings must be like a row of the data",
+            x,
+            row,
+        )
     return _padded_lengths(op, x, lengths, sum(_widths(op)))
 
 
 @add_padding.reference
-def add_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array] = None, start: Optional[Array] = None,
-                          end: Optional[Array] = None) -> List[Any]:
+def add_padding_reference(
+    op: OperatorDef,
+    x: Array,
+    lengths: Optional[Array] = None,
+    start: Optional[Array] = None,
+    end: Optional[Array] = None,
+) -> List[Any]:
     counts = [x.shape[0]] if lengths is None else [int(n) for n in lengths]
     _check_lengths(op, counts, x.shape[0])
     zero = np.zeros(x.shape[1:], x.dtype)
@@ -237,8 +261,12 @@ def _segment_count(op: OperatorDef, ids: TensorSpec, rows: Optional[TensorSpec])
     known = integers_of(op, ids if ids.value is None else TensorSpec.known(ids.value.reshape(-1)), "ids")
     require(op, known == sorted(known) and min(known, default=0) >= 0, f"ids {known} must ascend from 0 on")
     count = known[-1] + 1 if known else 0
-    require(op, rows is None or count <= rows.shape[0],
-            f"there are {count} segments, more than the second input has rows", rows)
+    require(
+        op,
+        rows is None or count <= rows.shape[0],
+        f"there are {count} segments, more than the second input has rows",
+        rows,
+    )
     return count if rows is None else rows.shape[0]
 
 

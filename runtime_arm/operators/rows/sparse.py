@@ -19,8 +19,9 @@ def _require_pairs(op: OperatorDef, indices: TensorSpec, values: TensorSpec) -> 
 
 
 @operator("SparseToDense", inputs=(2, 3))
-def sparse_to_dense(op: OperatorDef, indices: TensorSpec, values: TensorSpec,
-                    like: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def sparse_to_dense(
+    op: OperatorDef, indices: TensorSpec, values: TensorSpec, like: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Row i of Y is the sum of the values whose index is i.
 
     Y has as many rows as the third input, else one more than the largest index.
@@ -33,8 +34,9 @@ def sparse_to_dense(op: OperatorDef, indices: TensorSpec, values: TensorSpec,
 
 
 @sparse_to_dense.reference
-def sparse_to_dense_reference(op: OperatorDef, indices: Array, values: Array,
-                              like: Optional[Array] = None) -> List[Any]:
+def sparse_to_dense_reference(
+    op: OperatorDef, indices: Array, values: Array, like: Optional[Array] = None
+) -> List[Any]:
     rows = len(like) if like is not None else int(indices.max()) + 1 if indices.size else 0
     y = np.zeros((rows, *values.shape[1:]), values.dtype)
     np.add.at(y, absolute(op, indices, rows, wraps=False), values)
@@ -42,8 +44,9 @@ def sparse_to_dense_reference(op: OperatorDef, indices: Array, values: Array,
 
 
 @operator("SparseToDenseMask", inputs=(3, 4), outputs=(1, 2))
-def sparse_to_dense_mask(op: OperatorDef, indices: TensorSpec, values: TensorSpec, default: TensorSpec,
-                         lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def sparse_to_dense_mask(
+    op: OperatorDef, indices: TensorSpec, values: TensorSpec, default: TensorSpec, lengths: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Row m of Y is the last value whose index is ``mask[m]``, the third input where there is none.
 
     With lengths, Y has such rows for each segment: (segments, masks, ...). With ``return_presence_mask`` the second
@@ -54,8 +57,9 @@ def sparse_to_dense_mask(op: OperatorDef, indices: TensorSpec, values: TensorSpe
     require(op, len(set(mask)) == len(mask) > 0, f"mask must list indices, each once, got {list(mask)}")
     fits = default.size == values.with_shape(values.shape[1:]).size and default.dtype == values.dtype
     require(op, fits, "the default must be like a row of values", default, values)
-    require(op, op.get_bool("return_presence_mask") or len(op.output) == 1,
-            "the second output needs return_presence_mask")
+    require(
+        op, op.get_bool("return_presence_mask") or len(op.output) == 1, "the second output needs return_presence_mask"
+    )
     shape: Sequence[int] = (len(mask),)
     if lengths is not None:
         require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
@@ -64,11 +68,15 @@ def sparse_to_dense_mask(op: OperatorDef, indices: TensorSpec, values: TensorSpe
 
 
 @sparse_to_dense_mask.reference
-def sparse_to_dense_mask_reference(op: OperatorDef, indices: Array, values: Array, default: Array,
-                                   lengths: Optional[Array] = None) -> List[Any]:
+def sparse_to_dense_mask_reference(
+    op: OperatorDef, indices: Array, values: Array, default: Array, lengths: Optional[Array] = None
+) -> List[Any]:
     counts = np.array([len(indices)]) if lengths is None else lengths
-    require(op, int(counts.min(initial=0)) >= 0 and int(counts.sum(dtype=np.int64)) == len(indices),
-            f"lengths {counts.tolist()} must add up to {len(indices)}")
+    require(
+        op,
+        int(counts.min(initial=0)) >= 0 and int(counts.sum(dtype=np.int64)) == len(indices),
+        f"lengths {counts.tolist()} must add up to {len(indices)}",
+    )
     mask = np.array(op.get_ints("mask"), np.int64)
     order = np.argsort(mask)
     place = order[np.minimum(np.searchsorted(mask[order], indices), mask.size - 1)]
@@ -105,8 +113,12 @@ def boolean_unmask(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     require(op, len(masks) == len(values), "each mask needs its values", *inputs)
     fits = all(m.ndim == 1 and m.dtype == np.bool_ and m.shape == masks[0].shape for m in masks)
     require(op, fits, "masks must be vectors of bool, of one length", *masks)
-    require(op, all(v.ndim == 1 and v.dtype == values[0].dtype for v in values), "values must be vectors of one dtype",
-            *values)
+    require(
+        op,
+        all(v.ndim == 1 and v.dtype == values[0].dtype for v in values),
+        "values must be vectors of one dtype",
+        *values,
+    )
     return [values[0].with_shape(masks[0].shape)]
 
 
@@ -127,14 +139,23 @@ def boolean_unmask_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
 @operator("GatherRanges", inputs=2, outputs=2)
 def gather_ranges(op: OperatorDef, x: TensorSpec, ranges: TensorSpec) -> List[TensorSpec]:
     """The elements of the vector X in ``ranges`` (N, M, 2: start, length), and how many each row has of them, int32."""
-    require(op, x.ndim == 1 and ranges.ndim == 3 and ranges.shape[2] == 2,
-            "X must be a vector, the ranges (N, M, 2)", x, ranges)
+    require(
+        op,
+        x.ndim == 1 and ranges.ndim == 3 and ranges.shape[2] == 2,
+        "X must be a vector, the ranges (N, M, 2)",
+        x,
+        ranges,
+    )
     require_indices(op, ranges)
     flat = None if ranges.value is None else TensorSpec.known(ranges.value.reshape(-1))
     numbers = integers_of(op, flat or ranges, "ranges")
     pairs = list(zip(numbers[::2], numbers[1::2]))
-    require(op, all(start >= 0 and n >= 0 and start + n <= x.shape[0] for start, n in pairs),
-            f"the ranges {pairs} must be within X", x)
+    require(
+        op,
+        all(start >= 0 and n >= 0 and start + n <= x.shape[0] for start, n in pairs),
+        f"the ranges {pairs} must be within X",
+        x,
+    )
     return [x.with_shape((sum(n for _, n in pairs),)), TensorSpec(ranges.shape[:1], np.int32)]
 
 
@@ -186,8 +207,9 @@ def scatter_weighted_sum(op: OperatorDef, x: TensorSpec, *others: TensorSpec) ->
 
 
 @scatter_weighted_sum.reference
-def scatter_weighted_sum_reference(op: OperatorDef, x: Array, weight: Array, indices: Array,
-                                   *pairs: Array) -> List[Any]:
+def scatter_weighted_sum_reference(
+    op: OperatorDef, x: Array, weight: Array, indices: Array, *pairs: Array
+) -> List[Any]:
     y = x.astype(np.float64)
     places = absolute(op, indices, len(x), wraps=False)
     for place in places:
@@ -201,8 +223,14 @@ def scatter_weighted_sum_reference(op: OperatorDef, x: Array, weight: Array, ind
 def copy_rows_to_tensor(op: OperatorDef, x: TensorSpec, indices: TensorSpec, row: TensorSpec) -> List[TensorSpec]:
     """The matrix X with the third input, a vector, in all rows that the indices, int64, name."""
     fits = x.ndim == 2 and row.shape == x.shape[1:] and row.dtype == x.dtype
-    require(op, fits and indices.ndim == 1 and indices.dtype == np.int64,
-            "X must be a matrix, the indices a vector of int64, the row like one of X", x, indices, row)
+    require(
+        op,
+        fits and indices.ndim == 1 and indices.dtype == np.int64,
+        "X must be a matrix, the indices a vector of int64, the row like one of X",
+        x,
+        indices,
+        row,
+    )
     return [x]
 
 
@@ -220,8 +248,13 @@ def sparse_matrix_reshape(op: OperatorDef, columns: TensorSpec, rows: TensorSpec
     The first dimension of each may be -1: the numbers of columns decide.
     """
     fits = columns.ndim == rows.ndim == 1 and columns.shape == rows.shape
-    require(op, fits and columns.dtype == np.int64 and rows.dtype == np.int32,
-            "there must be an int64 column and an int32 row for each element", columns, rows)
+    require(
+        op,
+        fits and columns.dtype == np.int64 and rows.dtype == np.int32,
+        "there must be an int64 column and an int32 row for each element",
+        columns,
+        rows,
+    )
     widths = [op.get_ints(name)[-1:] for name in ("old_shape", "new_shape")]
     known = all(len(op.get_ints(name)) == 2 for name in ("old_shape", "new_shape")) and min(widths) > (0,)
     require(op, known, "old_shape and new_shape must be of matrices with columns")
@@ -243,18 +276,27 @@ def _require_ragged(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec) -
 def _coordinates(op: OperatorDef, lengths: Array, indices: Array, width: int) -> Any:
     """Rows and columns of the elements; row i has lengths[i] of the indices."""
     counts = [int(n) for n in lengths]
-    require(op, min(counts, default=0) >= 0 and sum(counts) == indices.size,
-            f"lengths {counts} must add up to {indices.size}")
+    require(
+        op,
+        min(counts, default=0) >= 0 and sum(counts) == indices.size,
+        f"lengths {counts} must add up to {indices.size}",
+    )
     return np.repeat(np.arange(len(counts)), counts), absolute(op, indices, width, wraps=False)
 
 
 @operator("BatchDenseToSparse", inputs=3)
-def batch_dense_to_sparse(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec,
-                          dense: TensorSpec) -> List[TensorSpec]:
+def batch_dense_to_sparse(
+    op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, dense: TensorSpec
+) -> List[TensorSpec]:
     """The elements of each row of the matrix ``dense`` that its indices name, one row after the other."""
     _require_ragged(op, lengths, indices)
-    require(op, dense.ndim == 2 and dense.shape[0] == lengths.shape[0], "there must be a length for each row", dense,
-            lengths)
+    require(
+        op,
+        dense.ndim == 2 and dense.shape[0] == lengths.shape[0],
+        "there must be a length for each row",
+        dense,
+        lengths,
+    )
     return [dense.with_shape(indices.shape)]
 
 
@@ -264,8 +306,9 @@ def batch_dense_to_sparse_reference(op: OperatorDef, lengths: Array, indices: Ar
 
 
 @operator("BatchSparseToDense", inputs=(3, 4))
-def batch_sparse_to_dense(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, values: TensorSpec,
-                          like: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def batch_sparse_to_dense(
+    op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, values: TensorSpec, like: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """A matrix with the values at the places that lengths and indices name, ``default_value`` (0) elsewhere.
 
     Its width is ``dense_last_dim``, or the fourth input's.
@@ -278,8 +321,9 @@ def batch_sparse_to_dense(op: OperatorDef, lengths: TensorSpec, indices: TensorS
 
 
 @batch_sparse_to_dense.reference
-def batch_sparse_to_dense_reference(op: OperatorDef, lengths: Array, indices: Array, values: Array,
-                                    like: Optional[Array] = None) -> List[Any]:
+def batch_sparse_to_dense_reference(
+    op: OperatorDef, lengths: Array, indices: Array, values: Array, like: Optional[Array] = None
+) -> List[Any]:
     width = op.get_int("dense_last_dim") if like is None else like.shape[1]
     dense = np.full((lengths.size, width), op.get_float("default_value", 0.0)).astype(values.dtype)
     dense[_coordinates(op, lengths, indices, width)] = values

@@ -45,17 +45,28 @@ def _suffix(text: bytes, op: OperatorDef) -> bytes:
 
 _declare("StringPrefix", lambda text, op: text[: op.get_int("length", 3)], object, "The first ``length`` (3) bytes.")
 _declare("StringSuffix", _suffix, object, "The last ``length`` (3) bytes.")
-_declare("StringStartsWith", lambda text, op: text.startswith(_text(op, "prefix")), np.bool_,
-         "Whether each string begins with ``prefix``.")
-_declare("StringEndsWith", lambda text, op: text.endswith(_text(op, "suffix")), np.bool_,
-         "Whether each string ends with ``suffix``.")
+_declare(
+    "StringStartsWith",
+    lambda text, op: text.startswith(_text(op, "prefix")),
+    np.bool_,
+    "Whether each string begins with ``prefix``.",
+)
+_declare(
+    "StringEndsWith",
+    lambda text, op: text.endswith(_text(op, "suffix")),
+    np.bool_,
+    "Whether each string ends with ``suffix``.",
+)
 _declare("StringEquals", lambda text, op: text == _text(op, "text"), np.bool_, "Whether each string is ``text``.")
 
 
 def _printed(element: Any) -> bytes:
     """An element as C++ streams print it: floats with six digits."""
-    return f"{element:g}".encode() if isinstance(element, (float, np.floating)) else _bytes(
-        int(element) if isinstance(element, np.bool_) else element)
+    return (
+        f"{element:g}".encode()
+        if isinstance(element, (float, np.floating))
+        else _bytes(int(element) if isinstance(element, np.bool_) else element)
+    )
 
 
 @operator("StringJoin")
@@ -65,8 +76,9 @@ def string_join(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     X: a vector, which is a column, or a matrix; not empty.
     """
     axis = op.get_int("axis", 0)
-    require(op, x.size > 0 and x.ndim in (1, 2) and 0 <= axis < x.ndim, "X must be a vector or a matrix, with elements",
-            x)
+    require(
+        op, x.size > 0 and x.ndim in (1, 2) and 0 <= axis < x.ndim, "X must be a vector or a matrix, with elements", x
+    )
     return [TensorSpec((x.shape[axis],), object)]
 
 

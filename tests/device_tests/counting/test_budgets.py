@@ -26,9 +26,14 @@ def counted(network: int, conv: int, relu: int, start: int = 500_000_000, **more
         return Counts(1, instructions, 0, 0, 0)
 
     operators = [("Conv", "y", conv), ("Relu", "z", relu), *((type, "w", value) for type, value in more.items())]
-    return NetworkCounts(counts(network), [
-        OperatorCounts(number, type, output, "NUMPY", counts(value))
-        for number, (type, output, value) in enumerate(operators)], counts(start))  # fmt: skip
+    return NetworkCounts(
+        counts(network),
+        [
+            OperatorCounts(number, type, output, "NUMPY", counts(value))
+            for number, (type, output, value) in enumerate(operators)
+        ],
+        counts(start),
+    )
 
 
 def test_what_stays_within_two_per_cent_passes() -> None:
@@ -69,14 +74,16 @@ def test_operators_that_came_anew_are_named_if_the_network_grew() -> None:
 def test_a_start_that_grows_is_named() -> None:
     assert excesses(BUDGET, counted(10_000_000, 8_000_000, 30_000, start=509_000_000)) == []
     assert excesses(BUDGET, counted(1_000_000, 800_000, 30_000, start=511_000_000)) == [
-        "the start: 500,000,000 instructions allowed, 511,000,000 counted"]
+        "the start: 500,000,000 instructions allowed, 511,000,000 counted"
+    ]
 
 
 def test_a_budget_says_what_it_was_counted_on() -> None:
     budget = BUDGET._replace(counted_on={"machine": "arm64-cortex-a72", "numpy": "1.24.2"})
     assert budgets.other_conditions(budget, budget.counted_on) == ""
     assert budgets.other_conditions(budget, {"machine": "arm64-cortex-a72", "numpy": "2.3.1"}) == (
-        "numpy is 2.3.1, the budget's 1.24.2")
+        "numpy is 2.3.1, the budget's 1.24.2"
+    )
 
 
 def test_unknown_budgets_are_refused(tmp_path: Path) -> None:
@@ -107,9 +114,7 @@ def conditions(arm64: Machine) -> Dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", budgets.NETWORKS)
-def test_the_network_keeps_its_budget(
-    name: str, conditions: Dict[str, Any], request: pytest.FixtureRequest
-) -> None:
+def test_the_network_keeps_its_budget(name: str, conditions: Dict[str, Any], request: pytest.FixtureRequest) -> None:
     budget = budgets.read_budget(name)
     difference = budgets.other_conditions(budget, conditions)
     if difference:
@@ -152,8 +157,9 @@ def test_an_operator_that_became_slower_is_named(
     assert named == ["Softmax -> probabilities"]
 
 
-@pytest.mark.parametrize(("rival", "machine"), [
-    ("onnxruntime", "arm64"), ("tflite-runtime", "arm64"), ("tflite-runtime", "armhf")])
+@pytest.mark.parametrize(
+    ("rival", "machine"), [("onnxruntime", "arm64"), ("tflite-runtime", "arm64"), ("tflite-runtime", "armhf")]
+)
 def test_other_runtimes_are_counted(
     rival: str, machine: str, request: pytest.FixtureRequest, counting: Path, tmp_path: Path
 ) -> None:

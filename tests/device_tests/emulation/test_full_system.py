@@ -40,16 +40,25 @@ def computer() -> FullSystem:
 def test_it_boots_into_python(computer: FullSystem, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("from the host")
     done = computer.run(
-        ["-c", ABOUT_ITSELF], timeout=300, env={"GIVEN": "yes"}, copies={"/some/where/file": tmp_path / "file"}, cpus=3,
+        ["-c", ABOUT_ITSELF],
+        timeout=300,
+        env={"GIVEN": "yes"},
+        copies={"/some/where/file": tmp_path / "file"},
+        cpus=3,
         memory_mib=700,
-    )  # fmt: skip
+    )
     assert done.returncode == 3, done.stdout
     answer = json.loads(done.stdout)
     assert "Debian" in answer.pop("system")
     assert 600 * 1024 < answer.pop("memory_kib") < 700 * 1024
     assert answer == {
-        "machine": "aarch64", "cpus": 3, "first": 1, "copied": "from the host", "product": 512.0, "given": "yes"
-    }  # fmt: skip
+        "machine": "aarch64",
+        "cpus": 3,
+        "first": 1,
+        "copied": "from the host",
+        "product": 512.0,
+        "given": "yes",
+    }
 
 
 def test_too_little_memory_to_boot_is_said(computer: FullSystem, capsys: pytest.CaptureFixture[str]) -> None:

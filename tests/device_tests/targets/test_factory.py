@@ -35,7 +35,8 @@ def program(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
     path.write_text(
         "import os, sys\nopen('result', 'wb').write(open('in/data', 'rb').read()[::-1])\nprint(*sys.argv[1:])\n"
-        "print('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1]))\n")
+        "print('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1]))\n"
+    )
     return path
 
 
@@ -85,7 +86,9 @@ def test_every_listed_target_can_be_named() -> None:
     assert all(what for _, what in known_targets())
 
 
-@pytest.mark.parametrize("name", ["", "pi", "emulated", "emulated:mips", "emulated:arm64:z80", "full-system:armhf", "ftp://x"])
+@pytest.mark.parametrize(
+    "name", ["", "pi", "emulated", "emulated:mips", "emulated:arm64:z80", "full-system:armhf", "ftp://x"]
+)
 def test_unknown_targets_are_refused(name: str) -> None:
     with pytest.raises(UsageError):
         target_of(name)

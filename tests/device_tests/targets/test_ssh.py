@@ -55,11 +55,13 @@ def refused(server: SshServer, *fragments: str, name: str = NAME) -> None:
 def test_files_go_there_programs_run_and_results_come_back(server: SshServer, arm64: Machine, tmp_path: Path) -> None:
     server.use_python(arm64.python)
     (tmp_path / "data").write_bytes(bytes(range(256)) * 9999)
-    (tmp_path / "module.py").write_text("import platform, sys\n"
-                                        "data = open('a b/$(touch x)\\'').read\n"
-                                        "print(platform.machine(), *sys.argv[1:])\n"
-                                        "open('result', 'wb').write(open('a b/;x', 'rb').read()[::-1])\n"
-                                        "sys.exit(5)\n")
+    (tmp_path / "module.py").write_text(
+        "import platform, sys\n"
+        "data = open('a b/$(touch x)\\'').read\n"
+        "print(platform.machine(), *sys.argv[1:])\n"
+        "open('result', 'wb').write(open('a b/;x', 'rb').read()[::-1])\n"
+        "sys.exit(5)\n"
+    )
     (tmp_path / "odd").write_text("")
     files = {"a b/;x": tmp_path / "data", "a b/$(touch x)'": tmp_path / "odd", "module.py": tmp_path / "module.py"}
     with SshTarget(NAME) as target:
@@ -85,20 +87,38 @@ def test_addresses_may_have_a_user_and_a_port(server: SshServer) -> None:
         assert target.output(["-c", "print(1)"]) == "1\n"
 
 
-@pytest.mark.parametrize(("name", "address"), [
-    ("ssh://pi", Address("pi", None)),
-    ("ssh://10.0.0.2/", Address("10.0.0.2", None)),
-    ("ssh://pi@raspberry.local:2222", Address("pi@raspberry.local", 2222)),
-    ("ssh://u0_a1@[fe80::1%wlan0]:8022", Address("u0_a1@fe80::1%wlan0", 8022)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("ssh://pi", Address("pi", None)),
+        ("ssh://10.0.0.2/", Address("10.0.0.2", None)),
+        ("ssh://pi@raspberry.local:2222", Address("pi@raspberry.local", 2222)),
+        ("ssh://u0_a1@[fe80::1%wlan0]:8022", Address("u0_a1@fe80::1%wlan0", 8022)),
+    ],
+)
 def test_addresses(name: str, address: Address) -> None:
     assert parse_address(name) == address
 
 
-@pytest.mark.parametrize("name", [
-    "ssh://", "ssh://-oProxyCommand=x", "ssh://-l@host", "ssh://a b", "ssh://host;x", "ssh://$(x)", "ssh://host:0",
-    "ssh://host:65536", "ssh://host:-1", "ssh://host/path", "ssh://user@", "ssh://h\nx", "ssh://u@h@i", "ssh://\u0661",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssh://",
+        "ssh://-oProxyCommand=x",
+        "ssh://-l@host",
+        "ssh://a b",
+        "ssh://host;x",
+        "ssh://$(x)",
+        "ssh://host:0",
+        "ssh://host:65536",
+        "ssh://host:-1",
+        "ssh://host/path",
+        "ssh://user@",
+        "ssh://h\nx",
+        "ssh://u@h@i",
+        "ssh://\u0661",
+    ],
+)
 def test_what_is_no_address_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no address"):
         parse_address(name)

@@ -61,8 +61,9 @@ def test_sub_nets_take_their_operators_along_whether_or_not_they_run(tmp_path: P
     then_net, else_net = net("x", "y", op("Softmax", "x", "y")), net("x", "y", op("Transpose", "x", "y", axes=[1, 0]))
     predict = net("c x", "y", op("If", "c", "y", then_net=then_net, else_net=else_net))
     assert {"operators.norm.softmax", "operators.layout.transpose"} <= families(predict)
-    pair = Pair(net("", ""), predict, (TensorInfo("c", (), "bool"), TensorInfo("x", (2, 2), "float32")),
-                (TensorInfo("y"),))  # fmt: skip
+    pair = Pair(
+        net("", ""), predict, (TensorInfo("c", (), "bool"), TensorInfo("x", (2, 2), "float32")), (TensorInfo("y"),)
+    )
     x = np.arange(4, dtype=np.float32).reshape(2, 2)
     pack(pair, tmp_path / "app.pyz", {"c": np.array(True), "x": x})
     np.savez(tmp_path / "in.npz", c=np.array(False), x=x)
@@ -75,8 +76,9 @@ def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeyp
     (tmp_path / "broken.py").write_text("raise OSError('the plan is broken')\n")
     broken = {"runtime_arm/planning/plan.py": tmp_path / "broken.py"}
     monkeypatch.setattr("exporter.bundle.pack.runtime_files", lambda nets: {**runtime_files(nets), **broken})
-    pair = Pair(net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),),
-                (TensorInfo("y"),))  # fmt: skip
+    pair = Pair(
+        net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),), (TensorInfo("y"),)
+    )
     with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its own test here.*the plan is broken"):
         pack(pair, tmp_path / "app.pyz")
     assert [path.name for path in tmp_path.iterdir()] == ["broken.py"]

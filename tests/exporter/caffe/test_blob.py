@@ -44,9 +44,17 @@ def test_axes_and_offsets() -> None:
     assert (blob.data_at(1, 2, 3, 4), blob.diff_at(1, 2, 3, 4)) == (7, 0)
 
 
-@pytest.mark.parametrize("wrong", [lambda b: b.reshape([1] * (MAX_AXES + 1)), lambda b: b.reshape([-1]),
-                                   lambda b: b.reshape([2**20, 2**20]), lambda b: b.canonical_axis_index(2),
-                                   lambda b: b.offset(2, 0), lambda b: b.count(1, 3)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda b: b.reshape([1] * (MAX_AXES + 1)),
+        lambda b: b.reshape([-1]),
+        lambda b: b.reshape([2**20, 2**20]),
+        lambda b: b.canonical_axis_index(2),
+        lambda b: b.offset(2, 0),
+        lambda b: b.count(1, 3),
+    ],
+)
 def test_mistakes_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError):
         wrong(Blob([2, 3]))

@@ -55,8 +55,17 @@ def test_damaged_text_never_escapes(tmp_path: Path) -> None:
         refused_or_exported(tmp_path, "".join(characters), MODEL)
 
 
-@pytest.mark.parametrize("wrong", ['num_output: "five"', "num_output: -1", "num_output: 5.5", "numoutput: 5",
-                                   "num_output: 99999999999", "bias_term: maybe"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'num_output: "five"',
+        "num_output: -1",
+        "num_output: 5.5",
+        "numoutput: 5",
+        "num_output: 99999999999",
+        "bias_term: maybe",
+    ],
+)
 def test_text_of_wrong_types_is_refused_by_line(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(FormatError, match=r"net\.prototxt: is no prototxt: 2:") as caught:
         pair_of(tmp_path, TEXT.replace("num_output: 5", wrong), MODEL)
@@ -77,8 +86,10 @@ def test_absurd_dimensions_are_not_believed(tmp_path: Path) -> None:
     with pytest.raises(ArmnetError, match=r"layer 'f' .*blob 0: .*1152921504606846976"):
         pair_of(tmp_path, TEXT, file.SerializeToString())
     with pytest.raises(ArmnetError, match="bytes"):
-        pair_of(tmp_path, 'layer { name: "d" type: "DummyData" top: "y" dummy_data_param { shape { dim: 99999999 '
-                          "dim: 99999999 } } }")
+        pair_of(
+            tmp_path,
+            'layer { name: "d" type: "DummyData" top: "y" dummy_data_param { shape { dim: 99999999 dim: 99999999 } } }',
+        )
     with pytest.raises(ArmnetError, match="layer 'x'"):
         pair_of(tmp_path, net(INNER, dims=[1, -4]), MODEL)
 
@@ -94,27 +105,35 @@ VALUES = np.arange(4, dtype="<f4")
 DIMS = field(7, field(1, b"\x02\x02"))
 
 
-@pytest.mark.parametrize("blob", [
-    DIMS + field(5, VALUES.tobytes()),
-    DIMS + field(5, VALUES[:1].tobytes()) + field(5, VALUES[1:].tobytes()),
-    DIMS + b"".join(b"\x2d" + value.tobytes() for value in VALUES),
-    DIMS + field(8, VALUES.astype("<f8").tobytes()),
-    DIMS + b"".join(b"\x41" + value.tobytes() for value in VALUES.astype("<f8")),
-    field(7, b"\x08\x02\x08\x02") + field(5, VALUES.tobytes()) + field(6, VALUES.tobytes()),
-], ids=["packed", "in two parts", "not packed", "double", "double, not packed", "dimensions not packed, gradients"])
+@pytest.mark.parametrize(
+    "blob",
+    [
+        DIMS + field(5, VALUES.tobytes()),
+        DIMS + field(5, VALUES[:1].tobytes()) + field(5, VALUES[1:].tobytes()),
+        DIMS + b"".join(b"\x2d" + value.tobytes() for value in VALUES),
+        DIMS + field(8, VALUES.astype("<f8").tobytes()),
+        DIMS + b"".join(b"\x41" + value.tobytes() for value in VALUES.astype("<f8")),
+        field(7, b"\x08\x02\x08\x02") + field(5, VALUES.tobytes()) + field(6, VALUES.tobytes()),
+    ],
+    ids=["packed", "in two parts", "not packed", "double", "double, not packed", "dimensions not packed, gradients"],
+)
 def test_numbers_are_read_in_every_form(tmp_path: Path, blob: bytes) -> None:
     (tmp_path / "net.caffemodel").write_bytes(field(100, field(1, b"f") + field(7, blob)))
     (found,) = read_weights(tmp_path / "net.caffemodel")["f"]
     np.testing.assert_array_equal(found.array(), VALUES.reshape(2, 2))
 
 
-@pytest.mark.parametrize(("blobs", "problem"), [
-    ([np.zeros((5, 4))], "needs 2 blobs, the caffemodel has 1"),
-    ([np.zeros((5, 4)), np.zeros(5), np.zeros(1)], "needs 2 blobs, the caffemodel has 3"),
-    ([np.zeros((4, 4)), np.zeros(5)], r"blob 0 has the shape \[4, 4\]"),
-    ([np.zeros((5, 4)), np.zeros(4)], r"blob 1 has the shape \[4\]"),
-    ([np.zeros((5, 3)), np.zeros(5)], r"layer 'f'.*5.*3|blob 0 has the shape \[5, 3\]"),
-], ids=["too few", "too many", "outputs", "bias", "inputs"])
+@pytest.mark.parametrize(
+    ("blobs", "problem"),
+    [
+        ([np.zeros((5, 4))], "needs 2 blobs, the caffemodel has 1"),
+        ([np.zeros((5, 4)), np.zeros(5), np.zeros(1)], "needs 2 blobs, the caffemodel has 3"),
+        ([np.zeros((4, 4)), np.zeros(5)], r"blob 0 has the shape \[4, 4\]"),
+        ([np.zeros((5, 4)), np.zeros(4)], r"blob 1 has the shape \[4\]"),
+        ([np.zeros((5, 3)), np.zeros(5)], r"layer 'f'.*5.*3|blob 0 has the shape \[5, 3\]"),
+    ],
+    ids=["too few", "too many", "outputs", "bias", "inputs"],
+)
 def test_blobs_that_do_not_fit_are_named(tmp_path: Path, blobs: Sequence[np.ndarray], problem: str) -> None:
     with pytest.raises(ArmnetError, match=problem) as caught:
         pair_of(tmp_path, TEXT, caffemodel({"f": blobs}))

@@ -19,8 +19,10 @@ REAL = {
     "mtcnn_det1": ("mtcnn/det1", "mtcnn/det1"),
     "mtcnn_det2": ("mtcnn/det2", "mtcnn/det2"),
     "mtcnn_det3": ("mtcnn/det3", "mtcnn/det3"),
-    "squeezenet_v1.0_decoded": ("squeezenet_v1.0_deepcompressed/SqueezeNet_deploy",
-                                "squeezenet_v1.0_deepcompressed/SqueezeNet_v1.0_decoded"),
+    "squeezenet_v1.0_decoded": (
+        "squeezenet_v1.0_deepcompressed/SqueezeNet_deploy",
+        "squeezenet_v1.0_deepcompressed/SqueezeNet_v1.0_decoded",
+    ),
     "ultraface_RFB": ("ultraface/RFB-320", "ultraface/RFB-320"),
     "ultraface_slim": ("ultraface/slim-320", "ultraface/slim-320"),
 }
@@ -46,8 +48,15 @@ def test_a_network_reproduces_its_reference(shared: Path, name: str) -> None:
         assert np.abs(result.reshape(-1) - value.reshape(-1)).max() <= RELATIVE_ERROR * np.abs(value).max(), key
 
 
-@pytest.mark.parametrize("path", ["mobilenet_prototxts/mobilenet_deploy", "mobilenet_prototxts/mobilenet_v2_deploy",
-                                  "mobilenet_ssd_prototxt/deploy", "squeezenet_prototxts/train_val"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "mobilenet_prototxts/mobilenet_deploy",
+        "mobilenet_prototxts/mobilenet_v2_deploy",
+        "mobilenet_ssd_prototxt/deploy",
+        "squeezenet_prototxts/train_val",
+    ],
+)
 def test_every_layer_of_a_network_without_weights_is_known(shared: Path, path: str) -> None:
     rows = support(str(shared / f"models/caffe/{path}.prototxt"))
     assert len(rows) > 3
@@ -57,8 +66,10 @@ def test_every_layer_of_a_network_without_weights_is_known(shared: Path, path: s
 @pytest.mark.parametrize("form", [{}, {"double": True}, {"v1": True}])
 def test_weights_in_every_form(tmp_path: Path, form: Dict[str, bool]) -> None:
     x = RANDOM.standard_normal((1, 3, 8, 8)).astype(np.float32)
-    results = [Predictor(pair_of(tmp_path, net(CONVOLUTION), caffemodel(WEIGHTS, **options))).run([x])["c"]
-               for options in ({}, form)]
+    results = [
+        Predictor(pair_of(tmp_path, net(CONVOLUTION), caffemodel(WEIGHTS, **options))).run([x])["c"]
+        for options in ({}, form)
+    ]
     np.testing.assert_array_equal(*results)
 
 
@@ -72,8 +83,11 @@ def test_weights_in_the_old_form_have_four_dimensions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 3, 8, 8), (5, 3, 8, 8), (2, 3, 15, 6)])
 def test_batch_and_image_are_free_whatever_is_declared(tmp_path: Path, shape: Any) -> None:
-    layers = [CONVOLUTION, 'layer { name: "p" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 3 '
-                           'stride: 2 } }', 'layer { name: "s" type: "Softmax" bottom: "p" top: "s" }']
+    layers = [
+        CONVOLUTION,
+        'layer { name: "p" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 3 stride: 2 } }',
+        'layer { name: "s" type: "Softmax" bottom: "p" top: "s" }',
+    ]
     pair = pair_of(tmp_path, net(*layers), WEIGHTS)
     assert pair.inputs[0].shape == (None, 3, None, None)
     assert pair.meta["preprocessing"] == {"resize": [8, 8]}
@@ -107,9 +121,11 @@ def test_losses_are_kept_on_demand(tmp_path: Path) -> None:
 
 
 def test_layers_in_place_are_found_under_their_name(tmp_path: Path) -> None:
-    layers = ['layer { name: "a" type: "Power" bottom: "x" top: "y" power_param { shift: -1 } }',
-              'layer { name: "r" type: "ReLU" bottom: "y" top: "y" }',
-              'layer { name: "b" type: "Power" bottom: "y" top: "y" power_param { scale: 2 } }']
+    layers = [
+        'layer { name: "a" type: "Power" bottom: "x" top: "y" power_param { shift: -1 } }',
+        'layer { name: "r" type: "ReLU" bottom: "y" top: "y" }',
+        'layer { name: "b" type: "Power" bottom: "y" top: "y" power_param { scale: 2 } }',
+    ]
     pair = pair_of(tmp_path, net(*layers, dims=[4]))
     np.testing.assert_array_equal(Predictor(pair).run([np.array([0, 1, 2, 3], np.float32)])["y"], [0, 0, 2, 4])
 
@@ -138,15 +154,26 @@ def test_ssd_finds_boxes(tmp_path: Path, threshold: float, found: int) -> None:
     np.testing.assert_array_equal(nothing, [[[[0, -1, -1, -1, -1, -1, -1]]]])
 
 
-@pytest.mark.parametrize(("text", "blobs", "rule"), [
-    (net(CONVOLUTION), None, r"layer 'c' \(Convolution\): needs 2 trained blobs"),
-    (net(CONVOLUTION), {"c": [np.zeros((4, 2, 3, 3)), np.zeros(4)]}, r"layer 'c' .*blob 0 has the shape \[4, 2, "),
-    (net(CONVOLUTION), {"c": [np.zeros((4, 3, 3, 3))]}, "layer 'c' .*needs 2 blobs, the caffemodel has 1"),
-    (net('layer { name: "n" type: "Nothing" bottom: "x" top: "y" }'), None, r"layer 'n' \(Nothing\): .*no such layer"),
-    (net('layer { name: "n" type: "ReLU" bottom: "z" top: "y" }'), None, "layer 'n' .*bottom 'z' is made by no layer"),
-    (net('layer { name: "n" type: "ReLU" bottom: "x" top: "x" top: "z" }'), None, "takes 1 tops, got 2"),
-    (net(), None, "computes nothing"),
-])
+@pytest.mark.parametrize(
+    ("text", "blobs", "rule"),
+    [
+        (net(CONVOLUTION), None, r"layer 'c' \(Convolution\): needs 2 trained blobs"),
+        (net(CONVOLUTION), {"c": [np.zeros((4, 2, 3, 3)), np.zeros(4)]}, r"layer 'c' .*blob 0 has the shape \[4, 2, "),
+        (net(CONVOLUTION), {"c": [np.zeros((4, 3, 3, 3))]}, "layer 'c' .*needs 2 blobs, the caffemodel has 1"),
+        (
+            net('layer { name: "n" type: "Nothing" bottom: "x" top: "y" }'),
+            None,
+            r"layer 'n' \(Nothing\): .*no such layer",
+        ),
+        (
+            net('layer { name: "n" type: "ReLU" bottom: "z" top: "y" }'),
+            None,
+            "layer 'n' .*bottom 'z' is made by no layer",
+        ),
+        (net('layer { name: "n" type: "ReLU" bottom: "x" top: "x" top: "z" }'), None, "takes 1 tops, got 2"),
+        (net(), None, "computes nothing"),
+    ],
+)
 def test_refusals_name_file_layer_and_blob(tmp_path: Path, text: str, blobs: Any, rule: str) -> None:
     with pytest.raises(ExportError, match=rule) as caught:
         pair_of(tmp_path, text, blobs)
@@ -155,10 +182,12 @@ def test_refusals_name_file_layer_and_blob(tmp_path: Path, text: str, blobs: Any
 
 
 def test_a_net_whose_state_is_train_runs_in_that_phase(tmp_path: Path) -> None:
-    layers = ['layer { name: "b" type: "BatchNorm" bottom: "x" top: "b" phase: TEST }',
-              'layer { name: "d" type: "Dropout" bottom: "b" top: "d" dropout_param { dropout_ratio: 0.25 } }',
-              'layer { name: "t" type: "ReLU" bottom: "x" top: "t" include { phase: TRAIN } }',
-              'layer { name: "s" type: "TanH" bottom: "x" top: "s" include { phase: TEST } }']
+    layers = [
+        'layer { name: "b" type: "BatchNorm" bottom: "x" top: "b" phase: TEST }',
+        'layer { name: "d" type: "Dropout" bottom: "b" top: "d" dropout_param { dropout_ratio: 0.25 } }',
+        'layer { name: "t" type: "ReLU" bottom: "x" top: "t" include { phase: TRAIN } }',
+        'layer { name: "s" type: "TanH" bottom: "x" top: "s" include { phase: TEST } }',
+    ]
     x = RANDOM.standard_normal((4, 3, 8, 8)).astype(np.float32)
     statistics = {"b": [np.zeros(3), np.ones(3), np.ones(1)]}
     normalised = (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5)

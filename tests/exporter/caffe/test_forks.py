@@ -35,8 +35,12 @@ def run(folder: Path, text: str, feeds: Dict[str, Any], blobs: Any = None) -> An
 def test_batch_normalisation_with_trained_statistics(tmp_path: Path) -> None:
     x, scale, shift, mean, variance = random((2, 3, 4, 5)), *(random((1, 3, 1, 1), seed) for seed in (1, 2, 3, 4))
     variance = np.abs(variance)
-    y = run(tmp_path, net(layer("BN", "x", bn_param="eps: 0.5 frozen: true"), dims=(1, 3, 4, 5)), {"x": x},
-            {"y": [scale, shift, mean, variance]})
+    y = run(
+        tmp_path,
+        net(layer("BN", "x", bn_param="eps: 0.5 frozen: true"), dims=(1, 3, 4, 5)),
+        {"x": x},
+        {"y": [scale, shift, mean, variance]},
+    )
     assert_close(y, scale * (x - mean) / np.sqrt(variance + np.float32(0.5)) + shift, terms=4, magnitude=8)
 
 
@@ -49,15 +53,19 @@ def test_batch_normalisation_with_all_in_scale_and_shift(tmp_path: Path) -> None
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1, 1)])
 def test_channels_are_scaled_and_added(tmp_path: Path, shape: Any) -> None:
     a, x, b = random(shape), random((2, 3, 4, 5), 1), random((2, 3, 4, 5), 2)
-    text = "\n".join([input_layer("a", *shape), input_layer("x", 2, 3, 4, 5), input_layer("b", 2, 3, 4, 5),
-                      layer("Axpy", "a x b")])
+    text = "\n".join(
+        [input_layer("a", *shape), input_layer("x", 2, 3, 4, 5), input_layer("b", 2, 3, 4, 5), layer("Axpy", "a x b")]
+    )
     assert_close(run(tmp_path, text, {"a": a, "x": x, "b": b}), a.reshape(2, 3, 1, 1) * x + b, magnitude=8)
 
 
 def test_upsampling_returns_maxima_to_their_places(tmp_path: Path) -> None:
     x = random((2, 3, 6, 8))
-    text = net(layer("Pooling", "x", "p mask", pooling_param="pool: MAX kernel_size: 2 stride: 2"),
-               layer("Upsample", "p mask", upsample_param="scale: 2"), dims=(1, 3, 6, 8))
+    text = net(
+        layer("Pooling", "x", "p mask", pooling_param="pool: MAX kernel_size: 2 stride: 2"),
+        layer("Upsample", "p mask", upsample_param="scale: 2"),
+        dims=(1, 3, 6, 8),
+    )
     cells = x.reshape(2, 3, 3, 2, 4, 2)
     largest = cells.max(axis=(3, 5), keepdims=True)
     np.testing.assert_array_equal(run(tmp_path, text, {"x": x}), np.where(cells == largest, cells, 0).reshape(x.shape))
@@ -73,18 +81,25 @@ def test_regions_are_pooled(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y[0, :, :, 0], np.stack([x[0, :, :3].max((1, 2)), x[0, :, 3:].max((1, 2))], axis=1))
     mean = layer("PSROIPooling", "x rois", psroi_pooling_param="output_dim: 2 group_size: 2 spatial_scale: 1")
     y = run(tmp_path, f"{inputs}\n{mean}", feeds)
-    parts = [x[0, 4 * c + 2 * h + w, 3 * h : 3 * h + 3, 3 * w : 3 * w + 3].mean() for c in range(2) for h in range(2)
-             for w in range(2)]
+    parts = [
+        x[0, 4 * c + 2 * h + w, 3 * h : 3 * h + 3, 3 * w : 3 * w + 3].mean()
+        for c in range(2)
+        for h in range(2)
+        for w in range(2)
+    ]
     assert_close(y[0], np.array(parts, np.float32).reshape(2, 2, 2), terms=9, magnitude=4)
 
 
-@pytest.mark.parametrize(("text", "rule"), [
-    (layer("BN", "x"), "needs 4 trained blobs"),
-    (layer("Axpy", "x x"), "takes 3 bottoms"),
-    (layer("ROIPooling", "x x"), "pooled_h and pooled_w must be positive"),
-    (layer("PSROIPooling", "x x"), "output_dim and group_size must be positive"),
-    (layer("Upsample", "x x x"), "takes 2 bottoms"),
-])
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (layer("BN", "x"), "needs 4 trained blobs"),
+        (layer("Axpy", "x x"), "takes 3 bottoms"),
+        (layer("ROIPooling", "x x"), "pooled_h and pooled_w must be positive"),
+        (layer("PSROIPooling", "x x"), "output_dim and group_size must be positive"),
+        (layer("Upsample", "x x x"), "takes 2 bottoms"),
+    ],
+)
 def test_refusals_name_the_layer(tmp_path: Path, text: str, rule: str) -> None:
     with pytest.raises(ExportError, match=rf"layer 'y' \(\w+\): {rule}"):
         pair_of(tmp_path, net(text))

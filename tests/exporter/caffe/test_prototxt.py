@@ -30,12 +30,19 @@ def test_two_dialects_in_one_net_are_refused(tmp_path: Path) -> None:
         upgraded(read_prototxt(path))
 
 
-@pytest.mark.parametrize(("rule", "kept"), [
-    ("", True), ("include { phase: TEST }", True), ("include { phase: TRAIN }", False),
-    ("exclude { phase: TEST }", False), ('include { stage: "deploy" }', True),
-    ('include { not_stage: "deploy" }', False),
-    ("include { min_level: 2 }", False), ("include { phase: TRAIN } include { max_level: 1 }", True),
-])
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ("", True),
+        ("include { phase: TEST }", True),
+        ("include { phase: TRAIN }", False),
+        ("exclude { phase: TEST }", False),
+        ('include { stage: "deploy" }', True),
+        ('include { not_stage: "deploy" }', False),
+        ("include { min_level: 2 }", False),
+        ("include { phase: TRAIN } include { max_level: 1 }", True),
+    ],
+)
 def test_rules_decide_which_layers_run(tmp_path: Path, rule: str, kept: bool) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(f"""state {{ level: 1 stage: "deploy" }} layer {{ name: "x" type: "Input" top: "x" }}
@@ -46,9 +53,15 @@ def test_rules_decide_which_layers_run(tmp_path: Path, rule: str, kept: bool) ->
 NET = 'layer { name: "x" type: "Input" top: "x" } layer { name: "r" type: "ReLU" bottom: "x" top: "y" }'
 
 
-@pytest.mark.parametrize("start", [
-    b"\xef\xbb\xbf", "# \u5377\u79ef\n".encode("gbk"), "# Gr\u00f6\u00dfe\r\n".encode("latin-1"),
-], ids=["byte order mark", "Chinese", "German"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"\xef\xbb\xbf",
+        "# \u5377\u79ef\n".encode("gbk"),
+        "# Gr\u00f6\u00dfe\r\n".encode("latin-1"),
+    ],
+    ids=["byte order mark", "Chinese", "German"],
+)
 def test_editors_leave_their_marks(tmp_path: Path, start: bytes) -> None:
     """Comments are in whatever encoding their author had; Caffe skips them unread."""
     path = tmp_path / "net.prototxt"

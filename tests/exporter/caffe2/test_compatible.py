@@ -65,8 +65,15 @@ def all_types(net: NetDef) -> Dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("network", ["squeezenet_v1.1/squeezenet_v1.1", "ultraface/version-RFB-320_simplified",
-                                     "mnist_8/mnist", "super_resolution_10/model"])
+@pytest.mark.parametrize(
+    "network",
+    [
+        "squeezenet_v1.1/squeezenet_v1.1",
+        "ultraface/version-RFB-320_simplified",
+        "mnist_8/mnist",
+        "super_resolution_10/model",
+    ],
+)
 def test_real_networks_need_nothing_but_caffe2(shared: Path, network: str) -> None:
     path = shared / f"models/onnx/{network}.onnx"
     pair, own = export(path, caffe2_compatible=True), export(path)

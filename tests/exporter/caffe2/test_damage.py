@@ -15,14 +15,19 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 
 WEIGHTS = {"w": np.ones((2, 3, 3, 3), np.float32), "b": np.ones(2, np.float32)}
-PREDICT = NetDef("n", (OperatorDef.of("Conv", ["x", "w", "b"], ["c"], kernel=3), OperatorDef.of("Relu", ["c"], ["y"])),
-                 ("x", "w", "b"), ("y",))
+PREDICT = NetDef(
+    "n",
+    (OperatorDef.of("Conv", ["x", "w", "b"], ["c"], kernel=3), OperatorDef.of("Relu", ["c"], ["y"])),
+    ("x", "w", "b"),
+    ("y",),
+)
 X = np.ones((1, 3, 5, 5), np.float32)
 
 
 def init_net(weights: Dict[str, np.ndarray], unpacked: bool = True) -> NetDef:
-    return NetDef("i", tuple(fill(name, value, unpacked) for name, value in weights.items()),
-                  external_output=tuple(weights))
+    return NetDef(
+        "i", tuple(fill(name, value, unpacked) for name, value in weights.items()), external_output=tuple(weights)
+    )
 
 
 def outcome(folder: Path, init: bytes, predict: bytes) -> bool:
@@ -62,14 +67,19 @@ def test_flipped_bits_never_escape(tmp_path: Path) -> None:
     assert set(outcomes) == {True, False}
 
 
-@pytest.mark.parametrize(("weights", "problem"), [
-    ({**WEIGHTS, "w": np.ones((2, 4, 3, 3), np.float32)}, "channels"),
-    ({**WEIGHTS, "b": np.ones(3, np.float32)}, "bias"),
-    ({**WEIGHTS, "w": np.ones((2, 27), np.float32)}, "dimensions"),
-    ({**WEIGHTS, "w": np.ones((2, 3, 3, 3), np.int32)}, "floats"),
-], ids=["channels", "bias", "rank", "data type"])
-def test_blobs_that_do_not_fit_are_named_with_their_operator(tmp_path: Path, weights: Dict[str, np.ndarray],
-                                                             problem: str) -> None:
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({**WEIGHTS, "w": np.ones((2, 4, 3, 3), np.float32)}, "channels"),
+        ({**WEIGHTS, "b": np.ones(3, np.float32)}, "bias"),
+        ({**WEIGHTS, "w": np.ones((2, 27), np.float32)}, "dimensions"),
+        ({**WEIGHTS, "w": np.ones((2, 3, 3, 3), np.int32)}, "floats"),
+    ],
+    ids=["channels", "bias", "rank", "data type"],
+)
+def test_blobs_that_do_not_fit_are_named_with_their_operator(
+    tmp_path: Path, weights: Dict[str, np.ndarray], problem: str
+) -> None:
     (tmp_path / "init_net.pb").write_bytes(init_net(weights).to_bytes())
     (tmp_path / "predict_net.pb").write_bytes(PREDICT.to_bytes())
     pair = export(tmp_path / "init_net.pb", tmp_path / "predict_net.pb")
@@ -101,8 +111,10 @@ def test_operators_that_the_runtime_lacks_are_refused_before_anything_runs(tmp_p
 
 def test_a_text_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "init_net.pb").write_bytes(init_net({"w": np.ones(3, np.float32)}).to_bytes())
-    text = ('op { type: "Add" input: "x" input: "w" output: "y" } '
-            'external_input: "x" external_input: "w" external_output: "y"')
+    text = (
+        'op { type: "Add" input: "x" input: "w" output: "y" } '
+        'external_input: "x" external_input: "w" external_output: "y"'
+    )
     (tmp_path / "predict_net.pbtxt").write_bytes(b"\xef\xbb\xbf" + text.encode())
     pair = export(tmp_path / "init_net.pb", tmp_path / "predict_net.pbtxt")
     assert [op.type for op in pair.predict_net.op] == ["Add"]

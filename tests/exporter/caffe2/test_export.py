@@ -12,15 +12,23 @@ from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef, OperatorDef
 
-INIT = NetDef("init", (
-    OperatorDef.of("ConstantFill", [], ["w"], shape=[2, 3], value=2.0),
-    OperatorDef.of("GivenTensorFill", [], ["b"], shape=[2], values=[1.0, -20.0]),
-    OperatorDef.of("GivenTensorFill", [], ["unused"], shape=[2], values=[0.0, 0.0]),
-))
-PREDICT = NetDef("predict", (
-    OperatorDef.of("FC", ["x", "w", "b"], ["y"]),
-    OperatorDef.of("Relu", ["y"], ["y"]),
-), external_input=("x", "w", "b", "unused"), external_output=("y",))
+INIT = NetDef(
+    "init",
+    (
+        OperatorDef.of("ConstantFill", [], ["w"], shape=[2, 3], value=2.0),
+        OperatorDef.of("GivenTensorFill", [], ["b"], shape=[2], values=[1.0, -20.0]),
+        OperatorDef.of("GivenTensorFill", [], ["unused"], shape=[2], values=[0.0, 0.0]),
+    ),
+)
+PREDICT = NetDef(
+    "predict",
+    (
+        OperatorDef.of("FC", ["x", "w", "b"], ["y"]),
+        OperatorDef.of("Relu", ["y"], ["y"]),
+    ),
+    external_input=("x", "w", "b", "unused"),
+    external_output=("y",),
+)
 
 
 @pytest.fixture

@@ -142,11 +142,16 @@ def test_fills_carry_their_values_uncopied(dtype: str) -> None:
     assert np.shares_memory(fill("w", value).get_tensor("values"), value)
 
 
-@pytest.mark.parametrize(("dtype", "type", "field"), [
-    ("float32", "GivenTensorFill", "floats"), ("float64", "GivenTensorDoubleFill", "floats"),
-    ("int64", "GivenTensorInt64Fill", "ints"), ("int32", "GivenTensorIntFill", "ints"),
-    ("bool", "GivenTensorBoolFill", "ints"),
-])
+@pytest.mark.parametrize(
+    ("dtype", "type", "field"),
+    [
+        ("float32", "GivenTensorFill", "floats"),
+        ("float64", "GivenTensorDoubleFill", "floats"),
+        ("int64", "GivenTensorInt64Fill", "ints"),
+        ("int32", "GivenTensorIntFill", "ints"),
+        ("bool", "GivenTensorBoolFill", "ints"),
+    ],
+)
 def test_unpacked_fills_are_caffe2s(dtype: str, type: str, field: str) -> None:
     made = fill("w", np.ones((2, 3), dtype), unpacked=True)
     values = made.argument("values")

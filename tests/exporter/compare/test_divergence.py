@@ -31,30 +31,34 @@ def compared(theirs: np.ndarray, ours: np.ndarray, type: str = "Relu", exact: bo
 PER_CHANNEL = np.array([1.01, 1.02, 1.04], np.float32).reshape(1, 3, 1, 1)
 
 
-@pytest.mark.parametrize(("theirs", "ours", "type", "cause"), [
-    (X, X[:, ::-1], "Conv", "channel order"),
-    (X.transpose(0, 2, 3, 1), X[:, ::-1].transpose(0, 2, 3, 1), "Conv", "channel order"),
-    (X, bordered(X), "Conv", "padding"),
-    (X, np.roll(X, (1, -1), (2, 3)), "Conv", "the picture is moved by (1, -1) pixels"),
-    (X.transpose(0, 2, 3, 1), np.roll(X.transpose(0, 2, 3, 1), 1, 1), "Conv", "padding"),
-    (X, bordered(X), "AveragePool", "ceil mode"),
-    (X.transpose(0, 2, 3, 1), bordered(X).transpose(0, 2, 3, 1), "AveragePool", "only the border differs"),
-    (X, bordered(X), "Resize", "resize rounding"),
-    (X, X.swapaxes(2, 3), "Transpose", "layout"),
-    (X, 2 * X, "Mul", "a constant factor of 2: a scale"),
-    (X, np.float32(1.01) * X, "SpatialBN", "epsilon"),
-    (X, PER_CHANNEL * X + PER_CHANNEL, "SpatialBN", "epsilon"),
-    (X, X + np.float32(0.5), "Add", "a constant offset of 0.5"),
-    (X, np.where(X > 2, np.nan, X), "Div", "infinities or NaN"),
-    (X, X**3, "Mul", "different arithmetic"),
-    (X, X**3, "onnx.Resize", "resize rounding"),
-    (X, X**3, "LRN", "epsilon"),
-    (X, X**3, "Conv", "padding"),
-    (X, X.transpose(0, 2, 3, 1), "Copy", "layout"),
-    (X, X[:, :, :-1, :-1], "MaxPool", "ceil mode"),
-    (X, X[:, :, :-2, :-2], "Conv", "padding"),
-    (X, X[:, :, :-2, :-2], "ResizeNearest", "resize rounding"),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("theirs", "ours", "type", "cause"),
+    [
+        (X, X[:, ::-1], "Conv", "channel order"),
+        (X.transpose(0, 2, 3, 1), X[:, ::-1].transpose(0, 2, 3, 1), "Conv", "channel order"),
+        (X, bordered(X), "Conv", "padding"),
+        (X, np.roll(X, (1, -1), (2, 3)), "Conv", "the picture is moved by (1, -1) pixels"),
+        (X.transpose(0, 2, 3, 1), np.roll(X.transpose(0, 2, 3, 1), 1, 1), "Conv", "padding"),
+        (X, bordered(X), "AveragePool", "ceil mode"),
+        (X.transpose(0, 2, 3, 1), bordered(X).transpose(0, 2, 3, 1), "AveragePool", "only the border differs"),
+        (X, bordered(X), "Resize", "resize rounding"),
+        (X, X.swapaxes(2, 3), "Transpose", "layout"),
+        (X, 2 * X, "Mul", "a constant factor of 2: a scale"),
+        (X, np.float32(1.01) * X, "SpatialBN", "epsilon"),
+        (X, PER_CHANNEL * X + PER_CHANNEL, "SpatialBN", "epsilon"),
+        (X, X + np.float32(0.5), "Add", "a constant offset of 0.5"),
+        (X, np.where(X > 2, np.nan, X), "Div", "infinities or NaN"),
+        (X, X**3, "Mul", "different arithmetic"),
+        (X, X**3, "onnx.Resize", "resize rounding"),
+        (X, X**3, "LRN", "epsilon"),
+        (X, X**3, "Conv", "padding"),
+        (X, X.transpose(0, 2, 3, 1), "Copy", "layout"),
+        (X, X[:, :, :-1, :-1], "MaxPool", "ceil mode"),
+        (X, X[:, :, :-2, :-2], "Conv", "padding"),
+        (X, X[:, :, :-2, :-2], "ResizeNearest", "resize rounding"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_the_cause_is_guessed(theirs: np.ndarray, ours: np.ndarray, type: str, cause: str) -> None:
     row = compared(theirs, ours, type)
     assert row.diverges

@@ -23,14 +23,17 @@ from runtime_arm.pair.pair import Pair
 from tests.exporter.caffe.models import caffemodel, net
 
 OPENCV = pytest.mark.skipif(find_spec("cv2") is None, reason="OpenCV is not installed to run Caffe nets with")
-LITERT = pytest.mark.skipif(find_spec("ai_edge_litert") is None and find_spec("tflite_runtime") is None,
-                            reason="neither ai-edge-litert nor tflite-runtime is installed to run TFLite models with")
+LITERT = pytest.mark.skipif(
+    find_spec("ai_edge_litert") is None and find_spec("tflite_runtime") is None,
+    reason="neither ai-edge-litert nor tflite-runtime is installed to run TFLite models with",
+)
 
 LAYERS = net(
     'layer { name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param { num_output: 4 kernel_size: 3 } }',
     'layer { name: "r" type: "ReLU" bottom: "c" top: "c" }',
     'layer { name: "p" type: "Pooling" bottom: "c" top: "p" pooling_param { pool: MAX kernel_size: 2 stride: 2 } }',
-    dims=(1, 3, 9, 9))
+    dims=(1, 3, 9, 9),
+)
 RANDOM = np.random.default_rng(3)
 WEIGHTS: Dict[str, Sequence[Any]] = {"c": [RANDOM.standard_normal((4, 3, 3, 3)), RANDOM.standard_normal(4)]}
 
@@ -59,11 +62,18 @@ def tampered(pair: Pair, type: str, **arguments: Any) -> Pair:
 
 
 @LITERT
-@pytest.mark.parametrize("model", ["hello_world/hello_world_int8.tflite", "hello_world/hello_world_float.tflite",
-                                   "mlperf_tiny_ic_resnet8/pretrainedResnet_quant.tflite",
-                                   "mlperf_tiny_ic_resnet8/pretrainedResnet.tflite"])
-def test_tflite_agrees_blob_by_blob(shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                                    model: str) -> None:
+@pytest.mark.parametrize(
+    "model",
+    [
+        "hello_world/hello_world_int8.tflite",
+        "hello_world/hello_world_float.tflite",
+        "mlperf_tiny_ic_resnet8/pretrainedResnet_quant.tflite",
+        "mlperf_tiny_ic_resnet8/pretrainedResnet.tflite",
+    ],
+)
+def test_tflite_agrees_blob_by_blob(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
     path = shared / "models/tflite" / model
     plain = export(path)
     for pair in (plain, optimize(plain)):
@@ -76,8 +86,9 @@ def test_tflite_agrees_blob_by_blob(shared: Path, tmp_path: Path, capsys: pytest
 
 
 @LITERT
-def test_tflite_names_the_first_tensor_that_differs(shared: Path, tmp_path: Path,
-                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_tflite_names_the_first_tensor_that_differs(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = shared / "models/tflite/mlperf_tiny_ic_resnet8/pretrainedResnet.tflite"
     pair = export(path)
     convolution = next(op for op in pair.predict_net.op if op.type == "Conv")
@@ -89,8 +100,9 @@ def test_tflite_names_the_first_tensor_that_differs(shared: Path, tmp_path: Path
 
 
 @OPENCV
-def test_caffe_agrees_with_opencv(caffe_files: Tuple[str, str], tmp_path: Path,
-                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_caffe_agrees_with_opencv(
+    caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pair = export(*caffe_files)
     pair.save(tmp_path / "pair")
     facts = compared(capsys, *caffe_files, tmp_path / "pair", "--shape", "x=2,3,9,9")
@@ -103,8 +115,9 @@ def test_caffe_agrees_with_opencv(caffe_files: Tuple[str, str], tmp_path: Path,
 
 
 @pytest.mark.parametrize("version", [None, "5.0.0"])
-def test_caffe_without_opencv_4_says_what_to_install(caffe_files: Tuple[str, str], version: Any,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caffe_without_opencv_4_says_what_to_install(
+    caffe_files: Tuple[str, str], version: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module: Any = None
     if version:
         module = ModuleType("cv2")
@@ -114,8 +127,9 @@ def test_caffe_without_opencv_4_says_what_to_install(caffe_files: Tuple[str, str
         witness(caffe_files, {"x": np.zeros((1, 3, 9, 9), np.float32)})
 
 
-def test_caffe2_is_witnessed_by_reference_kernels(caffe_files: Tuple[str, str], tmp_path: Path,
-                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_caffe2_is_witnessed_by_reference_kernels(
+    caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pair = export(*caffe_files, caffe2_compatible=True)
     pair.save(tmp_path / "pair")
     files = [tmp_path / "pair" / name for name in ("init_net.pb", "predict_net.pb")]
@@ -126,8 +140,9 @@ def test_caffe2_is_witnessed_by_reference_kernels(caffe_files: Tuple[str, str], 
     assert "reference kernels" in facts["runtime"]
 
 
-def test_a_pair_is_held_against_the_one_that_was_optimised(caffe_files: Tuple[str, str], tmp_path: Path,
-                                                           capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pair_is_held_against_the_one_that_was_optimised(
+    caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pair = export(*caffe_files)
     pair.save(tmp_path / "pair")
     optimize(pair, shapes={"x": (1, 3, 9, 9)}).save(tmp_path / "fast")
@@ -148,12 +163,14 @@ def test_files_of_no_format_are_refused() -> None:
         witness(["net.h5"], {})
 
 
-def test_a_pair_of_another_model_is_told_so(caffe_files: Tuple[str, str], tmp_path: Path,
-                                            capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pair_of_another_model_is_told_so(
+    caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     export(*caffe_files).save(tmp_path / "pair")
     other = tmp_path / "other.prototxt"
-    other.write_text(LAYERS.replace('top: "c"', 'top: "d"').replace('bottom: "c"', 'bottom: "d"')
-                     .replace('top: "p"', 'top: "q"'))
+    other.write_text(
+        LAYERS.replace('top: "c"', 'top: "d"').replace('bottom: "c"', 'bottom: "d"').replace('top: "p"', 'top: "q"')
+    )
     export(other, caffe_files[1]).save(tmp_path / "other")
     assert main(["compare", str(tmp_path / "other"), str(tmp_path / "pair"), "--shape", "x=1,3,9,9"]) == 2
     assert "made from it" in capsys.readouterr().err

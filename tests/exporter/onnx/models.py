@@ -20,8 +20,14 @@ def value(name: str, shape: Shape = None, dtype: Any = np.float32) -> onnx.Value
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
 
-def model(nodes: Sequence[onnx.NodeProto], inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[Any],
-          weights: Optional[Mapping[str, Any]] = None, opset: int = 18, **more: Any) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[Any],
+    weights: Optional[Mapping[str, Any]] = None,
+    opset: int = 18,
+    **more: Any,
+) -> onnx.ModelProto:
     """A model; outputs are declared values, or names of which nothing is said."""
     declared = [onnx.ValueInfoProto(name=output) if isinstance(output, str) else output for output in outputs]
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
@@ -35,8 +41,15 @@ def named(inputs: Sequence[Any]) -> Dict[str, Any]:
     return {name: np.asarray(array) for name, array in zip("abcdefgh", inputs) if array is not None}
 
 
-def one_node(type: str, inputs: Sequence[Any], opset: int = 18, outputs: int = 1, constants: Sequence[int] = (),
-             shapes: Optional[Sequence[Shape]] = None, **attributes: Any) -> onnx.ModelProto:
+def one_node(
+    type: str,
+    inputs: Sequence[Any],
+    opset: int = 18,
+    outputs: int = 1,
+    constants: Sequence[int] = (),
+    shapes: Optional[Sequence[Shape]] = None,
+    **attributes: Any,
+) -> onnx.ModelProto:
     """A model of one node with outputs y, z, ...
 
     constants: the indices of inputs that are initializers. shapes: what is declared in place of the inputs' own shapes.

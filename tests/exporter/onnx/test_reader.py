@@ -82,8 +82,9 @@ def test_weights_in_constants_and_subgraphs_are_cut_out() -> None:
     assert [fill.get_tensor("values").shape for fill in fills] == [BIG.shape, BIG.shape]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00", b"hello, world", b"\x0a\xff\xff\xff\xff\xff", bytes(1000),
-                                     b"\x08\x07"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00", b"hello, world", b"\x0a\xff\xff\xff\xff\xff", bytes(1000), b"\x08\x07"]
+)
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)

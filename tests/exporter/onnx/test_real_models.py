@@ -35,8 +35,10 @@ def samples(pair: Pair, reference: Dict[str, Any]) -> Iterator[Tuple[Dict[str, A
     count = inputs[first.name].shape[0] if batch == 1 else 1
     for index in range(count):
         part = slice(index, index + 1) if count > 1 else slice(None)
-        yield ({name: value[part] if value.ndim else value for name, value in inputs.items()},
-               [output[part] for output in outputs])
+        yield (
+            {name: value[part] if value.ndim else value for name, value in inputs.items()},
+            [output[part] for output in outputs],
+        )
 
 
 @pytest.mark.parametrize("name", FLOAT_NETWORKS)

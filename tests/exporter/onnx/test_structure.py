@@ -23,8 +23,10 @@ def branch(nodes: List[Any], output: str, inputs: Any = ()) -> onnx.GraphProto:
 BAD = {
     r"node 'a' \(Relu\): the graph is cyclic": ([node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])], ["b"]),
     r"node 'y' \(Relu\): reads 'none', which is no input": ([node("Relu", ["none"], ["y"])], ["y"]),
-    r"node 'second' \(Tanh\): writes 'y', which node 'y' \(Relu\) writes, too":
-        ([node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["y"], name="second")], ["y"]),
+    r"node 'second' \(Tanh\): writes 'y', which node 'y' \(Relu\) writes, too": (
+        [node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["y"], name="second")],
+        ["y"],
+    ),
     r"writes 'x', which an input or initializer writes, too": ([node("Relu", ["x"], ["x"])], ["x"]),
     r"writes 'w', which an input or initializer": ([node("Relu", ["x"], ["w"])], ["w"]),
     "'nothing' is no input, no initializer": ([node("Relu", ["x"], ["y"])], ["nothing"]),
@@ -36,9 +38,18 @@ BAD = {
     "attribute 'axis' must be an integer": ([node("Concat", ["x"], ["y"], axis="one")], ["y"]),
     "input 0 is required": ([node("Clip", [""], ["y"])], ["y"]),
     "attribute 'then_branch' is required": ([node("If", ["p"], ["y"])], ["y"]),
-    r"node 'y' \(If\): reads 'none'":
-        ([node("If", ["p"], ["y"], then_branch=branch([node("Relu", ["none"], ["z"])], "z"),
-               else_branch=branch([node("Relu", ["x"], ["z"])], "z"))], ["y"]),
+    r"node 'y' \(If\): reads 'none'": (
+        [
+            node(
+                "If",
+                ["p"],
+                ["y"],
+                then_branch=branch([node("Relu", ["none"], ["z"])], "z"),
+                else_branch=branch([node("Relu", ["x"], ["z"])], "z"),
+            )
+        ],
+        ["y"],
+    ),
 }
 
 
@@ -87,8 +98,10 @@ def test_names_of_sibling_graphs_do_not_meet() -> None:
 
 def test_functions_that_call_each_other_in_circles_are_refused() -> None:
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
-    functions = [onnx.helper.make_function("my", a, ["x"], ["y"], [node(b, ["x"], ["y"], domain="my")], opsets)
-                 for a, b in (("F", "G"), ("G", "F"))]
+    functions = [
+        onnx.helper.make_function("my", a, ["x"], ["y"], [node(b, ["x"], ["y"], domain="my")], opsets)
+        for a, b in (("F", "G"), ("G", "F"))
+    ]
     proto = model([node("F", ["x"], ["y"], domain="my")], [X], ["y"], functions=functions)
     proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
     with pytest.raises(ExportError, match=r"my\.F, my\.G call each other in circles"):
@@ -97,9 +110,17 @@ def test_functions_that_call_each_other_in_circles_are_refused() -> None:
 
 def test_functions_that_double_each_other_are_refused_before_they_fill_the_memory() -> None:
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
-    doubling = [onnx.helper.make_function("my", f"F{k}", ["x"], ["y"], [node(f"F{k + 1}", ["x"], ["h"], domain="my"),
-                                                                        node(f"F{k + 1}", ["h"], ["y"], domain="my")],
-                                          opsets) for k in range(30)]
+    doubling = [
+        onnx.helper.make_function(
+            "my",
+            f"F{k}",
+            ["x"],
+            ["y"],
+            [node(f"F{k + 1}", ["x"], ["h"], domain="my"), node(f"F{k + 1}", ["h"], ["y"], domain="my")],
+            opsets,
+        )
+        for k in range(30)
+    ]
     last = onnx.helper.make_function("my", "F30", ["x"], ["y"], [node("Abs", ["x"], ["y"])], opsets)
     proto = model([node("F0", ["x"], ["y"], domain="my")], [X], ["y"], functions=[*doubling, last])
     proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
@@ -119,12 +140,22 @@ def test_functions_of_the_model_are_inlined() -> None:
 def test_attributes_that_a_call_leaves_out_have_the_functions_defaults() -> None:
     leaky = onnx.helper.make_node("LeakyRelu", ["x"], ["y"])
     leaky.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
-    inner = onnx.helper.make_function("my", "Leaky", ["x"], ["y"], [leaky], [onnx.helper.make_opsetid("", 18)],
-                                      attribute_protos=[onnx.helper.make_attribute("slope", 0.5)])
+    inner = onnx.helper.make_function(
+        "my",
+        "Leaky",
+        ["x"],
+        ["y"],
+        [leaky],
+        [onnx.helper.make_opsetid("", 18)],
+        attribute_protos=[onnx.helper.make_attribute("slope", 0.5)],
+    )
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
     outer = onnx.helper.make_function("my", "Outer", ["x"], ["y"], [node("Leaky", ["x"], ["y"], domain="my")], opsets)
-    calls = [node("Leaky", ["x"], ["a"], domain="my"), node("Leaky", ["x"], ["b"], domain="my", slope=0.25),
-             node("Outer", ["x"], ["c"], domain="my")]
+    calls = [
+        node("Leaky", ["x"], ["a"], domain="my"),
+        node("Leaky", ["x"], ["b"], domain="my", slope=0.25),
+        node("Outer", ["x"], ["c"], domain="my"),
+    ]
     proto = model(calls, [X], ["a", "b", "c"], functions=[inner, outer])
     proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
     results = run(proto, np.array([-4, 2], np.float32))
@@ -147,8 +178,11 @@ def test_opsets_that_the_installed_onnx_does_not_know_are_refused(opset: int) ->
 def test_what_onnx_would_write_out_of_joined_constants_is_counted_before() -> None:
     joins = [node("Concat", [f"j{i}"] * 64, [f"j{i + 1}"], axis=0) for i in range(7)]
     with pytest.raises(ExportError, match=r"Concat.* bytes, more than"):
-        from_onnx(model([*joins, node("Gather", ["j7", "x"], ["y"])], [value("x", [2], np.int64)], ["y"],
-                        {"j0": np.arange(3)}))
+        from_onnx(
+            model(
+                [*joins, node("Gather", ["j7", "x"], ["y"])], [value("x", [2], np.int64)], ["y"], {"j0": np.arange(3)}
+            )
+        )
 
 
 def test_a_range_of_any_length_is_counted_before_it_is_made() -> None:

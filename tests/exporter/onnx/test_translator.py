@@ -30,8 +30,13 @@ def graph(nodes: List[Any], inputs: List[Any], outputs: List[str], weights: Any 
 
 def flattening(shape: Any) -> onnx.ModelProto:
     """Reshape(x, [size of the first dimension, -1]) as exporters write it."""
-    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Unsqueeze", ["n", "axes"], ["u"]),
-             node("Concat", ["u", "rest"], ["target"], axis=0), node("Reshape", ["x", "target"], ["y"])]
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Unsqueeze", ["n", "axes"], ["u"]),
+        node("Concat", ["u", "rest"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
+    ]
     weights = {"zero": np.array(0, np.int64), "axes": ints(0), "rest": ints(-1)}
     return model(nodes, [value("x", shape)], ["y"], weights)
 
@@ -71,8 +76,12 @@ def test_what_nothing_reads_is_dropped() -> None:
 
 
 def test_what_nothing_reads_may_be_of_any_type_and_operator() -> None:
-    nodes = [node("Constant", [], ["text"], value_string="leftover"), node("Relu", ["x"], ["y"]),
-             node("StringNormalizer", ["labels"], ["upper"]), node("Identity", ["upper"], ["unused"])]
+    nodes = [
+        node("Constant", [], ["text"], value_string="leftover"),
+        node("Relu", ["x"], ["y"]),
+        node("StringNormalizer", ["labels"], ["upper"]),
+        node("Identity", ["upper"], ["unused"]),
+    ]
     proto = model(nodes, [value("x", [2])], ["y"])
     proto.graph.initializer.append(helper.make_tensor("labels", TensorProto.STRING, [1], [b"cat"]))
     assert types(proto) == ["Relu"]
@@ -82,8 +91,11 @@ def test_what_nothing_reads_may_be_of_any_type_and_operator() -> None:
 
 
 def test_inputs_and_constants_may_be_outputs() -> None:
-    nodes = [node("Identity", ["x"], ["same"]), node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
-             node("Identity", ["c"], ["d"])]
+    nodes = [
+        node("Identity", ["x"], ["same"]),
+        node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
+        node("Identity", ["c"], ["d"]),
+    ]
     same, c, d, x = run(model(nodes, [value("x", [2])], ["same", "c", "d", "x"]), np.array([3, 4], np.float32))
     assert [list(array) for array in (same, c, d, x)] == [[3, 4], [1, 2], [1, 2], [3, 4]]
 
@@ -105,8 +117,12 @@ def test_a_branch_is_chosen_when_running() -> None:
 
 def test_a_branch_whose_condition_is_constant_takes_the_place_of_the_if() -> None:
     then, other = branches()
-    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Greater", ["n", "two"], ["p"]),
-             node("If", ["p"], ["y"], then_branch=then, else_branch=other)]
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Greater", ["n", "two"], ["p"]),
+        node("If", ["p"], ["y"], then_branch=then, else_branch=other),
+    ]
     weights = {"zero": np.array(0, np.int64), "two": np.array(2, np.int64)}
     for size, expected in ((3, ["Mul", "Copy"]), (1, ["Negative", "Copy"])):
         proto = model(nodes, [value("x", [size])], ["y"], weights)
@@ -115,29 +131,46 @@ def test_a_branch_whose_condition_is_constant_takes_the_place_of_the_if() -> Non
 
 
 def test_a_loop_carries_values_and_reads_what_is_around_it() -> None:
-    body = graph([node("Add", ["carried", "x"], ["sum"]), node("Identity", ["going"], ["goes_on"]),
-                  node("Identity", ["sum"], ["scanned"])],
-                 [value("i", [], np.int64), value("going", [], np.bool_), value("carried", [2])],
-                 ["goes_on", "sum", "scanned"])
-    proto = model([node("Loop", ["trips", "", "start"], ["y", "z"], body=body)],
-                  [value("x", [2]), value("start", [2]), value("trips", [], np.int64)], ["y", "z"])
+    body = graph(
+        [
+            node("Add", ["carried", "x"], ["sum"]),
+            node("Identity", ["going"], ["goes_on"]),
+            node("Identity", ["sum"], ["scanned"]),
+        ],
+        [value("i", [], np.int64), value("going", [], np.bool_), value("carried", [2])],
+        ["goes_on", "sum", "scanned"],
+    )
+    proto = model(
+        [node("Loop", ["trips", "", "start"], ["y", "z"], body=body)],
+        [value("x", [2]), value("start", [2]), value("trips", [], np.int64)],
+        ["y", "z"],
+    )
     y, z = run(proto, np.array([1, 2], np.float32), np.zeros(2, np.float32), np.array(3))
     assert y.tolist() == [3, 6]
     assert z.tolist() == [[1, 2], [2, 4], [3, 6]]
 
 
 def test_a_loop_may_carry_nothing() -> None:
-    body = graph([node("Mul", ["i", "i"], ["square"]), node("Identity", ["going"], ["goes_on"])],
-                 [value("i", [], np.int64), value("going", [], np.bool_)], ["goes_on", "square"])
+    body = graph(
+        [node("Mul", ["i", "i"], ["square"]), node("Identity", ["going"], ["goes_on"])],
+        [value("i", [], np.int64), value("going", [], np.bool_)],
+        ["goes_on", "square"],
+    )
     proto = model([node("Loop", ["trips", ""], ["y"], body=body)], [value("trips", [], np.int64)], ["y"])
     assert run(proto, np.array(4))[0].tolist() == [0, 1, 4, 9]
 
 
 def test_a_scan_walks_over_a_dimension() -> None:
-    body = graph([node("Add", ["state", "element"], ["next"]), node("Identity", ["next"], ["out"])],
-                 [value("state", [2]), value("element", [2])], ["next", "out"])
-    proto = model([node("Scan", ["start", "x"], ["y", "z"], body=body, num_scan_inputs=1)],
-                  [value("start", [2]), value("x", [3, 2])], ["y", "z"])
+    body = graph(
+        [node("Add", ["state", "element"], ["next"]), node("Identity", ["next"], ["out"])],
+        [value("state", [2]), value("element", [2])],
+        ["next", "out"],
+    )
+    proto = model(
+        [node("Scan", ["start", "x"], ["y", "z"], body=body, num_scan_inputs=1)],
+        [value("start", [2]), value("x", [3, 2])],
+        ["y", "z"],
+    )
     y, z = run(proto, np.zeros(2, np.float32), np.ones((3, 2), np.float32))
     assert y.tolist() == [3, 3]
     assert z.tolist() == [[1, 1], [2, 2], [3, 3]]
@@ -145,8 +178,12 @@ def test_a_scan_walks_over_a_dimension() -> None:
 
 def test_the_pair_holds_what_the_caller_adds() -> None:
     told: List[Tuple[str, int, int]] = []
-    pair = export(flattening([2, 3, 4]), labels=("cat", "dog"), preprocessing={"scale": 0.5},
-                  progress=lambda *progress: told.append(progress))
+    pair = export(
+        flattening([2, 3, 4]),
+        labels=("cat", "dog"),
+        preprocessing={"scale": 0.5},
+        progress=lambda *progress: told.append(progress),
+    )
     assert pair.meta["labels"] == ["cat", "dog"]
     assert pair.meta["preprocessing"] == {"scale": 0.5}
     assert pair.meta["source"]["name"] == "graph"

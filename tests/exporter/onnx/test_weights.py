@@ -77,23 +77,30 @@ def test_external_data_is_mapped(tmp_path: Path) -> None:
 
 
 def test_a_model_with_external_data_exports_and_runs(tmp_path: Path) -> None:
-    proto = model([onnx.helper.make_node("Transpose", ["w"], ["t"]), onnx.helper.make_node("Add", ["x", "t"], ["y"])],
-                  [value("x", BIG.shape)], ["y"], {"w": BIG})
+    proto = model(
+        [onnx.helper.make_node("Transpose", ["w"], ["t"]), onnx.helper.make_node("Add", ["x", "t"], ["y"])],
+        [value("x", BIG.shape)],
+        ["y"],
+        {"w": BIG},
+    )
     onnx.save(proto, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.data", size_threshold=0)
     with Predictor(from_onnx(tmp_path / "m.onnx")) as predictor:
         np.testing.assert_array_equal(predictor.run([BIG])["y"], BIG + BIG.T)
 
 
-@pytest.mark.parametrize(("location", "problem"), [
-    ("../weights.bin", "leaves the model's folder"),
-    ("sub/../../weights.bin", "leaves the model's folder"),
-    ("..\\weights.bin", "leaves the model's folder"),
-    ("/etc/passwd", "leaves the model's folder"),
-    ("link.bin", "leaves the model's folder"),
-    ("none.bin", "no such file"),
-    (".", "no such file"),
-    ("nul\0byte", "external data"),
-])
+@pytest.mark.parametrize(
+    ("location", "problem"),
+    [
+        ("../weights.bin", "leaves the model's folder"),
+        ("sub/../../weights.bin", "leaves the model's folder"),
+        ("..\\weights.bin", "leaves the model's folder"),
+        ("/etc/passwd", "leaves the model's folder"),
+        ("link.bin", "leaves the model's folder"),
+        ("none.bin", "no such file"),
+        (".", "no such file"),
+        ("nul\0byte", "external data"),
+    ],
+)
 def test_external_data_outside_of_the_folder_is_refused(tmp_path: Path, location: str, problem: str) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -103,13 +110,16 @@ def test_external_data_outside_of_the_folder_is_refused(tmp_path: Path, location
         read(external(location), folder)
 
 
-@pytest.mark.parametrize(("entries", "problem"), [
-    ({"length": 10}, "need 16384 bytes, the data has 10"),
-    ({"offset": 1}, "ends at byte 16385, weights.bin has 16384"),
-    ({"offset": -4}, "the offset '-4'"),
-    ({"offset": "9" * 30}, "the offset"),
-    ({"length": "NaN"}, "the length 'NaN'"),
-])
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ({"length": 10}, "need 16384 bytes, the data has 10"),
+        ({"offset": 1}, "ends at byte 16385, weights.bin has 16384"),
+        ({"offset": -4}, "the offset '-4'"),
+        ({"offset": "9" * 30}, "the offset"),
+        ({"length": "NaN"}, "the length 'NaN'"),
+    ],
+)
 def test_external_data_of_another_length_is_refused(tmp_path: Path, entries: Any, problem: str) -> None:
     (tmp_path / "weights.bin").write_bytes(BIG.tobytes())
     with pytest.raises(ExportError, match=problem):
@@ -122,8 +132,11 @@ def test_external_data_of_a_model_in_memory_is_refused() -> None:
 
 
 def sparse(values: Any, indices: Any, dims: Any) -> onnx.SparseTensorProto:
-    return onnx.helper.make_sparse_tensor(numpy_helper.from_array(np.array(values, np.float32), "w"),
-                                          numpy_helper.from_array(np.array(indices, np.int64)), dims)
+    return onnx.helper.make_sparse_tensor(
+        numpy_helper.from_array(np.array(values, np.float32), "w"),
+        numpy_helper.from_array(np.array(indices, np.int64)),
+        dims,
+    )
 
 
 @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
@@ -134,8 +147,10 @@ def test_sparse_initializers(indices: Any) -> None:
         np.testing.assert_array_equal(predictor.run([np.ones((2, 3), np.float32)])["y"], [[1, 8, 1], [1, 1, 9]])
 
 
-@pytest.mark.parametrize(("indices", "problem"), [
-    ([1, 6], "outside dims"), ([-1, 2], "outside dims"), ([1], "2 values"), ([[0, 3], [0, 0]], "outside dims")])
+@pytest.mark.parametrize(
+    ("indices", "problem"),
+    [([1, 6], "outside dims"), ([-1, 2], "outside dims"), ([1], "2 values"), ([[0, 3], [0, 0]], "outside dims")],
+)
 def test_sparse_indices_are_checked(indices: Any, problem: str) -> None:
     with pytest.raises(ExportError, match=problem):
         Weights(OnnxFile(onnx.ModelProto(), memoryview(b""), "m", None)).sparse(sparse([7, 8], indices, [2, 3]), "w")

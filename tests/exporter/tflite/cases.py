@@ -15,8 +15,16 @@ Case = Tuple[bytes, Dict[str, Any]]
 CASES: Dict[str, Callable[[], Case]] = {}
 
 
-def case(name: str, inputs: Sequence[Any], options: str = "", *, outputs: int = 1, dtypes: Sequence[str] = (),
-         signature: bool = False, **fields: Any) -> None:
+def case(
+    name: str,
+    inputs: Sequence[Any],
+    options: str = "",
+    *,
+    outputs: int = 1,
+    dtypes: Sequence[str] = (),
+    signature: bool = False,
+    **fields: Any,
+) -> None:
     """One operator ``name`` of these inputs: arrays are fed, arrays in a list of one are constants, None is left out.
 
     dtypes: of the outputs, that of the first input unless given. signature: the first dimension of what is fed is open.
@@ -36,8 +44,9 @@ def case(name: str, inputs: Sequence[Any], options: str = "", *, outputs: int = 
                 indices.append(model.input(f"x{position}", array.shape, array.dtype.name, **more))
                 feeds[f"x{position}"] = array
         first = next(iter(feeds.values())).dtype.name if feeds else "float32"
-        results = [model.tensor(f"y{i}", dtype=(dtypes or [first])[i if i < len(dtypes) else -1])
-                   for i in range(outputs)]
+        results = [
+            model.tensor(f"y{i}", dtype=(dtypes or [first])[i if i < len(dtypes) else -1]) for i in range(outputs)
+        ]
         model.operator(name.split(":")[0], indices, results, options, **fields)
         return model.to_bytes(results), feeds
 
@@ -77,8 +86,26 @@ def scalar(value: int) -> List[Any]:
 PICTURE = (2, 7, 6, 4)
 
 # Elementwise, one input
-for _name in ("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOGISTIC", "NEG", "RELU", "RELU6",
-              "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "SIGN", "SIN", "SQUARE", "TANH"):
+for _name in (
+    "ABS",
+    "CEIL",
+    "COS",
+    "ELU",
+    "EXP",
+    "FLOOR",
+    "HARD_SWISH",
+    "LOGISTIC",
+    "NEG",
+    "RELU",
+    "RELU6",
+    "RELU_0_TO_1",
+    "RELU_N1_TO_1",
+    "ROUND",
+    "SIGN",
+    "SIN",
+    "SQUARE",
+    "TANH",
+):
     case(_name, [3 * floats(*PICTURE)])
 for _name in ("LOG", "RSQRT", "SQRT"):
     case(_name, [positive(*PICTURE)])
@@ -99,8 +126,17 @@ for _name, _options in (("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "M
     case(f"{_name}:channels", [floats(*PICTURE), [positive(4)]], _options, FusedActivationFunction=1)
     case(f"{_name}:broadcast", [floats(2, 1, 6, 4), positive(7, 1, 4)], _options, FusedActivationFunction=3)
     case(f"{_name}:int32", [integers(-50, 50, 3, 4), integers(1, 9, 3, 4)], _options)
-for _name in ("MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER",
-              "GREATER_EQUAL"):
+for _name in (
+    "MAXIMUM",
+    "MINIMUM",
+    "SQUARED_DIFFERENCE",
+    "EQUAL",
+    "NOT_EQUAL",
+    "LESS",
+    "LESS_EQUAL",
+    "GREATER",
+    "GREATER_EQUAL",
+):
     _result = ["bool"] if _name[:4] in ("EQUA", "NOT_", "LESS", "GREA") else []
     case(_name, [floats(3, 4), floats(3, 4)], dtypes=_result)
     case(f"{_name}:int32", [integers(-3, 3, 3, 4), integers(-3, 3, 4)], dtypes=_result)
@@ -118,8 +154,14 @@ case("RIGHT_SHIFT", [integers(-500, 500, 3, 4), integers(0, 9, 3, 4)])
 case("ADD_N", [floats(3, 4), floats(3, 4), floats(3, 4)])
 case("CAST", [5 * floats(3, 4)], "CastOptions", dtypes=["int32"], InDataType=0, OutDataType=2)
 case("CAST:from_bool", [flags(9)], "CastOptions", dtypes=["float32"], InDataType=6, OutDataType=0)
-case("CAST:from_uint8", [integers(0, 255, 9, dtype="uint8")], "CastOptions", dtypes=["float32"], InDataType=3,
-     OutDataType=0)
+case(
+    "CAST:from_uint8",
+    [integers(0, 255, 9, dtype="uint8")],
+    "CastOptions",
+    dtypes=["float32"],
+    InDataType=3,
+    OutDataType=0,
+)
 case("BITCAST", [floats(3, 4)], "BitcastOptions", dtypes=["int32"])
 case("FAKE_QUANT", [3 * floats(3, 4)], "FakeQuantOptions", Min=-1.3, Max=2.1, NumBits=8)
 case("FAKE_QUANT:few_bits", [3 * floats(3, 4)], "FakeQuantOptions", Min=-1.3, Max=2.1, NumBits=4)
@@ -127,31 +169,114 @@ case("FAKE_QUANT:few_bits", [3 * floats(3, 4)], "FakeQuantOptions", Min=-1.3, Ma
 # Convolutions and pools
 for _padding in (0, 1):
     _suffix = ":valid" if _padding else ":same"
-    case(f"CONV_2D{_suffix}", [floats(*PICTURE), [floats(5, 3, 3, 4)], [floats(5)]], "Conv2DOptions", Padding=_padding,
-         StrideW=1, StrideH=2, FusedActivationFunction=1)
-    case(f"CONV_2D{_suffix}_dilated", [floats(1, 9, 9, 4), [floats(5, 3, 2, 4)], [floats(5)]], "Conv2DOptions",
-         Padding=_padding, StrideW=1, StrideH=1, DilationWFactor=2, DilationHFactor=3)
-    case(f"DEPTHWISE_CONV_2D{_suffix}", [floats(*PICTURE), [floats(1, 3, 3, 4)], [floats(4)]], "DepthwiseConv2DOptions",
-         Padding=_padding, StrideW=2, StrideH=2, DepthMultiplier=1, FusedActivationFunction=3)
-    case(f"DEPTHWISE_CONV_2D{_suffix}_multiplied", [floats(*PICTURE), [floats(1, 3, 2, 12)], [floats(12)]],
-         "DepthwiseConv2DOptions", Padding=_padding, StrideW=1, StrideH=1, DepthMultiplier=3)
-    case(f"CONV_3D{_suffix}", [floats(1, 5, 6, 4, 3), [floats(2, 3, 2, 3, 4)], [floats(4)]], "Conv3DOptions",
-         Padding=_padding, StrideD=1, StrideW=2, StrideH=1)
+    case(
+        f"CONV_2D{_suffix}",
+        [floats(*PICTURE), [floats(5, 3, 3, 4)], [floats(5)]],
+        "Conv2DOptions",
+        Padding=_padding,
+        StrideW=1,
+        StrideH=2,
+        FusedActivationFunction=1,
+    )
+    case(
+        f"CONV_2D{_suffix}_dilated",
+        [floats(1, 9, 9, 4), [floats(5, 3, 2, 4)], [floats(5)]],
+        "Conv2DOptions",
+        Padding=_padding,
+        StrideW=1,
+        StrideH=1,
+        DilationWFactor=2,
+        DilationHFactor=3,
+    )
+    case(
+        f"DEPTHWISE_CONV_2D{_suffix}",
+        [floats(*PICTURE), [floats(1, 3, 3, 4)], [floats(4)]],
+        "DepthwiseConv2DOptions",
+        Padding=_padding,
+        StrideW=2,
+        StrideH=2,
+        DepthMultiplier=1,
+        FusedActivationFunction=3,
+    )
+    case(
+        f"DEPTHWISE_CONV_2D{_suffix}_multiplied",
+        [floats(*PICTURE), [floats(1, 3, 2, 12)], [floats(12)]],
+        "DepthwiseConv2DOptions",
+        Padding=_padding,
+        StrideW=1,
+        StrideH=1,
+        DepthMultiplier=3,
+    )
+    case(
+        f"CONV_3D{_suffix}",
+        [floats(1, 5, 6, 4, 3), [floats(2, 3, 2, 3, 4)], [floats(4)]],
+        "Conv3DOptions",
+        Padding=_padding,
+        StrideD=1,
+        StrideW=2,
+        StrideH=1,
+    )
     for _name in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"):
-        case(f"{_name}{_suffix}", [floats(*PICTURE)], "Pool2DOptions", Padding=_padding, StrideW=2, StrideH=2,
-             FilterWidth=3, FilterHeight=2)
-    case(f"TRANSPOSE_CONV{_suffix}", [i32(1, 8 + _padding, 10 + _padding, 5), [floats(5, 3, 3, 4)], floats(1, 4, 5, 4),
-                                      [floats(5)]], "TransposeConvOptions", Padding=_padding, StrideW=2, StrideH=2)
-case("CONV_2D:groups", [floats(*PICTURE), [floats(6, 3, 3, 2)], [floats(6)]], "Conv2DOptions", Padding=0, StrideW=1,
-     StrideH=1)
-case("CONV_2D:batch", [floats(3, 7, 6, 4), [floats(5, 3, 3, 4)], [floats(5)]], "Conv2DOptions", Padding=0, StrideW=2,
-     StrideH=2, signature=True)
-case("CONV_2D:computed", [floats(*PICTURE), floats(5, 3, 3, 4), floats(5)], "Conv2DOptions", Padding=0, StrideW=1,
-     StrideH=1)
-case("TRANSPOSE_CONV:odd", [i32(1, 7, 9, 5), [floats(5, 3, 3, 4)], floats(1, 4, 5, 4)], "TransposeConvOptions",
-     Padding=0, StrideW=2, StrideH=2)
-case("CONV_3D_TRANSPOSE", [i32(1, 4, 8, 10, 5), [floats(2, 3, 3, 5, 4)], floats(1, 2, 4, 5, 4)], "Conv3DOptions",
-     Padding=0, StrideD=2, StrideW=2, StrideH=2)
+        case(
+            f"{_name}{_suffix}",
+            [floats(*PICTURE)],
+            "Pool2DOptions",
+            Padding=_padding,
+            StrideW=2,
+            StrideH=2,
+            FilterWidth=3,
+            FilterHeight=2,
+        )
+    case(
+        f"TRANSPOSE_CONV{_suffix}",
+        [i32(1, 8 + _padding, 10 + _padding, 5), [floats(5, 3, 3, 4)], floats(1, 4, 5, 4), [floats(5)]],
+        "TransposeConvOptions",
+        Padding=_padding,
+        StrideW=2,
+        StrideH=2,
+    )
+case(
+    "CONV_2D:groups",
+    [floats(*PICTURE), [floats(6, 3, 3, 2)], [floats(6)]],
+    "Conv2DOptions",
+    Padding=0,
+    StrideW=1,
+    StrideH=1,
+)
+case(
+    "CONV_2D:batch",
+    [floats(3, 7, 6, 4), [floats(5, 3, 3, 4)], [floats(5)]],
+    "Conv2DOptions",
+    Padding=0,
+    StrideW=2,
+    StrideH=2,
+    signature=True,
+)
+case(
+    "CONV_2D:computed",
+    [floats(*PICTURE), floats(5, 3, 3, 4), floats(5)],
+    "Conv2DOptions",
+    Padding=0,
+    StrideW=1,
+    StrideH=1,
+)
+case(
+    "TRANSPOSE_CONV:odd",
+    [i32(1, 7, 9, 5), [floats(5, 3, 3, 4)], floats(1, 4, 5, 4)],
+    "TransposeConvOptions",
+    Padding=0,
+    StrideW=2,
+    StrideH=2,
+)
+case(
+    "CONV_3D_TRANSPOSE",
+    [i32(1, 4, 8, 10, 5), [floats(2, 3, 3, 5, 4)], floats(1, 2, 4, 5, 4)],
+    "Conv3DOptions",
+    Padding=0,
+    StrideD=2,
+    StrideW=2,
+    StrideH=2,
+)
 
 # Linear
 case("FULLY_CONNECTED", [floats(3, 8), [floats(5, 8)], [floats(5)]], "FullyConnectedOptions", FusedActivationFunction=1)
@@ -166,8 +291,15 @@ case("SOFTMAX", [floats(3, 8)], "SoftmaxOptions", Beta=1.0)
 case("SOFTMAX:beta", [floats(2, 3, 8)], "SoftmaxOptions", Beta=0.5)
 case("LOG_SOFTMAX", [floats(3, 8)])
 case("L2_NORMALIZATION", [floats(3, 8)], "L2NormOptions")
-case("LOCAL_RESPONSE_NORMALIZATION", [floats(1, 3, 3, 9)], "LocalResponseNormalizationOptions", Radius=2, Bias=1.5,
-     Alpha=0.3, Beta=0.75)
+case(
+    "LOCAL_RESPONSE_NORMALIZATION",
+    [floats(1, 3, 3, 9)],
+    "LocalResponseNormalizationOptions",
+    Radius=2,
+    Bias=1.5,
+    Alpha=0.3,
+    Beta=0.75,
+)
 
 # Resizing
 for _name in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):

@@ -48,13 +48,25 @@ for _name, _begin, _end, _strides, _masks in (
     ("added", (0, 1, 0), (0, 2, 3), (1, 1, 1), {"NewAxisMask": 1}),
     ("ellipsis", (0, 1), (0, 2), (1, 1), {"EllipsisMask": 1}),
 ):
-    case(f"STRIDED_SLICE:{_name}", [floats(3, 4), i32(*_begin), i32(*_end), i32(*_strides)], "StridedSliceOptions",
-         **_masks)
+    case(
+        f"STRIDED_SLICE:{_name}",
+        [floats(3, 4), i32(*_begin), i32(*_end), i32(*_strides)],
+        "StridedSliceOptions",
+        **_masks,
+    )
     if _name not in ("added", "ellipsis") and "Offset" not in _masks:
-        case(f"STRIDED_SLICE:{_name}_computed", [floats(3, 4), np.array(_begin, np.int32), np.array(_end, np.int32),
-                                                 i32(*_strides)], "StridedSliceOptions", **_masks)
-case("STRIDED_SLICE:backwards_from_before", [floats(3, 4), i32(-9, 3), i32(0, 0), i32(-1, -1)], "StridedSliceOptions",
-     EndMask=3)
+        case(
+            f"STRIDED_SLICE:{_name}_computed",
+            [floats(3, 4), np.array(_begin, np.int32), np.array(_end, np.int32), i32(*_strides)],
+            "StridedSliceOptions",
+            **_masks,
+        )
+case(
+    "STRIDED_SLICE:backwards_from_before",
+    [floats(3, 4), i32(-9, 3), i32(0, 0), i32(-1, -1)],
+    "StridedSliceOptions",
+    EndMask=3,
+)
 case("SPLIT", [scalar(1), floats(2, 6)], "SplitOptions", outputs=3, NumSplits=3)
 case("SPLIT_V", [floats(2, 6), i32(1, -1, 2), scalar(1)], "SplitVOptions", outputs=3, NumSplits=3)
 
@@ -65,27 +77,51 @@ case("GATHER:batch", [floats(2, 3, 5, 4), integers(0, 5, 2, 6)], "GatherOptions"
 case("GATHER_ND", [floats(3, 4, 5), integers(0, 3, 2, 2)])
 case("EMBEDDING_LOOKUP", [integers(0, 5, 3), [floats(5, 4)]], dtypes=["float32"])
 case("SCATTER_ND", [integers(0, 4, 5, 1), floats(5, 3), i32(4, 3)], dtypes=["float32"])
-case("SPARSE_TO_DENSE", [[np.array([1, 4], np.int32)], i32(6), floats(2), [np.array(9, np.float32)]],
-     "SparseToDenseOptions")
-case("SPARSE_TO_DENSE:matrix", [[np.array([[0, 1], [2, 0]], np.int32)], i32(3, 2), [np.array(5, np.float32)],
-                                floats()], "SparseToDenseOptions", dtypes=["float32"])
+case(
+    "SPARSE_TO_DENSE",
+    [[np.array([1, 4], np.int32)], i32(6), floats(2), [np.array(9, np.float32)]],
+    "SparseToDenseOptions",
+)
+case(
+    "SPARSE_TO_DENSE:matrix",
+    [[np.array([[0, 1], [2, 0]], np.int32)], i32(3, 2), [np.array(5, np.float32)], floats()],
+    "SparseToDenseOptions",
+    dtypes=["float32"],
+)
 case("DYNAMIC_UPDATE_SLICE", [floats(4, 5), floats(2, 3), np.array([3, 1], np.int32)])
-case("ONE_HOT", [np.array([0, 2, -1, 7], np.int32), scalar(3), [np.array(2, np.float32)], [np.array(-1, np.float32)]],
-     "OneHotOptions", dtypes=["float32"], Axis=-1)
-case("ONE_HOT:first", [np.array([[0, 2]], np.int32), scalar(3), [np.array(1, np.float32)], [np.array(0, np.float32)]],
-     "OneHotOptions", dtypes=["float32"], Axis=0)
+case(
+    "ONE_HOT",
+    [np.array([0, 2, -1, 7], np.int32), scalar(3), [np.array(2, np.float32)], [np.array(-1, np.float32)]],
+    "OneHotOptions",
+    dtypes=["float32"],
+    Axis=-1,
+)
+case(
+    "ONE_HOT:first",
+    [np.array([[0, 2]], np.int32), scalar(3), [np.array(1, np.float32)], [np.array(0, np.float32)]],
+    "OneHotOptions",
+    dtypes=["float32"],
+    Axis=0,
+)
 case("TOPK_V2", [floats(3, 7), scalar(4)], outputs=2, dtypes=["float32", "int32"])
 case("TOPK_V2:ties", [np.array([[1, 3, 3, 0, 1]], np.float32), scalar(3)], outputs=2, dtypes=["float32", "int32"])
 case("WHERE", [flags(3, 4)], dtypes=["int64"])
 case("SELECT", [flags(3), floats(3, 4), floats(3, 4)], dtypes=["float32"])
 case("SELECT_V2", [flags(3, 1), floats(3, 4), floats(4)], dtypes=["float32"])
 case("REVERSE_V2", [floats(2, 3, 4), i32(1)])
-case("REVERSE_SEQUENCE", [floats(4, 3, 2), np.array([2, 4, 1], np.int32)], "ReverseSequenceOptions", SeqDim=0,
-     BatchDim=1)
-case("REVERSE_SEQUENCE:swapped", [floats(3, 2, 4), np.array([2, 4, 1], np.int32)], "ReverseSequenceOptions", SeqDim=2,
-     BatchDim=0)
-case("UNIQUE", [np.array([3, 1, 3, 2, 1], np.int32)], "UniqueOptions", outputs=2, dtypes=["int32", "int32"],
-     IdxOutType=2)
+case(
+    "REVERSE_SEQUENCE", [floats(4, 3, 2), np.array([2, 4, 1], np.int32)], "ReverseSequenceOptions", SeqDim=0, BatchDim=1
+)
+case(
+    "REVERSE_SEQUENCE:swapped",
+    [floats(3, 2, 4), np.array([2, 4, 1], np.int32)],
+    "ReverseSequenceOptions",
+    SeqDim=2,
+    BatchDim=0,
+)
+case(
+    "UNIQUE", [np.array([3, 1, 3, 2, 1], np.int32)], "UniqueOptions", outputs=2, dtypes=["int32", "int32"], IdxOutType=2
+)
 case("MATRIX_DIAG", [floats(2, 3)])
 case("MATRIX_SET_DIAG", [floats(2, 3, 4), floats(2, 3)])
 case("MATRIX_SET_DIAG:tall", [floats(2, 4, 3), floats(2, 3)])
@@ -95,11 +131,25 @@ for _name in ("MAX", "MIN", "PROD", "SUM"):
 case("BUCKETIZE", [3 * floats(9)], "BucketizeOptions", dtypes=["int32"], Boundaries=np.array([-1.0, 0.0, 2.5]))
 case("BUCKETIZE:int32", [integers(-3, 3, 9)], "BucketizeOptions", dtypes=["int32"], Boundaries=np.array([-1.0, 0.0]))
 _BOXES = np.concatenate([floats(20, 2), floats(20, 2) + 1.5], axis=1)
-case("NON_MAX_SUPPRESSION_V4", [_BOXES, positive(20), scalar(6), [np.array(0.3, np.float32)],
-                                [np.array(0.2, np.float32)]], outputs=2, dtypes=["int32", "int32"])
-case("NON_MAX_SUPPRESSION_V5", [_BOXES, positive(20), scalar(6), [np.array(0.6, np.float32)],
-                                [np.array(0.2, np.float32)], [np.array(0.5, np.float32)]], outputs=3,
-     dtypes=["int32", "float32", "int32"])
+case(
+    "NON_MAX_SUPPRESSION_V4",
+    [_BOXES, positive(20), scalar(6), [np.array(0.3, np.float32)], [np.array(0.2, np.float32)]],
+    outputs=2,
+    dtypes=["int32", "int32"],
+)
+case(
+    "NON_MAX_SUPPRESSION_V5",
+    [
+        _BOXES,
+        positive(20),
+        scalar(6),
+        [np.array(0.6, np.float32)],
+        [np.array(0.2, np.float32)],
+        [np.array(0.5, np.float32)],
+    ],
+    outputs=3,
+    dtypes=["int32", "float32", "int32"],
+)
 
 # Fills
 case("FILL", [np.array([2, 3], np.int32), np.array(5, np.float32)], dtypes=["float32"])
@@ -113,9 +163,9 @@ case("SPACE_TO_DEPTH", [floats(2, 4, 6, 3)], "SpaceToDepthOptions", BlockSize=2)
 case("DEPTH_TO_SPACE", [floats(2, 4, 6, 8)], "DepthToSpaceOptions", BlockSize=2)
 case("SPACE_TO_BATCH_ND", [floats(2, 4, 6, 3), i32(2, 3), [np.array([[0, 0], [0, 0]], np.int32)]])
 case("SPACE_TO_BATCH_ND:padded", [floats(2, 4, 5, 3), i32(2, 3), [np.array([[1, 1], [0, 4]], np.int32)]])
-case("SPACE_TO_BATCH_ND:batch", [floats(2, 4, 5, 3), i32(2, 3), [np.array([[1, 1], [0, 4]], np.int32)]],
-     signature=True)
-case("BATCH_TO_SPACE_ND:batch", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[1, 0], [2, 1]], np.int32)]],
-     signature=True)
+case("SPACE_TO_BATCH_ND:batch", [floats(2, 4, 5, 3), i32(2, 3), [np.array([[1, 1], [0, 4]], np.int32)]], signature=True)
+case(
+    "BATCH_TO_SPACE_ND:batch", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[1, 0], [2, 1]], np.int32)]], signature=True
+)
 case("BATCH_TO_SPACE_ND", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[0, 0], [0, 0]], np.int32)]])
 case("BATCH_TO_SPACE_ND:cropped", [floats(12, 2, 3, 3), i32(2, 3), [np.array([[1, 0], [2, 1]], np.int32)]])

@@ -78,8 +78,9 @@ def counting() -> bytes:
     start = model.graph("start")
     inside = start.tensor("handle", (), "resource")
     start.operator("VAR_HANDLE", [], [inside], "VarHandleOptions", Container="", SharedName="total")
-    start.operator("ASSIGN_VARIABLE", [inside, start.constant("five", np.full(2, 5, np.float32))], [],
-                   "AssignVariableOptions")
+    start.operator(
+        "ASSIGN_VARIABLE", [inside, start.constant("five", np.full(2, 5, np.float32))], [], "AssignVariableOptions"
+    )
     model.operator("CALL_ONCE", [], [], "CallOnceOptions", InitSubgraphIndex=1)
     model.operator("VAR_HANDLE", [], [handle], "VarHandleOptions", Container="", SharedName="total")
     model.operator("READ_VARIABLE", [handle], [old], "ReadVariableOptions")

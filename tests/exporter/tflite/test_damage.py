@@ -68,8 +68,19 @@ def test_offsets_and_lengths_out_of_bounds_never_escape(tmp_path: Path, value: i
         refused_or_exported(tmp_path, data[:at] + value.to_bytes(4, "little") + data[at + 4 :])
 
 
-@pytest.mark.parametrize("name", ["STRIDED_SLICE:plain", "SPLIT_V", "TRANSPOSE_CONV:same", "ONE_HOT", "BUCKETIZE",
-                                  "MIRROR_PAD:symmetric", "SPACE_TO_BATCH_ND", "UNSORTED_SEGMENT_MAX"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "STRIDED_SLICE:plain",
+        "SPLIT_V",
+        "TRANSPOSE_CONV:same",
+        "ONE_HOT",
+        "BUCKETIZE",
+        "MIRROR_PAD:symmetric",
+        "SPACE_TO_BATCH_ND",
+        "UNSORTED_SEGMENT_MAX",
+    ],
+)
 def test_damaged_arguments_of_operators_never_escape(tmp_path: Path, name: str) -> None:
     random, (data, _) = np.random.default_rng(1), CASES[name]()
     for _ in range(60):
@@ -131,12 +142,14 @@ def test_a_buffer_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
         ((0, 1, 2), (0,), (4, 5, 3), "blocks of 3 do not divide dimension 0"),
     ],
 )
-def test_sparse_weights_that_lie_are_refused(tmp_path: Path, order: Sequence[int], blocks: Sequence[int],
-                                             dimensions: Sequence[Any], problem: str) -> None:
+def test_sparse_weights_that_lie_are_refused(
+    tmp_path: Path, order: Sequence[int], blocks: Sequence[int], dimensions: Sequence[Any], problem: str
+) -> None:
     model = Model()
     x, y = model.input("x", (2, 5)), model.tensor("y", (2, 4))
-    weights = model.tensor("w", (4, 5), content=np.ones(2, np.float32).tobytes(),
-                           sparsity=Sparsity(order, blocks, dimensions))
+    weights = model.tensor(
+        "w", (4, 5), content=np.ones(2, np.float32).tobytes(), sparsity=Sparsity(order, blocks, dimensions)
+    )
     model.operator("FULLY_CONNECTED", [x, weights, -1], [y], "FullyConnectedOptions")
     path = tmp_path / "net.tflite"
     path.write_bytes(model.to_bytes([y]))

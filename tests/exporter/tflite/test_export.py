@@ -91,8 +91,16 @@ def test_dimensions_that_the_signature_leaves_open_stay_open(tmp_path: Path, bat
     model = Model()
     x = model.input("x", (1, 8, 8, 3), signature=(-1, -1, 8, 3))
     y, z = model.tensor("y", (1, 4, 4, 4), signature=(-1, -1, 4, 4)), model.tensor("z", (1, 4), signature=(-1, 4))
-    model.operator("CONV_2D", [x, model.constant("w", floats(4, 3, 3, 3)), model.constant("b", floats(4))], [y],
-                   "Conv2DOptions", Padding=0, StrideW=2, StrideH=2, FusedActivationFunction=1)
+    model.operator(
+        "CONV_2D",
+        [x, model.constant("w", floats(4, 3, 3, 3)), model.constant("b", floats(4))],
+        [y],
+        "Conv2DOptions",
+        Padding=0,
+        StrideW=2,
+        StrideH=2,
+        FusedActivationFunction=1,
+    )
     model.operator("MEAN", [y, model.constant("axes", np.array([1, 2], np.int32))], [z], "ReducerOptions")
     data = model.to_bytes([z])
     assert exported(tmp_path, data).inputs[0].shape == (None, None, 8, 3)
@@ -104,14 +112,21 @@ def test_dimensions_that_the_signature_leaves_open_stay_open(tmp_path: Path, bat
     [
         ([[0, 2, 0], [0, 0, 0], [1, 0, 3]], Sparsity((0, 1), (), (3, ([0, 1, 1, 3], [1, 0, 2]))), [2, 1, 3]),
         ([[0, 2, 0], [0, 0, 0], [1, 0, 3]], Sparsity((1, 0), (), (3, ([0, 1, 2, 3], [2, 0, 2]))), [1, 2, 3]),
-        ([[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 0], [0, 0, 0, 6]],
-         Sparsity((0, 1, 2, 3), (0, 1), (2, ([0, 1, 2], [0, 1]), 2, 2)), [1, 2, 3, 4, 5, 0, 0, 6]),
-        ([[0, 0, 0, 7], [0, 0, 8, 9], [1, 2, 0, 0], [0, 3, 0, 0]],
-         Sparsity((0, 1, 2), (1,), (4, ([0, 1, 2, 3, 4], [1, 1, 0, 0]), 2)), [0, 7, 8, 9, 1, 2, 0, 3]),
+        (
+            [[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 0], [0, 0, 0, 6]],
+            Sparsity((0, 1, 2, 3), (0, 1), (2, ([0, 1, 2], [0, 1]), 2, 2)),
+            [1, 2, 3, 4, 5, 0, 0, 6],
+        ),
+        (
+            [[0, 0, 0, 7], [0, 0, 8, 9], [1, 2, 0, 0], [0, 3, 0, 0]],
+            Sparsity((0, 1, 2), (1,), (4, ([0, 1, 2, 3, 4], [1, 1, 0, 0]), 2)),
+            [0, 7, 8, 9, 1, 2, 0, 3],
+        ),
     ],
 )
-def test_sparse_weights_are_made_dense(tmp_path: Path, dense: List[List[int]], sparsity: Sparsity,
-                                       stored: List[int]) -> None:
+def test_sparse_weights_are_made_dense(
+    tmp_path: Path, dense: List[List[int]], sparsity: Sparsity, stored: List[int]
+) -> None:
     weights, model = np.array(dense, np.float32), Model()
     x, y = model.input("x", (2, weights.shape[1])), model.tensor("y", (2, len(weights)))
     w = model.tensor("w", weights.shape, content=np.array(stored, np.float32).tobytes(), sparsity=sparsity)
@@ -161,11 +176,23 @@ def test_mediapipes_transposed_convolution(tmp_path: Path, padding: int) -> None
         x, y = model.input("x", pixels.shape), model.tensor("y", sizes)
         w, b = model.constant("w", weights), model.constant("b", bias)
         if custom:
-            model.operator("CUSTOM", [x, w, b], [y], custom="Convolution2DTransposeBias",
-                           custom_options=struct.pack("<3i", padding, 2, 2))
+            model.operator(
+                "CUSTOM",
+                [x, w, b],
+                [y],
+                custom="Convolution2DTransposeBias",
+                custom_options=struct.pack("<3i", padding, 2, 2),
+            )
         else:
-            model.operator("TRANSPOSE_CONV", [model.constant("shape", np.array(sizes, np.int32)), w, x, b], [y],
-                           "TransposeConvOptions", Padding=padding - 1, StrideW=2, StrideH=2)
+            model.operator(
+                "TRANSPOSE_CONV",
+                [model.constant("shape", np.array(sizes, np.int32)), w, x, b],
+                [y],
+                "TransposeConvOptions",
+                Padding=padding - 1,
+                StrideW=2,
+                StrideH=2,
+            )
         results += ours(tmp_path, model.to_bytes([y]), {"x": pixels})
     np.testing.assert_array_equal(results[0], results[1])
 
@@ -175,12 +202,22 @@ def post_processing(regular: bool) -> bytes:
 
     builder = flexbuffers.Builder()
     with builder.Map():
-        for name, number in (("max_detections", 7), ("max_classes_per_detection", 2), ("num_classes", 3),
-                             ("detections_per_class", 4)):
+        for name, number in (
+            ("max_detections", 7),
+            ("max_classes_per_detection", 2),
+            ("num_classes", 3),
+            ("detections_per_class", 4),
+        ):
             builder.Key(name)
             builder.Int(number)
-        for name, value in (("nms_score_threshold", 0.3), ("nms_iou_threshold", 0.5), ("y_scale", 10.0),
-                            ("x_scale", 10.0), ("h_scale", 5.0), ("w_scale", 5.0)):
+        for name, value in (
+            ("nms_score_threshold", 0.3),
+            ("nms_iou_threshold", 0.5),
+            ("y_scale", 10.0),
+            ("x_scale", 10.0),
+            ("h_scale", 5.0),
+            ("w_scale", 5.0),
+        ):
             builder.Key(name)
             builder.Float(value)
         builder.Key("use_regular_nms")
@@ -189,8 +226,9 @@ def post_processing(regular: bool) -> bytes:
     anchors = np.concatenate([rng.random((40, 2)), rng.uniform(0.1, 0.4, (40, 2))], axis=1)
     inputs = [model.input("boxes", (1, 40, 4)), model.input("scores", (1, 40, 4)), model.constant("anchors", anchors)]
     outputs = [model.tensor(name) for name in ("found", "classes", "values", "count")]
-    model.operator("CUSTOM", inputs, outputs, custom="TFLite_Detection_PostProcess",
-                   custom_options=bytes(builder.Finish()))
+    model.operator(
+        "CUSTOM", inputs, outputs, custom="TFLite_Detection_PostProcess", custom_options=bytes(builder.Finish())
+    )
     return model.to_bytes(outputs)
 
 
@@ -258,8 +296,10 @@ def normalised(mean: Any, std: Any) -> bytes:
     return bytes(builder.Output())
 
 
-@pytest.mark.parametrize(("dtype", "std", "told"), [
-    ("float32", [127.5], {"mean": [127.5], "std": [127.5]}), ("uint8", [127.5], {}), ("float32", [0.0], {})])
+@pytest.mark.parametrize(
+    ("dtype", "std", "told"),
+    [("float32", [127.5], {"mean": [127.5], "std": [127.5]}), ("uint8", [127.5], {}), ("float32", [0.0], {})],
+)
 def test_metadata_tell_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, told: Any) -> None:
     model = Model()
     x, y = model.input("x", (1, 4, 4, 3), dtype), model.tensor("y", (1, 48), dtype)

@@ -13,8 +13,17 @@ from tests.support.tflite_models import Model, Quantization, ours, reference
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 
 
-def model(type: str, options: str, x: Any, filters: Sequence[int], scales: int, version: int, bias: bool = True,
-          axis: int = 0, **fields: Any) -> Tuple[bytes, Dict[str, Any]]:
+def model(
+    type: str,
+    options: str,
+    x: Any,
+    filters: Sequence[int],
+    scales: int,
+    version: int,
+    bias: bool = True,
+    axis: int = 0,
+    **fields: Any,
+) -> Tuple[bytes, Dict[str, Any]]:
     """One layer with int8 weights of so many scales."""
     rng = np.random.default_rng(sum(filters))
     net = Model()
@@ -40,8 +49,16 @@ def assert_equal(folder: Path, data: bytes, feeds: Dict[str, Any]) -> None:
 @pytest.mark.parametrize("scales", [1, 33])
 @pytest.mark.parametrize("length", [17, 333, 2048])
 def test_fully_connected_layers(tmp_path: Path, length: int, scales: int, asymmetric: bool) -> None:
-    data, feeds = model("FULLY_CONNECTED", "FullyConnectedOptions", values(5, length), (33, length), scales,
-                        9 if scales > 1 else 3, AsymmetricQuantizeInputs=asymmetric, FusedActivationFunction=1)
+    data, feeds = model(
+        "FULLY_CONNECTED",
+        "FullyConnectedOptions",
+        values(5, length),
+        (33, length),
+        scales,
+        9 if scales > 1 else 3,
+        AsymmetricQuantizeInputs=asymmetric,
+        FusedActivationFunction=1,
+    )
     assert_equal(tmp_path, data, feeds)
 
 
@@ -49,36 +66,68 @@ def test_fully_connected_layers(tmp_path: Path, length: int, scales: int, asymme
 @pytest.mark.parametrize("scales", [1, 5])
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 2)])
 def test_convolutions(tmp_path: Path, kernel: Sequence[int], scales: int, padding: int) -> None:
-    data, feeds = model("CONV_2D", "Conv2DOptions", values(2, 9, 8, 40), (5, *kernel, 40), scales, 5, Padding=padding,
-                        StrideW=2, StrideH=1, FusedActivationFunction=3)
+    data, feeds = model(
+        "CONV_2D",
+        "Conv2DOptions",
+        values(2, 9, 8, 40),
+        (5, *kernel, 40),
+        scales,
+        5,
+        Padding=padding,
+        StrideW=2,
+        StrideH=1,
+        FusedActivationFunction=3,
+    )
     assert_equal(tmp_path, data, feeds)
 
 
 def test_sums_that_float32_cannot_hold(tmp_path: Path) -> None:
     """4,608 products of up to 127 * 255: slices of channels are added in float64."""
-    data, feeds = model("CONV_2D", "Conv2DOptions", np.abs(values(1, 6, 6, 512)), (4, 3, 3, 512), 4, 5, Padding=0,
-                        StrideW=1, StrideH=1)
+    data, feeds = model(
+        "CONV_2D", "Conv2DOptions", np.abs(values(1, 6, 6, 512)), (4, 3, 3, 512), 4, 5, Padding=0, StrideW=1, StrideH=1
+    )
     assert_equal(tmp_path, data, feeds)
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])
 def test_depthwise_convolutions(tmp_path: Path, multiplier: int) -> None:
     filters = (1, 3, 3, 12 * multiplier)
-    data, feeds = model("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", values(2, 12, 16, 12), filters, filters[3], 6,
-                        axis=3, Padding=0, StrideW=1, StrideH=1, DepthMultiplier=multiplier)
+    data, feeds = model(
+        "DEPTHWISE_CONV_2D",
+        "DepthwiseConv2DOptions",
+        values(2, 12, 16, 12),
+        filters,
+        filters[3],
+        6,
+        axis=3,
+        Padding=0,
+        StrideW=1,
+        StrideH=1,
+        DepthMultiplier=multiplier,
+    )
     assert_equal(tmp_path, data, feeds)
 
 
 @pytest.mark.parametrize("scales", [1, 5])
 def test_a_blob_of_zeros(tmp_path: Path, scales: int) -> None:
-    data, feeds = model("CONV_2D", "Conv2DOptions", np.zeros((1, 4, 4, 3), np.float32), (5, 3, 3, 3), scales, 5,
-                        Padding=0, StrideW=1, StrideH=1)
+    data, feeds = model(
+        "CONV_2D",
+        "Conv2DOptions",
+        np.zeros((1, 4, 4, 3), np.float32),
+        (5, 3, 3, 3),
+        scales,
+        5,
+        Padding=0,
+        StrideW=1,
+        StrideH=1,
+    )
     assert_equal(tmp_path, data, feeds)
 
 
 def test_one_filter_of_one_scale_is_quantised_as_a_whole(tmp_path: Path) -> None:
-    data, feeds = model("CONV_2D", "Conv2DOptions", values(1, 4, 4, 3), (1, 3, 3, 3), 1, 5, Padding=0, StrideW=1,
-                        StrideH=1)
+    data, feeds = model(
+        "CONV_2D", "Conv2DOptions", values(1, 4, 4, 3), (1, 3, 3, 3), 1, 5, Padding=0, StrideW=1, StrideH=1
+    )
     assert_equal(tmp_path, data, feeds)
 
 
@@ -99,6 +148,13 @@ def test_products_with_one_matrix(tmp_path: Path, transposed: bool, asymmetric: 
     matrix = np.random.default_rng(4).integers(-127, 128, (1, 7, 40) if transposed else (1, 40, 7)).astype(np.int8)
     source, y = net.input("x", x.shape), net.tensor("y")
     weights = net.constant("w", matrix, quantization=Quantization([0.013]))
-    net.operator("BATCH_MATMUL", [source, weights], [y], "BatchMatMulOptions", version=4, AdjY=transposed,
-                 AsymmetricQuantizeInputs=asymmetric)
+    net.operator(
+        "BATCH_MATMUL",
+        [source, weights],
+        [y],
+        "BatchMatMulOptions",
+        version=4,
+        AdjY=transposed,
+        AsymmetricQuantizeInputs=asymmetric,
+    )
     assert_equal(tmp_path, net.to_bytes([y]), {"x": x})

@@ -21,4 +21,10 @@ def test_a_network_of_integers_has_no_float_between_its_layers(shared: Path) -> 
     pair = export(shared / "models/tflite/tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq.tflite")
     assert all("float32" not in lookup(op).dtypes for op in pair.predict_net.op)
     assert {op.type for op in pair.predict_net.op} == {
-        "QuantizedAdd", "QuantizedConv", "QuantizedMean", "QuantizedSoftmax", "Requantize", "Reshape"}
+        "QuantizedAdd",
+        "QuantizedConv",
+        "QuantizedMean",
+        "QuantizedSoftmax",
+        "Requantize",
+        "Reshape",
+    }

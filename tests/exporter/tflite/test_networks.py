@@ -14,19 +14,29 @@ from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.pair.pair import Pair
 
-FLOAT = ("deeplabv3_257_float/deeplabv3", "hello_world/hello_world_float",
-         "mediapipe_face_detection_short_range/face_detection_short_range",
-         "mediapipe_selfie_segmentation/selfie_segmentation", "mlperf_tiny_ad_autoencoder/ad01_fp32",
-         "mlperf_tiny_ic_resnet8/pretrainedResnet", "mlperf_tiny_vww_mobilenet/vww_96_float",
-         "mobilenet_v1_0.25_224_float/mobilenet_v1_0.25_224_1_default_1")
+FLOAT = (
+    "deeplabv3_257_float/deeplabv3",
+    "hello_world/hello_world_float",
+    "mediapipe_face_detection_short_range/face_detection_short_range",
+    "mediapipe_selfie_segmentation/selfie_segmentation",
+    "mlperf_tiny_ad_autoencoder/ad01_fp32",
+    "mlperf_tiny_ic_resnet8/pretrainedResnet",
+    "mlperf_tiny_vww_mobilenet/vww_96_float",
+    "mobilenet_v1_0.25_224_float/mobilenet_v1_0.25_224_1_default_1",
+)
 DYNAMIC_RANGE = ("mlperf_tiny_kws_dscnn/kws_ref_model_float32",)
-INTEGER = ("coco_ssd_mobilenet_v1_quant/coco_ssd_mobilenet_v1_1.0_quant_2018_06_29_no_metadata",
-           "hello_world/hello_world_int8", "mlperf_tiny_ad_autoencoder/ad01_int8",
-           "mlperf_tiny_ic_resnet8/pretrainedResnet_quant", "mlperf_tiny_kws_dscnn/kws_ref_model",
-           "mlperf_tiny_vww_mobilenet/vww_96_int8", "mobilenet_v1_0.25_224_quant/mobilenet_v1_0.25_224_quant",
-           "mobilenet_v2_1.0_224_quant/mobilenet_v2_1.0_224_quant",
-           "movenet_lightning_ptq/movenet_single_pose_lightning_ptq",
-           "tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq")
+INTEGER = (
+    "coco_ssd_mobilenet_v1_quant/coco_ssd_mobilenet_v1_1.0_quant_2018_06_29_no_metadata",
+    "hello_world/hello_world_int8",
+    "mlperf_tiny_ad_autoencoder/ad01_int8",
+    "mlperf_tiny_ic_resnet8/pretrainedResnet_quant",
+    "mlperf_tiny_kws_dscnn/kws_ref_model",
+    "mlperf_tiny_vww_mobilenet/vww_96_int8",
+    "mobilenet_v1_0.25_224_quant/mobilenet_v1_0.25_224_quant",
+    "mobilenet_v2_1.0_224_quant/mobilenet_v2_1.0_224_quant",
+    "movenet_lightning_ptq/movenet_single_pose_lightning_ptq",
+    "tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq",
+)
 CAT, BIRD = 16, 3  # classes of COCO less one, and of PASCAL VOC
 
 

@@ -41,52 +41,158 @@ def convolution(dtype: str, x: Any, w: Any, data: Any, one_scale: bool, axis: in
 
 
 @few
-@given(DTYPES, SIDES, SIDES, st.integers(1, 5), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3),
-       st.integers(1, 2), st.integers(1, 2), st.sampled_from([SAME, VALID]), st.booleans(), ACTIVATIONS, SEEDS,
-       st.data())
-def test_conv_2d(dtype: str, height: int, width: int, channels: int, filters: int, kh: int, kw: int, stride: int,
-                 dilation: int, padding: int, one_scale: bool, activation: int, seed: int, data: Any) -> None:
+@given(
+    DTYPES,
+    SIDES,
+    SIDES,
+    st.integers(1, 5),
+    st.integers(1, 20),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.sampled_from([SAME, VALID]),
+    st.booleans(),
+    ACTIVATIONS,
+    SEEDS,
+    st.data(),
+)
+def test_conv_2d(
+    dtype: str,
+    height: int,
+    width: int,
+    channels: int,
+    filters: int,
+    kh: int,
+    kw: int,
+    stride: int,
+    dilation: int,
+    padding: int,
+    one_scale: bool,
+    activation: int,
+    seed: int,
+    data: Any,
+) -> None:
     assume(padding == SAME or ((kh - 1) * dilation < height and (kw - 1) * dilation < width))
     dilation = dilation if stride == 1 else 1
     x = whole_range((2, height, width, channels), dtype, seed)
     w = np.maximum(whole_range((filters, kh, kw, channels), dtype, seed + 1), -127 if dtype == "int8" else 0)
     net, of_y = convolution(dtype, x, w.astype(dtype), data, one_scale or dtype == "uint8", 0)
-    net.assert_equal("CONV_2D", dtype, of_y, "Conv2DOptions", version=3, Padding=padding, StrideH=stride,
-                     StrideW=stride, DilationHFactor=dilation, DilationWFactor=dilation,
-                     FusedActivationFunction=activation)
+    net.assert_equal(
+        "CONV_2D",
+        dtype,
+        of_y,
+        "Conv2DOptions",
+        version=3,
+        Padding=padding,
+        StrideH=stride,
+        StrideW=stride,
+        DilationHFactor=dilation,
+        DilationWFactor=dilation,
+        FusedActivationFunction=activation,
+    )
 
 
 @few
-@given(DTYPES, SIDES, SIDES, st.integers(1, 9), st.integers(1, 2), st.integers(1, 4), st.integers(1, 4),
-       st.integers(1, 3), st.sampled_from([SAME, VALID]), st.booleans(), ACTIVATIONS, SEEDS, st.data())
-def test_depthwise_conv_2d(dtype: str, height: int, width: int, channels: int, multiplier: int, kh: int, kw: int,
-                           stride: int, padding: int, one_scale: bool, activation: int, seed: int, data: Any) -> None:
+@given(
+    DTYPES,
+    SIDES,
+    SIDES,
+    st.integers(1, 9),
+    st.integers(1, 2),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([SAME, VALID]),
+    st.booleans(),
+    ACTIVATIONS,
+    SEEDS,
+    st.data(),
+)
+def test_depthwise_conv_2d(
+    dtype: str,
+    height: int,
+    width: int,
+    channels: int,
+    multiplier: int,
+    kh: int,
+    kw: int,
+    stride: int,
+    padding: int,
+    one_scale: bool,
+    activation: int,
+    seed: int,
+    data: Any,
+) -> None:
     assume(padding == SAME or (kh <= height and kw <= width))
     x = whole_range((2, height, width, channels), dtype, seed)
     w = np.maximum(whole_range((1, kh, kw, channels * multiplier), dtype, seed + 1), -127 if dtype == "int8" else 0)
     net, of_y = convolution(dtype, x, w.astype(dtype), data, one_scale or dtype == "uint8", 3)
-    net.assert_equal("DEPTHWISE_CONV_2D", dtype, of_y, "DepthwiseConv2DOptions", version=3, Padding=padding,
-                     StrideH=stride, StrideW=stride, DepthMultiplier=multiplier, DilationHFactor=1, DilationWFactor=1,
-                     FusedActivationFunction=activation)
+    net.assert_equal(
+        "DEPTHWISE_CONV_2D",
+        dtype,
+        of_y,
+        "DepthwiseConv2DOptions",
+        version=3,
+        Padding=padding,
+        StrideH=stride,
+        StrideW=stride,
+        DepthMultiplier=multiplier,
+        DilationHFactor=1,
+        DilationWFactor=1,
+        FusedActivationFunction=activation,
+    )
 
 
 @few
-@given(DTYPES, st.integers(1, 20), st.sampled_from([1, 7, 64, 3000]), st.integers(1, 30), st.booleans(), ACTIVATIONS,
-       SEEDS, st.data())
-def test_fully_connected(dtype: str, rows: int, length: int, filters: int, one_scale: bool, activation: int, seed: int,
-                         data: Any) -> None:
+@given(
+    DTYPES,
+    st.integers(1, 20),
+    st.sampled_from([1, 7, 64, 3000]),
+    st.integers(1, 30),
+    st.booleans(),
+    ACTIVATIONS,
+    SEEDS,
+    st.data(),
+)
+def test_fully_connected(
+    dtype: str, rows: int, length: int, filters: int, one_scale: bool, activation: int, seed: int, data: Any
+) -> None:
     x = whole_range((rows, length), dtype, seed)
     w = np.maximum(whole_range((filters, length), dtype, seed + 1), -127 if dtype == "int8" else 0)
     net, of_y = convolution(dtype, x, w.astype(dtype), data, one_scale or dtype == "uint8", 0)
-    net.assert_equal("FULLY_CONNECTED", dtype, of_y, "FullyConnectedOptions", version=4,
-                     FusedActivationFunction=activation)
+    net.assert_equal(
+        "FULLY_CONNECTED", dtype, of_y, "FullyConnectedOptions", version=4, FusedActivationFunction=activation
+    )
 
 
 @few
-@given(DTYPES, st.integers(1, 6), st.integers(1, 6), st.integers(1, 9), st.integers(1, 9), st.integers(1, 4),
-       st.integers(1, 3), st.sampled_from([SAME, VALID]), st.booleans(), SEEDS, st.data())
-def test_transpose_conv(dtype: str, height: int, width: int, channels: int, filters: int, kernel: int, stride: int,
-                        padding: int, one_scale: bool, seed: int, data: Any) -> None:
+@given(
+    DTYPES,
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([SAME, VALID]),
+    st.booleans(),
+    SEEDS,
+    st.data(),
+)
+def test_transpose_conv(
+    dtype: str,
+    height: int,
+    width: int,
+    channels: int,
+    filters: int,
+    kernel: int,
+    stride: int,
+    padding: int,
+    one_scale: bool,
+    seed: int,
+    data: Any,
+) -> None:
     x = whole_range((2, height, width, channels), dtype, seed)
     w = np.maximum(whole_range((filters, kernel, kernel, channels), dtype, seed + 1), -127 if dtype == "int8" else 0)
     net, of_y = Single(), data.draw(affine(dtype))
@@ -96,28 +202,52 @@ def test_transpose_conv(dtype: str, height: int, width: int, channels: int, filt
     of_w = [0.004] if one_scale or dtype == "uint8" else [0.001 * (1 + i) for i in range(filters)]
     net.constant(w.astype(dtype), Quantization(of_w, [zero(dtype, data)] * len(of_w)))
     net.feed(x, of_x)
-    net.assert_equal("TRANSPOSE_CONV", dtype, of_y, "TransposeConvOptions", version=2, Padding=padding, StrideH=stride,
-                     StrideW=stride)
+    net.assert_equal(
+        "TRANSPOSE_CONV",
+        dtype,
+        of_y,
+        "TransposeConvOptions",
+        version=2,
+        Padding=padding,
+        StrideH=stride,
+        StrideW=stride,
+    )
 
 
 @few
-@given(st.integers(1, 3), st.integers(1, 30), st.sampled_from([1, 7, 300]), st.integers(1, 20), st.booleans(),
-       st.booleans(), SEEDS, st.data())
-def test_batch_matmul(batch: int, rows: int, terms: int, columns: int, turned: bool, constant: bool, seed: int,
-                      data: Any) -> None:
+@given(
+    st.integers(1, 3),
+    st.integers(1, 30),
+    st.sampled_from([1, 7, 300]),
+    st.integers(1, 20),
+    st.booleans(),
+    st.booleans(),
+    SEEDS,
+    st.data(),
+)
+def test_batch_matmul(
+    batch: int, rows: int, terms: int, columns: int, turned: bool, constant: bool, seed: int, data: Any
+) -> None:
     net, of_a, of_b = Single(), data.draw(affine("int8")), data.draw(affine("int8"))
     net.feed(whole_range((batch, rows, terms), "int8", seed), of_a)
     shape = (batch, columns, terms) if turned else (batch, terms, columns)
     (net.constant if constant else net.feed)(whole_range(shape, "int8", seed + 1), of_b)
     powers = st.floats(0.5, 10)
     y_scale = powers.map(lambda power: float(np.float32(of_a.scale[0] * of_b.scale[0] * 2**power)))
-    net.assert_equal("BATCH_MATMUL", "int8", data.draw(affine("int8", y_scale)), "BatchMatMulOptions", version=2,
-                     AdjY=turned)
+    net.assert_equal(
+        "BATCH_MATMUL", "int8", data.draw(affine("int8", y_scale)), "BatchMatMulOptions", version=2, AdjY=turned
+    )
 
 
 @few
-@given(st.sampled_from(["ADD", "SUB", "MUL"]), DTYPES,
-       st.sampled_from([(1, 6, 5, 8), (8,), (1, 6, 1, 8), (1, 1, 1, 1)]), ACTIVATIONS, SEEDS, st.data())
+@given(
+    st.sampled_from(["ADD", "SUB", "MUL"]),
+    DTYPES,
+    st.sampled_from([(1, 6, 5, 8), (8,), (1, 6, 1, 8), (1, 1, 1, 1)]),
+    ACTIVATIONS,
+    SEEDS,
+    st.data(),
+)
 def test_arithmetic(type: str, dtype: str, shape: Any, activation: int, seed: int, data: Any) -> None:
     net = Single()
     of_a, of_b = data.draw(affine(dtype)), data.draw(affine(dtype))
@@ -129,8 +259,9 @@ def test_arithmetic(type: str, dtype: str, shape: Any, activation: int, seed: in
 
 
 @few
-@given(st.sampled_from(["EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]), DTYPES, SEEDS,
-       st.data())
+@given(
+    st.sampled_from(["EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]), DTYPES, SEEDS, st.data()
+)
 def test_comparisons(type: str, dtype: str, seed: int, data: Any) -> None:
     net, options = Single(), "".join(part.title() for part in type.split("_"))
     for operand in range(2):
@@ -238,8 +369,21 @@ def test_quantize_and_dequantize(dtype: str, seed: int, data: Any) -> None:
 
 
 @few
-@given(st.sampled_from([("int8", "int8"), ("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8"), ("int16", "int16"),
-                        ("int8", "int16"), ("int16", "int8")]), SEEDS, st.data())
+@given(
+    st.sampled_from(
+        [
+            ("int8", "int8"),
+            ("int8", "uint8"),
+            ("uint8", "int8"),
+            ("uint8", "uint8"),
+            ("int16", "int16"),
+            ("int8", "int16"),
+            ("int16", "int8"),
+        ]
+    ),
+    SEEDS,
+    st.data(),
+)
 def test_requantize(dtypes: Tuple[str, str], seed: int, data: Any) -> None:
     net = Single()
     net.feed(whole_range((300,), dtypes[0], seed), data.draw(affine(dtypes[0])))
@@ -247,26 +391,66 @@ def test_requantize(dtypes: Tuple[str, str], seed: int, data: Any) -> None:
 
 
 @few
-@given(st.sampled_from(["AVERAGE_POOL_2D", "MAX_POOL_2D"]), DTYPES, SIDES, SIDES, st.integers(1, 5), st.integers(1, 5),
-       st.integers(1, 3), st.sampled_from([SAME, VALID]), ACTIVATIONS, SEEDS, st.data())
-def test_pools(type: str, dtype: str, height: int, width: int, kh: int, kw: int, stride: int, padding: int,
-               activation: int, seed: int, data: Any) -> None:
+@given(
+    st.sampled_from(["AVERAGE_POOL_2D", "MAX_POOL_2D"]),
+    DTYPES,
+    SIDES,
+    SIDES,
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.sampled_from([SAME, VALID]),
+    ACTIVATIONS,
+    SEEDS,
+    st.data(),
+)
+def test_pools(
+    type: str,
+    dtype: str,
+    height: int,
+    width: int,
+    kh: int,
+    kw: int,
+    stride: int,
+    padding: int,
+    activation: int,
+    seed: int,
+    data: Any,
+) -> None:
     assume(kh <= height and kw <= width)
     net, of_x = Single(), data.draw(affine(dtype))
     net.feed(whole_range((2, height, width, 3), dtype, seed), of_x)
-    net.assert_equal(type, dtype, of_x, "Pool2DOptions", version=2, FilterHeight=kh, FilterWidth=kw, StrideH=stride,
-                     StrideW=stride, Padding=padding, FusedActivationFunction=activation)
+    net.assert_equal(
+        type,
+        dtype,
+        of_x,
+        "Pool2DOptions",
+        version=2,
+        FilterHeight=kh,
+        FilterWidth=kw,
+        StrideH=stride,
+        StrideW=stride,
+        Padding=padding,
+        FusedActivationFunction=activation,
+    )
 
 
 @few
-@given(st.sampled_from(["int8", "uint8", "int16"]), st.sampled_from([(1, 2), (2,), (0, 3), (1,), (-1, 0, 1)]),
-       st.booleans(), st.booleans(), SEEDS, st.data())
+@given(
+    st.sampled_from(["int8", "uint8", "int16"]),
+    st.sampled_from([(1, 2), (2,), (0, 3), (1,), (-1, 0, 1)]),
+    st.booleans(),
+    st.booleans(),
+    SEEDS,
+    st.data(),
+)
 def test_mean(dtype: str, axes: Any, keep: bool, one_scale: bool, seed: int, data: Any) -> None:
     net, of_x = Single(), data.draw(affine(dtype))
     net.feed(whole_range((2, 7, 6, 5), dtype, seed), of_x)
     net.constant(np.array(axes, np.int32))
-    net.assert_equal("MEAN", dtype, of_x if one_scale else data.draw(affine(dtype)), "ReducerOptions", version=2,
-                     KeepDims=keep)
+    net.assert_equal(
+        "MEAN", dtype, of_x if one_scale else data.draw(affine(dtype)), "ReducerOptions", version=2, KeepDims=keep
+    )
 
 
 @few
@@ -276,8 +460,14 @@ def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
     net, of_x = Single(), data.draw(affine("uint8"))
     net.feed(whole_range((2, 7, 6, 5), "uint8", seed), of_x)
     net.constant(np.array([1, 2], np.int32))
-    net.assert_equal("SUM", "uint8", of_x if one_scale else data.draw(affine("uint8", scales(-4, 2))), "ReducerOptions",
-                     version=2, KeepDims=keep)
+    net.assert_equal(
+        "SUM",
+        "uint8",
+        of_x if one_scale else data.draw(affine("uint8", scales(-4, 2))),
+        "ReducerOptions",
+        version=2,
+        KeepDims=keep,
+    )
 
 
 @few
@@ -285,8 +475,9 @@ def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
 def test_softmax(dtype: str, rows: int, length: int, beta: float, seed: int, data: Any) -> None:
     net = Single()
     net.feed(whole_range((rows, length), dtype, seed), data.draw(affine(dtype, scales(-9, 2))))
-    net.assert_equal("SOFTMAX", dtype, Quantization([1 / 256], [int(np.iinfo(dtype).min)]), "SoftmaxOptions", version=2,
-                     Beta=beta)
+    net.assert_equal(
+        "SOFTMAX", dtype, Quantization([1 / 256], [int(np.iinfo(dtype).min)]), "SoftmaxOptions", version=2, Beta=beta
+    )
 
 
 @few
@@ -307,14 +498,22 @@ def test_l2_normalization(dtype: str, rows: int, length: int, seed: int, data: A
 
 
 @few
-@given(DTYPES, SIDES, SIDES, st.integers(1, 14), st.integers(1, 14), st.sampled_from(["", "AlignCorners",
-                                                                                      "HalfPixelCenters"]), SEEDS)
+@given(
+    DTYPES,
+    SIDES,
+    SIDES,
+    st.integers(1, 14),
+    st.integers(1, 14),
+    st.sampled_from(["", "AlignCorners", "HalfPixelCenters"]),
+    SEEDS,
+)
 def test_resize_bilinear(dtype: str, height: int, width: int, rows: int, columns: int, option: str, seed: int) -> None:
     net, quantization = Single(), Quantization([0.1], [3])
     net.feed(whole_range((2, height, width, 3), dtype, seed), quantization)
     net.constant(np.array([rows, columns], np.int32))
-    net.assert_equal("RESIZE_BILINEAR", dtype, quantization, "ResizeBilinearOptions", version=3,
-                     **({option: True} if option else {}))
+    net.assert_equal(
+        "RESIZE_BILINEAR", dtype, quantization, "ResizeBilinearOptions", version=3, **({option: True} if option else {})
+    )
 
 
 @few
@@ -346,8 +545,9 @@ def test_extremes(type: str, dtype: str) -> None:
 
 
 @few
-@given(DTYPES, st.integers(1, 3), st.integers(1, 3), st.lists(st.integers(0, 4), min_size=4, max_size=4), SEEDS,
-       st.data())
+@given(
+    DTYPES, st.integers(1, 3), st.integers(1, 3), st.lists(st.integers(0, 4), min_size=4, max_size=4), SEEDS, st.data()
+)
 def test_space_to_batch(dtype: str, rows: int, columns: int, pads: Any, seed: int, data: Any) -> None:
     """What is padded is the zero point."""
     block = np.array([rows, columns], np.int32)

@@ -56,8 +56,15 @@ def sequence(time_major: bool = False) -> Any:
     return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
 
 
-def lstm_inputs(weights: Weights, x: int, *, cifg: bool = False, peephole: bool = False, projected: int = 0,
-                normalised: bool = False) -> List[int]:
+def lstm_inputs(
+    weights: Weights,
+    x: int,
+    *,
+    cifg: bool = False,
+    peephole: bool = False,
+    projected: int = 0,
+    normalised: bool = False,
+) -> List[int]:
     size = projected or HIDDEN
     gates = [-1 if cifg and gate == 0 else weights.matrix(HIDDEN, DEPTH) for gate in range(4)]
     recurrent = [-1 if cifg and gate == 0 else weights.matrix(HIDDEN, size) for gate in range(4)]
@@ -70,8 +77,13 @@ def lstm_inputs(weights: Weights, x: int, *, cifg: bool = False, peephole: bool 
 
 
 LSTMS: Dict[str, Dict[str, Any]] = {
-    "plain": {}, "without input gate": {"cifg": True}, "peephole": {"peephole": True}, "projected": {"projected": 3},
-    "normalised": {"normalised": True}, "everything": {"peephole": True, "projected": 3, "normalised": True}}
+    "plain": {},
+    "without input gate": {"cifg": True},
+    "peephole": {"peephole": True},
+    "projected": {"projected": 3},
+    "normalised": {"normalised": True},
+    "everything": {"peephole": True, "projected": 3, "normalised": True},
+}
 
 
 @pytest.mark.parametrize("time_major", [False, True])
@@ -80,9 +92,16 @@ def test_an_lstm_over_a_sequence(tmp_path: Path, kind: str, time_major: bool) ->
     model, values = Model(), sequence(time_major)
     x = model.input("x", values.shape)
     y = model.tensor("y")
-    model.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", lstm_inputs(Weights(model), x, **LSTMS[kind]), [y],
-                   "UnidirectionalSequenceLSTMOptions", TimeMajor=time_major, FusedActivationFunction=4, CellClip=0.6,
-                   ProjClip=0.4)
+    model.operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        lstm_inputs(Weights(model), x, **LSTMS[kind]),
+        [y],
+        "UnidirectionalSequenceLSTMOptions",
+        TimeMajor=time_major,
+        FusedActivationFunction=4,
+        CellClip=0.6,
+        ProjClip=0.4,
+    )
     assert_runs_alike(tmp_path, model.to_bytes([y]), values)
 
 
@@ -90,8 +109,13 @@ def test_an_lstm_with_eight_bit_weights(tmp_path: Path) -> None:
     model, values = Model(), sequence()
     x = model.input("x", values.shape)
     y = model.tensor("y")
-    model.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", lstm_inputs(Weights(model, hybrid=True), x, projected=3), [y],
-                   "UnidirectionalSequenceLSTMOptions", FusedActivationFunction=4)
+    model.operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        lstm_inputs(Weights(model, hybrid=True), x, projected=3),
+        [y],
+        "UnidirectionalSequenceLSTMOptions",
+        FusedActivationFunction=4,
+    )
     assert_runs_alike(tmp_path, model.to_bytes([y]), values)
 
 
@@ -103,8 +127,15 @@ def test_an_lstm_in_both_directions(tmp_path: Path, merged: bool) -> None:
     weights, results = Weights(model), [model.tensor(name) for name in ("y", "z")[: 1 if merged else 2]]
     forward, backward = (lstm_inputs(weights, x) for _ in range(2))
     inputs = [*forward[:18], *backward[1:18], *forward[18:20], *backward[18:20], *[-1] * 9]
-    model.operator("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, results, "BidirectionalSequenceLSTMOptions",
-                   MergeOutputs=merged, TimeMajor=merged, FusedActivationFunction=4)
+    model.operator(
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        results,
+        "BidirectionalSequenceLSTMOptions",
+        MergeOutputs=merged,
+        TimeMajor=merged,
+        FusedActivationFunction=4,
+    )
     assert_runs_alike(tmp_path, model.to_bytes(results), values)
 
 
@@ -120,8 +151,13 @@ def test_the_basic_form_of_an_lstm(tmp_path: Path) -> None:
     model, values = Model(), sequence()[:, 0]
     x = model.input("x", values.shape)
     weights, shape = Weights(model), (BATCH, HIDDEN)
-    inputs = [x, model.input("h", shape), weights.matrix(4 * HIDDEN, DEPTH + HIDDEN), weights.vector(4 * HIDDEN),
-              model.input("c", shape)]
+    inputs = [
+        x,
+        model.input("h", shape),
+        weights.matrix(4 * HIDDEN, DEPTH + HIDDEN),
+        weights.vector(4 * HIDDEN),
+        model.input("c", shape),
+    ]
     outputs = [model.tensor("y", shape), model.tensor("state", shape), model.tensor("joined"), model.tensor("gates")]
     model.operator("LSTM", inputs, outputs, "LSTMOptions", FusedActivationFunction=4, KernelType=1, version=2)
     data = model.to_bytes(outputs[:2])
@@ -139,8 +175,13 @@ def test_a_recurrent_layer(tmp_path: Path, type: str, hybrid: bool) -> None:
     model, values = Model(), RNNS[type]()
     x = model.input("x", values.shape)
     weights, y = Weights(model, hybrid), model.tensor("y")
-    inputs = [x, weights.matrix(HIDDEN, DEPTH), weights.matrix(HIDDEN, HIDDEN), weights.vector(HIDDEN),
-              weights.state(BATCH, HIDDEN)]
+    inputs = [
+        x,
+        weights.matrix(HIDDEN, DEPTH),
+        weights.matrix(HIDDEN, HIDDEN),
+        weights.vector(HIDDEN),
+        weights.state(BATCH, HIDDEN),
+    ]
     options = "RNNOptions" if type == "RNN" else "SequenceRNNOptions"
     model.operator(type, inputs, [y], options, FusedActivationFunction=1)
     assert_runs_alike(tmp_path, model.to_bytes([y]), values)
@@ -153,10 +194,20 @@ def test_a_recurrent_layer_in_both_directions(tmp_path: Path, merged: bool) -> N
     weights, results = Weights(model), [model.tensor(name) for name in ("y", "z")[: 1 if merged else 2]]
     inputs = [x]
     for _ in range(2):
-        inputs += [weights.matrix(HIDDEN, DEPTH), weights.matrix(HIDDEN, HIDDEN), weights.vector(HIDDEN),
-                   weights.state(BATCH, HIDDEN)]
-    model.operator("BIDIRECTIONAL_SEQUENCE_RNN", [*inputs, -1, -1, -1], results, "BidirectionalSequenceRNNOptions",
-                   MergeOutputs=merged, FusedActivationFunction=4)
+        inputs += [
+            weights.matrix(HIDDEN, DEPTH),
+            weights.matrix(HIDDEN, HIDDEN),
+            weights.vector(HIDDEN),
+            weights.state(BATCH, HIDDEN),
+        ]
+    model.operator(
+        "BIDIRECTIONAL_SEQUENCE_RNN",
+        [*inputs, -1, -1, -1],
+        results,
+        "BidirectionalSequenceRNNOptions",
+        MergeOutputs=merged,
+        FusedActivationFunction=4,
+    )
     assert_runs_alike(tmp_path, model.to_bytes(results), values)
 
 
@@ -165,7 +216,12 @@ def test_an_svdf_layer(tmp_path: Path, hybrid: bool) -> None:
     model, values = Model(), sequence()[:, 0]
     x = model.input("x", values.shape)
     weights, y = Weights(model, hybrid), model.tensor("y")
-    inputs = [x, weights.matrix(2 * HIDDEN, DEPTH), weights.matrix(2 * HIDDEN, 3), weights.vector(HIDDEN),
-              weights.state(BATCH, 2 * HIDDEN * 3)]
+    inputs = [
+        x,
+        weights.matrix(2 * HIDDEN, DEPTH),
+        weights.matrix(2 * HIDDEN, 3),
+        weights.vector(HIDDEN),
+        weights.state(BATCH, 2 * HIDDEN * 3),
+    ]
     model.operator("SVDF", inputs, [y], "SVDFOptions", Rank=2, FusedActivationFunction=1, version=2 if hybrid else 1)
     assert_runs_alike(tmp_path, model.to_bytes([y]), values)

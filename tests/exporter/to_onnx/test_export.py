@@ -42,8 +42,10 @@ def pair_of(text: str, weights: Dict[str, Any], inputs: Sequence[TensorInfo] = (
 
 def small_net() -> Pair:
     rng = np.random.default_rng(5)
-    return pair_of('net "small": x -> y\nConv(x, w, b) -> c  kernel=3  pad=1\nRelu(c) -> c\nSoftmax(c) -> y',
-                   {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "b": np.zeros(4, np.float32)})
+    return pair_of(
+        'net "small": x -> y\nConv(x, w, b) -> c  kernel=3  pad=1\nRelu(c) -> c\nSoftmax(c) -> y',
+        {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "b": np.zeros(4, np.float32)},
+    )
 
 
 def run(model: Any, feeds: Dict[str, Any]) -> List[Any]:
@@ -129,13 +131,16 @@ def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
     assert to_onnx(pair).opset_import[0].version == (28 if dtype == "float16" else 21)
 
 
-@pytest.mark.parametrize(("text", "named"), [
-    ('net "n": x -> y\nHeatmapMaxKeypoint(x, x) -> y', r"HeatmapMaxKeypoint\(x, x\) -> y"),
-    ('net "n": x -> y\nIm2Col(x) -> y  kernel=2', r"Im2Col\(x\) -> y"),
-    ('net "n": x -> y\nGaussianFill(x) -> y', r"GaussianFill\(x\) -> y"),
-    ('net "n": x -> y\nDropout(x) -> y, m', r"Dropout\(x\) -> y, m"),
-    ('net "n": x -> x\nRelu(x) -> x', "'x' is an input that the net overwrites"),
-])
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('net "n": x -> y\nHeatmapMaxKeypoint(x, x) -> y', r"HeatmapMaxKeypoint\(x, x\) -> y"),
+        ('net "n": x -> y\nIm2Col(x) -> y  kernel=2', r"Im2Col\(x\) -> y"),
+        ('net "n": x -> y\nGaussianFill(x) -> y', r"GaussianFill\(x\) -> y"),
+        ('net "n": x -> y\nDropout(x) -> y, m', r"Dropout\(x\) -> y, m"),
+        ('net "n": x -> x\nRelu(x) -> x', "'x' is an input that the net overwrites"),
+    ],
+)
 def test_what_has_no_meaning_is_refused_by_name(text: str, named: str, tmp_path: Path) -> None:
     with pytest.raises(ArmnetError, match=named):
         save_onnx(pair_of(text, {}), tmp_path / "m.onnx")

@@ -46,16 +46,55 @@ OPEN_IN_ONNX = {
 # What is refused of Caffe2's operators, and a part of the reason.
 NO_MEANING = "ONNX has no operators that mean the same"
 REFUSED = {
-    **dict.fromkeys((
-        "BBoxTransform", "BatchOneHot", "BoxWithNMSLimit", "CollectAndDistributeFpnRpnProposals", "CrossEntropy",
-        "GRUUnit", "GaussianFill", "GenerateProposals", "GenerateProposalsCPP", "HeatmapMaxKeypoint", "Histogram",
-        "Im2Col", "IntegralImage", "LSTMUnit", "LabelCrossEntropy", "LengthsMax", "LengthsMean", "LengthsRangeFill",
-        "LengthsSum", "LengthsTile", "LengthsToRanges", "LengthsToShape", "MSRAFill", "PackSegments",
-        "RoIAlignRotated", "RoIPool", "SegmentIdsToLengths", "SegmentOneHot", "SequenceMask",
-        "SigmoidCrossEntropyWithLogits", "SoftmaxWithLoss", "SparseLengthsMean", "SparseLengthsSum", "SplitByLengths",
-        "Unique", "XavierFill"), NO_MEANING),
-    "Cast": "strings", "ConstantFill": "strings", "GivenTensorStringFill": "strings", "Dropout": "at random",
-    "Gather": "match_outer", "Range": "integer steps", "SpatialBN": "as in training", "TopK": "k is |'Y2'",
+    **dict.fromkeys(
+        (
+            "BBoxTransform",
+            "BatchOneHot",
+            "BoxWithNMSLimit",
+            "CollectAndDistributeFpnRpnProposals",
+            "CrossEntropy",
+            "GRUUnit",
+            "GaussianFill",
+            "GenerateProposals",
+            "GenerateProposalsCPP",
+            "HeatmapMaxKeypoint",
+            "Histogram",
+            "Im2Col",
+            "IntegralImage",
+            "LSTMUnit",
+            "LabelCrossEntropy",
+            "LengthsMax",
+            "LengthsMean",
+            "LengthsRangeFill",
+            "LengthsSum",
+            "LengthsTile",
+            "LengthsToRanges",
+            "LengthsToShape",
+            "MSRAFill",
+            "PackSegments",
+            "RoIAlignRotated",
+            "RoIPool",
+            "SegmentIdsToLengths",
+            "SegmentOneHot",
+            "SequenceMask",
+            "SigmoidCrossEntropyWithLogits",
+            "SoftmaxWithLoss",
+            "SparseLengthsMean",
+            "SparseLengthsSum",
+            "SplitByLengths",
+            "Unique",
+            "XavierFill",
+        ),
+        NO_MEANING,
+    ),
+    "Cast": "strings",
+    "ConstantFill": "strings",
+    "GivenTensorStringFill": "strings",
+    "Dropout": "at random",
+    "Gather": "match_outer",
+    "Range": "integer steps",
+    "SpatialBN": "as in training",
+    "TopK": "k is |'Y2'",
     "UpsampleBilinear": "scales that are computed",
 }
 
@@ -67,16 +106,23 @@ def net_pair(case: Case, feeds: Dict[str, Any]) -> Pair:
     copies = [OperatorDef.of("Copy", [name], [f"{name} now"]) for name in outputs if name in feeds]
     outputs = [f"{name} now" if name in feeds else name for name in outputs]
     net = net.replace(op=(*net.op, *copies), external_input=tuple(feeds), external_output=tuple(outputs))
-    fills = [fill(name, feeds[name]) for name in list(feeds)[1:]
-             if feeds[name].dtype.kind in "iub" and feeds[name].size <= SMALL]
+    fills = [
+        fill(name, feeds[name])
+        for name in list(feeds)[1:]
+        if feeds[name].dtype.kind in "iub" and feeds[name].size <= SMALL
+    ]
     filled = {op.output[0] for op in fills}
     inputs = [TensorInfo(name, value.shape, value.dtype.name) for name, value in feeds.items() if name not in filled]
     init_net = NetDef("init", tuple(fills), external_output=tuple(sorted(filled)))
     return Pair(init_net, net, tuple(inputs), tuple(map(TensorInfo, outputs))).check()
 
 
-@pytest.mark.parametrize("case", caffe2_goldens.golden_cases(
-    *sorted({case["op"] for case in caffe2_goldens.load_cases() if case["status"] == "ok"})))
+@pytest.mark.parametrize(
+    "case",
+    caffe2_goldens.golden_cases(
+        *sorted({case["op"] for case in caffe2_goldens.load_cases() if case["status"] == "ok"})
+    ),
+)
 def test_an_operator_of_caffe2(case: Case) -> None:
     if case["status"] != "ok" or case["id"] in OPEN_IN_ONNX:
         pytest.skip(OPEN_IN_ONNX.get(case["id"], "Caffe2 refused it"))
@@ -149,10 +195,13 @@ def test_a_network_of_caffe(shared: Path, name: str, optimised: bool) -> None:
         _compare([result.reshape(wanted.shape)], [wanted])
 
 
-@pytest.mark.parametrize(("name", "files"), [
-    ("squeezenet_v1.1_reconstructed", ("squeeze_init_net.pb", "squeezeNetPredict.pb")),
-    ("superres_from_onnx", ("init_net.pb", "predict_net.pb")),
-])
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("squeezenet_v1.1_reconstructed", ("squeeze_init_net.pb", "squeezeNetPredict.pb")),
+        ("superres_from_onnx", ("init_net.pb", "predict_net.pb")),
+    ],
+)
 @pytest.mark.parametrize("optimised", [False, True], ids=["plain", "optimised"])
 def test_a_network_of_caffe2(shared: Path, name: str, files: Sequence[str], optimised: bool) -> None:
     plain = export(*(shared / "models/caffe2" / name / file for file in files))
@@ -194,8 +243,10 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
 
     graph, inputs = case.model.graph, case.data_sets[0][0]
     try:
-        feeds = {value.name: numpy_helper.to_array(x) if hasattr(x, "dims") else np.asarray(x)
-                 for value, x in zip(graph.input, inputs)}
+        feeds = {
+            value.name: numpy_helper.to_array(x) if hasattr(x, "dims") else np.asarray(x)
+            for value, x in zip(graph.input, inputs)
+        }
         expected = run_model(case.model, feeds)
         pair = from_onnx(case.model)
     except Exception as error:  # of onnxruntime, onnx, NumPy: whatever says that there is nothing to go by
@@ -208,12 +259,22 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
                 np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-4)
 
 
-RANDOM = ("test_training_dropout_default", "test_training_dropout", "test_training_dropout_default_mask",
-          "test_bernoulli", "test_bernoulli_double", "test_bernoulli_seed")
+RANDOM = (
+    "test_training_dropout_default",
+    "test_training_dropout",
+    "test_training_dropout_default_mask",
+    "test_bernoulli",
+    "test_bernoulli_double",
+    "test_bernoulli_seed",
+)
 
 
-@pytest.mark.parametrize("case", caffe2_goldens.golden_cases(
-    *sorted({case["op"] for case in caffe2_goldens.load_cases("int8") if case["status"] == "ok"}), kind="int8"))
+@pytest.mark.parametrize(
+    "case",
+    caffe2_goldens.golden_cases(
+        *sorted({case["op"] for case in caffe2_goldens.load_cases("int8") if case["status"] == "ok"}), kind="int8"
+    ),
+)
 def test_an_operator_of_quantised_bytes_is_exact(case: Case) -> None:
     """The recorded net fills its quantised blobs itself; floats that it takes are the inputs of the model."""
     if case["status"] != "ok":

@@ -27,10 +27,16 @@ HINTS = ["block=2097152", "panel=0", "panel=32"]
 def convolutions() -> Pair:
     """Two of 3x3 that are alike, and one that is not."""
     rng = np.random.default_rng(5)
-    weights = {name: rng.standard_normal((filters, 64, 3, 3)).astype(np.float32) / 24
-               for name, filters in (("v", 64), ("w", 64), ("u", 192))}
-    return pair_of('net "": x, v, w, u -> y\n Conv(x, v) -> a  kernel=3 pad=1\n Conv(a, w) -> b  kernel=3 pad=1\n '
-                   "Conv(b, u) -> y  kernel=3 pad=1", weights, {"x": SHAPE})
+    weights = {
+        name: rng.standard_normal((filters, 64, 3, 3)).astype(np.float32) / 24
+        for name, filters in (("v", 64), ("w", 64), ("u", 192))
+    }
+    return pair_of(
+        'net "": x, v, w, u -> y\n Conv(x, v) -> a  kernel=3 pad=1\n Conv(a, w) -> b  kernel=3 pad=1\n '
+        "Conv(b, u) -> y  kernel=3 pad=1",
+        weights,
+        {"x": SHAPE},
+    )
 
 
 def silent(text: str, done: int, total: int) -> None:
@@ -56,16 +62,18 @@ def test_hints_are_open_where_they_change_something() -> None:
 
 
 def test_operators_that_are_alike_decide_together_and_noise_decides_nothing() -> None:
-    operators = [Open(place, problem, ["block=65536", "block=262144", "panel=32"])
-                 for place, problem in enumerate([("a",), ("a",), ("b",), ("c",)])]
+    operators = [
+        Open(place, problem, ["block=65536", "block=262144", "panel=32"])
+        for place, problem in enumerate([("a",), ("a",), ("b",), ("c",)])
+    ]
     alike = {"": 2.0, "block=65536": 1.9, "block=262144": 1.5, "panel=32": 1.8}
     timings: Dict[int, Dict[str, float]] = {
-        0: {**alike, "panel=32": 2.5}, 1: alike,
+        0: {**alike, "panel=32": 2.5},
+        1: alike,
         2: {"": 2.0, "block=65536": 1.99, "block=262144": 1.95, "panel=32": 3.0},
         3: {"": 2.0, "block=65536": 1.0, "panel=32": 1.0},
     }
-    assert promising_hints(operators, timings) == {
-        0: "block=262144", 1: "block=262144", 3: "block=65536,panel=32"}
+    assert promising_hints(operators, timings) == {0: "block=262144", 1: "block=262144", 3: "block=65536,panel=32"}
     assert promising_hints(operators[:1], {0: {"block=65536": 1.0}}) == {}
 
 
@@ -87,10 +95,12 @@ def believe(monkeypatch: pytest.MonkeyPatch, seconds: Dict[str, float], net: Lis
     return tried
 
 
-@pytest.mark.parametrize(("net", "kept"), [([2.0, 1.9], dict.fromkeys([0, 1, 2], "panel=32")), ([2.0, 1.99], {}),
-                                           ([2.0, 2.1], {})])
-def test_hints_stay_if_the_whole_net_gains(net: List[float], kept: Dict[int, str],
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("net", "kept"), [([2.0, 1.9], dict.fromkeys([0, 1, 2], "panel=32")), ([2.0, 1.99], {}), ([2.0, 2.1], {})]
+)
+def test_hints_stay_if_the_whole_net_gains(
+    net: List[float], kept: Dict[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = convolutions()
     tried = believe(monkeypatch, {"panel=32": 1.0}, net)
     assert faster_hints(pair, sample_specs(pair.inputs), 1, silent) == kept
@@ -105,10 +115,15 @@ def test_a_net_without_anything_to_try_is_not_timed(monkeypatch: pytest.MonkeyPa
     assert tried == []
 
 
-@pytest.mark.parametrize(("seconds", "threads", "workers"), [
-    ([1.0, 0.9], 2, "threads"), ([1.0, 0.995], 2, "processes"), ([1.0, 2.0], 2, "processes"),
-    ([1.0, 0.5], 1, "processes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "threads", "workers"),
+    [
+        ([1.0, 0.9], 2, "threads"),
+        ([1.0, 0.995], 2, "processes"),
+        ([1.0, 2.0], 2, "processes"),
+        ([1.0, 0.5], 1, "processes"),
+    ],
+)
 def test_the_faster_workers(seconds: List[float], threads: int, workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pair, compared = convolutions(), []
 
@@ -145,8 +160,9 @@ def test_what_turns_out_to_be_slower_is_dropped(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("workers", "shared"), [("processes", True), ("threads", False)])
-def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(workers: str, shared: bool,
-                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(
+    workers: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair, report = convolutions(), Report()
     monkeypatch.setattr(engines, "time_options", lambda *rest: {})
     monkeypatch.setattr(engines, "faster_hints", lambda *rest: {0: "block=65536,panel=32"})
@@ -155,7 +171,7 @@ def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(workers: str, sh
     result = pick_engines(pair, "measure", threads=2, report=report)
     assert result.predict_net == pair.predict_net
     assert result.tuning is not None
-    measurement, = result.tuning.measurements
+    (measurement,) = result.tuning.measurements
     assert (measurement.engines, measurement.workers) == ({0: "block=65536,panel=32"}, workers)
     assert "1 sizes of blocks or panels" in report.notes[0]
     assert ("threads of BLAS" in report.notes[0]) is not shared

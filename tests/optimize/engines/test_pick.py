@@ -49,8 +49,9 @@ def running(pair: Pair, threads: int = 1) -> List[str]:
 
 def error_of(pair: Pair) -> float:
     """Against direct sums."""
-    direct = pair.replace(predict_net=pair.predict_net.replace(
-        op=tuple(replace(op, engine="IM2COL") for op in pair.predict_net.op)))
+    direct = pair.replace(
+        predict_net=pair.predict_net.replace(op=tuple(replace(op, engine="IM2COL") for op in pair.predict_net.op))
+    )
     samples = [drawn(sample_specs(pair.inputs), seed) for seed in range(2)]
     return relative_error(results(direct, samples), results(pair, samples))
 
@@ -60,11 +61,15 @@ def test_what_runs_as_one_step_with_others_has_no_options_of_its_own(monkeypatch
     rng = np.random.default_rng(0)
     shapes = {"e_w": (96, 16, 1, 1), "f_w": (96, 1, 3, 3), "p_w": (16, 96, 1, 1), "y_w": (16, 16, 3, 3)}
     weights = {name: rng.standard_normal(shape).astype(np.float32) / 9 for name, shape in shapes.items()}
-    pair = pair_of("""net "": x, e_w, f_w, p_w, y_w -> y
+    pair = pair_of(
+        """net "": x, e_w, f_w, p_w, y_w -> y
         Conv(x, e_w) -> e  kernel=1
         Conv(e, f_w) -> f  kernel=3  pad=1  group=96
         Conv(f, p_w) -> p  kernel=1
-        Conv(p, y_w) -> y  kernel=3  pad=1""", weights, {"x": (1, 16, 28, 30)})
+        Conv(p, y_w) -> y  kernel=3  pad=1""",
+        weights,
+        {"x": (1, 16, 28, 30)},
+    )
     with Predictor(pair, threads=1) as predictor:
         assert [step.op.type for step in predictor.plan().steps if step.index == 2] == ["SeparableBlock"]
     assert [one.place for one in options_of(pair, sample_specs(pair.inputs))] == [3]
@@ -75,10 +80,14 @@ def pooled() -> Pair:
     """Two convolutions and a pool, which runs as one step with the second."""
     rng = np.random.default_rng(0)
     weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24 for name in ("a_w", "b_w")}
-    pair = pair_of("""net "": x, a_w, b_w -> y
+    pair = pair_of(
+        """net "": x, a_w, b_w -> y
         Conv(x, a_w) -> a  kernel=3  pad=1
         Conv(a, b_w) -> b  kernel=3  pad=1
-        MaxPool(b) -> y  kernel=2  stride=2""", weights, {"x": SHAPE})
+        MaxPool(b) -> y  kernel=2  stride=2""",
+        weights,
+        {"x": SHAPE},
+    )
     with Predictor(pair, threads=1) as predictor:
         assert [step.op.type for step in predictor.plan().steps if step.index == 1] == ["PooledConv"]
     return pair
@@ -102,6 +111,7 @@ def test_a_convolution_that_runs_as_one_step_with_its_pool_is_measured() -> None
 
 # What is forced
 
+
 def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
     net = convolutions(1)
     assert engines_of(pick_engines(net, "NNPACK,IM2COL")) == ["NNPACK,IM2COL"]
@@ -109,25 +119,29 @@ def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
     assert engines_of(pick_engines(pair_of('net "": x -> y\n Relu(x) -> y'), "IM2COL")) == [""]
 
 
-@pytest.mark.parametrize(("engines", "options", "complaint"), [
-    ("IM2COL,WARP", {}, r"no operator has an engine 'WARP'; there are .*IM2COL"),
-    ("WINOGRAD:f9x9_3x3", {}, r"engine WINOGRAD has no variant 'f9x9_3x3'; there are f1x2_3x3, f2x2_3x3"),
-    ("IM2COL:fast", {}, r"engine IM2COL has no variant 'fast'; there are none"),
-    ("auto,IM2COL", {}, r"'auto' stands alone"),
-    ("measure,IM2COL", {}, r"'measure' stands alone"),
-    ("IM2COL", {"accuracy": 1e-3}, "give one of the two"),
-    ("auto", {"accuracy": 0.0}, "the accuracy must be positive, got 0"),
-    ("auto", {"threads": 2}, "a number of threads is for engines that are measured"),
-    ("measure", {"threads": 0}, "the number of threads must be positive, got 0"),
-    ("", {}, "no engine is named"),
-    ("IM2COL,!IM2COL", {}, "'IM2COL' is asked for and ruled out"),
-])
+@pytest.mark.parametrize(
+    ("engines", "options", "complaint"),
+    [
+        ("IM2COL,WARP", {}, r"no operator has an engine 'WARP'; there are .*IM2COL"),
+        ("WINOGRAD:f9x9_3x3", {}, r"engine WINOGRAD has no variant 'f9x9_3x3'; there are f1x2_3x3, f2x2_3x3"),
+        ("IM2COL:fast", {}, r"engine IM2COL has no variant 'fast'; there are none"),
+        ("auto,IM2COL", {}, r"'auto' stands alone"),
+        ("measure,IM2COL", {}, r"'measure' stands alone"),
+        ("IM2COL", {"accuracy": 1e-3}, "give one of the two"),
+        ("auto", {"accuracy": 0.0}, "the accuracy must be positive, got 0"),
+        ("auto", {"threads": 2}, "a number of threads is for engines that are measured"),
+        ("measure", {"threads": 0}, "the number of threads must be positive, got 0"),
+        ("", {}, "no engine is named"),
+        ("IM2COL,!IM2COL", {}, "'IM2COL' is asked for and ruled out"),
+    ],
+)
 def test_what_contradicts_itself_is_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         pick_engines(convolutions(1), engines, **options)
 
 
 # What the accuracy rules out
+
 
 def test_within_the_budget_the_choice_is_the_runtimes() -> None:
     pair, report = convolutions(), Report()
@@ -198,8 +212,9 @@ ERRORS = {0: 60.0, 1: 13.0, 2: 13.0, 3: 1.0, 4: 60.0}
 GAINS = {0: 5.0, 1: 9.0, 2: 1.0, 4: 6.0}
 
 
-@pytest.mark.parametrize(("most", "free"), [(1000, {0, 1, 2, 4}), (100, {1, 2, 4}), (62, {1, 2}), (17, {1}),
-                                             (2, set())])
+@pytest.mark.parametrize(
+    ("most", "free"), [(1000, {0, 1, 2, 4}), (100, {1, 2, 4}), (62, {1, 2}), (17, {1}), (2, set())]
+)
 def test_limits_fall_where_least_is_gained(most: float, free: Any) -> None:
     def fits(limits: Mapping[int, float]) -> bool:
         return sum(min(error, limits.get(place, error)) for place, error in ERRORS.items()) <= most
@@ -229,10 +244,11 @@ def test_what_other_passes_did_counts_against_the_budget() -> None:
 
 # What is told
 
+
 def test_every_choice_is_told() -> None:
     report = Report()
     pick_engines(convolutions(1), report=report)
-    choice, = report.engines
+    (choice,) = report.engines
     assert choice.operator == "Conv(x, w0) -> y"
     assert choice.engine.startswith("WINOGRAD:f")
     assert {"IM2COL", "WINOGRAD:f2x2_3x3", "WINOGRAD:f4x4_3x3"} <= choice.options.keys()
@@ -245,7 +261,7 @@ def test_every_choice_is_told() -> None:
 def test_forced_engines_are_told_with_what_refuses_them() -> None:
     report = Report()
     pick_engines(convolutions(1), "DEPTHWISE,IM2COL", report=report)
-    choice, = report.engines
+    (choice,) = report.engines
     assert choice.engine == "IM2COL"
     assert "every channel must be a group" in choice.refused["DEPTHWISE"]
 
@@ -254,16 +270,18 @@ def test_forced_engines_are_told_with_what_refuses_them() -> None:
 def test_what_rounds_too_much_elsewhere_is_ruled_out_here(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     pair = convolutions(1)
-    one, = options_of(pair, sample_specs(pair.inputs))
+    (one,) = options_of(pair, sample_specs(pair.inputs))
     limited = one.within(10).engine.split(",")
     assert {"!WINOGRAD:f2x4_3x3", "!WINOGRAD:f4x4_3x3"} <= set(limited)
     assert "!WINOGRAD:f2x2_3x3" not in limited
 
 
 def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
-    options = [Option(Wish("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
-               Option(Wish("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),
-               Option(Wish("IM2COL"), None)]
+    options = [
+        Option(Wish("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
+        Option(Wish("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),
+        Option(Wish("IM2COL"), None),
+    ]
     one = Options(0, OperatorDef.of("Conv", ["x"], ["y"], engine="NNPACK"), [], "WINOGRAD", options, {}, options[0])
     assert one.within(100).engine == "NNPACK"
     assert one.within(10).engine == "NNPACK,!WINOGRAD:f4x4_3x3"
@@ -272,12 +290,13 @@ def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
 
 # What is measured
 
+
 def test_measured_engines_are_kept_for_these_shapes_and_threads_and_used() -> None:
     pair, report, told = convolutions(2), Report(), []
     result = pick_engines(pair, "measure", threads=1, report=report, progress=lambda *what: told.append(what))
     assert result.predict_net == pair.predict_net
     assert result.tuning is not None
-    measurement, = result.tuning.measurements
+    (measurement,) = result.tuning.measurements
     assert (measurement.shapes, measurement.threads) == ({"x": SHAPE}, 1)
     for place in (0, 1):
         timed = measurement.seconds[place]

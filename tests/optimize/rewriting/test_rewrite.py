@@ -37,8 +37,12 @@ def pass_of(rewrite: Callable[[Program, Match], Rewrite], type: str = "Relu") ->
 def test_a_rule_fires_and_is_reported() -> None:
     outcome = Outcome(pair_of(CHAIN), [MERGE_RELUS])
     assert outcome.text == ["Relu(x) -> b", "Sigmoid(b) -> y"]
-    assert str(outcome.report).splitlines() == ["step 1: merge_relus", "  - Relu(x) -> a", "  - Relu(a) -> b",
-                                                "  + Relu(x) -> b"]
+    assert str(outcome.report).splitlines() == [
+        "step 1: merge_relus",
+        "  - Relu(x) -> a",
+        "  - Relu(a) -> b",
+        "  + Relu(x) -> b",
+    ]
 
 
 def test_a_chain_collapses_in_one_go() -> None:
@@ -48,13 +52,18 @@ def test_a_chain_collapses_in_one_go() -> None:
     assert outcome.report.steps_by_pass() == {"merge_relus": 50}
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ('net "": x -> y, z\n Relu(x) -> a\n Relu(a) -> y\n Sigmoid(a) -> z', "'a' is read by Sigmoid(a) -> z as well"),
-    ('net "": x -> a, y\n Relu(x) -> a\n Relu(a) -> y', "'a' is an output of the net"),
-    ('net "": x, c -> y\n Relu(x) -> a\n Relu(a) -> y\n If(c) -> z  then_net={\n Sigmoid(a) -> z\n }',
-     "'a' is read by If(c) -> z as well"),
-    ('net "": x, s -> y\n Relu(s) -> a\n Relu(a) -> s\n Add(x, s) -> y', "'s' is written more than once"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ('net "": x -> y, z\n Relu(x) -> a\n Relu(a) -> y\n Sigmoid(a) -> z', "'a' is read by Sigmoid(a) -> z as well"),
+        ('net "": x -> a, y\n Relu(x) -> a\n Relu(a) -> y', "'a' is an output of the net"),
+        (
+            'net "": x, c -> y\n Relu(x) -> a\n Relu(a) -> y\n If(c) -> z  then_net={\n Sigmoid(a) -> z\n }',
+            "'a' is read by If(c) -> z as well",
+        ),
+        ('net "": x, s -> y\n Relu(s) -> a\n Relu(a) -> s\n Add(x, s) -> y', "'s' is written more than once"),
+    ],
+)
 def test_blobs_that_others_need_are_left_alone(net: str, reason: str) -> None:
     outcome = Outcome(pair_of(net), [MERGE_RELUS])
     assert not outcome.report.steps
@@ -102,12 +111,15 @@ def test_what_an_operator_would_refuse_is_not_put_there() -> None:
     assert "pads must be smaller than the kernel" in outcome.reasons[0]
 
 
-@pytest.mark.parametrize(("rewrite", "complaint"), [
-    (Rewrite(), "pass test_pass broke the net: .*no operator writes the external output 'y'"),
-    (Rewrite((OperatorDef.of("Sigmoid", ["nowhere"], ["y"]),)), "pass test_pass broke the net: .*'nowhere'"),
-    (Rewrite((OperatorDef.of("Relu", ["x"], ["y"]),)), "pass test_pass: no end after 20 rewrites"),
-    (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed 'y' from float32"),
-])
+@pytest.mark.parametrize(
+    ("rewrite", "complaint"),
+    [
+        (Rewrite(), "pass test_pass broke the net: .*no operator writes the external output 'y'"),
+        (Rewrite((OperatorDef.of("Sigmoid", ["nowhere"], ["y"]),)), "pass test_pass broke the net: .*'nowhere'"),
+        (Rewrite((OperatorDef.of("Relu", ["x"], ["y"]),)), "pass test_pass: no end after 20 rewrites"),
+        (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed 'y' from float32"),
+    ],
+)
 def test_a_pass_that_spoils_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (2, 3)})
     with pytest.raises(BrokenPass, match=complaint):
@@ -144,8 +156,9 @@ def test_weights_come_and_go_with_the_inputs_of_the_net() -> None:
         weight = program.value(op.input[1])
         assert weight is not None
         name = program.fresh("w")
-        return Rewrite((OperatorDef.of("Sub", [op.input[0], name], op.output),),
-                       weights={op.input[1]: None, name: weight * 2})
+        return Rewrite(
+            (OperatorDef.of("Sub", [op.input[0], name], op.output),), weights={op.input[1]: None, name: weight * 2}
+        )
 
     pair = pair_of('net "": x, w -> y\n Add(x, w) -> y', {"w": np.ones(3, np.float32)}, {"x": (2, 3)})
     outcome = Outcome(pair, [pass_of(double, "Add")])

@@ -81,7 +81,7 @@ def test_refusals_of_branches_stay_in_the_report() -> None:
     assert any("'b' is read by Sigmoid(b) -> e as well" in refusal.reason for refusal in report.refused)
 
 
-TAKEN = '''net "": x, c -> y
+TAKEN = """net "": x, c -> y
     Relu(x) -> a
     If(c) -> y  then_net={
         net "hands on what it takes": -> b
@@ -89,14 +89,14 @@ TAKEN = '''net "": x, c -> y
     } else_net={
         net "": -> b
         Relu(a) -> b
-    }'''
-IN_PLACE = '''net "": x, c -> y
+    }"""
+IN_PLACE = """net "": x, c -> y
     Copy(x) -> y
     If(c) -> y  then_net={
         Relu(y) -> y
         Sigmoid(y) -> y
-    }'''
-SHADOWED = '''net "": x, c, w -> y
+    }"""
+SHADOWED = """net "": x, c, w -> y
     Add(x, w) -> a
     If(c) -> y  then_net={
         net "the name of a weight means something else": -> w
@@ -105,7 +105,7 @@ SHADOWED = '''net "": x, c, w -> y
     } else_net={
         net "": -> q
         Copy(a) -> q
-    }'''
+    }"""
 
 
 @pytest.mark.parametrize("text", [TAKEN, IN_PLACE, SHADOWED])
@@ -150,8 +150,10 @@ def test_a_while_loop_whose_nets_keep_state_is_left_alone() -> None:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(random_nets(kinds=[*KINDS, kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating]),
-       st.booleans())
+@given(
+    random_nets(kinds=[*KINDS, kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating]),
+    st.booleans(),
+)
 def test_random_nets_compute_the_same_inside_of_a_branch(drawn: RandomNet, nested: bool) -> None:
     names = [f"out{index}" for index in range(len(drawn.net.external_output))]
     net: NetDef = drawn.net.replace(external_input=())

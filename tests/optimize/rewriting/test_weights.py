@@ -29,13 +29,16 @@ def test_values_are_views_of_the_net(unpacked: bool) -> None:
     assert not value.flags.writeable
 
 
-@pytest.mark.parametrize("text", [
-    "XavierFill() -> w  shape=[3]",
-    "ConstantFill() -> w  shape=[3]\nRelu(w) -> w",
-    "ConstantFill() -> v  shape=[3]\nRelu(v) -> w",
-    "Int8GivenTensorFill() -> w  shape=[3]  values=\"abc\"  Y_scale=1.0",
-    "Mystery() -> w",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XavierFill() -> w  shape=[3]",
+        "ConstantFill() -> w  shape=[3]\nRelu(w) -> w",
+        "ConstantFill() -> v  shape=[3]\nRelu(v) -> w",
+        'Int8GivenTensorFill() -> w  shape=[3]  values="abc"  Y_scale=1.0',
+        "Mystery() -> w",
+    ],
+)
 def test_what_is_not_one_constant_has_no_value(text: str) -> None:
     assert weights(text).value("w") is None
 

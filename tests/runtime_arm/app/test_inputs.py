@@ -28,10 +28,16 @@ def test_arrays_are_read_however_they_lie(array: np.ndarray, tmp_path: Path) -> 
     np.testing.assert_array_equal(read_npy(str(tmp_path / "x.npy")), array)
 
 
-@pytest.mark.parametrize("content", [
-    b"\x93NUMPY\x01\x00", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
-    npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }"), npy(b"((("), npy(b"\xff\0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x93NUMPY\x01\x00",
+        npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
+        npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }"),
+        npy(b"((("),
+        npy(b"\xff\0"),
+    ],
+)
 def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     for name in ("x.npy", "x.npz"):
         (tmp_path / name).write_bytes(content)

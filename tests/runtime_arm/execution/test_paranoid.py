@@ -93,8 +93,10 @@ def test_a_kernel_that_relies_on_what_lies_in_its_scratch_is_betrayed(monkeypatc
 
 
 def test_state_is_carried_and_other_segments_are_poisoned_too() -> None:
-    state = Pair.from_nets(NetDef("init", (fill("s", np.ones((2, 3), np.float32)),)),
-                           NetDef.from_text('net "": x, s -> y\n Add(x, s) -> a\n Exp(a) -> y\n Copy(a) -> s'))
+    state = Pair.from_nets(
+        NetDef("init", (fill("s", np.ones((2, 3), np.float32)),)),
+        NetDef.from_text('net "": x, s -> y\n Add(x, s) -> a\n Exp(a) -> y\n Copy(a) -> s'),
+    )
     np.testing.assert_allclose(run_paranoid(state, X).outputs["y"], np.exp(2 * X["x"] + 1), rtol=1e-6)
     border = pair_of('net "": x -> y\n Exp(x) -> a\n onnx.NonZero(a) -> b\n Cast(b) -> c  to=1\n Exp(c) -> y')
     assert run_paranoid(border, X).outputs["y"].shape == (2, 6)

@@ -287,22 +287,28 @@ def test_a_state_that_is_an_output_too_is_not_the_callers_array() -> None:
     np.testing.assert_array_equal(predictor.run([one])["s"], 3 * one)
 
 
-@pytest.mark.parametrize(("call", "complaint"), [
-    (lambda: load(None), "load takes the path of a pair's folder or bundle, .* got None"),
-    (lambda: load("a.pb", 5), "load takes the path .* got 5"),
-    (lambda: Predictor(5, 6), "a net is a NetDef, bytes, or the path of a .pb file; got 5"),
-    (lambda: Predictor(None), "give init_net and predict_net, or a Pair"),
-])
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: load(None), "load takes the path of a pair's folder or bundle, .* got None"),
+        (lambda: load("a.pb", 5), "load takes the path .* got 5"),
+        (lambda: Predictor(5, 6), "a net is a NetDef, bytes, or the path of a .pb file; got 5"),
+        (lambda: Predictor(None), "give init_net and predict_net, or a Pair"),
+    ],
+)
 def test_what_is_no_network_is_refused_and_what_is_due_is_said(call, complaint):
     with pytest.raises(UsageError, match=complaint):
         call()
 
 
-@pytest.mark.parametrize(("options", "complaint"), [
-    ({"keep": "relu"}, "keep takes a list of blob names, got 'relu'"),
-    ({"keep": [5]}, r"keep takes a list of blob names, got \[5\]"),
-    ({"out": []}, "out takes arrays by blob name, got list"),
-])
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"keep": "relu"}, "keep takes a list of blob names, got 'relu'"),
+        ({"keep": [5]}, r"keep takes a list of blob names, got \[5\]"),
+        ({"out": []}, "out takes arrays by blob name, got list"),
+    ],
+)
 def test_options_of_another_kind_are_refused(options, complaint):
     net = NetDef.from_text('net "": x -> y\n Relu(x) -> relu\n Sigmoid(relu) -> y')
     pair = Pair(NetDef(), net, (TensorInfo("x", (2,), "float32"),))

@@ -84,9 +84,14 @@ def _double(x: Array, y: Array, worker: int) -> None:
 
 
 for _type, _share in [
-    ("TestProcess", _process_ids), ("TestThread", _thread_ids), ("TestFail", _fail), ("TestInterrupt", _interrupt),
-    ("TestLinger", _linger), ("TestDouble", _double), ("TestHold", _hold),
-]:  # fmt: skip
+    ("TestProcess", _process_ids),
+    ("TestThread", _thread_ids),
+    ("TestFail", _fail),
+    ("TestInterrupt", _interrupt),
+    ("TestLinger", _linger),
+    ("TestDouble", _double),
+    ("TestHold", _hold),
+]:
     _declare(_type, _share)
 
 

@@ -21,13 +21,25 @@ def machine(root: Path, monkeypatch: pytest.MonkeyPatch, capacities: List[str]) 
     return root
 
 
-@pytest.mark.parametrize(("capacities", "expected"), [
-    (["1024"] * 4, 4), (["1024"], 1), (["400"] * 4 + ["1024"] * 4, 4), (["600"] * 4 + ["1024"] * 4, 8),
-    (["300"] * 4 + ["800"] * 3 + ["1024"], 4), (["1024", "300"], 1), (["1024", "512"], 2), (["", "1024"], 2),
-    (["many", "1024", "1024"], 3), (["0", "1024", "1024"], 3), ([""] * 6, 6),
-])  # fmt: skip
-def test_as_many_as_do_most_together(capacities: List[str], expected: int, tmp_path: Path,
-                                     monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("capacities", "expected"),
+    [
+        (["1024"] * 4, 4),
+        (["1024"], 1),
+        (["400"] * 4 + ["1024"] * 4, 4),
+        (["600"] * 4 + ["1024"] * 4, 8),
+        (["300"] * 4 + ["800"] * 3 + ["1024"], 4),
+        (["1024", "300"], 1),
+        (["1024", "512"], 2),
+        (["", "1024"], 2),
+        (["many", "1024", "1024"], 3),
+        (["0", "1024", "1024"], 3),
+        ([""] * 6, 6),
+    ],
+)
+def test_as_many_as_do_most_together(
+    capacities: List[str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert useful_cores(machine(tmp_path, monkeypatch, capacities)) == expected
 
 

@@ -42,14 +42,25 @@ def root_with(folder: Path, files: Dict[str, str]) -> Path:
 
 
 def test_a_raspberry_pi(tmp_path: Path) -> None:
-    identity = machine.identity(root_with(tmp_path, {
-        "proc/cpuinfo": cores(*["0x41 0xd08"] * 4),
-        "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
-        "proc/meminfo": "MemTotal:        3884408 kB\nMemAvailable:    3000000 kB\n",
-        f"{CACHE}/index0/type": "Data\n", f"{CACHE}/index0/level": "1\n", f"{CACHE}/index0/size": "32K\n",
-        f"{CACHE}/index1/type": "Instruction\n", f"{CACHE}/index1/level": "1\n", f"{CACHE}/index1/size": "48K\n",
-        f"{CACHE}/index2/type": "Unified\n", f"{CACHE}/index2/level": "2\n", f"{CACHE}/index2/size": "1024K\n",
-    }))  # fmt: skip
+    identity = machine.identity(
+        root_with(
+            tmp_path,
+            {
+                "proc/cpuinfo": cores(*["0x41 0xd08"] * 4),
+                "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
+                "proc/meminfo": "MemTotal:        3884408 kB\nMemAvailable:    3000000 kB\n",
+                f"{CACHE}/index0/type": "Data\n",
+                f"{CACHE}/index0/level": "1\n",
+                f"{CACHE}/index0/size": "32K\n",
+                f"{CACHE}/index1/type": "Instruction\n",
+                f"{CACHE}/index1/level": "1\n",
+                f"{CACHE}/index1/size": "48K\n",
+                f"{CACHE}/index2/type": "Unified\n",
+                f"{CACHE}/index2/level": "2\n",
+                f"{CACHE}/index2/size": "1024K\n",
+            },
+        )
+    )
     assert identity["model"] == "Raspberry Pi 4 Model B Rev 1.4"
     assert identity["cpu"] == "4 x Cortex-A72"
     assert identity["caches"] == {"L1 data": 32768, "L2": 1 << 20}
@@ -57,10 +68,20 @@ def test_a_raspberry_pi(tmp_path: Path) -> None:
     assert identity["numpy"] == np.__version__
 
 
-@pytest.mark.parametrize(("size", "block"), [
-    ("1024K", 1 << 19), ("2048K", 1 << 20), ("512K", 1 << 18), ("16384K", 1 << 20), ("128K", 1 << 18), ("", 1 << 20),
-    ("-1K", 1 << 20), ("many", 1 << 20), (None, 1 << 20),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "block"),
+    [
+        ("1024K", 1 << 19),
+        ("2048K", 1 << 20),
+        ("512K", 1 << 18),
+        ("16384K", 1 << 20),
+        ("128K", 1 << 18),
+        ("", 1 << 20),
+        ("-1K", 1 << 20),
+        ("many", 1 << 20),
+        (None, 1 << 20),
+    ],
+)
 def test_a_block_takes_half_of_the_second_level_cache(tmp_path: Path, size: Optional[str], block: int) -> None:
     files = {f"{CACHE}/index0/type": "Unified\n", f"{CACHE}/index0/level": "2\n", f"{CACHE}/index0/size": f"{size}\n"}
     assert block_nbytes(str(root_with(tmp_path, {} if size is None else files))) == block
@@ -84,23 +105,32 @@ def test_a_system_that_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_heat_and_free_memory(tmp_path: Path) -> None:
-    condition = machine.condition(root_with(tmp_path, {
-        "proc/meminfo": "MemTotal:        100 kB\nMemAvailable:    60 kB\n",
-        "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n", "sys/class/thermal/thermal_zone0/temp": "61843\n",
-        "sys/class/thermal/thermal_zone1/temp": "-5000\n",
-        "sys/class/thermal/thermal_zone2/type": "modem\n",
-    }))  # fmt: skip
+    condition = machine.condition(
+        root_with(
+            tmp_path,
+            {
+                "proc/meminfo": "MemTotal:        100 kB\nMemAvailable:    60 kB\n",
+                "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+                "sys/class/thermal/thermal_zone0/temp": "61843\n",
+                "sys/class/thermal/thermal_zone1/temp": "-5000\n",
+                "sys/class/thermal/thermal_zone2/type": "modem\n",
+            },
+        )
+    )
     assert condition["available_nbytes"] == 60 * 1024
     assert condition["celsius"] == {"cpu-thermal": 61.843, "thermal_zone1": -5.0}
 
 
-@pytest.mark.parametrize(("bits", "slowed"), [
-    ("0", []),
-    ("0x5", ["under-voltage", "throttled"]),
-    ("50000", ["under-voltage since the start", "throttled since the start"]),
-    ("0x50005", ["under-voltage", "throttled"]),
-    ("nonsense", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bits", "slowed"),
+    [
+        ("0", []),
+        ("0x5", ["under-voltage", "throttled"]),
+        ("50000", ["under-voltage since the start", "throttled since the start"]),
+        ("0x50005", ["under-voltage", "throttled"]),
+        ("nonsense", []),
+    ],
+)
 def test_throttling_by_the_firmware(tmp_path: Path, bits: str, slowed: str) -> None:
     assert machine.condition(root_with(tmp_path, {THROTTLED: bits + "\n"}))["slowed"] == slowed
 

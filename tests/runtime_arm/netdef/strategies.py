@@ -10,8 +10,11 @@ from hypothesis.extra import numpy as npst
 
 from runtime_arm.netdef import Argument, DeviceOption, NetDef, OperatorDef, frozen
 
-DTYPES = ["bool", *(f"float{bits}" for bits in (16, 32, 64)),
-          *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+DTYPES = [
+    "bool",
+    *(f"float{bits}" for bits in (16, 32, 64)),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+]
 ODD_NAMES = ["data", "conv1/7x7_s2", "onnx::Conv_1", "a b", "->", "#x", "net", 'say "hi"', ""]
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)

@@ -27,10 +27,14 @@ LEGAL = {
 }
 
 ILLEGAL = [
-    ('net "n": x -> y\nRelu(x) -> y\nConv(y, w) -> z',
-     "net 'n': operator 1 Conv(y, w) -> z: reads 'w', which no operator writes, nor is it an external input"),
-    ('net "n": x -> y\nAdd(x, b) -> a\nRelu(a) -> b',
-     "net 'n': operator 0 Add(x, b) -> a: reads 'b' before it exists; operator 1 Relu(a) -> b comes later"),
+    (
+        'net "n": x -> y\nRelu(x) -> y\nConv(y, w) -> z',
+        "net 'n': operator 1 Conv(y, w) -> z: reads 'w', which no operator writes, nor is it an external input",
+    ),
+    (
+        'net "n": x -> y\nAdd(x, b) -> a\nRelu(a) -> b',
+        "net 'n': operator 0 Add(x, b) -> a: reads 'b' before it exists; operator 1 Relu(a) -> b comes later",
+    ),
     ("Relu(x) -> x", "net: operator 0 Relu(x) -> x: reads 'x' before it exists; it writes that itself"),
     ("Relu(x) -> y", "reads 'x', which no operator writes, and the net has no external inputs"),
     ('net "n": x -> z\nRelu(x) -> y', "net 'n': no operator writes the external output 'z'"),
@@ -41,10 +45,14 @@ ILLEGAL = [
     ('net "n": x\nConv(x) -> y  kernel=3  kernel=5', "argument 'kernel' is given twice with different values"),
     ('net "n": x\nNothing()', "the operator reads nothing and writes nothing"),
     ('net "n": x\n""(x) -> y', "the operator has no type"),
-    ('net "n": x\nIf(x) -> y  then_net={\nRelu(w) -> y\n}',
-     "operator 0 If(x) -> y: sub-net: operator 0 Relu(w) -> y: reads 'w'"),
-    ('net "n": x\nIf(x) -> y  then_net={\nnet "t": -> z\nRelu(x) -> y\n}',
-     "sub-net 't': no operator writes the external output 'z'"),
+    (
+        'net "n": x\nIf(x) -> y  then_net={\nRelu(w) -> y\n}',
+        "operator 0 If(x) -> y: sub-net: operator 0 Relu(w) -> y: reads 'w'",
+    ),
+    (
+        'net "n": x\nIf(x) -> y  then_net={\nnet "t": -> z\nRelu(x) -> y\n}',
+        "sub-net 't': no operator writes the external output 'z'",
+    ),
 ]
 
 

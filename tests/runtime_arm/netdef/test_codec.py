@@ -215,8 +215,12 @@ def test_integers_are_cut_to_the_width_of_their_field() -> None:
 
 def weights(count: int) -> NetDef:
     rng = np.random.default_rng(0)
-    fills = [OperatorDef.of("GivenTensorFill", [], [f"w{i}"], name="n" * i, values=rng.standard_normal(i * i)
-                            .astype(np.float32)) for i in range(1, count)]
+    fills = [
+        OperatorDef.of(
+            "GivenTensorFill", [], [f"w{i}"], name="n" * i, values=rng.standard_normal(i * i).astype(np.float32)
+        )
+        for i in range(1, count)
+    ]
     return NetDef("init", tuple(fills))
 
 

@@ -79,9 +79,17 @@ def test_the_codec_reads_real_files_as_protobuf_does(shared: Path, name: str) ->
 
 
 def test_every_data_type_that_protobuf_writes_is_read() -> None:
-    fields = {"FLOAT": "float_data", "INT32": "int32_data", "UINT8": "int32_data", "INT8": "int32_data",
-              "UINT16": "int32_data", "INT16": "int32_data", "BOOL": "int32_data", "INT64": "int64_data",
-              "DOUBLE": "double_data"}
+    fields = {
+        "FLOAT": "float_data",
+        "INT32": "int32_data",
+        "UINT8": "int32_data",
+        "INT8": "int32_data",
+        "UINT16": "int32_data",
+        "INT16": "int32_data",
+        "BOOL": "int32_data",
+        "INT64": "int64_data",
+        "DOUBLE": "double_data",
+    }
     for name, field in fields.items():
         message = message_class("NetDef")()
         tensor = message.op.add().arg.add().t
@@ -147,8 +155,9 @@ def test_nets_are_read_without_importing_protobuf() -> None:
         "NetDef.from_text(NetDef('n').to_text()); "
         "assert not [m for m in sys.modules if m.startswith('google.protobuf')]"
     )
-    result = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-                            capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
 
 

@@ -41,8 +41,16 @@ def test_the_text_form_means_what_it_says() -> None:
     assert (net.name, net.type, net.num_workers) == ("digits", "dag", 2)
     assert (net.external_input, net.external_output) == (("data", "conv1_w", "conv1_b"), ("prob",))
     conv, resize, add, _, branch = net.op
-    expected = OperatorDef.of("Conv", ["data", "conv1_w", "conv1_b"], ["conv1"], engine="NNPACK,MOBILE", kernel=3,
-                              pads=[1, 1, 1, 1], order="NCHW", eps=1e-5)
+    expected = OperatorDef.of(
+        "Conv",
+        ["data", "conv1_w", "conv1_b"],
+        ["conv1"],
+        engine="NNPACK,MOBILE",
+        kernel=3,
+        pads=[1, 1, 1, 1],
+        order="NCHW",
+        eps=1e-5,
+    )
     assert conv == expected
     assert (resize.domain, resize.type, resize.name) == ("onnx", "Resize", "resize")
     assert resize.input == ("conv1", "", "scales")
@@ -85,12 +93,17 @@ def test_long_headers_are_broken_after_a_comma() -> None:
 
 
 def test_big_arrays_are_summarised_and_not_read_back() -> None:
-    op = OperatorDef("Fill", (), ("w",), (
-        Argument("t", t=np.zeros((64, 3, 3, 3), np.float32)),
-        Argument("floats", floats=np.zeros(65, np.float32)),
-        Argument("ints", ints=np.zeros(4096, np.int64)),
-        Argument("s", t=string_array([b"x"] * 17)),
-    ))
+    op = OperatorDef(
+        "Fill",
+        (),
+        ("w",),
+        (
+            Argument("t", t=np.zeros((64, 3, 3, 3), np.float32)),
+            Argument("floats", floats=np.zeros(65, np.float32)),
+            Argument("ints", ints=np.zeros(4096, np.int64)),
+            Argument("s", t=string_array([b"x"] * 17)),
+        ),
+    )
     text = NetDef(op=(op,)).to_text()
     assert text == "Fill() -> w  t=<float32 64x3x3x3>  floats=<floats 65>  ints=<ints 4096>  s=<string 17>\n"
     for summary in text.split("  ")[1:]:
@@ -121,7 +134,7 @@ def test_an_empty_device_option_is_left_out() -> None:
         ("Relu(a) -> b x=<float32 axb: 1>", "a shape such as 2x3 is due"),
         ("Relu(a) -> b x=<int8 0x99999999999999999999:>", "does not hold 0 elements"),
         ('Relu(a) -> b x="\\q"', "a string in quotes with valid escapes is due"),
-        ('Relu(a) -> b device=(speed=1)', "a field of a device option is due, found 'speed'"),
+        ("Relu(a) -> b device=(speed=1)", "a field of a device option is due, found 'speed'"),
         ("Relu(a) -> b x=" + "[" * 100, "64 deep"),
         ('net "n": a -> b -> c', "the end of the line is due"),
         ("a.b.(x)", "an operator is due, found 'a.b.'"),

@@ -12,8 +12,21 @@ import pytest
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Argument, NetDef, OperatorDef, frozen
 
-OP = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, alpha=0.1, order="NCHW", pads=[1, -1], scales=[0.5, 2],
-                    names=["a", "b"], empty=[], flag=True, body=NetDef("b"), w=np.arange(3))
+OP = OperatorDef.of(
+    "Conv",
+    ["X", "W"],
+    ["Y"],
+    kernel=3,
+    alpha=0.1,
+    order="NCHW",
+    pads=[1, -1],
+    scales=[0.5, 2],
+    names=["a", "b"],
+    empty=[],
+    flag=True,
+    body=NetDef("b"),
+    w=np.arange(3),
+)
 
 
 def test_arguments_are_read_as_what_they_are() -> None:

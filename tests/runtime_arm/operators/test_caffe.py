@@ -22,8 +22,17 @@ def run(op: OperatorDef, *inputs: Any) -> Any:
     return run_kernel(op, inputs)[0]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"power": 2.0, "shift": 1.0}, {"power": 0.5, "scale": 2.0, "shift": 9.0},
-                                       {"power": 0.0}, {"scale": 0.0, "shift": 3.0}, {"scale": 0.0, "power": -1.0}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"power": 2.0, "shift": 1.0},
+        {"power": 0.5, "scale": 2.0, "shift": 9.0},
+        {"power": 0.0},
+        {"scale": 0.0, "shift": 3.0},
+        {"scale": 0.0, "power": -1.0},
+    ],
+)
 def test_every_engine_of_power_matches_the_reference(arguments: Dict[str, float]) -> None:
     assert assert_engines_match_reference(caffe("Power", **arguments), [random((3, 40))]) == ["NUMPY"]
 
@@ -39,8 +48,9 @@ def test_interp_keeps_corners_and_is_linear_between() -> None:
     y = run(caffe("Interp", height=2, width=4), x)
     np.testing.assert_allclose(y[0, 0], [[0, 1, 2, 3], [6, 7, 8, 9]])
     np.testing.assert_allclose(run(caffe("Interp", zoom_factor=3), x)[0, 0, 0], [0, 1, 2, 3])
-    np.testing.assert_allclose(run(caffe("Interp", shrink_factor=2), np.ones((1, 1, 5, 5), np.float32)).shape,
-                               (1, 1, 3, 3))
+    np.testing.assert_allclose(
+        run(caffe("Interp", shrink_factor=2), np.ones((1, 1, 5, 5), np.float32)).shape, (1, 1, 3, 3)
+    )
 
 
 def test_normalize_makes_every_pixel_as_long_as_its_scale() -> None:
@@ -67,14 +77,23 @@ def test_softmax_loss_leaves_ignored_labels_out() -> None:
     np.testing.assert_allclose(loss, -(np.log(0.75) + np.log(0.5)) / 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("op", "shapes"), [
-    (caffe("Interp", pad_beg=1), [(1, 1, 2, 2)]), (caffe("Interp", pad_beg=-2), [(1, 1, 2, 2)]),
-    (caffe("Crop", 2, axis=2, offset=[3]), [(1, 1, 4, 4), (1, 1, 2, 2)]), (caffe("ArgMax", top_k=5), [(2, 4)]),
-    (caffe("Reshape", shape=[-1, -1]), [(4,)]), (caffe("Reshape", shape=[3]), [(4,)]),
-    (caffe("SPP", pyramid_height=11), [(1, 1, 4, 4)]), (caffe("Exp", base=-2.0), [(1,)]),
-    (caffe("Reduction", operation="MAX"), [(2,)]), (caffe("BatchReindex", 2), [(2, 2), (2, 2)]),
-    (caffe("PriorBox", 2), [(1, 1, 1, 1), (1, 1, 8, 8)]), (caffe("DetectionOutput", 3), [(1, 4), (1, 2), (1, 2, 4)]),
-])
+@pytest.mark.parametrize(
+    ("op", "shapes"),
+    [
+        (caffe("Interp", pad_beg=1), [(1, 1, 2, 2)]),
+        (caffe("Interp", pad_beg=-2), [(1, 1, 2, 2)]),
+        (caffe("Crop", 2, axis=2, offset=[3]), [(1, 1, 4, 4), (1, 1, 2, 2)]),
+        (caffe("ArgMax", top_k=5), [(2, 4)]),
+        (caffe("Reshape", shape=[-1, -1]), [(4,)]),
+        (caffe("Reshape", shape=[3]), [(4,)]),
+        (caffe("SPP", pyramid_height=11), [(1, 1, 4, 4)]),
+        (caffe("Exp", base=-2.0), [(1,)]),
+        (caffe("Reduction", operation="MAX"), [(2,)]),
+        (caffe("BatchReindex", 2), [(2, 2), (2, 2)]),
+        (caffe("PriorBox", 2), [(1, 1, 1, 1), (1, 1, 8, 8)]),
+        (caffe("DetectionOutput", 3), [(1, 4), (1, 2), (1, 2, 4)]),
+    ],
+)
 def test_mistakes_are_refused(op: OperatorDef, shapes: Any) -> None:
     with pytest.raises(ArmnetError, match=op.type):
         run(op, *[np.zeros(shape, np.float32) for shape in shapes])
@@ -83,11 +102,21 @@ def test_mistakes_are_refused(op: OperatorDef, shapes: Any) -> None:
 def mean_of_cell(x: Any, roi: Any, scale: float, output: int, group: int, h: int, w: int) -> float:
     """One output of PSROIPooling, pixel by pixel."""
     n, left, top, right, bottom = roi.tolist()
-    edges = [np.round(left) * scale, np.round(top) * scale, (np.round(right) + 1) * scale,
-             (np.round(bottom) + 1) * scale]
+    edges = [
+        np.round(left) * scale,
+        np.round(top) * scale,
+        (np.round(right) + 1) * scale,
+        (np.round(bottom) + 1) * scale,
+    ]
     steps = [max(edges[2 + axis] - edges[axis], 0.1) / group for axis in range(2)]
-    columns, rows = ([pixel for pixel in range(x.shape[3 - axis]) if np.floor(edges[axis] + cell * steps[axis]) <= pixel
-                      < np.ceil(edges[axis] + (cell + 1) * steps[axis])] for axis, cell in ((0, w), (1, h)))
+    columns, rows = (
+        [
+            pixel
+            for pixel in range(x.shape[3 - axis])
+            if np.floor(edges[axis] + cell * steps[axis]) <= pixel < np.ceil(edges[axis] + (cell + 1) * steps[axis])
+        ]
+        for axis, cell in ((0, w), (1, h))
+    )
     values = [x[int(n), (output * group + h) * group + w, row, column] for row in rows for column in columns]
     return float(np.mean(values)) if values else 0.0
 
@@ -96,8 +125,10 @@ def test_every_cell_pools_a_channel_of_its_own() -> None:
     x = random((2, 3 * 4, 9, 7))
     rois = np.array([[0, 1, 2, 11, 14], [1, 0, 0, 3, 3], [1, 20, 20, 30, 30], [0, 4, 4, 2, 2]], np.float32)
     y = run(caffe("PSROIPooling", 2, output_dim=3, group_size=2, spatial_scale=0.5), x, rois)
-    expected = [[[[mean_of_cell(x, roi, 0.5, c, 2, h, w) for w in range(2)] for h in range(2)] for c in range(3)]
-                for roi in rois]
+    expected = [
+        [[[mean_of_cell(x, roi, 0.5, c, 2, h, w) for w in range(2)] for h in range(2)] for c in range(3)]
+        for roi in rois
+    ]
     np.testing.assert_allclose(y, np.array(expected), rtol=1e-5, atol=1e-6)
 
 

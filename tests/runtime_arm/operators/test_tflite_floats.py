@@ -53,12 +53,15 @@ def test_atan2_in_all_quadrants() -> None:
 
 
 @pytest.mark.parametrize("scales", [[0.01], [0.01, 0.02, 0.03, 0.04, 0.05]])
-@pytest.mark.parametrize(("x", "w", "more"), [
-    ((2, 4, 9, 8), (5, 4, 3, 3), {"kernels": [3, 3], "pads": [1, 1, 1, 1]}),
-    ((1, 4, 9, 8), (5, 4, 1, 1), {"kernels": [1, 1]}),
-    ((1, 4, 9, 8), (5, 4, 3, 2), {"kernels": [3, 2], "strides": [2, 1], "dilations": [1, 2]}),
-    ((1, 512, 6, 6), (5, 512, 3, 3), {"kernels": [3, 3]}),
-])
+@pytest.mark.parametrize(
+    ("x", "w", "more"),
+    [
+        ((2, 4, 9, 8), (5, 4, 3, 3), {"kernels": [3, 3], "pads": [1, 1, 1, 1]}),
+        ((1, 4, 9, 8), (5, 4, 1, 1), {"kernels": [1, 1]}),
+        ((1, 4, 9, 8), (5, 4, 3, 2), {"kernels": [3, 2], "strides": [2, 1], "dilations": [1, 2]}),
+        ((1, 512, 6, 6), (5, 512, 3, 3), {"kernels": [3, 3]}),
+    ],
+)
 def test_hybrid_convolutions_are_exact(x: Sequence[int], w: Sequence[int], more: Any, scales: Any) -> None:
     op = tflite("HybridConv", "X W b", W_scales=scales, **more)
     operands = [np.abs(random(x)), eight_bit(*w), random([5], seed=2)]
@@ -97,8 +100,9 @@ def test_hybrid_layers_allocate_nothing_while_they_run() -> None:
 
 def test_gather_refuses_indices_outside() -> None:
     x, indices = random((2, 3, 4)), np.array([[0, 3], [1, 1]], np.int32)
-    np.testing.assert_array_equal(run_kernel(tflite("Gather", "X I", axis=2, batch_dims=1), [x, indices])[0][1],
-                                  x[1][:, [1, 1]])
+    np.testing.assert_array_equal(
+        run_kernel(tflite("Gather", "X I", axis=2, batch_dims=1), [x, indices])[0][1], x[1][:, [1, 1]]
+    )
     with pytest.raises(ShapeError, match="outside 0 to 3"):
         run_kernel(tflite("Gather", "X I", axis=1, batch_dims=1), [x, indices])
 

@@ -123,8 +123,14 @@ def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_errors(bundl
         gone = subprocess.run(command, cwd=bundle.parent, stdout=writing, stderr=subprocess.PIPE, check=False)
         assert (gone.returncode, gone.stderr) == (0, b"")
     os.close(writing)
-    plain = subprocess.run(words, cwd=bundle.parent, env={**os.environ, "PYTHONIOENCODING": "ascii"},
-                           capture_output=True, text=True, check=False)  # fmt: skip
+    plain = subprocess.run(
+        words,
+        cwd=bundle.parent,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (plain.returncode, plain.stderr) == (0, "")
     assert "gr\\xf6\\xdfe" in plain.stdout
 
@@ -136,8 +142,9 @@ def test_ctrl_c_is_one_line(bundle: Path) -> None:
         "sys.argv = [sys.argv[1], '--bench']; runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     environment = {**os.environ, "PYTHONPATH": str(bundle)}
-    done = subprocess.run([sys.executable, "-c", program, str(bundle)], env=environment, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(bundle)], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 128 + signal.SIGINT
     assert done.stderr == "app.pyz: interrupted\n"
 
@@ -216,11 +223,14 @@ def test_a_python_too_old_is_told_so(bundle: Path) -> None:
 NO_LIBRARY = "raise ImportError('\\nREAD THIS\\nOriginal error was: libcblas.so.3: cannot open\\n')"
 
 
-@pytest.mark.parametrize(("numpy", "told"), [
-    ("raise ModuleNotFoundError(name='numpy')", "this program needs NumPy: apt-get install python3-numpy"),
-    (NO_LIBRARY, "this program needs NumPy: Original error was: libcblas.so.3"),
-    ("raise KeyboardInterrupt", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("numpy", "told"),
+    [
+        ("raise ModuleNotFoundError(name='numpy')", "this program needs NumPy: apt-get install python3-numpy"),
+        (NO_LIBRARY, "this program needs NumPy: Original error was: libcblas.so.3"),
+        ("raise KeyboardInterrupt", ""),
+    ],
+)
 def test_a_numpy_that_does_not_start_is_told_of(bundle: Path, tmp_path: Path, numpy: str, told: str) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "numpy.py").write_text(numpy)

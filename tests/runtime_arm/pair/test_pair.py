@@ -28,8 +28,13 @@ def make_pair(**changes: Any) -> Pair:
     weights = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
     init = NetDef("init", (OperatorDef.of("GivenTensorFill", [], ["w"], values=weights),))
     predict = NetDef.from_text('net "p": data, w -> prob, conv\nConv(data, w) -> conv  kernel=3\nSoftmax(conv) -> prob')
-    pair = Pair(init, predict, (INFO,), (TensorInfo("conv"), TensorInfo("prob", dtype="float32")),
-                {"labels": ["cat", "dog"], "preprocessing": {"mean": [1.5, 2]}, "source": {"name": "m.onnx"}})
+    pair = Pair(
+        init,
+        predict,
+        (INFO,),
+        (TensorInfo("conv"), TensorInfo("prob", dtype="float32")),
+        {"labels": ["cat", "dog"], "preprocessing": {"mean": [1.5, 2]}, "source": {"name": "m.onnx"}},
+    )
     return pair.replace(**changes)
 
 
@@ -95,7 +100,7 @@ def test_two_files_alone_are_a_pair(tmp_path: Path) -> None:
         Pair.load(tmp_path)
 
 
-FILL = 'GivenTensorFill() -> {}  shape={}  values=[{}]\n'
+FILL = "GivenTensorFill() -> {}  shape={}  values=[{}]\n"
 
 
 @pytest.mark.parametrize(
@@ -105,11 +110,17 @@ FILL = 'GivenTensorFill() -> {}  shape={}  values=[{}]\n'
         ("w, data, more", FILL.format("w", [2], "1.0, 2.0"), [TensorInfo("data"), TensorInfo("more")]),
         ("data, w", FILL.format("data", [1, 1], "0.0") + FILL.format("w", [1], "0.0"), [TensorInfo("data")]),
         ("data, w", "ConstantFill() -> data  shape=[1]\n" + FILL.format("w", [1], "3.0"), [TensorInfo("data")]),
-        ("a, b, w", "".join(FILL.format(name, [1, 1], value) for name, value in zip("abw", ["0.0", "0.0", "0.5"])),
-         [TensorInfo("a"), TensorInfo("b")]),
+        (
+            "a, b, w",
+            "".join(FILL.format(name, [1, 1], value) for name, value in zip("abw", ["0.0", "0.0", "0.5"])),
+            [TensorInfo("a"), TensorInfo("b")],
+        ),
         ("a, w, b", FILL.format("a", [1, 1], "0.0") + FILL.format("w", [1], "1.0"), [TensorInfo("a"), TensorInfo("b")]),
-        ("x, w", FILL.format("x", [1, 2], "1.0, 2.0") + FILL.format("w", [1, 1], "1.0"),
-         [TensorInfo("x", (1, 2), "float32")]),
+        (
+            "x, w",
+            FILL.format("x", [1, 2], "1.0, 2.0") + FILL.format("w", [1, 1], "1.0"),
+            [TensorInfo("x", (1, 2), "float32")],
+        ),
         ("x, w", "Fill() -> x, w", [TensorInfo("x")]),
     ],
 )
@@ -132,10 +143,14 @@ def test_a_net_without_external_inputs_has_no_inputs() -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (("squeezenet_v1.1_reconstructed/squeeze_init_net.pb", "squeezenet_v1.1_reconstructed/squeezeNetPredict.pb"),
-         TensorInfo("data")),
-        (("superres_from_onnx/init_net.pb", "superres_from_onnx/predict_net.pb"),
-         TensorInfo("1", (1, 1, 224, 224), "float32")),
+        (
+            ("squeezenet_v1.1_reconstructed/squeeze_init_net.pb", "squeezenet_v1.1_reconstructed/squeezeNetPredict.pb"),
+            TensorInfo("data"),
+        ),
+        (
+            ("superres_from_onnx/init_net.pb", "superres_from_onnx/predict_net.pb"),
+            TensorInfo("1", (1, 1, 224, 224), "float32"),
+        ),
     ],
 )
 def test_inputs_of_real_pairs(shared: Path, files: tuple[str, str], expected: TensorInfo) -> None:
@@ -309,10 +324,13 @@ def test_every_cut_of_a_pairs_files_is_refused(tmp_path: Path) -> None:
 
 def test_loading_a_pair_imports_no_protobuf(tmp_path: Path) -> None:
     make_pair().save(tmp_path)
-    code = (f"import sys; from runtime_arm.pair import Pair; Pair.load({str(tmp_path)!r}); "
-            "assert not [m for m in sys.modules if m.startswith('google.protobuf')]")
-    result = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-                            capture_output=True, text=True)
+    code = (
+        f"import sys; from runtime_arm.pair import Pair; Pair.load({str(tmp_path)!r}); "
+        "assert not [m for m in sys.modules if m.startswith('google.protobuf')]"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
 
 

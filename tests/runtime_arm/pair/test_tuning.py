@@ -34,7 +34,7 @@ def tuning_of(engine: str = "IM2COL", **changes: Any) -> Tuning:
 def engine_of(pair: Pair, shape: Any = SHAPE, threads: int = 1) -> Dict[str, Any]:
     """The engine that runs, and the notes."""
     with Predictor(pair, threads=threads) as predictor:
-        step, = predictor.plan({"x": shape}).steps
+        (step,) = predictor.plan({"x": shape}).steps
         y = predictor.run({"x": np.ones(shape, np.float32)})["y"]
         assert y[0, :, 0, 0].tolist() == [6, 22, 38, 54]
         return {"engine": step.engine, "notes": list(predictor.notes)}
@@ -63,36 +63,72 @@ def other_machine(**changes: Any) -> Dict[str, Any]:
     return {**fingerprint(), **changes}
 
 
-@pytest.mark.parametrize(("pair", "run", "reason"), [
-    (pair_with(tuning_of(net="0" * 64)), {}, "it was measured for another net"),
-    (pair_with(tuning_of(machine=other_machine(cpu="4 x Cortex-A72"))), {},
-     "it was measured on another machine (cpu was 4 x Cortex-A72, is "),
-    (pair_with(tuning_of(machine=other_machine(numpy="1.19.0"))), {}, "(numpy was 1.19.0, is "),
-    (pair_with(tuning_of(machine=other_machine(blas="none"))), {}, "(blas was none, is "),
-    (pair_with(tuning_of()), {"shape": (2, *SHAPE[1:])}, "nothing was measured for x [2, 4, 6, 6] with threads=1"),
-    (pair_with(tuning_of()), {"threads": 2}, "nothing was measured for x [1, 4, 6, 6] with threads=2"),
-])
+@pytest.mark.parametrize(
+    ("pair", "run", "reason"),
+    [
+        (pair_with(tuning_of(net="0" * 64)), {}, "it was measured for another net"),
+        (
+            pair_with(tuning_of(machine=other_machine(cpu="4 x Cortex-A72"))),
+            {},
+            "it was measured on another machine (cpu was 4 x Cortex-A72, is ",
+        ),
+        (pair_with(tuning_of(machine=other_machine(numpy="1.19.0"))), {}, "(numpy was 1.19.0, is "),
+        (pair_with(tuning_of(machine=other_machine(blas="none"))), {}, "(blas was none, is "),
+        (pair_with(tuning_of()), {"shape": (2, *SHAPE[1:])}, "nothing was measured for x [2, 4, 6, 6] with threads=1"),
+        (pair_with(tuning_of()), {"threads": 2}, "nothing was measured for x [1, 4, 6, 6] with threads=2"),
+    ],
+)
 def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: Dict[str, Any], reason: str) -> None:
     found = engine_of(pair, **run)
     assert found["engine"] == "POINTWISE"
-    note, = found["notes"]
+    (note,) = found["notes"]
     assert note.startswith(f"{TUNING} is passed over: ")
     assert reason in note
     assert note.endswith("; armnet optimize --engines measure renews it")
 
 
-@pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", '{"schema": 3}', '{"schema": 2}', '{"schema": 1}', "\xff", "[" * 100_000,
-    json.dumps({"schema": 2, "predict_net": "", "machine": 3, "measurements": []}),
-    json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [{"shapes": {"x": ["a"]}}]}),
-    json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [
-        {"shapes": {}, "threads": 1, "engines": {"zero": "IM2COL"}, "seconds": {}}]}),
-    *(json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [
-        {"shapes": {}, "threads": 1, "engines": {}, "seconds": {}, **wild}]})
-      for wild in ({}, {"workers": "elves"}, {"workers": ["threads"]}, {"workers": "threads", "threads": float("inf")},
-                   {"workers": "threads", "seconds": {"0": {"IM2COL": "long"}}},
-                   {"workers": "threads", "shapes": {"x": [float("nan")]}})),
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"schema": 3}',
+        '{"schema": 2}',
+        '{"schema": 1}',
+        "\xff",
+        "[" * 100_000,
+        json.dumps({"schema": 2, "predict_net": "", "machine": 3, "measurements": []}),
+        json.dumps({"schema": 2, "predict_net": "", "machine": {}, "measurements": [{"shapes": {"x": ["a"]}}]}),
+        json.dumps(
+            {
+                "schema": 2,
+                "predict_net": "",
+                "machine": {},
+                "measurements": [{"shapes": {}, "threads": 1, "engines": {"zero": "IM2COL"}, "seconds": {}}],
+            }
+        ),
+        *(
+            json.dumps(
+                {
+                    "schema": 2,
+                    "predict_net": "",
+                    "machine": {},
+                    "measurements": [{"shapes": {}, "threads": 1, "engines": {}, "seconds": {}, **wild}],
+                }
+            )
+            for wild in (
+                {},
+                {"workers": "elves"},
+                {"workers": ["threads"]},
+                {"workers": "threads", "threads": float("inf")},
+                {"workers": "threads", "seconds": {"0": {"IM2COL": "long"}}},
+                {"workers": "threads", "shapes": {"x": [float("nan")]}},
+            )
+        ),
+    ],
+)
 def test_a_damaged_file_is_passed_over_and_that_is_said(tmp_path: Path, content: str) -> None:
     pair_with().save(tmp_path / "pair")
     (tmp_path / "pair" / TUNING).write_text(content, "latin-1")
@@ -107,9 +143,18 @@ def test_engines_and_operators_that_do_not_exist_do_no_harm() -> None:
     assert engine_of(pair_with(wild))["engine"] == "POINTWISE"
 
 
-@pytest.mark.parametrize("hints", [
-    "block=65536", "panel=4", "panel=0", "block=0,panel=-1", "block=" + "9" * 400, "block=nan,panel=inf", "=,==,block",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "hints",
+    [
+        "block=65536",
+        "panel=4",
+        "panel=0",
+        "block=0,panel=-1",
+        "block=" + "9" * 400,
+        "block=nan,panel=inf",
+        "=,==,block",
+    ],
+)
 def test_hints_change_no_result(hints: str) -> None:
     assert engine_of(pair_with(tuning_of(hints))) == {"engine": "POINTWISE", "notes": []}
     assert engine_of(pair_with(tuning_of(f"IM2COL,{hints}"))) == {"engine": "IM2COL", "notes": []}

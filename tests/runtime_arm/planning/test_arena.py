@@ -12,10 +12,13 @@ from runtime_arm.planning.arena import ALIGNMENT, Lifetime, aligned, allocate, g
 from runtime_arm.planning.arena_search import search
 
 lifetime = st.tuples(st.integers(0, 20), st.integers(0, 10), st.integers(0, 1000)).map(
-    lambda t: Lifetime(t[0], t[0] + t[1], t[2]))
+    lambda t: Lifetime(t[0], t[0] + t[1], t[2])
+)
 
-groups = st.lists(st.lists(st.builds(lambda one, offset: one._replace(offset=offset), lifetime, st.integers(0, 2000)),
-                           max_size=4), max_size=12)
+groups = st.lists(
+    st.lists(st.builds(lambda one, offset: one._replace(offset=offset), lifetime, st.integers(0, 2000)), max_size=4),
+    max_size=12,
+)
 
 
 def alone(blobs):
@@ -44,9 +47,15 @@ def test_the_arena_is_never_smaller_than_what_is_live_nor_larger_than_everything
 @given(groups)
 def test_bytes_that_several_of_a_group_share_count_once(drawn):
     for blobs in drawn:
+
         def lines(ones):
-            return {(step, line) for one in ones if one.nbytes for step in range(one.first, one.last + 1)
-                    for line in range(one.offset // ALIGNMENT, aligned(one.end) // ALIGNMENT)}
+            return {
+                (step, line)
+                for one in ones
+                if one.nbytes
+                for step in range(one.first, one.last + 1)
+                for line in range(one.offset // ALIGNMENT, aligned(one.end) // ALIGNMENT)
+            }
 
         boxes = group(blobs)
         assert lines(boxes) == lines(blobs)
@@ -127,8 +136,11 @@ def test_the_search_finds_what_trying_every_order_finds(drawn):
 def overlapping(blobs, offsets):
     """Pairs of blobs that share time and memory."""
     spans = [(*blob, at) for blob, at in zip(blobs, offsets)]
-    return [(a, b) for a, b in combinations(spans, 2)
-            if a[0] <= b[1] and b[0] <= a[1] and a[3] < b[3] + b[2] and b[3] < a[3] + a[2]]
+    return [
+        (a, b)
+        for a, b in combinations(spans, 2)
+        if a[0] <= b[1] and b[0] <= a[1] and a[3] < b[3] + b[2] and b[3] < a[3] + a[2]
+    ]
 
 
 def height(blobs, offsets):

@@ -31,13 +31,17 @@ def conv(x: str, y: str, kernel: int = 3, **arguments: Any) -> OperatorDef:
 def weights(net: NetDef, channels: int) -> Dict[str, Any]:
     draw = np.random.default_rng(0)
     kinds = {op.input[1]: (op.get_int("kernel"), op.get_int("group", 1)) for op in net.op if op.type == "Conv"}
-    return {name: draw.standard_normal((channels, channels // group, size, size)).astype(np.float32) / channels
-            for name, (size, group) in kinds.items()}  # fmt: skip
+    return {
+        name: draw.standard_normal((channels, channels // group, size, size)).astype(np.float32) / channels
+        for name, (size, group) in kinds.items()
+    }
 
 
 def predictor(net: NetDef, channels: int) -> Predictor:
-    fills = tuple(OperatorDef.of("GivenTensorFill", [], [name], shape=list(w.shape), values=w.reshape(-1))
-                  for name, w in weights(net, channels).items())  # fmt: skip
+    fills = tuple(
+        OperatorDef.of("GivenTensorFill", [], [name], shape=list(w.shape), values=w.reshape(-1))
+        for name, w in weights(net, channels).items()
+    )
     init = NetDef(name="init", op=fills, external_output=tuple(fill.output[0] for fill in fills))
     return Predictor(init, net, threads=1)
 
@@ -59,42 +63,62 @@ def test_convolutions_hand_each_other_tiles() -> None:
     assert [step.engine for step in segment.steps if step.op.type == "Conv"] == ["WINOGRAD"] * 3
 
 
-@pytest.mark.parametrize(("small", "size", "variant"), [
-    (True, 14, "f2x4_3x3"), (True, 28, "f2x2_3x3"), (False, 14, "f2x2_3x3"),
-])  # fmt: skip
-def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(small: bool, size: int, variant: str,
-                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("small", "size", "variant"),
+    [
+        (True, 14, "f2x4_3x3"),
+        (True, 28, "f2x2_3x3"),
+        (False, 14, "f2x2_3x3"),
+    ],
+)
+def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(
+    small: bool, size: int, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     op = replace(conv("x", "a"), engine="WINOGRAD:f2x4_3x3")
-    step, = (step for step in planned(chain(op, output="a"), 256, size).steps if step.op.type == "Conv")
+    (step,) = (step for step in planned(chain(op, output="a"), 256, size).steps if step.op.type == "Conv")
     assert step.kernel is not None
     assert step.kernel.variants == (variant,)
 
 
 def test_a_step_does_not_say_why_its_own_engine_does_not_run_it() -> None:
-    step, = (step for step in planned(chain(conv("x", "a"), output="a"), 64, 14).steps if step.op.type == "Conv")
+    (step,) = (step for step in planned(chain(conv("x", "a"), output="a"), 64, 14).steps if step.op.type == "Conv")
     assert step.engine == "WINOGRAD"
     assert "WINOGRAD" not in step.refusals
     assert "FFT" in step.refusals
 
 
 def test_a_residual_block_stays_in_tiles() -> None:
-    net = chain(conv("x", "a"), conv("a", "b"), conv("b", "c"), OperatorDef.of("Add", ["a", "c"], ["s"]),
-                conv("s", "d"), output="d")  # fmt: skip
+    net = chain(
+        conv("x", "a"),
+        conv("a", "b"),
+        conv("b", "c"),
+        OperatorDef.of("Add", ["a", "c"], ["s"]),
+        conv("s", "d"),
+        output="d",
+    )
     assert changes(planned(net)) == ["x", "d"]
 
 
 def test_what_is_converted_is_converted_once() -> None:
-    net = chain(conv("x", "a"), conv("a", "b"), OperatorDef.of("Softmax", ["a"], ["p"], axis=1),
-                OperatorDef.of("Softmax", ["a"], ["q"], axis=1), OperatorDef.of("Sum", ["p", "q"], ["s"]),
-                OperatorDef.of("Flatten", ["b"], ["f"]), OperatorDef.of("Flatten", ["s"], ["g"]),
-                OperatorDef.of("Sum", ["f", "g"], ["y"]), output="y")  # fmt: skip
+    net = chain(
+        conv("x", "a"),
+        conv("a", "b"),
+        OperatorDef.of("Softmax", ["a"], ["p"], axis=1),
+        OperatorDef.of("Softmax", ["a"], ["q"], axis=1),
+        OperatorDef.of("Sum", ["p", "q"], ["s"]),
+        OperatorDef.of("Flatten", ["b"], ["f"]),
+        OperatorDef.of("Flatten", ["s"], ["g"]),
+        OperatorDef.of("Sum", ["f", "g"], ["y"]),
+        output="y",
+    )
     assert sorted(changes(planned(net))) == ["a", "b", "x"]
 
 
 def test_what_is_fetched_changes_no_result() -> None:
-    net = chain(conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c", stride=2),
-                output="c")  # fmt: skip
+    net = chain(
+        conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c", stride=2), output="c"
+    )
     x = np.random.default_rng(1).standard_normal((2, 48, 21, 18)).astype(np.float32)
     with predictor(net, 48) as p:
         alone, kept = p.run({"x": x}), p.run({"x": x}, keep=["a", "r", "b"])
@@ -104,8 +128,14 @@ def test_what_is_fetched_changes_no_result() -> None:
 
 
 def test_tiles_and_the_reference_agree() -> None:
-    ops = (conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b", 1), conv("b", "c", stride=2),
-           OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2), conv("p", "y"))  # fmt: skip
+    ops = (
+        conv("x", "a"),
+        OperatorDef.of("Relu", ["a"], ["r"]),
+        conv("r", "b", 1),
+        conv("b", "c", stride=2),
+        OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2),
+        conv("p", "y"),
+    )
     plain = tuple(replace(op, engine=REFERENCE) for op in ops)
     x = np.random.default_rng(1).standard_normal((1, 64, 37, 41)).astype(np.float32)
     with predictor(chain(*ops, output="y"), 64) as fast, predictor(chain(*plain, output="y"), 64) as slow:
@@ -119,8 +149,17 @@ def test_what_is_kept_for_one_size_of_image_serves_no_other_wrongly(
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     relu = OperatorDef.of("Relu", ["a"], ["r"])
     pool = OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2, pad=1)
-    net = chain(conv("x", "a"), relu, conv("r", "b", group=16), conv("b", "c", 1), pool, conv("p", "d", stride=2),
-                conv("d", "e", group=16, stride=2), conv("e", "f", 1), output="f")  # fmt: skip
+    net = chain(
+        conv("x", "a"),
+        relu,
+        conv("r", "b", group=16),
+        conv("b", "c", 1),
+        pool,
+        conv("p", "d", stride=2),
+        conv("d", "e", group=16, stride=2),
+        conv("e", "f", 1),
+        output="f",
+    )
     draw = np.random.default_rng(2)
     sizes = [(1, (28, 28)), (1, (27, 31)), (2, (28, 28)), (1, (5, 40)), (1, (29, 28)), (1, (1, 1))]
     images = [draw.standard_normal((batch, 16, *size)).astype(np.float32) for batch, size in sizes]
@@ -163,9 +202,16 @@ def test_a_large_image_takes_little_more_than_itself() -> None:
 def test_what_an_earlier_segment_made_and_constants_are_brought_into_tiles_as_well() -> None:
     border = [OperatorDef.of("NonZero", ["x"], ["n"], domain="onnx"), OperatorDef.of("Shape", ["n"], ["y"])]
     image = OperatorDef.of("ConstantFill", [], ["i"], shape=[1, 16, 9, 9], value=0.5)
-    ops = [OperatorDef.of("Relu", ["x"], ["r"]), *border, image, conv("r", "a", 1), conv("i", "b"), conv("x", "c"),
-           OperatorDef.of("Add", ["a", "r"], ["s"]),
-           OperatorDef.of("Concat", ["a", "b", "c", "i", "r", "s"], ["d", "_"], axis=1)]  # fmt: skip
+    ops = [
+        OperatorDef.of("Relu", ["x"], ["r"]),
+        *border,
+        image,
+        conv("r", "a", 1),
+        conv("i", "b"),
+        conv("x", "c"),
+        OperatorDef.of("Add", ["a", "r"], ["s"]),
+        OperatorDef.of("Concat", ["a", "b", "c", "i", "r", "s"], ["d", "_"], axis=1),
+    ]
     plain = [replace(op, engine=REFERENCE) for op in ops]
     x = np.random.default_rng(3).standard_normal((1, 16, 9, 9)).astype(np.float32)
     with tiles_everywhere(), predictor(chain(*ops, output="d"), 16) as fast:

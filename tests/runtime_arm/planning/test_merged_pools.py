@@ -21,8 +21,13 @@ X = np.random.default_rng(1).standard_normal((2, 3, 75, 70)).astype(np.float32)
 TOGETHER, APART = ["ConvRelu", "armnet.PooledConv", "ConvRelu"], ["ConvRelu", "ConvRelu", "MaxPool", "ConvRelu"]
 
 
-def pair(outputs: Tuple[str, ...] = ("y",), convolution: str = "", pool: str = "",
-         more: Tuple[OperatorDef, ...] = (), **pooling: Any) -> Pair:
+def pair(
+    outputs: Tuple[str, ...] = ("y",),
+    convolution: str = "",
+    pool: str = "",
+    more: Tuple[OperatorDef, ...] = (),
+    **pooling: Any,
+) -> Pair:
     """x - a - b - p - y: convolutions of 3x3, and p is pooled of b."""
     ops = (
         OperatorDef.of("ConvRelu", ["x", "a_w", "a_b"], ["a"], kernel=3, pad=1),
@@ -34,8 +39,10 @@ def pair(outputs: Tuple[str, ...] = ("y",), convolution: str = "", pool: str = "
     draw = np.random.default_rng(0)
     shapes: Dict[str, Tuple[int, ...]] = {"a_w": (32, 3, 3, 3), "b_w": (64, 32, 3, 3), "y_w": (48, 64, 3, 3)}
     shapes.update({f"{name[0]}_b": shape[:1] for name, shape in shapes.items()})
-    weights = {name: (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
-               for name, shape in shapes.items()}  # fmt: skip
+    weights = {
+        name: (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+        for name, shape in shapes.items()
+    }
     init = NetDef(name="init", op=tuple(fill(*item) for item in weights.items()), external_output=tuple(weights))
     return Pair.from_nets(init, NetDef("net", ops, ("x", *weights), outputs))
 
@@ -59,10 +66,18 @@ def test_a_pool_runs_with_the_convolution_before_it() -> None:
     assert operators(pair()) == TOGETHER
 
 
-@pytest.mark.parametrize("wishes", [
-    {"convolution": "FFT"}, {"convolution": "REFERENCE"}, {"pool": "REFERENCE"}, {"pool": "!NUMPY"},
-    {"kernel": 3}, {"pad": 1}, {"outputs": ("b", "y")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"convolution": "FFT"},
+        {"convolution": "REFERENCE"},
+        {"pool": "REFERENCE"},
+        {"pool": "!NUMPY"},
+        {"kernel": 3},
+        {"pad": 1},
+        {"outputs": ("b", "y")},
+    ],
+)
 def test_it_does_not_where_it_must_not(wishes: Dict[str, Any]) -> None:
     assert operators(pair(**wishes)) == APART
 

@@ -35,11 +35,16 @@ def pair(engines: Sequence[str] = ("", "", ""), outputs: Tuple[str, ...] = ("y",
     draw = np.random.default_rng(0)
     values = {f"{name}_w": draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5 for name, shape in SHAPES.items()}
     values.update({f"{name}_b": draw.standard_normal(SHAPES[name][0]) for name in ("e", "p")})
-    fills = tuple(OperatorDef.of("GivenTensorFill", [], [name], shape=list(value.shape),
-                                 values=value.astype(np.float32).reshape(-1))
-                  for name, value in values.items())  # fmt: skip
-    return Pair.from_nets(NetDef(name="init", op=fills, external_output=tuple(values)),
-                          NetDef(name="block", op=ops, external_input=("x", *values), external_output=outputs))
+    fills = tuple(
+        OperatorDef.of(
+            "GivenTensorFill", [], [name], shape=list(value.shape), values=value.astype(np.float32).reshape(-1)
+        )
+        for name, value in values.items()
+    )
+    return Pair.from_nets(
+        NetDef(name="init", op=fills, external_output=tuple(values)),
+        NetDef(name="block", op=ops, external_input=("x", *values), external_output=outputs),
+    )
 
 
 def planned(net: Pair) -> Segment:
@@ -67,8 +72,9 @@ def test_a_block_is_left_apart_where_they_are_not(monkeypatch: pytest.MonkeyPatc
     assert convolutions(pair()) == APART
 
 
-@pytest.mark.parametrize("engines", [("POINTWISE", "", ""), ("", "DEPTHWISE", ""), ("", "", "REFERENCE"),
-                                     ("", "!TOEPLITZ", "")])  # fmt: skip
+@pytest.mark.parametrize(
+    "engines", [("POINTWISE", "", ""), ("", "DEPTHWISE", ""), ("", "", "REFERENCE"), ("", "!TOEPLITZ", "")]
+)
 def test_wishes_are_heard(engines: Sequence[str], small_products: None) -> None:
     assert convolutions(pair(engines)) == APART
 
@@ -88,7 +94,10 @@ def test_a_convolution_is_part_of_one_block_alone(small_products: None) -> None:
     names = tuple(op.output[0] for op in init_net.op)
     net = block.predict_net.replace(op=ops, external_input=("x", *names))
     assert convolutions(Pair.from_nets(init_net.replace(external_output=names), net)) == [
-        "Conv", "ConvRelu", "armnet.SeparableBlock"]
+        "Conv",
+        "ConvRelu",
+        "armnet.SeparableBlock",
+    ]
 
 
 @pytest.mark.parametrize("between", ["e", "f"])
@@ -121,8 +130,14 @@ def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(small_
 
 def test_a_block_of_few_channels_hands_the_next_one_planes(small_products: None) -> None:
     """The beginning of a MobileNetV2: a first convolution's block, then one with a stride of 2."""
-    shapes = {"e": (32, 3, 3, 3), "f": (32, 1, 3, 3), "p": (16, 32, 1, 1),
-              "g": (96, 16, 1, 1), "h": (96, 1, 3, 3), "y": (24, 96, 1, 1)}  # fmt: skip
+    shapes = {
+        "e": (32, 3, 3, 3),
+        "f": (32, 1, 3, 3),
+        "p": (16, 32, 1, 1),
+        "g": (96, 16, 1, 1),
+        "h": (96, 1, 3, 3),
+        "y": (24, 96, 1, 1),
+    }
     ops = (
         OperatorDef.of("ConvRelu", ["x", "e_w"], ["e"], kernel=3, pad=1, stride=2),
         OperatorDef.of("ConvRelu", ["e", "f_w"], ["f"], kernel=3, pad=1, group=32),
@@ -132,15 +147,21 @@ def test_a_block_of_few_channels_hands_the_next_one_planes(small_products: None)
         OperatorDef.of("Conv", ["h", "y_w"], ["y"], kernel=1),
     )
     draw = np.random.default_rng(2)
-    values = {f"{name}_w": (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
-              for name, shape in shapes.items()}  # fmt: skip
+    values = {
+        f"{name}_w": (draw.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+        for name, shape in shapes.items()
+    }
     init_net = NetDef(op=tuple(fill(*item) for item in values.items()), external_output=tuple(values))
     net = Pair.from_nets(init_net, NetDef(op=ops, external_input=("x", *values), external_output=("y",)))
     x = draw.standard_normal((2, 3, 120, 112)).astype(np.float32)
     with Predictor(net, threads=1) as predictor:
         result = predictor.run({"x": x}, keep=["p"])
-        layouts = {value.name: value.layout for step in predictor.plan({"x": x.shape}).steps
-                   for value in step.outputs if value.layout is not None}  # fmt: skip
+        layouts = {
+            value.name: value.layout
+            for step in predictor.plan({"x": x.shape}).steps
+            for value in step.outputs
+            if value.layout is not None
+        }
     assert isinstance(layouts["p"], Planes)
     apart = [replace(op, engine="REFERENCE") for op in ops]
     plain = Pair.from_nets(init_net, net.predict_net.replace(op=tuple(apart)))

@@ -129,9 +129,20 @@ def test_slices_do_for_any_batch() -> None:
 
 
 def test_the_branches_of_an_inception_module_are_too_with_a_pool_among_them() -> None:
-    lines = ["c1 x -> a8", "c1 x -> r16", "c3 r16 -> b24", "c1 x -> t4", "c5 t4 -> d12",
-             "MaxPool(x) -> p  kernel=3  stride=1  pad=1", "c1 p -> e20", "MaxPool(x) -> q  kernel=3  stride=1  pad=1",
-             "join a8 b24 d12 e20 q -> whole", "c1 whole -> u16", "c3 whole -> v16", "join u16 v16 -> y"]  # fmt: skip
+    lines = [
+        "c1 x -> a8",
+        "c1 x -> r16",
+        "c3 r16 -> b24",
+        "c1 x -> t4",
+        "c5 t4 -> d12",
+        "MaxPool(x) -> p  kernel=3  stride=1  pad=1",
+        "c1 p -> e20",
+        "MaxPool(x) -> q  kernel=3  stride=1  pad=1",
+        "join a8 b24 d12 e20 q -> whole",
+        "c1 whole -> u16",
+        "c3 whole -> v16",
+        "join u16 v16 -> y",
+    ]
     assert concats(planned(*lines)) == 0
 
 
@@ -142,8 +153,20 @@ def test_a_feed_is_brought_into_its_slice_by_the_step_that_changes_its_layout() 
 
 
 def test_dense_blocks_lie_in_one_memory() -> None:
-    lines = [*PEAK, "c3 v -> a", "c1 a -> q", "c3 q -> g8", "join a g8 -> d", "c1 d -> r", "c3 r -> h8",
-             "join d h8 -> e", "c1 e -> s", "c3 s -> i8", "join e i8 -> f", "c1 f -> y"]  # fmt: skip
+    lines = [
+        *PEAK,
+        "c3 v -> a",
+        "c1 a -> q",
+        "c3 q -> g8",
+        "join a g8 -> d",
+        "c1 d -> r",
+        "c3 r -> h8",
+        "join d h8 -> e",
+        "c1 e -> s",
+        "c3 s -> i8",
+        "join e i8 -> f",
+        "c1 f -> y",
+    ]
     segment = planned(*lines)
     assert concats(segment) == 0
     assert slices(segment) == ["a", "d", "e", "g8", "h8", "i8"]
@@ -193,8 +216,14 @@ def test_fetching_a_part_or_the_whole_changes_nothing() -> None:
 
 def test_a_copy_stays_where_doing_without_it_would_raise_the_peak() -> None:
     """The whole, which is large, would be there when other blobs are; a part that is made late can lie in it."""
-    lines = ["c1 x -> early200", "c1 x -> u400", "c1 u400 -> v400", "c1 v400 -> late16",
-             "join early200 late16 -> whole", "c1 whole -> y"]  # fmt: skip
+    lines = [
+        "c1 x -> early200",
+        "c1 x -> u400",
+        "c1 u400 -> v400",
+        "c1 v400 -> late16",
+        "join early200 late16 -> whole",
+        "c1 whole -> y",
+    ]
     segment = planned(*lines)
     assert concats(segment) == 1
     assert slices(segment) == ["late16"]
@@ -238,8 +267,13 @@ def test_random_nets_in_tiles_compute_the_same_planned_and_unplanned(drawn: Rand
     expected = by_reference(drawn)
     for name in names:
         assert results[name].tobytes() == unshared[name].tobytes(), name
-        assert_close(results[name], expected[name], terms=9 * 24 * 12, amplification=256,
-                     magnitude=max(1.0, float(np.abs(expected[name]).max())))  # fmt: skip
+        assert_close(
+            results[name],
+            expected[name],
+            terms=9 * 24 * 12,
+            amplification=256,
+            magnitude=max(1.0, float(np.abs(expected[name]).max())),
+        )
 
 
 def by_reference(drawn: RandomNet) -> Dict[str, Any]:

@@ -96,8 +96,11 @@ def shift_a_slice_by_a_channel(layout: MemoryPlan, steps: Sequence[Step], rng: r
 
 
 def put_a_slice_where_another_lies(layout: MemoryPlan, steps: Sequence[Step], rng: random.Random) -> MemoryPlan:
-    pairs = [(one, other) for one, other in permutations(slices(layout), 2)
-             if layout.within[one].offset != layout.within[other].offset]  # fmt: skip
+    pairs = [
+        (one, other)
+        for one, other in permutations(slices(layout), 2)
+        if layout.within[one].offset != layout.within[other].offset
+    ]
     if not pairs:
         return layout
     part, other = rng.choice(pairs)
@@ -190,8 +193,12 @@ def laid_out(request: pytest.FixtureRequest) -> Iterator[Sequence[Kind]]:
         yield request.param
 
 
-@pytest.mark.parametrize(("planner", "kinds"), WAYS, indirect=["kinds"],
-                         ids=[planner.__name__ + (" in tiles" if kinds is TILED else "") for planner, kinds in WAYS])
+@pytest.mark.parametrize(
+    ("planner", "kinds"),
+    WAYS,
+    indirect=["kinds"],
+    ids=[planner.__name__ + (" in tiles" if kinds is TILED else "") for planner, kinds in WAYS],
+)
 def test_no_spoiled_plan_that_computes_something_wrong_goes_unnoticed(planner: Planner, kinds: Sequence[Kind]) -> None:
     harmful = 0
     examples, operators = (200, 20) if kinds is TILED else (100, 12)

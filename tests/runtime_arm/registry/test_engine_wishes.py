@@ -20,33 +20,47 @@ def op_with(engine: str) -> OperatorDef:
     return OperatorDef.of("Conv", ["x", "w"], ["y"], engine=engine, kernel=3)
 
 
-@pytest.mark.parametrize(("text", "wish"), [
-    ("WINOGRAD", Wish("WINOGRAD")),
-    (" WINOGRAD : f4x4_3x3", Wish("WINOGRAD", "f4x4_3x3")),
-    ("!WINOGRAD:f6x6_3x3", Wish("WINOGRAD", "f6x6_3x3", True)),
-    ("NNPACK", Wish("WINOGRAD")),
-    ("", Wish("DEFAULT")),
-])
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [
+        ("WINOGRAD", Wish("WINOGRAD")),
+        (" WINOGRAD : f4x4_3x3", Wish("WINOGRAD", "f4x4_3x3")),
+        ("!WINOGRAD:f6x6_3x3", Wish("WINOGRAD", "f6x6_3x3", True)),
+        ("NNPACK", Wish("WINOGRAD")),
+        ("", Wish("DEFAULT")),
+    ],
+)
 def test_a_name_is_read(text: str, wish: Wish) -> None:
     assert wishes(op_with(text)) == [wish]
     assert text in ("", "NNPACK") or str(wish) == text.replace(" ", "")
 
 
-@pytest.mark.parametrize(("algorithm", "engine"), [
-    ("AUTO", "WINOGRAD"), ("WINOGRAD", "WINOGRAD"), ("FT8", "FFT"), ("FT16", "FFT"), ("IMPLICIT_GEMM", "IM2COL"),
-    ("DIRECT", "POINTWISE")])
+@pytest.mark.parametrize(
+    ("algorithm", "engine"),
+    [
+        ("AUTO", "WINOGRAD"),
+        ("WINOGRAD", "WINOGRAD"),
+        ("FT8", "FFT"),
+        ("FT16", "FFT"),
+        ("IMPLICIT_GEMM", "IM2COL"),
+        ("DIRECT", "POINTWISE"),
+    ],
+)
 def test_nnpack_is_what_its_algorithm_is_here(algorithm: str, engine: str) -> None:
     assert list(wanted_engines(op_with("NNPACK,MOBILE").with_args(algo=algorithm))) == [engine, "MOBILE"]
     assert list(wanted_engines(op_with("BLOCK").with_args(algo=algorithm))) == ["BLOCK"]
 
 
-@pytest.mark.parametrize(("engine", "block", "panel", "wanted"), [
-    ("", None, None, {"DEFAULT": ""}),
-    ("block=524288", 524288, None, {"DEFAULT": ""}),
-    ("WINOGRAD:f4x4_3x3, block=524288 ,panel=0,!GEMM", 524288, 0, {"WINOGRAD": "f4x4_3x3"}),
-    ("panel=32,panel=64,block=many", None, 32, {"DEFAULT": ""}),
-    ("BLOCK", None, None, {"BLOCK": ""}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("engine", "block", "panel", "wanted"),
+    [
+        ("", None, None, {"DEFAULT": ""}),
+        ("block=524288", 524288, None, {"DEFAULT": ""}),
+        ("WINOGRAD:f4x4_3x3, block=524288 ,panel=0,!GEMM", 524288, 0, {"WINOGRAD": "f4x4_3x3"}),
+        ("panel=32,panel=64,block=many", None, 32, {"DEFAULT": ""}),
+        ("BLOCK", None, None, {"BLOCK": ""}),
+    ],
+)
 def test_hints_are_read_and_are_no_engines(engine: str, block: Any, panel: Any, wanted: Any) -> None:
     op = op_with(engine)
     assert (hint(op, "block"), hint(op, "panel"), wanted_engines(op)) == (block, panel, wanted)
@@ -57,35 +71,54 @@ def test_a_list_is_read_most_wanted_first() -> None:
     assert wanted_engines(op) == {"DEPTHWISE": "", "WINOGRAD": ""}
 
 
-@pytest.mark.parametrize(("engine", "left"), [
-    ("", VARIANTS),
-    ("IM2COL", VARIANTS),
-    ("WINOGRAD:f4x4_3x3", VARIANTS[1:2]),
-    ("!WINOGRAD:f6x6_3x3", VARIANTS[:2]),
-    ("WINOGRAD:f9x9_3x3", ()),
-    ("!WINOGRAD:f6x6_3x3,!WINOGRAD:f4x4_3x3", VARIANTS[:1]),
-])
+@pytest.mark.parametrize(
+    ("engine", "left"),
+    [
+        ("", VARIANTS),
+        ("IM2COL", VARIANTS),
+        ("WINOGRAD:f4x4_3x3", VARIANTS[1:2]),
+        ("!WINOGRAD:f6x6_3x3", VARIANTS[:2]),
+        ("WINOGRAD:f9x9_3x3", ()),
+        ("!WINOGRAD:f6x6_3x3,!WINOGRAD:f4x4_3x3", VARIANTS[:1]),
+    ],
+)
 def test_variants_that_are_left(engine: str, left: Tuple[str, ...]) -> None:
     assert tuple(open_variants(op_with(engine), "WINOGRAD", VARIANTS)) == left
 
 
 def kernels() -> Dict[str, Kernel]:
     """One that refuses, two that tell their cost, one that does not."""
+
     def kernel(engine: str, **rest: object) -> Kernel:
         return Kernel(engine, lambda call: lambda: None, **rest)  # type: ignore[arg-type]
 
-    return {"NEVER": kernel("NEVER", supports=lambda op, inputs, outputs: "not today"),
-            "DEAR": kernel("DEAR", cost=lambda op, inputs, outputs: Work(100, 10), variants=("a", "b")),
-            "SILENT": kernel("SILENT"),
-            "CHEAP": kernel("CHEAP", cost=lambda op, inputs, outputs: Work(100))}
+    return {
+        "NEVER": kernel("NEVER", supports=lambda op, inputs, outputs: "not today"),
+        "DEAR": kernel("DEAR", cost=lambda op, inputs, outputs: Work(100, 10), variants=("a", "b")),
+        "SILENT": kernel("SILENT"),
+        "CHEAP": kernel("CHEAP", cost=lambda op, inputs, outputs: Work(100)),
+    }
 
 
-@pytest.mark.parametrize(("engine", "chosen"), [
-    ("", "CHEAP"), ("DEAR", "DEAR"), ("DEAR:b", "DEAR"), ("DEAR:c", "SILENT"), ("NEVER,DEAR", "DEAR"),
-    ("!CHEAP", "DEAR"), ("!DEAR,!CHEAP", "SILENT"), ("!DEAR:a,!DEAR:b", "SILENT"), ("SILENT", "SILENT"),
-    ("REFERENCE", None), ("block=65536", "CHEAP"), ("block=65536,SILENT", "SILENT"),
-    ("!DEAR,!CHEAP,!SILENT", None), ("WARP", "CHEAP"),
-])
+@pytest.mark.parametrize(
+    ("engine", "chosen"),
+    [
+        ("", "CHEAP"),
+        ("DEAR", "DEAR"),
+        ("DEAR:b", "DEAR"),
+        ("DEAR:c", "SILENT"),
+        ("NEVER,DEAR", "DEAR"),
+        ("!CHEAP", "DEAR"),
+        ("!DEAR,!CHEAP", "SILENT"),
+        ("!DEAR:a,!DEAR:b", "SILENT"),
+        ("SILENT", "SILENT"),
+        ("REFERENCE", None),
+        ("block=65536", "CHEAP"),
+        ("block=65536,SILENT", "SILENT"),
+        ("!DEAR,!CHEAP,!SILENT", None),
+        ("WARP", "CHEAP"),
+    ],
+)
 def test_who_runs_it(engine: str, chosen: object) -> None:
     kernel, _ = choose(kernels(), op_with(engine), [], [])
     assert (kernel and kernel.engine) == chosen
@@ -93,8 +126,11 @@ def test_who_runs_it(engine: str, chosen: object) -> None:
 
 def test_who_does_not_run_it_and_why() -> None:
     _, refusals = choose(kernels(), op_with("WARP"), [], [])
-    assert refusals == {"WARP": "no such engine for this operator", "NEVER": "not today",
-                        "DEAR": "it takes the time of 110 multiplies, CHEAP that of 100"}
+    assert refusals == {
+        "WARP": "no such engine for this operator",
+        "NEVER": "not today",
+        "DEAR": "it takes the time of 110 multiplies, CHEAP that of 100",
+    }
     _, refusals = choose(kernels(), op_with("!CHEAP,!SILENT,!DEAR:b,!DEAR:a"), [], [])
     assert refusals["CHEAP"] == "the operator rules it out"
     assert refusals["DEAR"] == "the operator leaves none of its variants a, b open"
@@ -105,8 +141,11 @@ def test_every_engine_that_tells_its_cost_tells_it_of_a_real_layer() -> None:
     op = op_with("").with_args(pad=1)
     schema = lookup(op)
     outputs = schema.infer(op, [x, w])
-    costs = {engine: kernel.cost(op, [x, w], outputs) for engine, kernel in schema.kernels.items()
-             if kernel.cost and kernel.refusal(op, [x, w], outputs) is None}
+    costs = {
+        engine: kernel.cost(op, [x, w], outputs)
+        for engine, kernel in schema.kernels.items()
+        if kernel.cost and kernel.refusal(op, [x, w], outputs) is None
+    }
     assert costs["IM2COL"].multiplies >= 28 * 28 * 64 * 64 * 9
     assert costs["WINOGRAD"].multiplies < costs["IM2COL"].multiplies / 2
     assert costs["WINOGRAD"].error > costs["IM2COL"].error == 1

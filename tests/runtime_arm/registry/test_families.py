@@ -63,14 +63,20 @@ def printed(program: str, *words: str) -> Any:
 
 def test_the_table_lists_what_every_family_declares() -> None:
     declared = printed(DECLARED)
-    listed = {domain: {family: sorted(types.split()) for family, types in families.items()}
-              for domain, families in FAMILIES.items()}
-    wrong = [f'in domain "{domain}": "{family}": "{" ".join(types)}",'
-             for domain, families in declared.items() for family, types in families.items()
-             if listed[domain].get(family) != types]
+    listed = {
+        domain: {family: sorted(types.split()) for family, types in families.items()}
+        for domain, families in FAMILIES.items()
+    }
+    wrong = [
+        f'in domain "{domain}": "{family}": "{" ".join(types)}",'
+        for domain, families in declared.items()
+        for family, types in families.items()
+        if listed[domain].get(family) != types
+    ]
     assert wrong == [], "write into FAMILIES of runtime_arm/registry/families.py:\n" + "\n".join(wrong)
     assert {domain: set(families) for domain, families in listed.items()} == {
-        domain: set(families) for domain, families in declared.items()}, "a family declares nothing there"
+        domain: set(families) for domain, families in declared.items()
+    }, "a family declares nothing there"
 
 
 def test_a_type_loads_its_families_alone() -> None:

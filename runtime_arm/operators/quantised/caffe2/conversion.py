@@ -29,8 +29,11 @@ def quantization_of(op: OperatorDef, what: str, spec: Optional[TensorSpec]) -> Q
     assert spec is not None
     require(op, spec.quantization is not None and spec.dtype == np.uint8, f"{what} must be quantised uint8", spec)
     assert spec.quantization is not None
-    require(op, 0 <= spec.quantization.zero_point <= LARGEST,
-            f"the zero point of {what} must be 0 to {LARGEST}, got {spec.quantization.zero_point}")
+    require(
+        op,
+        0 <= spec.quantization.zero_point <= LARGEST,
+        f"the zero point of {what} must be 0 to {LARGEST}, got {spec.quantization.zero_point}",
+    )
     return spec.quantization
 
 
@@ -51,8 +54,11 @@ def require_kept_quantization(op: OperatorDef, x: Optional[TensorSpec]) -> Quant
     """The quantization of X; ArgumentError unless the output is to have the same."""
     given, stated = quantization_of(op, "X", x), output_quantization(op)
     if (np.float32(given.scale), given.zero_point) != (np.float32(stated.scale), stated.zero_point):
-        raise ArgumentError(op, f"the output must be quantised as X is, by scale {given.scale} and zero point "
-                                f"{given.zero_point}, got Y_scale {stated.scale} and Y_zero_point {stated.zero_point}")
+        raise ArgumentError(
+            op,
+            f"the output must be quantised as X is, by scale {given.scale} and zero point "
+            f"{given.zero_point}, got Y_scale {stated.scale} and Y_zero_point {stated.zero_point}",
+        )
     return given
 
 
@@ -96,17 +102,23 @@ def int8_quantize_reference(op: OperatorDef, x: Any) -> List[Any]:
     return [np.clip(np.where(steps < _TOO_LARGE, steps + zero_point, 0), 0, LARGEST).astype(np.uint8)]
 
 
-@int8_quantize.kernel("NUMPY", scratch=lambda op, inputs, outputs: [TensorSpec(outputs[0].shape, dtype)
-                                                                    for dtype in (np.float32, np.bool_)])
+@int8_quantize.kernel(
+    "NUMPY",
+    scratch=lambda op, inputs, outputs: [TensorSpec(outputs[0].shape, dtype) for dtype in (np.float32, np.bool_)],
+)
 def int8_quantize_numpy(call: Call) -> Run:
     (x,), (y,), (work, large) = call.inputs, call.outputs, call.scratch
     scale, zero_point = output_quantization(call.op)
     steps: List[Step] = [
-        partial(np.divide, x, np.float32(scale), work), partial(np.rint, work, work),
+        partial(np.divide, x, np.float32(scale), work),
+        partial(np.rint, work, work),
         partial(np.greater_equal, work, np.float32(_TOO_LARGE), large),
         partial(np.copyto, work, np.float32(-np.inf), where=large),
-        partial(np.add, work, np.float32(zero_point), work), partial(np.fmax, work, np.float32(0), out=work),
-        partial(np.fmin, work, np.float32(LARGEST), out=work), partial(np.copyto, y, work, casting="unsafe")]
+        partial(np.add, work, np.float32(zero_point), work),
+        partial(np.fmax, work, np.float32(0), out=work),
+        partial(np.fmin, work, np.float32(LARGEST), out=work),
+        partial(np.copyto, y, work, casting="unsafe"),
+    ]
     return in_turn(steps)
 
 

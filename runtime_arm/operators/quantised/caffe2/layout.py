@@ -98,7 +98,8 @@ def _borrow(schema: Operator, kernel: Kernel, reading: Reading) -> None:
     @schema.kernel(
         kernel.engine,
         supports=lambda op, inputs, outputs: kernel.supports(read(op, inputs), inputs, outputs),
-        scratch=lambda op, inputs, outputs: kernel.scratch(read(op, inputs), inputs, outputs))
+        scratch=lambda op, inputs, outputs: kernel.scratch(read(op, inputs), inputs, outputs),
+    )
     def bind(call: Call) -> Any:
         return kernel.bind(call.of(read(call.op, call.in_specs)))
 

@@ -41,8 +41,11 @@ def multiplier_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> np.float32:
     scales = [np.float32(quantization_of(op, what, spec).scale) for what, spec in (("X", x), ("the weights", w))]
     multiplier: np.float32 = scales[0] * scales[1] / np.float32(output_quantization(op).scale)
     if not multiplier < 1:
-        raise ArgumentError(op, f"Y_scale must be larger than the product of the scales of X and the weights, "
-                                f"{scales[0] * scales[1]}, got {op.get_float('Y_scale', 1.0)}")
+        raise ArgumentError(
+            op,
+            f"Y_scale must be larger than the product of the scales of X and the weights, "
+            f"{scales[0] * scales[1]}, got {op.get_float('Y_scale', 1.0)}",
+        )
     return multiplier
 
 
@@ -114,6 +117,7 @@ def int8_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Tensor
 
 
 @int8_conv_transpose.reference
-def int8_conv_transpose_reference(op: OperatorDef, x: QuantizedTensor, w: QuantizedTensor,
-                                  b: QuantizedTensor) -> List[Any]:
+def int8_conv_transpose_reference(
+    op: OperatorDef, x: QuantizedTensor, w: QuantizedTensor, b: QuantizedTensor
+) -> List[Any]:
     return [_requantized(op, x, w, b, conv_transpose_reference(op, _centred(x), _centred(w))[0])]

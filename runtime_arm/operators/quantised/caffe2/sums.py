@@ -38,8 +38,10 @@ def int8_add(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
 def multipliers(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[int, int, int]:
     """The integers that A and B are multiplied by, and the power of two that divides the sum."""
     scale = output_quantization(op).scale
-    ratios = [scale_ratio(op, quantization_of(op, what, spec).scale, scale, 2**-14, 2**8)
-              for what, spec in (("A", a), ("B", b))]
+    ratios = [
+        scale_ratio(op, quantization_of(op, what, spec).scale, scale, 2**-14, 2**8)
+        for what, spec in (("A", a), ("B", b))
+    ]
     shift = _BITS - int(np.frexp(max(ratios))[1])
     first, second = (int(np.rint(np.ldexp(ratio, shift))) for ratio in ratios)
     return first, second, shift

@@ -38,8 +38,17 @@ DOMAIN = "com.microsoft"
 # QLinearAdd and QLinearMul
 
 
-def _binary(op: OperatorDef, a: TensorSpec, a_scale: Spec, a_zero_point: Spec, b: TensorSpec, b_scale: Spec,
-            b_zero_point: Spec, c_scale: Spec, c_zero_point: Spec = None) -> List[TensorSpec]:
+def _binary(
+    op: OperatorDef,
+    a: TensorSpec,
+    a_scale: Spec,
+    a_zero_point: Spec,
+    b: TensorSpec,
+    b_scale: Spec,
+    b_zero_point: Spec,
+    c_scale: Spec,
+    c_zero_point: Spec = None,
+) -> List[TensorSpec]:
     require_dtype(op, "A", a, EIGHT_BITS)
     require(op, a.dtype == b.dtype, "A and B must be of one type", a, b)
     require_parameters(op, "A", a.dtype, a_scale, a_zero_point)
@@ -66,8 +75,11 @@ def qlinear_mul(op: OperatorDef, *inputs: Any) -> List[TensorSpec]:
 
 def _binary_parameters(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Parameters, Parameters, Parameters]:
     c_zero_point = inputs[7] if len(inputs) > 7 else None
-    return (parameters(op, "A", inputs[1], inputs[2]), parameters(op, "B", inputs[4], inputs[5]),
-            parameters(op, "C", inputs[6], c_zero_point))
+    return (
+        parameters(op, "A", inputs[1], inputs[2]),
+        parameters(op, "B", inputs[4], inputs[5]),
+        parameters(op, "C", inputs[6], c_zero_point),
+    )
 
 
 def _sum_factors(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Any, Any, Any]:
@@ -106,8 +118,10 @@ def _bind_blocks(call: Call, combine: Callable[[Array, Array], None]) -> Run:
     """Runs ``combine(a, b)`` on float32 copies of blocks of A and B; what it leaves in a is rounded and saturated."""
     limits = np.iinfo(call.outputs[0].dtype)
     low, high = np.float32(limits.min), np.float32(limits.max)
-    parts = [(a, b, out, *(buffer[: out.size].reshape(out.shape) for buffer in call.scratch))
-             for a, b, out in cut([call.inputs[0], call.inputs[3]], call.outputs[0])]
+    parts = [
+        (a, b, out, *(buffer[: out.size].reshape(out.shape) for buffer in call.scratch))
+        for a, b, out in cut([call.inputs[0], call.inputs[3]], call.outputs[0])
+    ]
 
     def run() -> None:
         for a, b, out, left, right in parts:
@@ -153,8 +167,9 @@ def qlinear_mul_numpy(call: Call) -> Run:
 # Functions of one element
 
 
-def _unary(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-           y_zero_point: Spec = None) -> List[TensorSpec]:
+def _unary(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec = None
+) -> List[TensorSpec]:
     require_dtype(op, "X", x, EIGHT_BITS)
     require_parameters(op, "X", x.dtype, x_scale, x_zero_point)
     require_parameters(op, "Y", x.dtype, y_scale, y_zero_point)
@@ -219,9 +234,18 @@ def moved(op: OperatorDef, what: str, to: Parameters, x: Array, scale: Array, ze
 
 
 @operator("QLinearWhere", inputs=9, domain=DOMAIN)
-def qlinear_where(op: OperatorDef, condition: TensorSpec, x: TensorSpec, x_scale: Spec, x_zero_point: Spec,
-                  y: TensorSpec, y_scale: Spec, y_zero_point: Spec, z_scale: Spec,
-                  z_zero_point: Spec) -> List[TensorSpec]:
+def qlinear_where(
+    op: OperatorDef,
+    condition: TensorSpec,
+    x: TensorSpec,
+    x_scale: Spec,
+    x_zero_point: Spec,
+    y: TensorSpec,
+    y_scale: Spec,
+    y_zero_point: Spec,
+    z_scale: Spec,
+    z_zero_point: Spec,
+) -> List[TensorSpec]:
     """Z = X where the condition holds, else Y, broadcasting; both brought to Z's scale and zero point."""
     require_dtype(op, "the condition", condition, (np.bool_,))
     require_dtype(op, "X", x, EIGHT_BITS)
@@ -252,8 +276,13 @@ def qlinear_concat(op: OperatorDef, y_scale: Spec, y_zero_point: TensorSpec, *in
     for i, x in enumerate(inputs[::3]):
         require_dtype(op, f"blob {i}", x, (y_zero_point.dtype,))
         require_parameters(op, f"blob {i}", x.dtype, *inputs[3 * i + 1 : 3 * i + 3])
-        require(op, (*x.shape[:axis], *x.shape[axis + 1 :]) == (*first.shape[:axis], *first.shape[axis + 1 :]),
-                f"the blobs may differ along axis {axis} alone", first, x)
+        require(
+            op,
+            (*x.shape[:axis], *x.shape[axis + 1 :]) == (*first.shape[:axis], *first.shape[axis + 1 :]),
+            f"the blobs may differ along axis {axis} alone",
+            first,
+            x,
+        )
     total = sum(x.shape[axis] for x in inputs[::3])
     return [TensorSpec((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
 

@@ -35,8 +35,9 @@ Spec = Optional[TensorSpec]
 DOMAIN = "com.microsoft"
 
 
-def _check(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-           y_zero_point: Spec) -> None:
+def _check(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec
+) -> None:
     require_dtype(op, "X", x, EIGHT_BITS)
     require_parameters(op, "X", x.dtype, x_scale, x_zero_point)
     require_parameters(op, "Y", x.dtype, y_scale, y_zero_point)
@@ -69,8 +70,9 @@ def _pooled(op: OperatorDef, x: TensorSpec, output: Shape) -> List[TensorSpec]:
 
 
 @operator("QLinearAveragePool", inputs=(4, 5), domain=DOMAIN)
-def qlinear_average_pool(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-                         y_zero_point: Spec = None) -> List[TensorSpec]:
+def qlinear_average_pool(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec = None
+) -> List[TensorSpec]:
     """Y = saturate(round(mean of x_scale * (X - x_zero) under the kernel / y_scale + y_zero)).
 
     X (N, C, *image), with ``channels_last`` (N, *image, C). Attributes: those of ONNX's AveragePool but dilations. The
@@ -162,8 +164,9 @@ def qlinear_average_pool_numpy(call: Call) -> Run:
 
 
 @operator("QLinearGlobalAveragePool", inputs=5, domain=DOMAIN)
-def qlinear_global_average_pool(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-                                y_zero_point: Spec) -> List[TensorSpec]:
+def qlinear_global_average_pool(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec
+) -> List[TensorSpec]:
     """Y = saturate(round((sum of X - x_zero over the image) * (x_scale / (y_scale * pixels))) + y_zero).
 
     X (N, C, *image), with ``channels_last`` (N, *image, C).
@@ -204,8 +207,9 @@ def qlinear_global_average_pool_numpy(call: Call) -> Run:
 
 
 @operator("QLinearReduceMean", inputs=(4, 5), domain=DOMAIN)
-def qlinear_reduce_mean(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-                        y_zero_point: Spec = None) -> List[TensorSpec]:
+def qlinear_reduce_mean(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec = None
+) -> List[TensorSpec]:
     """Y = quantised(mean of x_scale * (X - x_zero) over ``axes``, all if there are none); ``keepdims`` 1."""
     _check(op, x, x_scale, x_zero_point, y_scale, y_zero_point)
     axes = _axes(op, x.ndim)
@@ -227,8 +231,9 @@ def qlinear_reduce_mean_reference(op: OperatorDef, x: Array, *rest: Any) -> List
 
 
 @operator("QLinearSoftmax", inputs=5, domain=DOMAIN)
-def qlinear_softmax(op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec,
-                    y_zero_point: Spec) -> List[TensorSpec]:
+def qlinear_softmax(
+    op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec
+) -> List[TensorSpec]:
     """Y = saturate(round(softmax(x_scale * X) * floor(1 / y_scale)) + y_zero).
 
     Along ``axis`` (-1); where ``opset`` is below 13, over all dimensions from ``axis`` (1) on.

@@ -29,8 +29,18 @@ DOMAIN = "com.microsoft"
 
 
 @operator("QGemm", inputs=(6, 9), domain=DOMAIN)
-def qgemm(op: OperatorDef, a: TensorSpec, a_scale: Spec, a_zero_point: Spec, b: TensorSpec, b_scale: Spec,
-          b_zero_point: Spec, c: Spec = None, y_scale: Spec = None, y_zero_point: Spec = None) -> List[TensorSpec]:
+def qgemm(
+    op: OperatorDef,
+    a: TensorSpec,
+    a_scale: Spec,
+    a_zero_point: Spec,
+    b: TensorSpec,
+    b_scale: Spec,
+    b_zero_point: Spec,
+    c: Spec = None,
+    y_scale: Spec = None,
+    y_zero_point: Spec = None,
+) -> List[TensorSpec]:
     """Y = ((A - a_zero) @ (B - b_zero) + C) * (alpha * a_scale * b_scale), in float32, or with y_scale on Y's scale.
 
     A (M, K), with ``transA`` (K, M); B (K, N), with ``transB`` (N, K); scale and zero point of B one or N. C int32
@@ -74,9 +84,18 @@ def qgemm_multiplier(op: OperatorDef, a_scale: Array, b_scale: Array, y_scale: O
 
 
 @qgemm.reference
-def qgemm_reference(op: OperatorDef, a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array,
-                    b_zero_point: Array, c: Optional[Array] = None, y_scale: Optional[Array] = None,
-                    y_zero_point: Optional[Array] = None) -> List[Any]:
+def qgemm_reference(
+    op: OperatorDef,
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array,
+    c: Optional[Array] = None,
+    y_scale: Optional[Array] = None,
+    y_zero_point: Optional[Array] = None,
+) -> List[Any]:
     left, right = transposed(op, a, b)
     sums = multiplied(left, a_zero_point, right, b_zero_point)
     if c is not None:
@@ -87,14 +106,20 @@ def qgemm_reference(op: OperatorDef, a: Array, a_scale: Array, a_zero_point: Arr
     return [requantize(sums, multiplier, int(y_zero_point.reshape(())), y_zero_point.dtype)]
 
 
-def _to_float(op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec,
-              bias: Spec) -> List[TensorSpec]:
+def _to_float(
+    op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec, bias: Spec
+) -> List[TensorSpec]:
     require_dtype(op, "B", b, EIGHT_BITS)
     shape = matmul_shape(op, a, b)
     columns = b.shape[-1] if b.ndim > 1 else 1
     require_parameters(op, "B", b.dtype, b_scale, b_zero_point, columns, "a column")
-    require(op, bias is None or (bias.dtype == np.float32 and bias.shape == (columns,)),
-            "the bias must be float32, one value a column", b, bias)
+    require(
+        op,
+        bias is None or (bias.dtype == np.float32 and bias.shape == (columns,)),
+        "the bias must be float32, one value a column",
+        b,
+        bias,
+    )
     return [TensorSpec(shape, np.float32)]
 
 
@@ -104,9 +129,16 @@ def _scaled(sums: Array, scale: Array, bias: Optional[Array]) -> Array:
 
 
 @operator("MatMulIntegerToFloat", inputs=(4, 7), domain=DOMAIN)
-def matmul_integer_to_float(op: OperatorDef, a: TensorSpec, b: TensorSpec, a_scale: Spec, b_scale: Spec,
-                            a_zero_point: Spec = None, b_zero_point: Spec = None,
-                            bias: Spec = None) -> List[TensorSpec]:
+def matmul_integer_to_float(
+    op: OperatorDef,
+    a: TensorSpec,
+    b: TensorSpec,
+    a_scale: Spec,
+    b_scale: Spec,
+    a_zero_point: Spec = None,
+    b_zero_point: Spec = None,
+    bias: Spec = None,
+) -> List[TensorSpec]:
     """Y = matmul(A - a_zero, B - b_zero) * (a_scale * b_scale) + bias in float32.
 
     A (..., M, K) and B (..., K, N) int8 or uint8; scale and zero point of A one element, those of B one or N; bias (N).
@@ -117,16 +149,24 @@ def matmul_integer_to_float(op: OperatorDef, a: TensorSpec, b: TensorSpec, a_sca
 
 
 @matmul_integer_to_float.reference
-def matmul_integer_to_float_reference(op: OperatorDef, a: Array, b: Array, a_scale: Array, b_scale: Array,
-                                      a_zero_point: Optional[Array] = None, b_zero_point: Optional[Array] = None,
-                                      bias: Optional[Array] = None) -> List[Any]:
+def matmul_integer_to_float_reference(
+    op: OperatorDef,
+    a: Array,
+    b: Array,
+    a_scale: Array,
+    b_scale: Array,
+    a_zero_point: Optional[Array] = None,
+    b_zero_point: Optional[Array] = None,
+    bias: Optional[Array] = None,
+) -> List[Any]:
     scale = parameters(op, "A", a_scale).scale * parameters(op, "B", b_scale).scale
     return [_scaled(multiplied(a, a_zero_point, b, b_zero_point), scale, bias)]
 
 
 @operator("DynamicQuantizeMatMul", inputs=(3, 5), domain=DOMAIN)
-def dynamic_quantize_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec = None,
-                            bias: Spec = None) -> List[TensorSpec]:
+def dynamic_quantize_matmul(
+    op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec = None, bias: Spec = None
+) -> List[TensorSpec]:
     """Y = MatMulIntegerToFloat(DynamicQuantizeLinear(A), B) + bias. A float32; B, its parameters and bias as there."""
     require_dtype(op, "A", a, (np.float32,))
     require(op, a.size > 0, "an empty blob has no range", a)
@@ -134,9 +174,14 @@ def dynamic_quantize_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, b_sca
 
 
 @dynamic_quantize_matmul.reference
-def dynamic_quantize_matmul_reference(op: OperatorDef, a: Array, b: Array, b_scale: Array,
-                                      b_zero_point: Optional[Array] = None,
-                                      bias: Optional[Array] = None) -> Sequence[Any]:
+def dynamic_quantize_matmul_reference(
+    op: OperatorDef,
+    a: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Optional[Array] = None,
+    bias: Optional[Array] = None,
+) -> Sequence[Any]:
     check_scale(op, "B", b_scale)
     found = dynamic_parameters(a)
     sums = multiplied(quantized(a, found, np.uint8), found.zero_point, b, b_zero_point)

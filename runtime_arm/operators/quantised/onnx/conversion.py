@@ -46,8 +46,13 @@ def _quantized_type(op: OperatorDef, zero_point: Any) -> np.dtype[Any]:
 
 def _check_granularity(op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_point: Optional[TensorSpec]) -> None:
     """One element for the whole blob, a vector along ``axis``, or one a block of ``block_size`` along ``axis``."""
-    require(op, zero_point is None or zero_point.shape == scale.shape or (zero_point.size == scale.size == 1),
-            "the zero point must have the shape of the scale", scale, zero_point)
+    require(
+        op,
+        zero_point is None or zero_point.shape == scale.shape or (zero_point.size == scale.size == 1),
+        "the zero point must have the shape of the scale",
+        scale,
+        zero_point,
+    )
     block = op.get_int("block_size", 0)
     if block < 0:
         raise ArgumentError(op, f"block_size must be positive, got {block}")
@@ -73,8 +78,9 @@ def _aligned(op: OperatorDef, parameter: Array, shape: Shape) -> Array:
     return parameter.reshape(-1, *[1] * (len(shape) - axis - 1))
 
 
-def _quantize_shape(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
-                    zero_point: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def _quantize_shape(
+    op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_point: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = saturate(round(X / scale) + zero_point), ties to even.
 
     X float32, float16 or int32; Y of the zero point's type, of that which ``output_dtype`` names, or uint8. Scale and
@@ -87,8 +93,12 @@ def _quantize_shape(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
     if zero_point is not None:
         require_dtype(op, "the zero point", zero_point, INTEGERS)
     dtype = _quantized_type(op, zero_point)
-    require(op, zero_point is None or zero_point.dtype == dtype, f"output_dtype is {dtype.name}, the zero point is not",
-            zero_point)
+    require(
+        op,
+        zero_point is None or zero_point.dtype == dtype,
+        f"output_dtype is {dtype.name}, the zero point is not",
+        zero_point,
+    )
     _data_type(op, "precision", scale.dtype, FLOATS)
     _check_granularity(op, x, scale, zero_point)
     if scale.value is not None:
@@ -105,8 +115,9 @@ def _quantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Opt
     return [quantized(ratio, Parameters(np.ones((), np.float32), zero), dtype)]
 
 
-def _dequantize_shape(op: OperatorDef, x: TensorSpec, scale: TensorSpec,
-                      zero_point: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def _dequantize_shape(
+    op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_point: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """Y = (X - zero_point) * scale.
 
     X int8, uint8, int16, uint16, or int32 whose zero point is 0; Y of the type that ``output_dtype`` names, else the

@@ -31,9 +31,18 @@ def _require_zero_point(op: OperatorDef, what: str, blob: TensorSpec, zero_point
 
 
 @operator("QLinearConv", inputs=(8, 9), domain="onnx")
-def qlinear_conv(op: OperatorDef, x: TensorSpec, x_scale: TensorSpec, x_zero_point: TensorSpec, w: TensorSpec,
-                 w_scale: TensorSpec, w_zero_point: TensorSpec, y_scale: TensorSpec, y_zero_point: TensorSpec,
-                 b: Spec = None) -> List[TensorSpec]:
+def qlinear_conv(
+    op: OperatorDef,
+    x: TensorSpec,
+    x_scale: TensorSpec,
+    x_zero_point: TensorSpec,
+    w: TensorSpec,
+    w_scale: TensorSpec,
+    w_zero_point: TensorSpec,
+    y_scale: TensorSpec,
+    y_zero_point: TensorSpec,
+    b: Spec = None,
+) -> List[TensorSpec]:
     """Y = saturate(round((conv(X - x_zero, W - w_zero) + B) * (x_scale * w_scale / y_scale)) + y_zero), ties to even.
 
     X (N, C, *image), W (M, C/group, *kernel) and Y int8 or uint8, each with its own scale and zero point; those of W
@@ -46,8 +55,13 @@ def qlinear_conv(op: OperatorDef, x: TensorSpec, x_scale: TensorSpec, x_zero_poi
     require_parameters(op, "X", x.dtype, x_scale, x_zero_point)
     require_parameters(op, "W", w.dtype, w_scale, w_zero_point, convolution.filters, "a filter")
     require_parameters(op, "Y", y_zero_point.dtype, y_scale, y_zero_point)
-    require(op, b is None or (b.dtype == np.int32 and b.shape == (convolution.filters,)),
-            "the bias must be int32, one value a filter", b, w)
+    require(
+        op,
+        b is None or (b.dtype == np.int32 and b.shape == (convolution.filters,)),
+        "the bias must be int32, one value a filter",
+        b,
+        w,
+    )
     return [TensorSpec(convolution.output_shape, y_zero_point.dtype)]
 
 
@@ -59,9 +73,18 @@ def _convolved(op: OperatorDef, x: Array, x_zero_point: Array, w: Array, w_zero_
 
 
 @qlinear_conv.reference
-def qlinear_conv_reference(op: OperatorDef, x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array,
-                           w_zero_point: Array, y_scale: Array, y_zero_point: Array,
-                           b: Optional[Array] = None) -> List[Any]:
+def qlinear_conv_reference(
+    op: OperatorDef,
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero_point: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+    b: Optional[Array] = None,
+) -> List[Any]:
     px, pw = parameters(op, "X", x_scale, x_zero_point), parameters(op, "W", w_scale, w_zero_point)
     py = parameters(op, "Y", y_scale, y_zero_point)
     sums = _convolved(op, x, px.zero_point, w, pw.zero_point)
@@ -73,8 +96,9 @@ def qlinear_conv_reference(op: OperatorDef, x: Array, x_scale: Array, x_zero_poi
 
 
 @operator("ConvInteger", inputs=(2, 4), domain="onnx")
-def conv_integer(op: OperatorDef, x: TensorSpec, w: TensorSpec, x_zero_point: Spec = None,
-                 w_zero_point: Spec = None) -> List[TensorSpec]:
+def conv_integer(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, x_zero_point: Spec = None, w_zero_point: Spec = None
+) -> List[TensorSpec]:
     """Y = conv(X - x_zero, W - w_zero) in int32.
 
     X (N, C, *image) and W (M, C/group, *kernel) int8 or uint8; the zero point of W is one or M. Attributes: those of
@@ -89,11 +113,17 @@ def conv_integer(op: OperatorDef, x: TensorSpec, w: TensorSpec, x_zero_point: Sp
 
 
 @conv_integer.reference
-def conv_integer_reference(op: OperatorDef, x: Array, w: Array, x_zero_point: Optional[Array] = None,
-                           w_zero_point: Optional[Array] = None) -> List[Any]:
+def conv_integer_reference(
+    op: OperatorDef, x: Array, w: Array, x_zero_point: Optional[Array] = None, w_zero_point: Optional[Array] = None
+) -> List[Any]:
     zero = np.zeros(1)
-    sums = _convolved(op, x, zero if x_zero_point is None else x_zero_point.reshape(()), w,
-                      zero if w_zero_point is None else w_zero_point)
+    sums = _convolved(
+        op,
+        x,
+        zero if x_zero_point is None else x_zero_point.reshape(()),
+        w,
+        zero if w_zero_point is None else w_zero_point,
+    )
     return [sums.astype(np.int32)]
 
 
@@ -115,8 +145,9 @@ def along_rows(parameter: Array) -> Array:
     return parameter.reshape(-1, 1) if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
-def _require_matrix_parameter(op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, parameter: Spec,
-                              axis: int) -> None:
+def _require_matrix_parameter(
+    op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, parameter: Spec, axis: int
+) -> None:
     """One element; of matrices also a vector along ``axis``, or the matrix's shape with 1 for the other axis."""
     if parameter is None or (parameter.size == 1 and parameter.ndim <= 1):
         return
@@ -124,12 +155,18 @@ def _require_matrix_parameter(op: OperatorDef, what: str, matrix: TensorSpec, ot
     require(op, matrices, f"{what} must hold one element where a vector is multiplied", parameter)
     count = matrix.shape[axis]
     full = (*matrix.shape[:-2], *((count, 1) if axis == -2 else (1, count)))
-    require(op, parameter.shape in ((count,), full),
-            f"{what} must hold one element, {count}, or be of shape {list(full)}", matrix, parameter)
+    require(
+        op,
+        parameter.shape in ((count,), full),
+        f"{what} must hold one element, {count}, or be of shape {list(full)}",
+        matrix,
+        parameter,
+    )
 
 
-def _require_factor(op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, zero_point: Spec,
-                    axis: int) -> None:
+def _require_factor(
+    op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, zero_point: Spec, axis: int
+) -> None:
     require_dtype(op, what, matrix, EIGHT_BITS)
     if zero_point is not None:
         require(op, zero_point.dtype == matrix.dtype, f"the zero point of {what} must have its type", zero_point)
@@ -147,8 +184,9 @@ def multiplied(a: Array, a_zero_point: Optional[Array], b: Array, b_zero_point: 
 
 
 @operator("MatMulInteger", inputs=(2, 4), domain="onnx")
-def matmul_integer(op: OperatorDef, a: TensorSpec, b: TensorSpec, a_zero_point: Spec = None,
-                   b_zero_point: Spec = None) -> List[TensorSpec]:
+def matmul_integer(
+    op: OperatorDef, a: TensorSpec, b: TensorSpec, a_zero_point: Spec = None, b_zero_point: Spec = None
+) -> List[TensorSpec]:
     """Y = matmul(A - a_zero, B - b_zero) in int32, with the dimensions of numpy.matmul.
 
     A (..., M, K) and B (..., K, N) int8 or uint8. Zero points: one element; M of A's rows, N of B's columns; or (...,
@@ -160,15 +198,24 @@ def matmul_integer(op: OperatorDef, a: TensorSpec, b: TensorSpec, a_zero_point: 
 
 
 @matmul_integer.reference
-def matmul_integer_reference(op: OperatorDef, a: Array, b: Array, a_zero_point: Optional[Array] = None,
-                             b_zero_point: Optional[Array] = None) -> Sequence[Any]:
+def matmul_integer_reference(
+    op: OperatorDef, a: Array, b: Array, a_zero_point: Optional[Array] = None, b_zero_point: Optional[Array] = None
+) -> Sequence[Any]:
     return [multiplied(a, a_zero_point, b, b_zero_point).astype(np.int32)]
 
 
 @operator("QLinearMatMul", inputs=8, domain="onnx")
-def qlinear_matmul(op: OperatorDef, a: TensorSpec, a_scale: TensorSpec, a_zero_point: TensorSpec, b: TensorSpec,
-                   b_scale: TensorSpec, b_zero_point: TensorSpec, y_scale: TensorSpec,
-                   y_zero_point: TensorSpec) -> List[TensorSpec]:
+def qlinear_matmul(
+    op: OperatorDef,
+    a: TensorSpec,
+    a_scale: TensorSpec,
+    a_zero_point: TensorSpec,
+    b: TensorSpec,
+    b_scale: TensorSpec,
+    b_zero_point: TensorSpec,
+    y_scale: TensorSpec,
+    y_zero_point: TensorSpec,
+) -> List[TensorSpec]:
     """Y = saturate(round(matmul(A - a_zero, B - b_zero) * (a_scale * b_scale / y_scale)) + y_zero), ties to even.
 
     A (..., M, K), B (..., K, N) and Y int8 or uint8; scales float32 or float16. Parameters as in MatMulInteger, those
@@ -177,8 +224,13 @@ def qlinear_matmul(op: OperatorDef, a: TensorSpec, a_scale: TensorSpec, a_zero_p
     _require_factor(op, "A", a, b, a_zero_point, -2)
     _require_factor(op, "B", b, a, b_zero_point, -1)
     require_dtype(op, "the zero point of Y", y_zero_point, EIGHT_BITS)
-    require(op, y_scale.size == y_zero_point.size == 1, "scale and zero point of Y must hold one element", y_scale,
-            y_zero_point)
+    require(
+        op,
+        y_scale.size == y_zero_point.size == 1,
+        "scale and zero point of Y must hold one element",
+        y_scale,
+        y_zero_point,
+    )
     _require_matrix_parameter(op, "the scale of A", a, b, a_scale, -2)
     _require_matrix_parameter(op, "the scale of B", b, a, b_scale, -1)
     for what, scale in (("A", a_scale), ("B", b_scale), ("Y", y_scale)):
@@ -189,8 +241,17 @@ def qlinear_matmul(op: OperatorDef, a: TensorSpec, a_scale: TensorSpec, a_zero_p
 
 
 @qlinear_matmul.reference
-def qlinear_matmul_reference(op: OperatorDef, a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array,
-                             b_zero_point: Array, y_scale: Array, y_zero_point: Array) -> Sequence[Any]:
+def qlinear_matmul_reference(
+    op: OperatorDef,
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+) -> Sequence[Any]:
     for what, scale in (("A", a_scale), ("B", b_scale), ("Y", y_scale)):
         check_scale(op, what, scale)
     rows, columns, y = (scale.astype(np.float32) for scale in (along_rows(a_scale), b_scale, y_scale.reshape(())))

@@ -63,8 +63,13 @@ def _binary(type: str, formula: Formula, contract: str) -> Operator:
         dtype = call.inputs[0].dtype
         every = np.arange(PAIRS, dtype=np.uint16).view(np.uint8).reshape(PAIRS, 2).view(dtype).astype(np.int64)
         outcomes = formula(call.op, dtype, every[:, 0], every[:, 1])
-        return in_turn([step for a, b, y in call.mine(cut(call.inputs, call.outputs[0]))
-                        for step in _look_up(outcomes, a, b, y, call.scratch)])
+        return in_turn(
+            [
+                step
+                for a, b, y in call.mine(cut(call.inputs, call.outputs[0]))
+                for step in _look_up(outcomes, a, b, y, call.scratch)
+            ]
+        )
 
     return schema
 
@@ -80,9 +85,11 @@ def _look_up(table: Array, a: Array, b: Array, y: Array, scratch: Sequence[Array
     target = y if y.flags.c_contiguous else found.reshape(y.shape)
     parts = pairs.reshape(*y.shape, 2)
     steps: List[Step] = [
-        partial(np.copyto, parts[..., 0], a.view(np.uint8)), partial(np.copyto, parts[..., 1], b.view(np.uint8)),
+        partial(np.copyto, parts[..., 0], a.view(np.uint8)),
+        partial(np.copyto, parts[..., 1], b.view(np.uint8)),
         partial(np.copyto, index, pairs.reshape(-1).view(np.uint16)),
-        partial(np.take, table, index.reshape(y.shape), out=target, mode="clip")]
+        partial(np.take, table, index.reshape(y.shape), out=target, mode="clip"),
+    ]
     return steps if target is y else [*steps, partial(np.copyto, y, target)]
 
 
@@ -99,10 +106,13 @@ def _sum(sign: int) -> Formula:
     def formula(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Array:
         of = _Operands.of(op, dtype)
         twice = np.float64(2 * max(of.a.scale, of.b.scale))
-        left, right = (multiplied((values - of_.zero_point) << SUM_SHIFT, np.float64(of_.scale) / twice)
-                       for values, of_ in ((a, of.a), (b, of.b)))
-        ratio = require_below_one(op, "the larger scale over Y_scale 2**19",
-                                  twice / np.float64(np.float32(1 << SUM_SHIFT) * of.y.scale))
+        left, right = (
+            multiplied((values - of_.zero_point) << SUM_SHIFT, np.float64(of_.scale) / twice)
+            for values, of_ in ((a, of.a), (b, of.b))
+        )
+        ratio = require_below_one(
+            op, "the larger scale over Y_scale 2**19", twice / np.float64(np.float32(1 << SUM_SHIFT) * of.y.scale)
+        )
         return _limited(op, dtype, of.y, multiplied(left + sign * right, ratio))
 
     return formula
@@ -126,15 +136,18 @@ def _prelu(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Array:
     of = _Operands.of(op, dtype)
     x, slope = a - of.a.zero_point, b - of.b.zero_point
     kept = multiplied(x, of.a.scale / of.y.scale)
-    return _limited(op, dtype, of.y, np.where(
-        x >= 0, kept, multiplied(x * slope, of.a.scale * of.b.scale / of.y.scale)))
+    return _limited(
+        op, dtype, of.y, np.where(x >= 0, kept, multiplied(x * slope, of.a.scale * of.b.scale / of.y.scale))
+    )
 
 
 def _squared_difference(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Array:
     of, shift = _Operands.of(op, dtype), 7
     twice = np.float64(2 * max(of.a.scale, of.b.scale))
-    left, right = (multiplied((values - of_.zero_point) << shift, np.float64(of_.scale) / twice)
-                   for values, of_ in ((a, of.a), (b, of.b)))
+    left, right = (
+        multiplied((values - of_.zero_point) << shift, np.float64(of_.scale) / twice)
+        for values, of_ in ((a, of.a), (b, of.b))
+    )
     ratio = twice * twice / np.float64(np.float32(1 << 2 * shift) * of.y.scale)
     return _limited(op, dtype, of.y, multiplied((left - right) ** 2, ratio))
 
@@ -142,8 +155,10 @@ def _squared_difference(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Arra
 quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B, by the float32 A_scale * B_scale / Y_scale.")
 quantized_prelu = _binary("QuantizedPRelu", _prelu, "PRELU: Y = A where A >= 0, else A * B.")
 quantized_squared_difference = _binary(
-    "QuantizedSquaredDifference", _squared_difference,
-    "SQUARED_DIFFERENCE: Y = (A - B)**2, A and B at the scale 2 * max(A_scale, B_scale) / 2**7.")
+    "QuantizedSquaredDifference",
+    _squared_difference,
+    "SQUARED_DIFFERENCE: Y = (A - B)**2, A and B at the scale 2 * max(A_scale, B_scale) / 2**7.",
+)
 
 
 # Comparisons
@@ -153,14 +168,23 @@ def _comparison(compare: np.ufunc) -> Formula:
     def formula(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Array:
         left, right = (
             multiplied((values - of.zero_point) << 8, require_below_one(op, f"{what}_scale", of.scale))
-            for what, values, of in (("A", a, affine(op, "A", dtype)), ("B", b, affine(op, "B", dtype))))
+            for what, values, of in (("A", a, affine(op, "A", dtype)), ("B", b, affine(op, "B", dtype)))
+        )
         return np.asarray(compare(left, right))
 
     return formula
 
 
-for _type, _compare in (("Equal", np.equal), ("NotEqual", np.not_equal), ("Less", np.less),
-                        ("LessEqual", np.less_equal), ("Greater", np.greater),
-                        ("GreaterEqual", np.greater_equal)):
-    _binary(f"Quantized{_type}", _comparison(_compare),
-            f"{_type.upper()}: Y = {_compare.__name__}(A, B), bool, compared as multiples of 2**-8, rounded.")
+for _type, _compare in (
+    ("Equal", np.equal),
+    ("NotEqual", np.not_equal),
+    ("Less", np.less),
+    ("LessEqual", np.less_equal),
+    ("Greater", np.greater),
+    ("GreaterEqual", np.greater_equal),
+):
+    _binary(
+        f"Quantized{_type}",
+        _comparison(_compare),
+        f"{_type.upper()}: Y = {_compare.__name__}(A, B), bool, compared as multiples of 2**-8, rounded.",
+    )

@@ -71,10 +71,16 @@ def quantize_numpy(call: Call) -> Run:
     for x, y in cut(call.inputs, call.outputs[0]):
         quotient, work, half = (buffer[: x.size].reshape(x.shape) for buffer in call.scratch)
         steps += [
-            partial(np.divide, x, of_y.scale, quotient), partial(np.copyto, work, quotient),
-            partial(np.copysign, 0.5, work, half), partial(np.add, work, half, work), partial(np.trunc, work, work),
-            partial(np.fmax, work, low, work), partial(np.fmin, work, high, work),
-            partial(np.add, work, np.float64(of_y.zero_point), work), partial(np.copyto, y, work, casting="unsafe")]
+            partial(np.divide, x, of_y.scale, quotient),
+            partial(np.copyto, work, quotient),
+            partial(np.copysign, 0.5, work, half),
+            partial(np.add, work, half, work),
+            partial(np.trunc, work, work),
+            partial(np.fmax, work, low, work),
+            partial(np.fmin, work, high, work),
+            partial(np.add, work, np.float64(of_y.zero_point), work),
+            partial(np.copyto, y, work, casting="unsafe"),
+        ]
     return in_turn(steps)
 
 
@@ -95,8 +101,13 @@ def dequantize_reference(op: OperatorDef, x: Array) -> List[Any]:
 def dequantize_numpy(call: Call) -> Run:
     (x,), (y,) = call.inputs, call.outputs
     of_x = affine(call.op, "X", x.dtype)
-    return in_turn([partial(np.copyto, y, x), partial(np.subtract, y, np.float32(of_x.zero_point), y),
-                    partial(np.multiply, y, of_x.scale, y)])
+    return in_turn(
+        [
+            partial(np.copyto, y, x),
+            partial(np.subtract, y, np.float32(of_x.zero_point), y),
+            partial(np.multiply, y, of_x.scale, y),
+        ]
+    )
 
 
 @quantised("Requantize", dtypes=UP_TO_SIXTEEN_BITS)

@@ -81,8 +81,14 @@ def as_conv(op: OperatorDef) -> OperatorDef:
 
 
 def _conv_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec]) -> List[TensorSpec]:
-    require(op, w.dtype == np.int8 and (b is None or b.dtype == np.float32),
-            "the weights must be int8, the bias float32", x, w, b)
+    require(
+        op,
+        w.dtype == np.int8 and (b is None or b.dtype == np.float32),
+        "the weights must be int8, the bias float32",
+        x,
+        w,
+        b,
+    )
     convolution = hybrid_convolution(op, x, w)
     require(op, not convolution.channels_last, "the order must be NCHW")
     require(op, b is None or b.shape == (convolution.filters,), "the bias needs one value a filter", w, b)
@@ -101,8 +107,9 @@ def hybrid_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
 
 
 @operator("HybridDepthwiseConv", domain="tflite", inputs=(2, 3), dtypes=("float32",))
-def hybrid_depthwise_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec,
-                          b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def hybrid_depthwise_conv(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """DEPTHWISE_CONV_2D as HybridConv with C groups; X is quantised asymmetrically and Y = sums (W_scales s) + b."""
     return _conv_shape(op, x, w, b)
 
@@ -143,16 +150,23 @@ def extremes(x: Array) -> Tuple[Any, Any]:
 
 
 @operator("HybridFullyConnected", domain="tflite", inputs=(2, 3), dtypes=("float32",))
-def hybrid_fully_connected(op: OperatorDef, x: TensorSpec, w: TensorSpec,
-                           b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def hybrid_fully_connected(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """FULLY_CONNECTED: Y = sums (W_scales s) + b of the rows of X (..., K) with int8 W (M, K), b float32 (M).
 
     Rows are quantised symmetrically, with ``asymmetric`` asymmetrically.
     """
-    require(op, w.ndim == 2 and w.dtype == np.int8 and x.ndim >= 1 and x.shape[-1] == w.shape[1],
-            "X must have rows as long as those of the int8 weights", x, w)
-    require(op, b is None or (b.shape == (w.shape[0],) and b.dtype == np.float32), "the bias needs one value a filter",
-            w, b)
+    require(
+        op,
+        w.ndim == 2 and w.dtype == np.int8 and x.ndim >= 1 and x.shape[-1] == w.shape[1],
+        "X must have rows as long as those of the int8 weights",
+        x,
+        w,
+    )
+    require(
+        op, b is None or (b.shape == (w.shape[0],) and b.dtype == np.float32), "the bias needs one value a filter", w, b
+    )
     weight_scales(op, w.shape[0])
     return [x.with_shape((*x.shape[:-1], w.shape[0]))]
 

@@ -26,8 +26,12 @@ EIGHT_BITS = ("int8", "uint8")
 UP_TO_SIXTEEN_BITS = ("int8", "uint8", "int16")
 
 _ACTIVATIONS: Dict[str, Tuple[float, float]] = {
-    "NONE": (-math.inf, math.inf), "RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1),
-    "RELU_0_TO_1": (0, 1)}
+    "NONE": (-math.inf, math.inf),
+    "RELU": (0, math.inf),
+    "RELU6": (0, 6),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU_0_TO_1": (0, 1),
+}
 
 
 class Affine(NamedTuple):
@@ -78,8 +82,10 @@ def activation_range(op: OperatorDef, dtype: Any, y: Affine) -> Range:
     if name not in _ACTIVATIONS:
         raise ArgumentError(op, f"activation must be one of {', '.join(_ACTIVATIONS)}, got {name!r}")
     (least, most), (low, high) = _ACTIVATIONS[name], limits_of(dtype)
-    return Range(max(low, _quantised_real(least, y)) if math.isfinite(least) else low,
-                 min(high, _quantised_real(most, y)) if math.isfinite(most) else high)
+    return Range(
+        max(low, _quantised_real(least, y)) if math.isfinite(least) else low,
+        min(high, _quantised_real(most, y)) if math.isfinite(most) else high,
+    )
 
 
 def _quantised_real(real: float, y: Affine) -> int:

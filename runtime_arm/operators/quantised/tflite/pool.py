@@ -83,8 +83,9 @@ def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     require(op, _count(x.shape, axes) > 0, "there is nothing to reduce", x)
     multiplier_of(op, x.dtype, 1)
     keep = op.get_bool("keepdims")
-    return [TensorSpec([1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes],
-                       x.dtype)]
+    return [
+        TensorSpec([1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes], x.dtype)
+    ]
 
 
 def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
@@ -140,5 +141,7 @@ def reduced_numpy(call: Call) -> Run:
     count = _count(x.shape, axes)
     steps: List[Step] = [
         lambda: np.add.reduce(x, axis=axes, dtype=np.int64, out=sums, keepdims=keep),
-        partial(_finish, call.op, sums, count, x.dtype, work), partial(np.copyto, y, work[0], casting="unsafe")]
+        partial(_finish, call.op, sums, count, x.dtype, work),
+        partial(np.copyto, y, work[0], casting="unsafe"),
+    ]
     return in_turn(steps)

@@ -55,8 +55,9 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
         raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one a filter, got {len(scales)}")
     w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
     if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype == np.int8):
-        raise ArgumentError(op, f"W_zero_point must be of the type {np.dtype(dtype).name}, 0 for int8, "
-                                f"got {w_zero_point}")
+        raise ArgumentError(
+            op, f"W_zero_point must be of the type {np.dtype(dtype).name}, 0 for int8, got {w_zero_point}"
+        )
     if dtype == np.uint8 or (op.type == "QuantizedFullyConnected" and len(scales) == 1):
         multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
     else:
@@ -67,8 +68,12 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
 
 def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec], filters: int) -> None:
     require(op, w.dtype == x.dtype, "X and the weights must be of one type", x, w)
-    require(op, b is None or (b.dtype == np.int32 and b.shape == (filters,)),
-            f"the bias must be int32, one for each of {filters} filters", b)
+    require(
+        op,
+        b is None or (b.dtype == np.int32 and b.shape == (filters,)),
+        f"the bias must be int32, one for each of {filters} filters",
+        b,
+    )
     products_of(op, x.dtype, filters)
 
 
@@ -96,8 +101,9 @@ def _finished(products: Products, sums: Array, dtype: Any) -> Array:
 
 
 @quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS)
-def quantized_fully_connected(op: OperatorDef, x: TensorSpec, w: TensorSpec,
-                              b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def quantized_fully_connected(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """FULLY_CONNECTED: rows of K elements of X times W (M, K). Y (rows, M), with ``keep_num_dims`` (*X.shape[:-1], M).
 
     Without ``keep_num_dims`` X may have any shape whose elements divide into rows.
@@ -134,14 +140,19 @@ def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[
     wanted = integers_of(op, size, "size")
     require(op, len(wanted) == 2 and min(wanted) > 0, f"size must be two positive numbers, got {wanted}")
     window = onnx_window(op, wanted, w.shape[1:3])
-    require(op, window.output == x.shape[1:3] and set(window.dilation) == {1},
-            f"a picture of {wanted} pixels would come of {list(window.output)} ones", x)
+    require(
+        op,
+        window.output == x.shape[1:3] and set(window.dilation) == {1},
+        f"a picture of {wanted} pixels would come of {list(window.output)} ones",
+        x,
+    )
     return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
 
 
 @quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS)
-def quantized_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec,
-                             b: Optional[TensorSpec] = None) -> List[TensorSpec]:
+def quantized_conv_transpose(
+    op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec, b: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
     """TRANSPOSE_CONV: X (N, H, W, C), W (M, kh, kw, C), Y (N, *size, M). strides, auto_pad: of the way from Y to X."""
     transposed = transposed_of(op, x, w, size)
     _require_operands(op, x, w, b, transposed.filters)
@@ -149,8 +160,9 @@ def quantized_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, size
 
 
 @quantized_conv_transpose.reference
-def quantized_conv_transpose_reference(op: OperatorDef, x: Array, w: Array, size: Array,
-                                       b: Optional[Array] = None) -> List[Any]:
+def quantized_conv_transpose_reference(
+    op: OperatorDef, x: Array, w: Array, size: Array, b: Optional[Array] = None
+) -> List[Any]:
     transposed = transposed_of(op, *map(TensorSpec.known, (x, w, size)))
     products = products_of(op, x.dtype, transposed.filters)
     pixels, weights = x.astype(np.float64) - products.x.zero_point, w.astype(np.float64) - products.w_zero_point

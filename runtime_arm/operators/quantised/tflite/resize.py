@@ -130,8 +130,13 @@ def quantized_resize_bilinear_numpy(call: Call) -> Run:
         for right in (False, True):
             for down in (False, True):
                 target = product if right or down else total
-                steps += _weighted(call, block, (rows[down], rows[2 + down].astype(work)),
-                                   (columns[right], columns[2 + right].astype(work)), target)
+                steps += _weighted(
+                    call,
+                    block,
+                    (rows[down], rows[2 + down].astype(work)),
+                    (columns[right], columns[2 + right].astype(work)),
+                    target,
+                )
                 if target is product:
                     steps.append(partial(np.add, total, product, total))
         steps += _rounded(total, product, x.dtype)
@@ -139,21 +144,27 @@ def quantized_resize_bilinear_numpy(call: Call) -> Run:
     return in_turn(steps)
 
 
-def _weighted(call: Call, block: _Block, rows: Tuple[Array, Array], columns: Tuple[Array, Array],
-              target: Array) -> List[Step]:
+def _weighted(
+    call: Call, block: _Block, rows: Tuple[Array, Array], columns: Tuple[Array, Array], target: Array
+) -> List[Step]:
     """target = the pixels at these rows and columns times their weights. rows, columns: indices and weights."""
     image, height = call.inputs[0][block.image], block.rows.stop - block.rows.start
     met_rows = call.scratch[0][: height * image.shape[1] * image.shape[2]].reshape(height, *image.shape[1:])
     met = call.scratch[1][: target.size].reshape(target.shape)
-    return [partial(np.take, image, rows[0][block.rows], 0, met_rows, "clip"),
-            partial(np.take, met_rows, columns[0], 1, met, "clip"),
-            partial(np.multiply, met, rows[1][block.rows, None, None], target),
-            partial(np.multiply, target, columns[1][:, None], target)]
+    return [
+        partial(np.take, image, rows[0][block.rows], 0, met_rows, "clip"),
+        partial(np.take, met_rows, columns[0], 1, met, "clip"),
+        partial(np.multiply, met, rows[1][block.rows, None, None], target),
+        partial(np.multiply, target, columns[1][:, None], target),
+    ]
 
 
 def _rounded(total: Array, work: Array, dtype: Any) -> List[Step]:
     """What a cast to integers then rounds as the reference does."""
     if dtype == np.uint8:
         return [partial(np.add, total, np.float32(0.5), total)]
-    return [partial(np.multiply, total, 2.0**-20, total), partial(np.copysign, 0.5, total, work),
-            partial(np.add, total, work, total)]
+    return [
+        partial(np.multiply, total, 2.0**-20, total),
+        partial(np.copysign, 0.5, total, work),
+        partial(np.add, total, work, total),
+    ]

@@ -169,16 +169,21 @@ def _elu(x: Array) -> Array:
 
 
 _REALS = "of the real numbers that X stands for, in float32, rounded half away from zero to Y."
-quantized_relu = _unary("QuantizedRelu", _relu,
-                        "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, limited.")
+quantized_relu = _unary(
+    "QuantizedRelu", _relu, "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, limited."
+)
 quantized_leaky_relu = _unary("QuantizedLeakyRelu", _leaky_relu, "LEAKY_RELU: Y = X where X >= 0, else alpha X.")
-quantized_hard_swish = _unary("QuantizedHardSwish", _hard_swish,
-                              "HARD_SWISH: Y = X clip(X + 3, 0, 6) / 6 in fixed point of 16 bits.")
+quantized_hard_swish = _unary(
+    "QuantizedHardSwish", _hard_swish, "HARD_SWISH: Y = X clip(X + 3, 0, 6) / 6 in fixed point of 16 bits."
+)
 quantized_abs = _unary("QuantizedAbs", _absolute, "ABS: Y = abs(X), requantised.")
 quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` that by tanh, {_REALS}")
 quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers as they are, -128 as itself.")
-quantized_sqrt = _unary("QuantizedSqrt", _of_reals(np.sqrt, np.trunc), "SQRT of the real numbers that X stands for, in "
-                                                                       "float32, rounded towards zero to Y.")
+quantized_sqrt = _unary(
+    "QuantizedSqrt",
+    _of_reals(np.sqrt, np.trunc),
+    "SQRT of the real numbers that X stands for, in float32, rounded towards zero to Y.",
+)
 quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point, the greatest for 0.")
 for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log)):
     _unary(f"Quantized{_type}", _of_reals(_function), f"{_type.upper()} {_REALS}")

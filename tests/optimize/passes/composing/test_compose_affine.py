@@ -15,22 +15,30 @@ from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbe
 
 RANDOM = np.random.default_rng(8)
 WEIGHTS = {name: RANDOM.standard_normal(4).astype(np.float32) for name in "stm"}
-WEIGHTS.update(v=np.abs(RANDOM.standard_normal(4)).astype(np.float32) + 1,
-               c=RANDOM.standard_normal((4, 1, 1)).astype(np.float32), p=np.ones((5, 5), np.float32),
-               huge=np.full((4, 1, 1), 3e38, np.float32))
+WEIGHTS.update(
+    v=np.abs(RANDOM.standard_normal(4)).astype(np.float32) + 1,
+    c=RANDOM.standard_normal((4, 1, 1)).astype(np.float32),
+    p=np.ones((5, 5), np.float32),
+    huge=np.full((4, 1, 1), 3e38, np.float32),
+)
 SHAPES = {"x": ("batch", 4, 5, 5)}
 HEAD = f'net "": x, {", ".join(WEIGHTS)} '
 FEED = {"x": RANDOM.standard_normal((2, 4, 5, 5)).astype(np.float32)}
-COMPOSED = ("SpatialBN(x, y_composed_scale, y_composed_shift, y_composed_mean, y_composed_variance) -> y  is_test=1  "
-            "epsilon=0.0")
+COMPOSED = (
+    "SpatialBN(x, y_composed_scale, y_composed_shift, y_composed_mean, y_composed_variance) -> y  is_test=1  "
+    "epsilon=0.0"
+)
 
 
-@pytest.mark.parametrize("ops", [
-    "SpatialBN(x, s, t, m, v) -> a  is_test=1\n Mul(a, c) -> b\n Add(b, c) -> y",
-    "Mul(x, s) -> a  broadcast=1  axis=1\n Add(a, t) -> y  broadcast=1  axis=1",
-    "AffineChannel(x, s, t) -> a\n SpatialBN(a, s, t, m, v) -> y  is_test=1",
-    "Sub(c, x) -> a\n Div(a, c) -> y",
-])
+@pytest.mark.parametrize(
+    "ops",
+    [
+        "SpatialBN(x, s, t, m, v) -> a  is_test=1\n Mul(a, c) -> b\n Add(b, c) -> y",
+        "Mul(x, s) -> a  broadcast=1  axis=1\n Add(a, t) -> y  broadcast=1  axis=1",
+        "AffineChannel(x, s, t) -> a\n SpatialBN(a, s, t, m, v) -> y  is_test=1",
+        "Sub(c, x) -> a\n Div(a, c) -> y",
+    ],
+)
 def test_in_a_row(ops: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {ops}", WEIGHTS, SHAPES)
     assert outcome.text == [COMPOSED] or ops.count("->") == 3
@@ -45,15 +53,20 @@ def test_channels_last() -> None:
     assert_same_numbers(outcome.before, outcome.after, {"x": FEED["x"].transpose(0, 2, 3, 1).copy()}, 1e-5)
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Mul(x, c) -> a\n Add(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
-    ("-> a, y\n Mul(x, c) -> a\n Add(a, c) -> y", "'a' is an output of the net"),
-    ("-> y\n Mul(x, p) -> a\n Add(a, c) -> y", "the weight of shape (5, 5) is not one number a channel"),
-    ("-> y\n Mul(x, huge) -> a\n Mul(a, huge) -> y", "a product is not finite"),
-    ("-> y\n Relu(x) -> r\n Mul(q, c) -> a\n Add(a, c) -> y", "the channels of 'q' are not known"),
-    ("-> y, m1, v1, m2, v2\n Mul(x, c) -> a\n SpatialBN(a, s, t, m, v) -> y, m1, v1, m2, v2  is_test=0",
-     "the normalisation takes its statistics from each batch"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y, z\n Mul(x, c) -> a\n Add(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
+        ("-> a, y\n Mul(x, c) -> a\n Add(a, c) -> y", "'a' is an output of the net"),
+        ("-> y\n Mul(x, p) -> a\n Add(a, c) -> y", "the weight of shape (5, 5) is not one number a channel"),
+        ("-> y\n Mul(x, huge) -> a\n Mul(a, huge) -> y", "a product is not finite"),
+        ("-> y\n Relu(x) -> r\n Mul(q, c) -> a\n Add(a, c) -> y", "the channels of 'q' are not known"),
+        (
+            "-> y, m1, v1, m2, v2\n Mul(x, c) -> a\n SpatialBN(a, s, t, m, v) -> y, m1, v1, m2, v2  is_test=0",
+            "the normalisation takes its statistics from each batch",
+        ),
+    ],
+)
 def test_what_cannot_be_composed_stays(net: str, reason: str) -> None:
     head = HEAD.replace("x,", "x, q,") if "q," in net else HEAD
     outcome = applied(PASS, head + net, WEIGHTS, SHAPES)

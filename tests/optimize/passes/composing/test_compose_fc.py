@@ -14,19 +14,31 @@ from tests.optimize.kinds import matrix_layer
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of
 
 RANDOM = np.random.default_rng(2)
-WEIGHTS = {"w": RANDOM.standard_normal((4, 3)).astype(np.float32), "b": RANDOM.standard_normal(3).astype(np.float32),
-           "v": RANDOM.standard_normal((3, 4)).astype(np.float32), "c": np.float32(2.5),
-           "r": np.ones((2, 1), np.float32), "q": np.ones((2, 4, 3), np.float32)}
+WEIGHTS = {
+    "w": RANDOM.standard_normal((4, 3)).astype(np.float32),
+    "b": RANDOM.standard_normal(3).astype(np.float32),
+    "v": RANDOM.standard_normal((3, 4)).astype(np.float32),
+    "c": np.float32(2.5),
+    "r": np.ones((2, 1), np.float32),
+    "q": np.ones((2, 4, 3), np.float32),
+}
 HEAD = f'net "": x, {", ".join(WEIGHTS)} '
 
 
-@pytest.mark.parametrize(("ops", "shape", "layer"), [
-    ("MatMul(x, w) -> a\n Add(a, b) -> y", ("n", 4), "FCTransposed(x, w, b_vector) -> y"),
-    ("MatMul(x, v) -> a  trans_b=1\n Add(b, a) -> y", (2, 4), "FC(x, v, b_vector) -> y"),
-    ("MatMul(x, w) -> a\n Add(a, b) -> y  broadcast=1", (2, 4), "FCTransposed(x, w, b_vector) -> y"),
-    ("BatchMatMul(x, w) -> a  broadcast=1\n Add(a, c) -> y", (2, 5, 4), "FCTransposed(x, w, c_vector) -> y  axis=2"),
-    ("onnx.MatMul(x, w) -> a\n onnx.Add(a, b) -> y", (2, 3, 5, 4), "FCTransposed(x, w, b_vector) -> y  axis=3"),
-])
+@pytest.mark.parametrize(
+    ("ops", "shape", "layer"),
+    [
+        ("MatMul(x, w) -> a\n Add(a, b) -> y", ("n", 4), "FCTransposed(x, w, b_vector) -> y"),
+        ("MatMul(x, v) -> a  trans_b=1\n Add(b, a) -> y", (2, 4), "FC(x, v, b_vector) -> y"),
+        ("MatMul(x, w) -> a\n Add(a, b) -> y  broadcast=1", (2, 4), "FCTransposed(x, w, b_vector) -> y"),
+        (
+            "BatchMatMul(x, w) -> a  broadcast=1\n Add(a, c) -> y",
+            (2, 5, 4),
+            "FCTransposed(x, w, c_vector) -> y  axis=2",
+        ),
+        ("onnx.MatMul(x, w) -> a\n onnx.Add(a, b) -> y", (2, 3, 5, 4), "FCTransposed(x, w, b_vector) -> y  axis=3"),
+    ],
+)
 def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {ops}", WEIGHTS, {"x": shape})
     assert outcome.text == [layer]
@@ -34,15 +46,25 @@ def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-@pytest.mark.parametrize(("net", "shape", "reason"), [
-    ("-> y, z\n MatMul(x, w) -> a\n Add(a, b) -> y\n Relu(a) -> z", (2, 4), "'a' is read by Relu(a) -> z as well"),
-    ("-> a, y\n MatMul(x, w) -> a\n Add(a, b) -> y", (2, 4), "'a' is an output of the net"),
-    ("-> y\n MatMul(x, w) -> a\n Add(a, r) -> y", (2, 4), "the bias of shape (2, 1) is not one number a column"),
-    ("-> y\n MatMul(x, w) -> a  trans_a=1\n Add(a, b) -> y", (4, 2),
-     "the rows of the first factor are not its last dimension"),
-    ("-> y\n MatMul(x, w) -> a\n Add(a, b) -> y", (2, 2, 2), "the rows of the first factor are not its last dimension"),
-    ("-> y\n BatchMatMul(x, q) -> a\n Add(a, b) -> y", (2, 5, 4), "the second factor is no matrix of floats"),
-])
+@pytest.mark.parametrize(
+    ("net", "shape", "reason"),
+    [
+        ("-> y, z\n MatMul(x, w) -> a\n Add(a, b) -> y\n Relu(a) -> z", (2, 4), "'a' is read by Relu(a) -> z as well"),
+        ("-> a, y\n MatMul(x, w) -> a\n Add(a, b) -> y", (2, 4), "'a' is an output of the net"),
+        ("-> y\n MatMul(x, w) -> a\n Add(a, r) -> y", (2, 4), "the bias of shape (2, 1) is not one number a column"),
+        (
+            "-> y\n MatMul(x, w) -> a  trans_a=1\n Add(a, b) -> y",
+            (4, 2),
+            "the rows of the first factor are not its last dimension",
+        ),
+        (
+            "-> y\n MatMul(x, w) -> a\n Add(a, b) -> y",
+            (2, 2, 2),
+            "the rows of the first factor are not its last dimension",
+        ),
+        ("-> y\n BatchMatMul(x, q) -> a\n Add(a, b) -> y", (2, 5, 4), "the second factor is no matrix of floats"),
+    ],
+)
 def test_what_is_no_layer_stays(net: str, shape: Any, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS, {"x": shape})
     assert not outcome.report.steps

@@ -28,24 +28,35 @@ def test_every_way_to_write_it(total: str, clip: str, last: str) -> None:
         assert_same_numbers(swish.before, swish.after, feed, 1e-6)
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Add(x, three) -> a\n ReluN(a) -> b\n Mul(x, b) -> c\n Div(c, six) -> y\n Sigmoid(b) -> z",
-     "'b' is read by Sigmoid(b) -> z as well"),
-    ("-> y, c\n Add(x, three) -> a\n ReluN(a) -> b\n Mul(x, b) -> c\n Div(c, six) -> y", "'c' is an output of the net"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (
+            "-> y, z\n Add(x, three) -> a\n ReluN(a) -> b\n Mul(x, b) -> c\n Div(c, six) -> y\n Sigmoid(b) -> z",
+            "'b' is read by Sigmoid(b) -> z as well",
+        ),
+        (
+            "-> y, c\n Add(x, three) -> a\n ReluN(a) -> b\n Mul(x, b) -> c\n Div(c, six) -> y",
+            "'c' is an output of the net",
+        ),
+    ],
+)
 def test_what_others_need_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, NUMBERS)
     assert not outcome.report.steps
     assert reason in outcome.reasons
 
 
-@pytest.mark.parametrize("net", [
-    "Add(x, six) -> a\n ReluN(a) -> b\n Div(b, six) -> y",
-    "Add(x, three) -> a\n Clip(a) -> b  min=0.0  max=3.0\n Div(b, six) -> y",
-    "Add(x, three) -> a\n ReluN(a) -> b\n Div(b, three) -> y",
-    "Add(x, three) -> a\n ReluN(a) -> b\n Div(six, b) -> y",
-    "Add(x, three) -> a\n ReluN(a) -> b\n Mul(a, b) -> c\n Div(c, six) -> y",
-])
+@pytest.mark.parametrize(
+    "net",
+    [
+        "Add(x, six) -> a\n ReluN(a) -> b\n Div(b, six) -> y",
+        "Add(x, three) -> a\n Clip(a) -> b  min=0.0  max=3.0\n Div(b, six) -> y",
+        "Add(x, three) -> a\n ReluN(a) -> b\n Div(b, three) -> y",
+        "Add(x, three) -> a\n ReluN(a) -> b\n Div(six, b) -> y",
+        "Add(x, three) -> a\n ReluN(a) -> b\n Mul(a, b) -> c\n Div(c, six) -> y",
+    ],
+)
 def test_what_is_something_else_stays(net: str) -> None:
     assert not applied(PASS, f"{HEAD} -> y\n {net}", NUMBERS).report.steps
 

@@ -9,24 +9,32 @@ from tests.optimize.kinds import gating
 from tests.optimize.nets import applied, assert_keeps_numbers
 
 
-@pytest.mark.parametrize(("sigmoid", "product", "left"), [
-    ("Sigmoid(x)", "Mul(x, s)", "Swish(x)"),
-    ("Sigmoid(x)", "Mul(s, x)", "Swish(x)"),
-    ("onnx.Sigmoid(x)", "onnx.Mul(s, x)", "onnx.Swish(x)"),
-    ("HardSigmoid(x)", "Mul(x, s)", "onnx.HardSwish(x)"),
-])
+@pytest.mark.parametrize(
+    ("sigmoid", "product", "left"),
+    [
+        ("Sigmoid(x)", "Mul(x, s)", "Swish(x)"),
+        ("Sigmoid(x)", "Mul(s, x)", "Swish(x)"),
+        ("onnx.Sigmoid(x)", "onnx.Mul(s, x)", "onnx.Swish(x)"),
+        ("HardSigmoid(x)", "Mul(x, s)", "onnx.HardSwish(x)"),
+    ],
+)
 def test_two_become_one(sigmoid: str, product: str, left: str) -> None:
     arguments = "  alpha=0.16666667  beta=0.5" if sigmoid.startswith("Hard") else ""
     outcome = applied(PASS, f'net "": x -> y\n {sigmoid} -> s{arguments}\n {product} -> y')
     assert outcome.text == [f"{left} -> y"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Sigmoid(x) -> s\n Mul(x, s) -> y\n Relu(s) -> z", "'s' is read by Relu(s) -> z as well"),
-    ("-> y, s\n Sigmoid(x) -> s\n Mul(x, s) -> y", "'s' is an output of the net"),
-    ("-> y\n HardSigmoid(x) -> s\n Mul(x, s) -> y",
-     "HardSwish has the slope 1/6 and the offset 1/2, not 0.2 and 0.5"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y, z\n Sigmoid(x) -> s\n Mul(x, s) -> y\n Relu(s) -> z", "'s' is read by Relu(s) -> z as well"),
+        ("-> y, s\n Sigmoid(x) -> s\n Mul(x, s) -> y", "'s' is an output of the net"),
+        (
+            "-> y\n HardSigmoid(x) -> s\n Mul(x, s) -> y",
+            "HardSwish has the slope 1/6 and the offset 1/2, not 0.2 and 0.5",
+        ),
+    ],
+)
 def test_what_is_something_else_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, f'net "": x {net}')
     assert not outcome.report.steps

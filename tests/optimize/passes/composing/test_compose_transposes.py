@@ -9,16 +9,22 @@ from tests.optimize.kinds import transposing
 from tests.optimize.nets import applied, assert_keeps_numbers
 
 
-@pytest.mark.parametrize(("first", "second", "left"), [
-    ("Transpose(x) -> a  axes=[0, 2, 3, 1]", "Transpose(a) -> b  axes=[0, 3, 1, 2]", []),
-    ("NCHW2NHWC(x) -> a", "NHWC2NCHW(a) -> b", []),
-    ("NHWC2NCHW(x) -> a", "Transpose(a) -> b  axes=[0, 2, 3, 1]", []),
-    ("Transpose(x) -> a", "Transpose(a) -> b", []),
-    ("Transpose(x) -> a  axes=[0, 2, 3, 1]", "Transpose(a) -> b  axes=[0, 2, 1, 3]",
-     ["Transpose(x) -> b  axes=[0, 3, 2, 1]"]),
-    ("NCHW2NHWC(x) -> a", "NCHW2NHWC(a) -> b", ["Transpose(x) -> b  axes=[0, 3, 1, 2]"]),
-    ("Relu(x) -> a", "Transpose(a) -> b  axes=[0, 1, 2, 3]", ["Relu(x) -> a"]),
-])
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ("Transpose(x) -> a  axes=[0, 2, 3, 1]", "Transpose(a) -> b  axes=[0, 3, 1, 2]", []),
+        ("NCHW2NHWC(x) -> a", "NHWC2NCHW(a) -> b", []),
+        ("NHWC2NCHW(x) -> a", "Transpose(a) -> b  axes=[0, 2, 3, 1]", []),
+        ("Transpose(x) -> a", "Transpose(a) -> b", []),
+        (
+            "Transpose(x) -> a  axes=[0, 2, 3, 1]",
+            "Transpose(a) -> b  axes=[0, 2, 1, 3]",
+            ["Transpose(x) -> b  axes=[0, 3, 2, 1]"],
+        ),
+        ("NCHW2NHWC(x) -> a", "NCHW2NHWC(a) -> b", ["Transpose(x) -> b  axes=[0, 3, 1, 2]"]),
+        ("Relu(x) -> a", "Transpose(a) -> b  axes=[0, 1, 2, 3]", ["Relu(x) -> a"]),
+    ],
+)
 def test_two_become_one_or_none(first: str, second: str, left: list[str]) -> None:
     outcome = applied(PASS, f'net "": x -> y\n {first}\n {second}\n Relu(b) -> y', shapes={"x": (2, 3, 4, 5)})
     if not left:
@@ -40,13 +46,20 @@ def test_cancelling_ones_go_though_others_read_what_lies_between() -> None:
     assert applied(PASS, net).text == ["Transpose(x) -> a  axes=[1, 0]", "Relu(a) -> y", "Relu(x) -> z"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ('net "": x -> a, y\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]',
-     "'a' is an output of the net"),
-    ('net "": x -> y, z\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]\n Relu(a) -> z',
-     "'a' is read by Relu(a) -> z as well"),
-    ('net "": x -> y\n Transpose(x) -> a\n Transpose(a) -> y', "the number of dimensions is not known"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (
+            'net "": x -> a, y\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]',
+            "'a' is an output of the net",
+        ),
+        (
+            'net "": x -> y, z\n Transpose(x) -> a  axes=[1, 2, 0]\n Transpose(a) -> y  axes=[1, 2, 0]\n Relu(a) -> z',
+            "'a' is read by Relu(a) -> z as well",
+        ),
+        ('net "": x -> y\n Transpose(x) -> a\n Transpose(a) -> y', "the number of dimensions is not known"),
+    ],
+)
 def test_what_somebody_needs_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, net)
     assert not outcome.report.steps

@@ -13,25 +13,38 @@ WEIGHTS = {"w": np.ones((3, 24), np.float32), "b": np.ones(3, np.float32)}
 SHAPES = {"x": ("batch", 2, 3, 4)}
 
 
-@pytest.mark.parametrize("view", [
-    "Flatten(x) -> a", "Reshape(x) -> a, a_old  shape=[0, -1]", "Reshape(x) -> a, a_old  shape=[-1, 24]",
-    "Reshape(x) -> a, a_old  shape=[0, 6, 4]", "onnx.Flatten(x) -> a",
-])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "Flatten(x) -> a",
+        "Reshape(x) -> a, a_old  shape=[0, -1]",
+        "Reshape(x) -> a, a_old  shape=[-1, 24]",
+        "Reshape(x) -> a, a_old  shape=[0, 6, 4]",
+        "onnx.Flatten(x) -> a",
+    ],
+)
 def test_the_view_before_goes(view: str) -> None:
     outcome = applied(PASS, f'net "": x, w, b -> y\n {view}\n FC(a, w, b) -> y', WEIGHTS, SHAPES)
     assert outcome.text == ["FC(x, w, b) -> y"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y\n Reshape(x) -> a, a_old  shape=[0, 0, -1]\n FC(a, w, b) -> y  axis=2",
-     "the rows of the matrix are not those of the first dimension"),
-    ("-> y\n Flatten(x) -> a  axis=0\n FC(a, w, b) -> y",
-     "the first dimension of float32[2, 2, 3, 4] becomes another in float32[1, 48]"),
-    ("-> y\n Flatten(w) -> a\n FC(x, a, b) -> y", "what is flattened is not the layer's data"),
-    ("-> y, z\n Flatten(x) -> a\n FC(a, w, b) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
-    ("-> y, a\n Flatten(x) -> a\n FC(a, w, b) -> y", "'a' is an output of the net"),
-    ("-> y, o\n Reshape(x) -> a, o  shape=[0, -1]\n FC(a, w, b) -> y", "'o' is an output of the net"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (
+            "-> y\n Reshape(x) -> a, a_old  shape=[0, 0, -1]\n FC(a, w, b) -> y  axis=2",
+            "the rows of the matrix are not those of the first dimension",
+        ),
+        (
+            "-> y\n Flatten(x) -> a  axis=0\n FC(a, w, b) -> y",
+            "the first dimension of float32[2, 2, 3, 4] becomes another in float32[1, 48]",
+        ),
+        ("-> y\n Flatten(w) -> a\n FC(x, a, b) -> y", "what is flattened is not the layer's data"),
+        ("-> y, z\n Flatten(x) -> a\n FC(a, w, b) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
+        ("-> y, a\n Flatten(x) -> a\n FC(a, w, b) -> y", "'a' is an output of the net"),
+        ("-> y, o\n Reshape(x) -> a, o  shape=[0, -1]\n FC(a, w, b) -> y", "'o' is an output of the net"),
+    ],
+)
 def test_what_does_something_else_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, f'net "": x, w, b {net}', WEIGHTS, SHAPES)
     assert not outcome.report.steps

@@ -34,13 +34,16 @@ def folded(layer: str, behind: str, shapes: Dict[str, Any]) -> Any:
     return outcome
 
 
-@pytest.mark.parametrize(("layer", "w"), [
-    ("Conv(x, w) -> a  kernel=3", (4, 4, 3, 3)),
-    ("Conv(x, w) -> a  kernel=3  pad=1  group=2", (4, 2, 3, 3)),
-    ("Conv(x, w) -> a  kernel=1  group=4", (4, 1, 1, 1)),
-    ("ConvTranspose(x, w) -> a  kernel=2  stride=2", (4, 4, 2, 2)),
-    ("ConvTranspose(x, w) -> a  kernel=2  group=2", (4, 2, 2, 2)),
-])
+@pytest.mark.parametrize(
+    ("layer", "w"),
+    [
+        ("Conv(x, w) -> a  kernel=3", (4, 4, 3, 3)),
+        ("Conv(x, w) -> a  kernel=3  pad=1  group=2", (4, 2, 3, 3)),
+        ("Conv(x, w) -> a  kernel=1  group=4", (4, 1, 1, 1)),
+        ("ConvTranspose(x, w) -> a  kernel=2  stride=2", (4, 4, 2, 2)),
+        ("ConvTranspose(x, w) -> a  kernel=2  group=2", (4, 2, 2, 2)),
+    ],
+)
 def test_behind_a_convolution_it_becomes_weights_and_bias(layer: str, w: Any) -> None:
     outcome = folded(layer, "SpatialBN(a, s, t, m, v) -> y  is_test=1", {"w": w, **BN})
     assert outcome.text == [layer.replace("(x, w) -> a", "(x, w_folded, w_bias_folded) -> y")]
@@ -53,12 +56,22 @@ def test_behind_a_fully_connected_layer(layer: str) -> None:
     assert outcome.text == [f"{layer}(x, w_folded, b_folded) -> y"]
 
 
-@pytest.mark.parametrize(("behind", "shape"), [
-    ("Mul(a, c) -> y", (4, 1, 1)), ("Mul(c, a) -> y", (1, 4, 1, 1)), ("Add(a, c) -> y", (4, 1, 1)),
-    ("Sub(a, c) -> y", (4, 1, 1)), ("Sub(c, a) -> y", (4, 1, 1)), ("Div(a, c) -> y", (4, 1, 1)), ("Mul(a, c) -> y", ()),
-    ("Mul(a, c) -> y  broadcast=1  axis=1", (4,)), ("Add(a, c) -> y  broadcast=1", (4, 1, 1)),
-    ("onnx.Add(a, c) -> y", (1,)), ("AffineChannel(a, c, b) -> y", (4,)),
-])
+@pytest.mark.parametrize(
+    ("behind", "shape"),
+    [
+        ("Mul(a, c) -> y", (4, 1, 1)),
+        ("Mul(c, a) -> y", (1, 4, 1, 1)),
+        ("Add(a, c) -> y", (4, 1, 1)),
+        ("Sub(a, c) -> y", (4, 1, 1)),
+        ("Sub(c, a) -> y", (4, 1, 1)),
+        ("Div(a, c) -> y", (4, 1, 1)),
+        ("Mul(a, c) -> y", ()),
+        ("Mul(a, c) -> y  broadcast=1  axis=1", (4,)),
+        ("Add(a, c) -> y  broadcast=1", (4, 1, 1)),
+        ("onnx.Add(a, c) -> y", (1,)),
+        ("AffineChannel(a, c, b) -> y", (4,)),
+    ],
+)
 def test_arithmetic_by_channel_is_folded_too(behind: str, shape: Any) -> None:
     layer = "Conv(x, w, b) -> a  kernel=3"
     outcome = folded(layer, behind, {"w": (4, 4, 3, 3), "b": 4, "c": shape})
@@ -72,20 +85,25 @@ def test_without_a_shift_no_bias_appears() -> None:
 
 def test_channels_last() -> None:
     shapes = {"w": (4, 3, 3, 4), **BN}
-    net = f'net "": {", ".join(["x", *shapes])} -> y\n Conv(x, w) -> a  kernel=3  order="NHWC"\n ' \
-          'SpatialBN(a, s, t, m, v) -> y  is_test=1  order="NHWC"'
+    net = (
+        f'net "": {", ".join(["x", *shapes])} -> y\n Conv(x, w) -> a  kernel=3  order="NHWC"\n '
+        'SpatialBN(a, s, t, m, v) -> y  is_test=1  order="NHWC"'
+    )
     outcome = applied(PASS, net, weights(**shapes), {"x": (2, 5, 5, 4)})
     assert len(outcome.text) == 1
     assert_same_numbers(outcome.before, outcome.after, {"x": INPUT["x"].transpose(0, 2, 3, 1).copy()}, ROUNDING)
 
 
-@pytest.mark.parametrize(("layer", "w"), [
-    ("Conv(a, w, b) -> y  kernel=3", (4, 4, 3, 3)),
-    ("Conv(a, w, b) -> y  kernel=3  group=2", (4, 2, 3, 3)),
-    ("Conv(a, w, b) -> y  kernel=3  legacy_pad=1", (4, 4, 3, 3)),
-    ("FC(a, w, b) -> y", (4, 100)),
-    ("FCTransposed(a, w, b) -> y", (100, 4)),
-])
+@pytest.mark.parametrize(
+    ("layer", "w"),
+    [
+        ("Conv(a, w, b) -> y  kernel=3", (4, 4, 3, 3)),
+        ("Conv(a, w, b) -> y  kernel=3  group=2", (4, 2, 3, 3)),
+        ("Conv(a, w, b) -> y  kernel=3  legacy_pad=1", (4, 4, 3, 3)),
+        ("FC(a, w, b) -> y", (4, 100)),
+        ("FCTransposed(a, w, b) -> y", (100, 4)),
+    ],
+)
 def test_before_a_layer_it_becomes_weights_and_bias(layer: str, w: Any) -> None:
     before = "SpatialBN(x, s, t, m, v) -> a  is_test=1"
     outcome = folded(before, layer, {"w": w, "b": 4, **BN})
@@ -102,9 +120,11 @@ def test_before_padding_only_a_scale_is_folded() -> None:
 
 
 def test_several_in_a_row_are_folded_one_by_one() -> None:
-    outcome = folded("Conv(x, w) -> a  kernel=1",
-                     "SpatialBN(a, s, t, m, v) -> b  is_test=1\n Mul(b, c) -> d\n Add(d, e) -> y",
-                     {"w": (4, 4, 1, 1), **BN, "c": (4, 1, 1), "e": (4, 1, 1)})
+    outcome = folded(
+        "Conv(x, w) -> a  kernel=1",
+        "SpatialBN(a, s, t, m, v) -> b  is_test=1\n Mul(b, c) -> d\n Add(d, e) -> y",
+        {"w": (4, 4, 1, 1), **BN, "c": (4, 1, 1), "e": (4, 1, 1)},
+    )
     assert outcome.text == ["Conv(x, w_folded_2, w_bias_folded_2) -> y  kernel=1"]
     assert outcome.report.steps_by_pass() == {"fold_batch_norm": 3}
 
@@ -117,25 +137,36 @@ def test_weights_that_another_layer_reads_stay_for_it() -> None:
     assert_same_numbers(outcome.before, outcome.after, INPUT, ROUNDING)
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
-    ("-> a, y\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y", "'a' is an output of the net"),
-    ("-> y\n Conv(x, x2) -> a  kernel=1\n Mul(a, c) -> y", "'x2' is not a constant float"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, p) -> y", "the weight of shape (5, 5) is not one number a channel"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n Div(c, a) -> y", "a weight is divided by it"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n Div(a, zero) -> y", "a factor is not finite"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, huge) -> b\n Mul(b, huge) -> y", "a product is not finite"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, c) -> y, rm, rv, sm, sv  is_test=0",
-     "the normalisation takes its statistics from each batch"),
-    ('-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, v) -> y  is_test=1  order="NHWC"',
-     "the channels lie in different dimensions"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, x2) -> y  is_test=1", "'x2' is not constant"),
-    ("-> y\n Add(x, c) -> a\n ConvTranspose(a, w) -> y  kernel=1",
-     "a transposed convolution spreads the shift unevenly"),
-    ("-> y\n Conv(x, w, c) -> a  kernel=1\n Mul(a, c) -> y",
-     "the bias of shape (4, 1, 1) is not one number an output"),
-    ("-> y\n Mul(x2, c) -> a\n Conv(a, w) -> y  kernel=1", "the channels of 'x2' are not known"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y, z\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
+        ("-> a, y\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y", "'a' is an output of the net"),
+        ("-> y\n Conv(x, x2) -> a  kernel=1\n Mul(a, c) -> y", "'x2' is not a constant float"),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, p) -> y", "the weight of shape (5, 5) is not one number a channel"),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n Div(c, a) -> y", "a weight is divided by it"),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n Div(a, zero) -> y", "a factor is not finite"),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, huge) -> b\n Mul(b, huge) -> y", "a product is not finite"),
+        (
+            "-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, c) -> y, rm, rv, sm, sv  is_test=0",
+            "the normalisation takes its statistics from each batch",
+        ),
+        (
+            '-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, v) -> y  is_test=1  order="NHWC"',
+            "the channels lie in different dimensions",
+        ),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n SpatialBN(a, c, c, c, x2) -> y  is_test=1", "'x2' is not constant"),
+        (
+            "-> y\n Add(x, c) -> a\n ConvTranspose(a, w) -> y  kernel=1",
+            "a transposed convolution spreads the shift unevenly",
+        ),
+        (
+            "-> y\n Conv(x, w, c) -> a  kernel=1\n Mul(a, c) -> y",
+            "the bias of shape (4, 1, 1) is not one number an output",
+        ),
+        ("-> y\n Mul(x2, c) -> a\n Conv(a, w) -> y  kernel=1", "the channels of 'x2' are not known"),
+    ],
+)
 def test_what_cannot_be_folded_stays(net: str, reason: str) -> None:
     shapes = {"w": (4, 4, 1, 1), "c": (4, 1, 1), "p": (5, 5), "v": 4}
     drawn = {**weights(**shapes), "zero": np.zeros(1, np.float32), "huge": np.full((4, 1, 1), 3e38, np.float32)}

@@ -27,23 +27,37 @@ def test_operators_on_weights_become_weights() -> None:
 
 
 def test_fills_and_views_become_weights() -> None:
-    net = 'net "": x, w -> y\n Reshape(w) -> v, v_old  shape=[3, 2]\n ConstantFill() -> one  shape=[1]  value=1.0\n' \
-          ' MatMul(x, v) -> a\n Add(a, one) -> y'
+    net = (
+        'net "": x, w -> y\n Reshape(w) -> v, v_old  shape=[3, 2]\n ConstantFill() -> one  shape=[1]  value=1.0\n'
+        " MatMul(x, v) -> a\n Add(a, one) -> y"
+    )
     outcome = applied(PASS, net, W, {"x": (4, 3)})
     assert outcome.text == ["MatMul(x, v) -> a", "Add(a, one) -> y"]
     assert outcome.weight("one").tolist() == [1.0]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ('net "": x, w -> y, t\n Relu(w) -> t\n Add(x, t) -> y', "'t' is an output of the net"),
-    ('net "": x, w -> y\n UniformFill() -> r  shape=[2, 3]\n Add(x, r) -> y', "its results are not the same each time"),
-    ('net "": x, w -> y\n If(w) -> t  then_net={\n Relu(w) -> t\n }\n Add(x, t) -> y',
-     "its results are not the same each time"),
-    (f'net "": x, w -> y\n ConstantFill() -> r  shape=[{FREE_NBYTES}]\n Add(x, r) -> y',
-     f"the result takes {4 * FREE_NBYTES:,} bytes, what it is made of 0"),
-    ('net "": x, w -> y\n Mystery(w) -> t\n Add(x, t) -> y',
-     "UnknownOperator: Mystery(w) -> t: unknown operator type 'Mystery'"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ('net "": x, w -> y, t\n Relu(w) -> t\n Add(x, t) -> y', "'t' is an output of the net"),
+        (
+            'net "": x, w -> y\n UniformFill() -> r  shape=[2, 3]\n Add(x, r) -> y',
+            "its results are not the same each time",
+        ),
+        (
+            'net "": x, w -> y\n If(w) -> t  then_net={\n Relu(w) -> t\n }\n Add(x, t) -> y',
+            "its results are not the same each time",
+        ),
+        (
+            f'net "": x, w -> y\n ConstantFill() -> r  shape=[{FREE_NBYTES}]\n Add(x, r) -> y',
+            f"the result takes {4 * FREE_NBYTES:,} bytes, what it is made of 0",
+        ),
+        (
+            'net "": x, w -> y\n Mystery(w) -> t\n Add(x, t) -> y',
+            "UnknownOperator: Mystery(w) -> t: unknown operator type 'Mystery'",
+        ),
+    ],
+)
 def test_what_is_not_constant_or_too_large_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, net, W)
     assert not outcome.report.steps

@@ -9,37 +9,54 @@ from optimize.passes.folding.join_biases import PASS
 from tests.optimize.kinds import projected
 from tests.optimize.nets import applied, assert_keeps_numbers
 
-WEIGHTS = {"w": np.ones((2, 2, 1, 1), np.float32), "b": np.array([1, 2], np.float32),
-           "c": np.array([10, 20], np.float32), "d": np.array([1], np.float32),
-           "huge": np.full(2, 3e38, np.float32), "b_": np.ones(2, np.float64)}  # fmt: skip
+WEIGHTS = {
+    "w": np.ones((2, 2, 1, 1), np.float32),
+    "b": np.array([1, 2], np.float32),
+    "c": np.array([10, 20], np.float32),
+    "d": np.array([1], np.float32),
+    "huge": np.full(2, 3e38, np.float32),
+    "b_": np.ones(2, np.float64),
+}
 SHAPES = {"x": ("batch", 2, None, None), "z": ("batch", 2, None, None)}
 HEAD = 'net "": x, z, w, b, c, d, huge, b_ '
 
 
-def net(first: str = "Conv(x, w, b)", second: str = "(z, w, c, a)", outputs: str = "y", more: str = "",
-        activation: str = "Relu") -> str:
-    return (f"{HEAD} -> {outputs}\n {first} -> a  kernel=1\n {more}\n"
-            f' armnet.FusedConv{second} -> y  kernel=1  activation="{activation}"')
+def net(
+    first: str = "Conv(x, w, b)",
+    second: str = "(z, w, c, a)",
+    outputs: str = "y",
+    more: str = "",
+    activation: str = "Relu",
+) -> str:
+    return (
+        f"{HEAD} -> {outputs}\n {first} -> a  kernel=1\n {more}\n"
+        f' armnet.FusedConv{second} -> y  kernel=1  activation="{activation}"'
+    )
 
 
 def test_the_sum_has_both() -> None:
     outcome = applied(PASS, net(), WEIGHTS, SHAPES)
-    assert outcome.text == ["Conv(x, w) -> a_unbiased  kernel=1",
-                            'armnet.FusedConv(z, w, c_joined, a_unbiased) -> y  kernel=1  activation="Relu"']
+    assert outcome.text == [
+        "Conv(x, w) -> a_unbiased  kernel=1",
+        'armnet.FusedConv(z, w, c_joined, a_unbiased) -> y  kernel=1  activation="Relu"',
+    ]
     assert outcome.weight("c_joined").tolist() == [11, 22]
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    (net(second="(a, w, c, z)"), "'a' is not what is added"),
-    (net(second="(a, w, c, a)"), "'a' is not what is added"),
-    (net(second='(z, w, c, "", a)', activation="PRelu"), "'a' is not what is added"),
-    (net(outputs="y, a"), "'a' is an output of the net"),
-    (net(outputs="y, r", more="Relu(a) -> r"), "'a' is read by Relu(a) -> r"),
-    (net(second="(z, w, z, a)"), "'z' is not a constant float"),
-    (net("Conv(x, w, huge)", "(z, w, huge, a)"), "a sum is not finite"),
-    (net("Conv(x, w, d)"), "the bias of shape (1,) is not one number"),
-    (net("Conv(x, w, b_)"), "the biases are not alike"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (net(second="(a, w, c, z)"), "'a' is not what is added"),
+        (net(second="(a, w, c, a)"), "'a' is not what is added"),
+        (net(second='(z, w, c, "", a)', activation="PRelu"), "'a' is not what is added"),
+        (net(outputs="y, a"), "'a' is an output of the net"),
+        (net(outputs="y, r", more="Relu(a) -> r"), "'a' is read by Relu(a) -> r"),
+        (net(second="(z, w, z, a)"), "'z' is not a constant float"),
+        (net("Conv(x, w, huge)", "(z, w, huge, a)"), "a sum is not finite"),
+        (net("Conv(x, w, d)"), "the bias of shape (1,) is not one number"),
+        (net("Conv(x, w, b_)"), "the biases are not alike"),
+    ],
+)
 def test_what_is_no_such_sum_stays(text: str, reason: str) -> None:
     outcome = applied(PASS, text, WEIGHTS, SHAPES)
     assert not outcome.report.steps

@@ -22,13 +22,23 @@ def normal(*shape: int) -> np.ndarray:
 
 
 WEIGHTS: Dict[str, Any] = {
-    "w": np.array([[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]]], np.float32), "b": np.array([1, 2], np.float32),
-    "c": np.array([10, 20], np.float32), "d": np.array([5, 6], np.float32), "one": np.ones(1, np.float32),
-    "huge": np.full(2, 3e38, np.float32), "floor": np.array([[[1.0]], [[2.0]]], np.float32),
+    "w": np.array([[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]]], np.float32),
+    "b": np.array([1, 2], np.float32),
+    "c": np.array([10, 20], np.float32),
+    "d": np.array([5, 6], np.float32),
+    "one": np.ones(1, np.float32),
+    "huge": np.full(2, 3e38, np.float32),
+    "floor": np.array([[[1.0]], [[2.0]]], np.float32),
     "masking": np.array([0.1, -1e9], np.float32),
-    "w3": normal(2, 2, 3, 3), "w1": normal(2, 1, 1, 1), "w4": normal(2, 4, 1, 1), "w_one": normal(1, 2, 1, 1),
-    "f": normal(3, 2), "fb": normal(3), "f4": normal(3, 8), "ft": np.ones((2, 3), np.float32),
-}  # fmt: skip
+    "w3": normal(2, 2, 3, 3),
+    "w1": normal(2, 1, 1, 1),
+    "w4": normal(2, 4, 1, 1),
+    "w_one": normal(1, 2, 1, 1),
+    "f": normal(3, 2),
+    "fb": normal(3),
+    "f4": normal(3, 8),
+    "ft": np.ones((2, 3), np.float32),
+}
 SHAPES = {"x": (1, 2, 4, 4), "z": (1, 2, 4, 4)}
 LIMIT = shift_biases.MOST
 
@@ -68,14 +78,17 @@ def test_a_relu_becomes_a_floor() -> None:
 
 def test_without_an_activation_nothing_is_left() -> None:
     outcome = shifted("Conv(x, w, b) -> a  kernel=1", "armnet.FusedConv(z, w, c, a) -> y  kernel=1")
-    assert outcome.text == ["Conv(x, w) -> a_shifted  kernel=1",
-                            "armnet.FusedConv(z, w, y_bias, a_shifted) -> y  kernel=1"]
+    assert outcome.text == [
+        "Conv(x, w) -> a_shifted  kernel=1",
+        "armnet.FusedConv(z, w, y_bias, a_shifted) -> y  kernel=1",
+    ]
     assert outcome.weight("y_bias").tolist() == [11, 22]
 
 
 def test_a_floor_is_shifted_as_well() -> None:
-    outcome = shifted('armnet.FusedConv(x, w, b, "", floor) -> a  kernel=1  activation="onnx.Max"',
-                      "Conv(a, w, c) -> y  kernel=1")
+    outcome = shifted(
+        'armnet.FusedConv(x, w, b, "", floor) -> a  kernel=1  activation="onnx.Max"', "Conv(a, w, c) -> y  kernel=1"
+    )
     assert outcome.weight("a_floor").reshape(-1).tolist() == [0, 0]
     assert biases(outcome) == ["y_bias"]
 
@@ -83,29 +96,45 @@ def test_a_floor_is_shifted_as_well() -> None:
 def test_of_a_chain_of_residual_blocks_the_last_alone_has_a_bias_at_its_end() -> None:
     blocks = ["ConvRelu(x, w, b) -> a0  kernel=1"]
     for number in range(1, 5):
-        blocks += [f"ConvRelu(a{number - 1}, w, c) -> m{number}  kernel=1",
-                   f"ConvRelu(m{number}, w3, d) -> n{number}  kernel=3  pad=1",
-                   f'armnet.FusedConv(n{number}, w, b, a{number - 1}) -> a{number}  kernel=1  activation="Relu"']
+        blocks += [
+            f"ConvRelu(a{number - 1}, w, c) -> m{number}  kernel=1",
+            f"ConvRelu(m{number}, w3, d) -> n{number}  kernel=3  pad=1",
+            f'armnet.FusedConv(n{number}, w, b, a{number - 1}) -> a{number}  kernel=1  activation="Relu"',
+        ]
     outcome = shifted(*blocks, "Copy(a4) -> y")
     assert [name.split("_")[0] for name in biases(outcome)] == ["m1", "m2", "m3", "m4", "a4"]
     assert sum(op.get_str("activation", "") == "onnx.Max" for op in outcome.after.predict_net.op) == 4 + 4
 
 
 def test_linear_bottlenecks() -> None:
-    outcome = shifted('Conv(x, w, b) -> a  kernel=1',
-                      'armnet.FusedConv(a, w, c) -> m  kernel=1  activation="Clip"  min=0.0  max=6.0',
-                      "armnet.FusedConv(m, w, d, a) -> e  kernel=1",
-                      'armnet.FusedConv(e, w, c) -> y  kernel=1  activation="Clip"  min=0.0  max=6.0')
+    outcome = shifted(
+        "Conv(x, w, b) -> a  kernel=1",
+        'armnet.FusedConv(a, w, c) -> m  kernel=1  activation="Clip"  min=0.0  max=6.0',
+        "armnet.FusedConv(m, w, d, a) -> e  kernel=1",
+        'armnet.FusedConv(e, w, c) -> y  kernel=1  activation="Clip"  min=0.0  max=6.0',
+    )
     assert biases(outcome) == ["m_bias", "y_bias"]
 
 
-@pytest.mark.parametrize("pool", [
-    "MaxPool(j) -> p  kernel=3  stride=2  legacy_pad=3", "MaxPool(j) -> p  kernel=3  pad=1",
-    "AveragePool(j) -> p  kernel=2  stride=2", "AveragePool(j) -> p  global_pooling=1"])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "MaxPool(j) -> p  kernel=3  stride=2  legacy_pad=3",
+        "MaxPool(j) -> p  kernel=3  pad=1",
+        "AveragePool(j) -> p  kernel=2  stride=2",
+        "AveragePool(j) -> p  global_pooling=1",
+    ],
+)
 def test_through_a_concatenation_and_a_pool(pool: str) -> None:
     outcome = shifted(
-        "ConvRelu(x, w, b) -> a  kernel=1", "ConvRelu(z, w, c) -> e  kernel=1", "Concat(a, e) -> j, s  axis=1", pool,
-        "ConvRelu(p, w4, d) -> y  kernel=1", "Copy(s) -> t", outputs="y, t")
+        "ConvRelu(x, w, b) -> a  kernel=1",
+        "ConvRelu(z, w, c) -> e  kernel=1",
+        "Concat(a, e) -> j, s  axis=1",
+        pool,
+        "ConvRelu(p, w4, d) -> y  kernel=1",
+        "Copy(s) -> t",
+        outputs="y, t",
+    )
     assert biases(outcome) == ["y_bias_1"]
 
 
@@ -126,8 +155,12 @@ def test_into_a_fully_connected_layer_of_several_pixels() -> None:
 
 
 def test_into_groups_and_windows() -> None:
-    outcome = shifted("ConvRelu(x, w, b) -> a  kernel=1", "Conv(a, w1, c) -> y  kernel=1  group=2",
-                      "Conv(a, w3, d) -> u  kernel=3  dilation=1", outputs="y, u")
+    outcome = shifted(
+        "ConvRelu(x, w, b) -> a  kernel=1",
+        "Conv(a, w1, c) -> y  kernel=1  group=2",
+        "Conv(a, w3, d) -> u  kernel=3  dilation=1",
+        outputs="y, u",
+    )
     assert biases(outcome) == ["y_bias", "u_bias"]
 
 
@@ -142,28 +175,37 @@ def test_a_convolution_without_a_bias_hands_on() -> None:
     assert outcome.weight("e_floor").reshape(-1).tolist() == [-5, -11]
 
 
-@pytest.mark.parametrize(("lines", "outputs", "reason"), [
-    (["ConvRelu(a, w, c) -> y  kernel=1"], "y, a", "'a' is an output of the net"),
-    (["Conv(a, w3, c) -> y  kernel=3  pad=1"], "y", "pads with zeros"),
-    (["Conv(a, w, c) -> y  kernel=1", "Conv(a, w3, c) -> u  kernel=3  pad=1"], "y, u", "pads with zeros"),
-    (["Conv(a, w3, c) -> y  kernel=3  legacy_pad=2"], "y", "pads with zeros"),
-    (["AveragePool(a) -> p  kernel=3  pad=1", "Conv(p, w, c) -> y  kernel=1"], "y", "pads with zeros"),
-    (["armnet.FusedMaxPool(a) -> p  kernel=2  activation=\"Relu\"", "Conv(p, w, c) -> y  kernel=1"], "y",
-     "needs the results themselves"),
-    (["Sigmoid(a) -> y"], "y", "needs the results themselves"),
-    (["Conv(x, a, c) -> y  kernel=4"], "y", "not a constant float"),
-    (["Conv(a, z, c) -> y  kernel=4"], "y", "not a constant float"),
-    (["Conv(a, w, c) -> y  kernel=1  control_input=[\"a\"]"], "y", "knows 'a' by name"),
-    (["Concat(a, z) -> j, s  axis=2", "Conv(j, w, c) -> y  kernel=1"], "y", "joins no channels"),
-    (["Conv(a, w) -> y  kernel=1"], "y", "'y' is an output of the net"),
-    (["Conv(a, w) -> e  kernel=1", "Conv(e, w3, c) -> y  kernel=3  pad=1"], "y", "pads with zeros"),
-    (["AveragePool(a) -> p  global_pooling=1", "armnet.FusedConv(z, w, c, p) -> y  kernel=1"], "y",
-     "of different shapes"),
-    (["armnet.FusedConv(z, w_one, one, a) -> y  kernel=1"], "y", "of different shapes"),
-    (["armnet.FusedConv(one_pixel, w, c, a) -> y  kernel=1"], "y", None),
-    (["ConvTranspose(a, w, c) -> y  kernel=1"], "y", "needs the results themselves"),
-    (["Conv(a, w, huge) -> y  kernel=1"], "y", None),
-])
+@pytest.mark.parametrize(
+    ("lines", "outputs", "reason"),
+    [
+        (["ConvRelu(a, w, c) -> y  kernel=1"], "y, a", "'a' is an output of the net"),
+        (["Conv(a, w3, c) -> y  kernel=3  pad=1"], "y", "pads with zeros"),
+        (["Conv(a, w, c) -> y  kernel=1", "Conv(a, w3, c) -> u  kernel=3  pad=1"], "y, u", "pads with zeros"),
+        (["Conv(a, w3, c) -> y  kernel=3  legacy_pad=2"], "y", "pads with zeros"),
+        (["AveragePool(a) -> p  kernel=3  pad=1", "Conv(p, w, c) -> y  kernel=1"], "y", "pads with zeros"),
+        (
+            ['armnet.FusedMaxPool(a) -> p  kernel=2  activation="Relu"', "Conv(p, w, c) -> y  kernel=1"],
+            "y",
+            "needs the results themselves",
+        ),
+        (["Sigmoid(a) -> y"], "y", "needs the results themselves"),
+        (["Conv(x, a, c) -> y  kernel=4"], "y", "not a constant float"),
+        (["Conv(a, z, c) -> y  kernel=4"], "y", "not a constant float"),
+        (['Conv(a, w, c) -> y  kernel=1  control_input=["a"]'], "y", "knows 'a' by name"),
+        (["Concat(a, z) -> j, s  axis=2", "Conv(j, w, c) -> y  kernel=1"], "y", "joins no channels"),
+        (["Conv(a, w) -> y  kernel=1"], "y", "'y' is an output of the net"),
+        (["Conv(a, w) -> e  kernel=1", "Conv(e, w3, c) -> y  kernel=3  pad=1"], "y", "pads with zeros"),
+        (
+            ["AveragePool(a) -> p  global_pooling=1", "armnet.FusedConv(z, w, c, p) -> y  kernel=1"],
+            "y",
+            "of different shapes",
+        ),
+        (["armnet.FusedConv(z, w_one, one, a) -> y  kernel=1"], "y", "of different shapes"),
+        (["armnet.FusedConv(one_pixel, w, c, a) -> y  kernel=1"], "y", None),
+        (["ConvTranspose(a, w, c) -> y  kernel=1"], "y", "needs the results themselves"),
+        (["Conv(a, w, huge) -> y  kernel=1"], "y", None),
+    ],
+)
 def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason: Any) -> None:
     before = ["AveragePool(x) -> one_pixel  global_pooling=1", "ConvRelu(x, w, b) -> a  kernel=1"]
     outcome = applied(PASS, net(*before, *lines, outputs=outputs), WEIGHTS, SHAPES)
@@ -171,15 +213,18 @@ def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason
     assert reason is None or any(reason in one for one in outcome.reasons), outcome.reasons
 
 
-@pytest.mark.parametrize(("first", "reason"), [
-    ('armnet.FusedConv(x, w, b) -> a  kernel=1  activation="Clip"  max=6.0', "ends with Clip"),
-    ("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "separable block"),
-    ("ConvRelu(x, w, z) -> a  kernel=1", "not a constant float"),
-    ("ConvRelu(x, w, one) -> a  kernel=1", "one number an output"),
-    ("ConvRelu(x, w, huge) -> a  kernel=1", "the bias outweighs the results"),
-    ('armnet.FusedConv(x, w, b, "", g) -> a  kernel=1  activation="onnx.Max"', "'g' is not constant"),
-    ("armnet.FusedConv(x, w, b, g) -> a  kernel=1", "of different shapes"),
-])
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        ('armnet.FusedConv(x, w, b) -> a  kernel=1  activation="Clip"  max=6.0', "ends with Clip"),
+        ("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "separable block"),
+        ("ConvRelu(x, w, z) -> a  kernel=1", "not a constant float"),
+        ("ConvRelu(x, w, one) -> a  kernel=1", "one number an output"),
+        ("ConvRelu(x, w, huge) -> a  kernel=1", "the bias outweighs the results"),
+        ('armnet.FusedConv(x, w, b, "", g) -> a  kernel=1  activation="onnx.Max"', "'g' is not constant"),
+        ("armnet.FusedConv(x, w, b, g) -> a  kernel=1", "of different shapes"),
+    ],
+)
 def test_what_cannot_be_shifted_stays(first: str, reason: str) -> None:
     text = net("Reshape(z_pool) -> g, old  shape=[2, 1, 1]", first, "Conv(a, w, c) -> y  kernel=1")
     text = text.replace("\nReshape", "\nAveragePool(z) -> z_pool  global_pooling=1\nReshape", 1)
@@ -189,8 +234,13 @@ def test_what_cannot_be_shifted_stays(first: str, reason: str) -> None:
 
 
 def test_one_refusal_leaves_others_alone() -> None:
-    outcome = shifted("ConvRelu(x, w, b) -> a  kernel=1", "Conv(a, w, c) -> y  kernel=1",
-                      "ConvRelu(z, w, b) -> e  kernel=1", "Conv(e, w3, c) -> u  kernel=3  pad=1", outputs="y, u")
+    outcome = shifted(
+        "ConvRelu(x, w, b) -> a  kernel=1",
+        "Conv(a, w, c) -> y  kernel=1",
+        "ConvRelu(z, w, b) -> e  kernel=1",
+        "Conv(e, w3, c) -> u  kernel=3  pad=1",
+        outputs="y, u",
+    )
     assert len(outcome.report.steps) == 1
 
 
@@ -214,8 +264,9 @@ def test_after_other_passes_random_nets_compute_the_same() -> None:
 
 
 def test_names_that_exist_are_not_taken() -> None:
-    text = net("ConvRelu(x, w, b) -> a  kernel=1", "MaxPool(a) -> a_shifted  kernel=2",
-               "Conv(a_shifted, w, c) -> y  kernel=1")
+    text = net(
+        "ConvRelu(x, w, b) -> a  kernel=1", "MaxPool(a) -> a_shifted  kernel=2", "Conv(a_shifted, w, c) -> y  kernel=1"
+    )
     outcome = applied(PASS, text, WEIGHTS, SHAPES)
     names = [name for op in outcome.after.predict_net.op for name in op.output]
     assert len(set(names)) == 3

@@ -25,16 +25,25 @@ def test_all_of_them_have_fast_formulas() -> None:
     assert all(map(can_be_fused, ACTIVATIONS))
 
 
-@pytest.mark.parametrize(("activation", "arguments"), [
-    ("Relu(a) -> y", 'activation="Relu"'),
-    ("Clip(a) -> y  min=0.0  max=6.0", 'activation="Clip"  min=0.0  max=6.0'),
-    ("LeakyRelu(a) -> y  alpha=0.5", 'activation="LeakyRelu"  alpha=0.5'),
-    ("onnx.HardSwish(a) -> y", 'activation="onnx.HardSwish"'),
-    ("Swish(a) -> y", 'activation="Swish"'),
-])
-@pytest.mark.parametrize("layer", ["Conv(x, w, b) -> a  kernel=1", 'armnet.FusedConv(x, w, "", x) -> a  kernel=1',
-                                   "SpatialBN(x, b, b, b, b) -> a  is_test=1",
-                                   "armnet.FusedBatchNorm(x, b, b, b, b, x) -> a  is_test=1"])
+@pytest.mark.parametrize(
+    ("activation", "arguments"),
+    [
+        ("Relu(a) -> y", 'activation="Relu"'),
+        ("Clip(a) -> y  min=0.0  max=6.0", 'activation="Clip"  min=0.0  max=6.0'),
+        ("LeakyRelu(a) -> y  alpha=0.5", 'activation="LeakyRelu"  alpha=0.5'),
+        ("onnx.HardSwish(a) -> y", 'activation="onnx.HardSwish"'),
+        ("Swish(a) -> y", 'activation="Swish"'),
+    ],
+)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "Conv(x, w, b) -> a  kernel=1",
+        'armnet.FusedConv(x, w, "", x) -> a  kernel=1',
+        "SpatialBN(x, b, b, b, b) -> a  is_test=1",
+        "armnet.FusedBatchNorm(x, b, b, b, b, x) -> a  is_test=1",
+    ],
+)
 def test_into_what_comes_before(layer: str, activation: str, arguments: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {layer}\n {activation}", WEIGHTS, SHAPES)
     fused = layer.replace("-> a", "-> y").replace("armnet.", "")
@@ -44,11 +53,16 @@ def test_into_what_comes_before(layer: str, activation: str, arguments: str) -> 
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-@pytest.mark.parametrize(("layer", "fused"), [
-    ("Conv(x, w) -> a  kernel=1", 'armnet.FusedConv(x, w, "", "", s) -> y  kernel=1  activation="PRelu"'),
-    ("SpatialBN(x, b, b, b, b) -> a  is_test=1",
-     'armnet.FusedBatchNorm(x, b, b, b, b, "", s) -> y  is_test=1  activation="PRelu"'),
-])
+@pytest.mark.parametrize(
+    ("layer", "fused"),
+    [
+        ("Conv(x, w) -> a  kernel=1", 'armnet.FusedConv(x, w, "", "", s) -> y  kernel=1  activation="PRelu"'),
+        (
+            "SpatialBN(x, b, b, b, b) -> a  is_test=1",
+            'armnet.FusedBatchNorm(x, b, b, b, b, "", s) -> y  is_test=1  activation="PRelu"',
+        ),
+    ],
+)
 def test_prelus_slope_is_an_input(layer: str, fused: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {layer}\n PRelu(a, s) -> y", WEIGHTS, SHAPES)
     assert outcome.text == [fused]
@@ -56,11 +70,14 @@ def test_prelus_slope_is_an_input(layer: str, fused: str) -> None:
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-@pytest.mark.parametrize(("layer", "w", "fused"), [
-    ("FC(x, w, b) -> a", (2, 50), "FusedFC(x, w, b"),
-    ("FCTransposed(x, w, b) -> a", (50, 2), "FusedFCTransposed(x, w, b"),
-    ("ConvTranspose(x, w, b) -> a  kernel=2  stride=2", (2, 2, 2, 2), "FusedConvTranspose(x, w, b"),
-])
+@pytest.mark.parametrize(
+    ("layer", "w", "fused"),
+    [
+        ("FC(x, w, b) -> a", (2, 50), "FusedFC(x, w, b"),
+        ("FCTransposed(x, w, b) -> a", (50, 2), "FusedFCTransposed(x, w, b"),
+        ("ConvTranspose(x, w, b) -> a  kernel=2  stride=2", (2, 2, 2, 2), "FusedConvTranspose(x, w, b"),
+    ],
+)
 @pytest.mark.parametrize("activation", ["Relu(a) -> y", "onnx.HardSwish(a) -> y", "PRelu(a, s) -> y"])
 def test_fully_connected_and_transposed_layers_do_it_too(layer: str, w: Any, fused: str, activation: str) -> None:
     weights = {**WEIGHTS, "w": np.random.default_rng(1).standard_normal(w).astype(np.float32)}
@@ -71,14 +88,23 @@ def test_fully_connected_and_transposed_layers_do_it_too(layer: str, w: Any, fus
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y\n FC(x, w, b) -> a  axis=2\n PRelu(a, s) -> y", "the channels lie in different dimensions"),
-    ("-> y, z\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
-    ("-> a, y\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y", "'a' is an output of the net"),
-    ('-> y\n armnet.FusedConv(x, w) -> a  kernel=1  activation="Relu"\n Clip(a) -> y', "it has an activation already"),
-    ('-> y\n Conv(x, w) -> a  kernel=1\n PRelu(a, s) -> y  order="NHWC"', "the channels lie in different dimensions"),
-    ("-> y\n Conv(x, w) -> a  kernel=1\n PRelu(x, a) -> y", "the slope is computed"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y\n FC(x, w, b) -> a  axis=2\n PRelu(a, s) -> y", "the channels lie in different dimensions"),
+        ("-> y, z\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
+        ("-> a, y\n Conv(x, w) -> a  kernel=1\n Clip(a) -> y", "'a' is an output of the net"),
+        (
+            '-> y\n armnet.FusedConv(x, w) -> a  kernel=1  activation="Relu"\n Clip(a) -> y',
+            "it has an activation already",
+        ),
+        (
+            '-> y\n Conv(x, w) -> a  kernel=1\n PRelu(a, s) -> y  order="NHWC"',
+            "the channels lie in different dimensions",
+        ),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n PRelu(x, a) -> y", "the slope is computed"),
+    ],
+)
 def test_what_cannot_be_fused_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS)
     assert reason in outcome.reasons

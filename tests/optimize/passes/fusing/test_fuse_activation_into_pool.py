@@ -21,16 +21,27 @@ HEAD = 'net "": x, w -> y\n '
 POOL = "MaxPool(a) -> y  kernel=3  stride=2  pad=1"
 
 
-@pytest.mark.parametrize(("first", "before", "pooled", "limit"), [
-    ("Relu(x) -> a", [], "x", 'activation="Relu"'),
-    ("onnx.Relu(x) -> a", [], "x", 'activation="onnx.Relu"'),
-    ("Clip(x) -> a  min=0.25  max=0.5", [], "x", 'activation="Clip"  min=0.25  max=0.5'),
-    ("ConvRelu(x, w) -> a  kernel=1", ["Conv(x, w) -> a  kernel=1"], "a", 'activation="Relu"'),
-    ('armnet.FusedConv(x, w) -> a  kernel=1  activation="Clip"  min=-0.5  max=0.5',
-     ["Conv(x, w) -> a  kernel=1"], "a", 'activation="Clip"  min=-0.5  max=0.5'),
-    ('armnet.FusedConv(x, w, "", x) -> a  kernel=1  activation="onnx.Relu"',
-     ['armnet.FusedConv(x, w, "", x) -> a  kernel=1'], "a", 'activation="onnx.Relu"'),
-])
+@pytest.mark.parametrize(
+    ("first", "before", "pooled", "limit"),
+    [
+        ("Relu(x) -> a", [], "x", 'activation="Relu"'),
+        ("onnx.Relu(x) -> a", [], "x", 'activation="onnx.Relu"'),
+        ("Clip(x) -> a  min=0.25  max=0.5", [], "x", 'activation="Clip"  min=0.25  max=0.5'),
+        ("ConvRelu(x, w) -> a  kernel=1", ["Conv(x, w) -> a  kernel=1"], "a", 'activation="Relu"'),
+        (
+            'armnet.FusedConv(x, w) -> a  kernel=1  activation="Clip"  min=-0.5  max=0.5',
+            ["Conv(x, w) -> a  kernel=1"],
+            "a",
+            'activation="Clip"  min=-0.5  max=0.5',
+        ),
+        (
+            'armnet.FusedConv(x, w, "", x) -> a  kernel=1  activation="onnx.Relu"',
+            ['armnet.FusedConv(x, w, "", x) -> a  kernel=1'],
+            "a",
+            'activation="onnx.Relu"',
+        ),
+    ],
+)
 def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], pooled: str, limit: str) -> None:
     outcome = applied(PASS, f"{HEAD}{first}\n {POOL}", WEIGHTS, SHAPES)
     assert outcome.text == [*before, f"armnet.FusedMaxPool({pooled}) -> y  kernel=3  stride=2  pad=1  {limit}"]
@@ -39,17 +50,24 @@ def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], poole
     assert_same_numbers(outcome.before, outcome.after, {"x": image}, 0)
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("Relu(x) -> a\n MaxPool(a) -> y  kernel=2  stride=2", "windows do not overlap, or are as many as pixels"),
-    ("Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1", "windows do not overlap, or are as many as pixels"),
-    ("Relu(x) -> a\n MaxPool(a) -> b  kernel=3  stride=2\n Copy(a) -> z\n Sum(b, b) -> y",
-     "'a' is read by Copy(a) -> z as well"),
-    ("Conv(x, w) -> c  kernel=1\n "
-     'armnet.FusedConv(c, w) -> a  kernel=1  activation="Sigmoid"\n MaxPool(a) -> y  kernel=3  stride=2',
-     "it has no limits"),
-    ("armnet.FusedConv(x, w) -> a  kernel=1\n MaxPool(a) -> y  kernel=3  stride=2", "it has no limits"),
-    ("Relu(x) -> a\n MaxPool(a) -> y  global_pooling=1", "windows do not overlap, or are as many as pixels"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=2  stride=2", "windows do not overlap, or are as many as pixels"),
+        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1", "windows do not overlap, or are as many as pixels"),
+        (
+            "Relu(x) -> a\n MaxPool(a) -> b  kernel=3  stride=2\n Copy(a) -> z\n Sum(b, b) -> y",
+            "'a' is read by Copy(a) -> z as well",
+        ),
+        (
+            "Conv(x, w) -> c  kernel=1\n "
+            'armnet.FusedConv(c, w) -> a  kernel=1  activation="Sigmoid"\n MaxPool(a) -> y  kernel=3  stride=2',
+            "it has no limits",
+        ),
+        ("armnet.FusedConv(x, w) -> a  kernel=1\n MaxPool(a) -> y  kernel=3  stride=2", "it has no limits"),
+        ("Relu(x) -> a\n MaxPool(a) -> y  global_pooling=1", "windows do not overlap, or are as many as pixels"),
+    ],
+)
 def test_what_is_no_such_pool_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert not outcome.report.steps

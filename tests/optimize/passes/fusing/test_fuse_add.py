@@ -27,8 +27,12 @@ def test_into_a_normalisation() -> None:
 
 
 def test_into_a_fully_connected_layer() -> None:
-    outcome = applied(PASS, 'net "": x, w, b -> y\n FC(x, w, b) -> a\n Add(x, a) -> y',
-                      {"w": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)}, {"x": ("batch", 2)})
+    outcome = applied(
+        PASS,
+        'net "": x, w, b -> y\n FC(x, w, b) -> a\n Add(x, a) -> y',
+        {"w": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)},
+        {"x": ("batch", 2)},
+    )
     assert outcome.text == ["armnet.FusedFC(x, w, b, x) -> y"]
 
 
@@ -56,18 +60,25 @@ def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
     assert outcome.text == ["Conv(x, w, b) -> a  kernel=3  pad=1", 'armnet.FusedConv(x, v, "", a) -> y  kernel=1']
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
-    ("-> a, y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y", "'a' is an output of the net"),
-    ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, a) -> y", "it is no sum of two blobs"),
-    ("-> y\n Conv(x, v) -> a  kernel=1\n Sum(a, x, x) -> y", "it is no sum of two blobs"),
-    ("-> y\n Conv(x, w) -> a  kernel=3\n Add(a, x) -> y", "'a' and 'x' are not known to have the same shape"),
-    ("-> y\n Conv(x, v) -> a  kernel=1\n AveragePool(x) -> p  global_pooling=1\n Add(a, p) -> y",
-     "'a' and 'p' are not known to have the same shape"),
-    ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y  broadcast=1", "it broadcasts in Caffe2's older way"),
-    ("-> y, m, n, o, p\n SpatialBN(x, b, b, b, b) -> a, m, n, o, p  is_test=0\n Add(a, x) -> y",
-     "'m' is an output of the net"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y, z\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
+        ("-> a, y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y", "'a' is an output of the net"),
+        ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, a) -> y", "it is no sum of two blobs"),
+        ("-> y\n Conv(x, v) -> a  kernel=1\n Sum(a, x, x) -> y", "it is no sum of two blobs"),
+        ("-> y\n Conv(x, w) -> a  kernel=3\n Add(a, x) -> y", "'a' and 'x' are not known to have the same shape"),
+        (
+            "-> y\n Conv(x, v) -> a  kernel=1\n AveragePool(x) -> p  global_pooling=1\n Add(a, p) -> y",
+            "'a' and 'p' are not known to have the same shape",
+        ),
+        ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y  broadcast=1", "it broadcasts in Caffe2's older way"),
+        (
+            "-> y, m, n, o, p\n SpatialBN(x, b, b, b, b) -> a, m, n, o, p  is_test=0\n Add(a, x) -> y",
+            "'m' is an output of the net",
+        ),
+    ],
+)
 def test_what_is_no_such_sum_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert not outcome.report.steps

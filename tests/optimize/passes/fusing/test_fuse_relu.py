@@ -19,10 +19,16 @@ def test_two_become_one(relu: str) -> None:
     assert outcome.text == ["ConvRelu(x, w) -> y  engine=NNPACK  kernel=3  pad=1"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Conv(x, w) -> a  kernel=3\n Relu(a) -> y\n Sigmoid(a) -> z", "'a' is read by Sigmoid(a) -> z as well"),
-    ("-> a, y\n Conv(x, w) -> a  kernel=3\n Relu(a) -> y", "'a' is an output of the net"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (
+            "-> y, z\n Conv(x, w) -> a  kernel=3\n Relu(a) -> y\n Sigmoid(a) -> z",
+            "'a' is read by Sigmoid(a) -> z as well",
+        ),
+        ("-> a, y\n Conv(x, w) -> a  kernel=3\n Relu(a) -> y", "'a' is an output of the net"),
+    ],
+)
 def test_what_others_need_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, f'net "": x, w {net}', WEIGHTS)
     assert not outcome.report.steps

@@ -16,19 +16,28 @@ def test_equal_activations_become_one() -> None:
         LeakyRelu(z) -> b  alpha=0.5
         Concat(a, b, a) -> y, y_dims  axis=1
     """
-    assert applied(PASS, net).text == ["Concat(x, z, x) -> y_joined, y_dims  axis=1",
-                                       "LeakyRelu(y_joined) -> y  alpha=0.5"]
+    assert applied(PASS, net).text == [
+        "Concat(x, z, x) -> y_joined, y_dims  axis=1",
+        "LeakyRelu(y_joined) -> y  alpha=0.5",
+    ]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y\n Relu(x) -> a\n Sigmoid(z) -> b\n Concat(a, b) -> y, d", "the parts go through different activations"),
-    ("-> y\n Clip(x) -> a  max=1.0\n Clip(z) -> b  max=2.0\n Concat(a, b) -> y, d",
-     "the parts go through different activations"),
-    ("-> y\n Relu(x) -> a\n Relu(a) -> b\n Concat(a, b) -> y, d", "one part is made of another"),
-    ("-> y, v\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d\n Copy(a) -> v",
-     "'a' is read by Copy(a) -> v as well"),
-    ("-> y, b\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d", "'b' is an output of the net"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ("-> y\n Relu(x) -> a\n Sigmoid(z) -> b\n Concat(a, b) -> y, d", "the parts go through different activations"),
+        (
+            "-> y\n Clip(x) -> a  max=1.0\n Clip(z) -> b  max=2.0\n Concat(a, b) -> y, d",
+            "the parts go through different activations",
+        ),
+        ("-> y\n Relu(x) -> a\n Relu(a) -> b\n Concat(a, b) -> y, d", "one part is made of another"),
+        (
+            "-> y, v\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d\n Copy(a) -> v",
+            "'a' is read by Copy(a) -> v as well",
+        ),
+        ("-> y, b\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d", "'b' is an output of the net"),
+    ],
+)
 def test_what_differs_or_is_needed_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, f'net "": x, z {net}')
     assert not outcome.report.steps

@@ -12,9 +12,12 @@ from tests.optimize.kinds import branching
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of
 
 RANDOM = np.random.default_rng(3)
-WEIGHTS = {"w": RANDOM.standard_normal((2, 4, 1, 1)).astype(np.float32), "b": np.ones(2, np.float32),
-           "v": RANDOM.standard_normal((3, 4, 1, 1)).astype(np.float32),
-           "k": RANDOM.standard_normal((3, 4, 3, 3)).astype(np.float32)}
+WEIGHTS = {
+    "w": RANDOM.standard_normal((2, 4, 1, 1)).astype(np.float32),
+    "b": np.ones(2, np.float32),
+    "v": RANDOM.standard_normal((3, 4, 1, 1)).astype(np.float32),
+    "k": RANDOM.standard_normal((3, 4, 3, 3)).astype(np.float32),
+}
 SHAPES = {"x": (2, 4, 5, 5)}
 HEAD = 'net "": x, w, b, v, k '
 
@@ -27,9 +30,12 @@ def test_three_become_one_and_a_split() -> None:
         Conv(x, k) -> u  kernel=3
     """
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
-    assert outcome.text == ["Conv(x, y_merged_w, y_merged_b) -> y_merged  kernel=1",
-                            "Split(y_merged) -> y, z  axis=1  split=[2, 3]", "Relu(y) -> a",
-                            "Conv(x, k) -> u  kernel=3"]
+    assert outcome.text == [
+        "Conv(x, y_merged_w, y_merged_b) -> y_merged  kernel=1",
+        "Split(y_merged) -> y, z  axis=1  split=[2, 3]",
+        "Relu(y) -> a",
+        "Conv(x, k) -> u  kernel=3",
+    ]
     np.testing.assert_array_equal(outcome.weight("y_merged_b"), [1, 1, 0, 0, 0])
     feed = {"x": RANDOM.standard_normal(SHAPES["x"]).astype(np.float32)}
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
@@ -56,22 +62,34 @@ def test_it_runs_where_it_is_asked_for() -> None:
     assert optimize(result, merge_parallel=True) == result
 
 
-@pytest.mark.parametrize("net", [
-    "-> y, z\n armnet.FusedConv(x, w, b, r) -> y  kernel=1\n armnet.FusedConv(x, v) -> z  kernel=1",
-    "-> y, z\n ConvRelu(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1",
-    "-> y, z\n Conv(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1  stride=2",
-    "-> y, z\n Conv(x, k) -> y  kernel=3\n Conv(x, k) -> z  kernel=3",
-    "-> y, z\n Conv(x, w) -> y  kernel=1\n Relu(x) -> a\n Conv(a, v) -> z  kernel=1",
-])
+@pytest.mark.parametrize(
+    "net",
+    [
+        "-> y, z\n armnet.FusedConv(x, w, b, r) -> y  kernel=1\n armnet.FusedConv(x, v) -> z  kernel=1",
+        "-> y, z\n ConvRelu(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1",
+        "-> y, z\n Conv(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1  stride=2",
+        "-> y, z\n Conv(x, k) -> y  kernel=3\n Conv(x, k) -> z  kernel=3",
+        "-> y, z\n Conv(x, w) -> y  kernel=1\n Relu(x) -> a\n Conv(a, v) -> z  kernel=1",
+    ],
+)
 def test_what_differs_stays(net: str) -> None:
     head = HEAD.replace("x,", "x, r,")
     assert not applied(PASS, head + net, WEIGHTS, {**SHAPES, "r": (2, 2, 5, 5)}).report.steps
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ("-> y, z\n Relu(v) -> r\n Conv(x, w) -> y  kernel=1\n Conv(x, r) -> z  kernel=1", "'r' is not a constant float"),
-    ("-> z, x\n Conv(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1\n Relu(x) -> x", "'x' is written more than once"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (
+            "-> y, z\n Relu(v) -> r\n Conv(x, w) -> y  kernel=1\n Conv(x, r) -> z  kernel=1",
+            "'r' is not a constant float",
+        ),
+        (
+            "-> z, x\n Conv(x, w) -> y  kernel=1\n Conv(x, v) -> z  kernel=1\n Relu(x) -> x",
+            "'x' is written more than once",
+        ),
+    ],
+)
 def test_what_is_not_constant_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS)
     assert not outcome.report.steps

@@ -10,9 +10,20 @@ from tests.optimize.kinds import joined_parts
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_same_numbers
 
 RNG = np.random.default_rng(4)
-WEIGHTS = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in {
-    "w": (2, 5, 1, 1), "b": (2,), "many": (6, 5, 1, 1), "wide": (2, 5, 3, 3), "three": (2, 8, 1, 1), "s": (2,),
-    "last": (2, 1, 1, 5), "square": (5, 5, 1, 1), "b5": (5,)}.items()}
+WEIGHTS = {
+    name: RNG.standard_normal(shape).astype(np.float32)
+    for name, shape in {
+        "w": (2, 5, 1, 1),
+        "b": (2,),
+        "many": (6, 5, 1, 1),
+        "wide": (2, 5, 3, 3),
+        "three": (2, 8, 1, 1),
+        "s": (2,),
+        "last": (2, 1, 1, 5),
+        "square": (5, 5, 1, 1),
+        "b5": (5,),
+    }.items()
+}
 SHAPES = {"x": ("batch", 2, 7, 8), "z": ("batch", 3, 7, 8), "r": ("batch", 2, 7, 8)}
 HEAD = 'net "": x, z, r, w, b, many, wide, three, s, last, square, b5 '
 PARTS = "-> y\n Abs(x) -> p\n Abs(z) -> q\n "
@@ -27,20 +38,36 @@ def split(net: str) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize(("conv", "first", "last"), [
-    ("Conv(c, w, b) -> y  kernel=1", "Conv(p, w_0, b) -> y_0  kernel=1",
-     'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1'),
-    ("ConvRelu(c, w) -> y  kernel=1", "Conv(p, w_0) -> y_0  kernel=1",
-     'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1  activation="Relu"'),
-    ('armnet.FusedConv(c, w, b) -> y  kernel=1  activation="Clip"  min=0.0  max=1.0',
-     "Conv(p, w_0, b) -> y_0  kernel=1",
-     'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1  activation="Clip"  min=0.0  max=1.0'),
-    ("armnet.FusedConv(c, w, b, r) -> y  kernel=1", "armnet.FusedConv(p, w_0, b, r) -> y_0  kernel=1",
-     'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1'),
-    ('armnet.FusedConv(c, w, "", r, s) -> y  kernel=1  activation="PRelu"',
-     'armnet.FusedConv(p, w_0, "", r) -> y_0  kernel=1',
-     'armnet.FusedConv(q, w_1, "", y_0, s) -> y  kernel=1  activation="PRelu"'),
-])
+@pytest.mark.parametrize(
+    ("conv", "first", "last"),
+    [
+        (
+            "Conv(c, w, b) -> y  kernel=1",
+            "Conv(p, w_0, b) -> y_0  kernel=1",
+            'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1',
+        ),
+        (
+            "ConvRelu(c, w) -> y  kernel=1",
+            "Conv(p, w_0) -> y_0  kernel=1",
+            'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1  activation="Relu"',
+        ),
+        (
+            'armnet.FusedConv(c, w, b) -> y  kernel=1  activation="Clip"  min=0.0  max=1.0',
+            "Conv(p, w_0, b) -> y_0  kernel=1",
+            'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1  activation="Clip"  min=0.0  max=1.0',
+        ),
+        (
+            "armnet.FusedConv(c, w, b, r) -> y  kernel=1",
+            "armnet.FusedConv(p, w_0, b, r) -> y_0  kernel=1",
+            'armnet.FusedConv(q, w_1, "", y_0) -> y  kernel=1',
+        ),
+        (
+            'armnet.FusedConv(c, w, "", r, s) -> y  kernel=1  activation="PRelu"',
+            'armnet.FusedConv(p, w_0, "", r) -> y_0  kernel=1',
+            'armnet.FusedConv(q, w_1, "", y_0, s) -> y  kernel=1  activation="PRelu"',
+        ),
+    ],
+)
 def test_bias_comes_first_and_the_activation_last(conv: str, first: str, last: str) -> None:
     outcome = split(JOINED + conv)
     assert outcome.text == ["Abs(x) -> p", "Abs(z) -> q", first, last]
@@ -53,32 +80,47 @@ def test_of_many_parts_those_between_only_add() -> None:
     assert outcome.text[2:] == [
         "Conv(p, three_0, b) -> y_0  kernel=1  stride=2",
         'armnet.FusedConv(q, three_1, "", y_0) -> y_1  kernel=1  stride=2',
-        'armnet.FusedConv(q, three_2, "", y_1) -> y  kernel=1  stride=2  activation="Relu"']
+        'armnet.FusedConv(q, three_2, "", y_1) -> y  kernel=1  stride=2  activation="Relu"',
+    ]
 
 
 @pytest.mark.parametrize("pool", ["MaxPool", "AveragePool"])
 def test_a_pool_in_between_pools_the_parts(pool: str) -> None:
     outcome = split(f"{JOINED}{pool}(c) -> m  kernel=3  stride=2\n Conv(m, w) -> y  kernel=1")
     assert outcome.text[2:] == [
-        f"{pool}(p) -> m_0  kernel=3  stride=2", f"{pool}(q) -> m_1  kernel=3  stride=2",
-        "Conv(m_0, w_0) -> y_0  kernel=1", 'armnet.FusedConv(m_1, w_1, "", y_0) -> y  kernel=1']
+        f"{pool}(p) -> m_0  kernel=3  stride=2",
+        f"{pool}(q) -> m_1  kernel=3  stride=2",
+        "Conv(m_0, w_0) -> y_0  kernel=1",
+        'armnet.FusedConv(m_1, w_1, "", y_0) -> y  kernel=1',
+    ]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    (JOINED + "Conv(c, many) -> y  kernel=1", "sums of 6 channels are not clearly cheaper than 5 in slices"),
-    (JOINED + "Conv(c, wide) -> y  kernel=3", "it is no 1x1 convolution of all channels"),
-    (JOINED + 'Conv(c, last) -> y  kernel=1  order="NHWC"', "the channels come last"),
-    (JOINED + "Abs(c) -> e\n Conv(c, w) -> f  kernel=1\n Copy(f) -> y", "'c' is read by Abs(c) -> e as well"),
-    (JOINED + "Conv(c, w) -> f  kernel=1\n Copy(d) -> e\n Copy(f) -> y",
-     "'d' is read by Copy(d) -> e as well"),
-    ("-> y, c\n Abs(x) -> p\n Abs(z) -> q\n Concat(p, q) -> c, d  axis=1\n Conv(c, w) -> y  kernel=1",
-     "'c' is an output of the net"),
-    (JOINED + "MaxPool(c) -> m  kernel=3\n Abs(m) -> e\n Conv(m, w) -> f  kernel=1\n Copy(f) -> y",
-     "'m' is read by Abs(m) -> e as well"),
-    (JOINED + "armnet.FusedConv(c, square, b5, c) -> y  kernel=1", "the convolution adds what is concatenated, too"),
-    ("-> y\n Abs(z) -> q\n Concat(x, q) -> c, d  axis=1\n Conv(c, w) -> y  kernel=1",
-     "not every part is the result of an operator"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (JOINED + "Conv(c, many) -> y  kernel=1", "sums of 6 channels are not clearly cheaper than 5 in slices"),
+        (JOINED + "Conv(c, wide) -> y  kernel=3", "it is no 1x1 convolution of all channels"),
+        (JOINED + 'Conv(c, last) -> y  kernel=1  order="NHWC"', "the channels come last"),
+        (JOINED + "Abs(c) -> e\n Conv(c, w) -> f  kernel=1\n Copy(f) -> y", "'c' is read by Abs(c) -> e as well"),
+        (JOINED + "Conv(c, w) -> f  kernel=1\n Copy(d) -> e\n Copy(f) -> y", "'d' is read by Copy(d) -> e as well"),
+        (
+            "-> y, c\n Abs(x) -> p\n Abs(z) -> q\n Concat(p, q) -> c, d  axis=1\n Conv(c, w) -> y  kernel=1",
+            "'c' is an output of the net",
+        ),
+        (
+            JOINED + "MaxPool(c) -> m  kernel=3\n Abs(m) -> e\n Conv(m, w) -> f  kernel=1\n Copy(f) -> y",
+            "'m' is read by Abs(m) -> e as well",
+        ),
+        (
+            JOINED + "armnet.FusedConv(c, square, b5, c) -> y  kernel=1",
+            "the convolution adds what is concatenated, too",
+        ),
+        (
+            "-> y\n Abs(z) -> q\n Concat(x, q) -> c, d  axis=1\n Conv(c, w) -> y  kernel=1",
+            "not every part is the result of an operator",
+        ),
+    ],
+)
 def test_what_does_not_gain_or_is_needed_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert not outcome.report.steps

@@ -20,8 +20,12 @@ def test_equal_operators_become_one_and_then_what_reads_them() -> None:
         Clip(x) -> f  max=1.0  min=0.0
         Sum(c, d, e, f) -> y
     """
-    assert applied(PASS, net).text == ["Relu(x) -> a", "Clip(x) -> c  min=0.0  max=1.0", "Sigmoid(a) -> d",
-                                       "Sum(c, d, d, c) -> y"]
+    assert applied(PASS, net).text == [
+        "Relu(x) -> a",
+        "Clip(x) -> c  min=0.0  max=1.0",
+        "Sigmoid(a) -> d",
+        "Sum(c, d, d, c) -> y",
+    ]
 
 
 def test_an_output_keeps_its_name() -> None:
@@ -29,17 +33,28 @@ def test_an_output_keeps_its_name() -> None:
     assert outcome.text == ["Relu(x) -> y", "Sigmoid(y) -> z"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ('net "": x -> y, z\n Relu(x) -> y\n Relu(x) -> z', "'z' is an output of the net"),
-    ('net "": x -> y\n UniformFill(x) -> a\n UniformFill(x) -> b\n Add(a, b) -> y',
-     "its results are not the same each time"),
-    ('net "": x, s -> y\n Relu(s) -> a\n Relu(x) -> s\n Relu(s) -> b\n Add(a, b) -> y',
-     "'s' is written more than once"),
-    ('net "": x, c -> y\n Relu(x) -> a\n Relu(x) -> b\n If(c) -> y  then_net={\n Add(a, b) -> y\n }',
-     "a sub-net knows 'b' by name"),
-    ('net "": x -> y\n Mystery(x) -> a\n Mystery(x) -> b\n Add(a, b) -> y',
-     "its results are not the same each time"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ('net "": x -> y, z\n Relu(x) -> y\n Relu(x) -> z', "'z' is an output of the net"),
+        (
+            'net "": x -> y\n UniformFill(x) -> a\n UniformFill(x) -> b\n Add(a, b) -> y',
+            "its results are not the same each time",
+        ),
+        (
+            'net "": x, s -> y\n Relu(s) -> a\n Relu(x) -> s\n Relu(s) -> b\n Add(a, b) -> y',
+            "'s' is written more than once",
+        ),
+        (
+            'net "": x, c -> y\n Relu(x) -> a\n Relu(x) -> b\n If(c) -> y  then_net={\n Add(a, b) -> y\n }',
+            "a sub-net knows 'b' by name",
+        ),
+        (
+            'net "": x -> y\n Mystery(x) -> a\n Mystery(x) -> b\n Add(a, b) -> y',
+            "its results are not the same each time",
+        ),
+    ],
+)
 def test_what_must_be_computed_twice_stays(net: str, reason: str) -> None:
     outcome = applied(PASS, net)
     assert not outcome.report.steps

@@ -31,12 +31,16 @@ def test_an_operator_lives_by_any_of_its_outputs() -> None:
     assert not applied(PASS, net).report.steps
 
 
-@pytest.mark.parametrize("net", [
-    'net "": x, s -> y\n Relu(x) -> y\n Add(x, s) -> s',
-    'net "": x, c -> y\n Relu(x) -> a\n If(c) -> y  then_net={\n Sigmoid(a) -> y\n }',
-    'net "": x -> y\n Relu(x) -> y\n Print(y)',
-    'net "": x, w -> y, w\n Relu(x) -> y',
-], ids=["state", "sub-net", "effect", "weight that is an output"])
+@pytest.mark.parametrize(
+    "net",
+    [
+        'net "": x, s -> y\n Relu(x) -> y\n Add(x, s) -> s',
+        'net "": x, c -> y\n Relu(x) -> a\n If(c) -> y  then_net={\n Sigmoid(a) -> y\n }',
+        'net "": x -> y\n Relu(x) -> y\n Print(y)',
+        'net "": x, w -> y, w\n Relu(x) -> y',
+    ],
+    ids=["state", "sub-net", "effect", "weight that is an output"],
+)
 def test_what_somebody_needs_stays(net: str) -> None:
     outcome = applied(PASS, net, {"w": W["w"]} if "w ->" in net else {})
     assert not outcome.report.steps
@@ -44,7 +48,7 @@ def test_what_somebody_needs_stays(net: str) -> None:
 
 def test_weights_that_init_net_computes_stay() -> None:
     pair = pair_of('net "": x, w -> y\n Add(x, w) -> y', W)
-    computed = pair.init_net.from_text('XavierFill() -> r  shape=[3]\nRelu(v) -> u').op
+    computed = pair.init_net.from_text("XavierFill() -> r  shape=[3]\nRelu(v) -> u").op
     pair = pair.replace(init_net=pair.init_net.replace(op=(*pair.init_net.op, *computed)))
     assert not Outcome(pair, [PASS]).report.steps
 

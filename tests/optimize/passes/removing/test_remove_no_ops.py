@@ -12,23 +12,45 @@ from tests.optimize.nets import applied, assert_keeps_numbers
 SHAPES = {"x": (2, 3, 4, 4)}
 
 
-@pytest.mark.parametrize("op", [
-    "Copy(a) -> b", "Alias(a) -> b", "StopGradient(a) -> b", "onnx.Identity(a) -> b", "Dropout(a) -> b  is_test=1",
-    "Dropout(a) -> b, mask  is_test=1", "onnx.Dropout(a) -> b", "onnx.Dropout(a, ratio) -> b", "Cast(a) -> b  to=1",
-    'Cast(a) -> b  to="float"', "Cast(a) -> b", "Sum(a) -> b",
-    "Concat(a) -> b, b_dims  axis=1", "onnx.Max(a) -> b", "Reshape(a) -> b, b_old  shape=[0, 3, -1, 4]",
-    "onnx.Reshape(a, shape) -> b",
-])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "Copy(a) -> b",
+        "Alias(a) -> b",
+        "StopGradient(a) -> b",
+        "onnx.Identity(a) -> b",
+        "Dropout(a) -> b  is_test=1",
+        "Dropout(a) -> b, mask  is_test=1",
+        "onnx.Dropout(a) -> b",
+        "onnx.Dropout(a, ratio) -> b",
+        "Cast(a) -> b  to=1",
+        'Cast(a) -> b  to="float"',
+        "Cast(a) -> b",
+        "Sum(a) -> b",
+        "Concat(a) -> b, b_dims  axis=1",
+        "onnx.Max(a) -> b",
+        "Reshape(a) -> b, b_old  shape=[0, 3, -1, 4]",
+        "onnx.Reshape(a, shape) -> b",
+    ],
+)
 def test_what_changes_nothing_is_removed(op: str) -> None:
     weights = {"ratio": np.float32(0.3), "shape": np.array([2, 3, 4, 4]), "w": np.ones(1, np.float32)}
     net = f'net "": x, ratio, shape, w -> y\n Relu(x) -> a\n {op}\n Add(b, w) -> y'
     assert applied(PASS, net, weights, SHAPES).text == ["Relu(x) -> a", "Add(a, w) -> y"]
 
 
-@pytest.mark.parametrize("op", [
-    "Dropout(a) -> b, mask  is_test=0", "onnx.Dropout(a, ratio, train) -> b", "Cast(a) -> b  to=13", "Sum(a, a) -> b",
-    "Reshape(a) -> b, b_old  shape=[3, 2, 4, 4]", "Flatten(a) -> b", "Transpose(a) -> b  axes=[0, 1, 3, 2]",
-])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "Dropout(a) -> b, mask  is_test=0",
+        "onnx.Dropout(a, ratio, train) -> b",
+        "Cast(a) -> b  to=13",
+        "Sum(a, a) -> b",
+        "Reshape(a) -> b, b_old  shape=[3, 2, 4, 4]",
+        "Flatten(a) -> b",
+        "Transpose(a) -> b  axes=[0, 1, 3, 2]",
+    ],
+)
 def test_what_changes_something_stays(op: str) -> None:
     weights = {"ratio": np.float32(0.3), "train": np.array(True)}
     net = f'net "": x, ratio, train -> y\n Relu(x) -> a\n {op}\n Relu(b) -> y'
@@ -50,14 +72,19 @@ def test_an_output_keeps_its_name() -> None:
     assert outcome.text == ["Relu(x) -> y", "Sigmoid(y) -> b"]
 
 
-@pytest.mark.parametrize(("net", "reason"), [
-    ('net "": x -> a, y\n Relu(x) -> a\n Copy(a) -> y', "'y' is an output of the net"),
-    ('net "": x -> y\n Copy(x) -> y', "'y' is an output of the net"),
-    ('net "": x -> y\n Dropout(x) -> a, mask  is_test=1\n Relu(a) -> b\n Cast(mask) -> y  to=1',
-     "'mask' is read by Cast(mask) -> y as well"),
-    ('net "": x, s -> y\n Add(x, s) -> y\n Copy(y) -> s', "'s' is written more than once"),
-    ('net "": x, c -> y\n Copy(x) -> a\n If(c) -> y  then_net={\n Relu(a) -> y\n }', "a sub-net knows 'a' by name"),
-])
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        ('net "": x -> a, y\n Relu(x) -> a\n Copy(a) -> y', "'y' is an output of the net"),
+        ('net "": x -> y\n Copy(x) -> y', "'y' is an output of the net"),
+        (
+            'net "": x -> y\n Dropout(x) -> a, mask  is_test=1\n Relu(a) -> b\n Cast(mask) -> y  to=1',
+            "'mask' is read by Cast(mask) -> y as well",
+        ),
+        ('net "": x, s -> y\n Add(x, s) -> y\n Copy(y) -> s', "'s' is written more than once"),
+        ('net "": x, c -> y\n Copy(x) -> a\n If(c) -> y  then_net={\n Relu(a) -> y\n }', "a sub-net knows 'a' by name"),
+    ],
+)
 def test_copies_that_somebody_needs_stay(net: str, reason: str) -> None:
     outcome = applied(PASS, net)
     assert not outcome.report.steps

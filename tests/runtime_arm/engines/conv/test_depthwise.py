@@ -20,8 +20,16 @@ Problem = Tuple[OperatorDef, List[Any]]
 WEIGHTS = (1, 2)
 
 
-def problem(image: Tuple[int, int], channels: int, kernel: Tuple[int, int], multiplier: int = 1, batch: int = 1,
-            dtype: str = "f4", type: str = "Conv", **arguments: Any) -> Problem:
+def problem(
+    image: Tuple[int, int],
+    channels: int,
+    kernel: Tuple[int, int],
+    multiplier: int = 1,
+    batch: int = 1,
+    dtype: str = "f4",
+    type: str = "Conv",
+    **arguments: Any,
+) -> Problem:
     draw = np.random.default_rng(channels)
     shapes = [(batch, channels, *image), (channels * multiplier, 1, *kernel), (channels * multiplier,)]
     op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernels=list(kernel), group=channels, **arguments)
@@ -31,6 +39,7 @@ def problem(image: Tuple[int, int], channels: int, kernel: Tuple[int, int], mult
 @st.composite
 def problems(draw: Any) -> Problem:
     """Single pixels and channels, kernels as large as the padded image, pads beyond the kernel, every stride."""
+
     def pair(values: Any, count: int = 2) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
@@ -38,16 +47,24 @@ def problems(draw: Any) -> Problem:
     pads = pair(st.integers(0, 6), 4)
     least = [d * (k - 1) + 1 - head - tail for d, k, head, tail in zip(dilation, kernel, pads[:2], pads[2:])]
     image = [max(1, n) + draw(st.sampled_from([0, 1, 2, 6, 10, 16, 22])) for n in least]
-    return problem((image[0], image[1]), draw(st.sampled_from([1, 2, 3, 7])), (kernel[0], kernel[1]),
-                   multiplier=draw(st.integers(1, 3)), batch=draw(st.integers(0, 2)),
-                   dtype=draw(st.sampled_from(["f4", "f8"])), type=draw(st.sampled_from(["Conv", "ConvRelu"])),
-                   strides=stride, dilations=dilation, pads=pads)
+    return problem(
+        (image[0], image[1]),
+        draw(st.sampled_from([1, 2, 3, 7])),
+        (kernel[0], kernel[1]),
+        multiplier=draw(st.integers(1, 3)),
+        batch=draw(st.integers(0, 2)),
+        dtype=draw(st.sampled_from(["f4", "f8"])),
+        type=draw(st.sampled_from(["Conv", "ConvRelu"])),
+        strides=stride,
+        dilations=dilation,
+        pads=pads,
+    )
 
 
 def assert_agrees(op: OperatorDef, inputs: List[Any]) -> None:
-    expected, = run_kernel(op, inputs)
-    actual, = run_kernel(op, inputs, "DEPTHWISE", constants=WEIGHTS)
-    magnitude, = run_kernel(op, [np.abs(x) for x in inputs])
+    (expected,) = run_kernel(op, inputs)
+    (actual,) = run_kernel(op, inputs, "DEPTHWISE", constants=WEIGHTS)
+    (magnitude,) = run_kernel(op, [np.abs(x) for x in inputs])
     assert_close(actual, expected, terms=inputs[1][0].size + 1, magnitude=magnitude)
 
 
@@ -72,8 +89,9 @@ def test_ends_with_the_epilogue_of_fused_operators(monkeypatch: Any) -> None:
     _, inputs = problem((23, 19), 5, (3, 3), multiplier=2, pad=1)
     draw = np.random.default_rng(0)
     inputs += [draw.standard_normal((1, 10, 23, 19)).astype("f4"), draw.uniform(0, 1, 10).astype("f4")]
-    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, pad=1, group=5,
-                        activation="PRelu")
+    op = OperatorDef.of(
+        "FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, pad=1, group=5, activation="PRelu"
+    )
     assert_agrees(op, inputs)
 
 
@@ -87,12 +105,15 @@ def test_is_preferred_for_constant_weights() -> None:
     assert refusals["DEPTHWISE"] == "the weights must be constant"
 
 
-@pytest.mark.parametrize(("shapes", "arguments", "reason"), [
-    ([(1, 4, 6, 6), (4, 2, 3, 3)], {"kernel": 3, "group": 2}, "every channel must be a group, got 2 groups of 4"),
-    ([(1, 6, 6, 4), (4, 3, 3, 1)], {"kernel": 3, "group": 4, "order": "NHWC"}, "the order must be NCHW"),
-    ([(1, 4, 6), (4, 1, 3)], {"kernels": [3], "group": 4}, "there must be two spatial dimensions, got 1"),
-    ([(1, 4, 9, 9), (4, 1, 3, 3)], {"kernel": 3, "group": 4}, "an output row must have at least 10 pixels"),
-])
+@pytest.mark.parametrize(
+    ("shapes", "arguments", "reason"),
+    [
+        ([(1, 4, 6, 6), (4, 2, 3, 3)], {"kernel": 3, "group": 2}, "every channel must be a group, got 2 groups of 4"),
+        ([(1, 6, 6, 4), (4, 3, 3, 1)], {"kernel": 3, "group": 4, "order": "NHWC"}, "the order must be NCHW"),
+        ([(1, 4, 6), (4, 1, 3)], {"kernels": [3], "group": 4}, "there must be two spatial dimensions, got 1"),
+        ([(1, 4, 9, 9), (4, 1, 3, 3)], {"kernel": 3, "group": 4}, "an output row must have at least 10 pixels"),
+    ],
+)
 def test_refuses(shapes: Any, arguments: Any, reason: str) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], **arguments)
     schema, specs = lookup(op), specs_of([np.zeros(shape, np.float32) for shape in shapes], (1,))
@@ -111,5 +132,5 @@ def test_a_run_allocates_nothing(stride: int) -> None:
 def test_lines_stay_within_their_bound_whatever_the_size_of_the_image(size: int) -> None:
     op, inputs = problem((size, size), 16, (3, 3), pad=1)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
-    lines, = schema.kernels["DEPTHWISE"].scratch(op, specs, schema.infer(op, specs))
+    (lines,) = schema.kernels["DEPTHWISE"].scratch(op, specs, schema.infer(op, specs))
     assert lines.nbytes <= depthwise.LINES_NBYTES

@@ -60,8 +60,15 @@ def test_products_of_spectra_are_circular_correlations(period: Tuple[int, int]) 
         assert back[place] == pytest.approx(expected, abs=1e-12)
 
 
-def problem(image: Tuple[int, int], filters: Tuple[int, int, int, int], batch: int = 1, dtype: str = "f4",
-            type: str = "Conv", group: int = 1, **arguments: Any) -> Problem:
+def problem(
+    image: Tuple[int, int],
+    filters: Tuple[int, int, int, int],
+    batch: int = 1,
+    dtype: str = "f4",
+    type: str = "Conv",
+    group: int = 1,
+    **arguments: Any,
+) -> Problem:
     draw = np.random.default_rng(filters[0])
     shapes = [(batch, filters[1] * group, *image), filters, filters[:1]]
     op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernels=list(filters[2:]), group=group, **arguments)
@@ -71,6 +78,7 @@ def problem(image: Tuple[int, int], filters: Tuple[int, int, int, int], batch: i
 @st.composite
 def problems(draw: Any) -> Problem:
     """Single pixels and channels, prime sizes, pads beyond half of the kernel, groups, dilations."""
+
     def pair(values: Any, count: int = 2) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
@@ -79,9 +87,16 @@ def problems(draw: Any) -> Problem:
     sizes, reach = pair(st.sampled_from([1, 2, 3, 7, 13, 23, 37])), [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
     image = [max(n, r - head - tail) for n, r, head, tail in zip(sizes, reach, pads[:2], pads[2:])]
     group, depth, width = (draw(st.sampled_from(values)) for values in ([1, 1, 2, 5], [1, 3, 16], [1, 2, 16]))
-    return problem((image[0], image[1]), (group * width, depth, kernel[0], kernel[1]), group=group,
-                   batch=draw(st.integers(1, 2)), dtype=draw(st.sampled_from(["f4", "f8"])),
-                   type=draw(st.sampled_from(["Conv", "ConvRelu"])), dilations=dilation, pads=pads)
+    return problem(
+        (image[0], image[1]),
+        (group * width, depth, kernel[0], kernel[1]),
+        group=group,
+        batch=draw(st.integers(1, 2)),
+        dtype=draw(st.sampled_from(["f4", "f8"])),
+        type=draw(st.sampled_from(["Conv", "ConvRelu"])),
+        dilations=dilation,
+        pads=pads,
+    )
 
 
 def convolution(op: OperatorDef, inputs: List[Any]) -> Convolution:
@@ -90,8 +105,8 @@ def convolution(op: OperatorDef, inputs: List[Any]) -> Convolution:
 
 def assert_agrees(op: OperatorDef, inputs: List[Any], workers: int = 1) -> None:
     x, w, b = inputs[:3]
-    expected, = run_kernel(op, inputs)
-    actual, = run_kernel(op, inputs, "FFT", constants=WEIGHTS, workers=workers)
+    (expected,) = run_kernel(op, inputs)
+    (actual,) = run_kernel(op, inputs, "FFT", constants=WEIGHTS, workers=workers)
     terms = w[0].size + 1
     magnitude = terms * np.sqrt((w**2).mean() * (x**2).mean()) + np.abs(b).max()
     tiling = fft.best_tiling(convolution(op, inputs))
@@ -114,8 +129,9 @@ def test_tiles_and_blocks_join_seamlessly(tile: int, group: int, monkeypatch: An
     monkeypatch.setattr(fft, "best_tiling", lambda convolution: Tiling.of(convolution, tile))
     for dtype in ("f4", "f8"):
         for workers in (1, 2):
-            assert_agrees(*problem((31, 45), (8, 4 // group, 5, 7), batch=2, dtype=dtype, group=group,
-                                   pads=[4, 1, 0, 6]), workers)  # fmt: skip
+            assert_agrees(
+                *problem((31, 45), (8, 4 // group, 5, 7), batch=2, dtype=dtype, group=group, pads=[4, 1, 0, 6]), workers
+            )
 
 
 @pytest.mark.parametrize(("tile", "filters"), [(4, (10, 3, 5, 5)), (4, (3, 1, 5, 5)), (20, (2, 1, 5, 5))])
@@ -132,8 +148,12 @@ def test_ends_with_the_epilogue_of_fused_operators() -> None:
     _, inputs = problem((40, 41), (12, 8, 7, 7))
     draw = np.random.default_rng(0)
     inputs += [9 * draw.standard_normal((1, 12, 40, 41)).astype("f4"), draw.uniform(0, 1, 12).astype("f4")]
-    assert_agrees(OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=7, pad=3,
-                                 activation="PRelu"), inputs)
+    assert_agrees(
+        OperatorDef.of(
+            "FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=7, pad=3, activation="PRelu"
+        ),
+        inputs,
+    )
 
 
 @given(st.integers(1, 40), st.integers(0, 20), st.integers(0, 20), st.integers(1, 15), st.integers(1, 40))
@@ -154,8 +174,9 @@ def test_no_pixel_is_met_around_the_circle(image: int, head: int, tail: int, ker
                 assert all(apart[pixel] == 0 for pixel in apart if apart[pixel] % side.period == 0)
 
 
-@pytest.mark.parametrize(("kernel", "tile", "count"), [
-    (5, 7, 3 * 61 / 7**2), (7, 9, 3 * 113 / 9**2), (31, 33, 3 * 1985 / 33**2)])
+@pytest.mark.parametrize(
+    ("kernel", "tile", "count"), [(5, 7, 3 * 61 / 7**2), (7, 9, 3 * 113 / 9**2), (31, 33, 3 * 1985 / 33**2)]
+)
 def test_multiplies_an_output_and_channel(kernel: int, tile: int, count: float) -> None:
     """1.5 places an output, of which there are ((m + k - 1) / m)^2: 3.7, 4.2 and 5.5 multiplies, not 25, 49 and 961."""
     op, inputs = problem((3 * tile, 2 * tile), (5, 3, kernel, kernel), pad=kernel // 2)
@@ -167,13 +188,21 @@ def test_multiplies_an_output_and_channel(kernel: int, tile: int, count: float) 
     assert count < kernel**2 / 6
 
 
-@pytest.mark.parametrize(("shape", "filters", "engine"), [
-    ((64, 28, 28), (64, 64, 5, 5), "FFT"), ((32, 112, 112), (32, 32, 7, 7), "FFT"),
-    ((16, 56, 56), (16, 16, 15, 15), "FFT"), ((3, 9, 9), (4, 3, 5, 5), "IM2COL"),
-    ((128, 56, 56), (128, 1, 31, 31), "FFT"), ((384, 14, 14), (384, 1, 7, 7), "FFT"),
-    ((32, 112, 112), (32, 1, 5, 5), "DEPTHWISE"), ((144, 56, 56), (144, 1, 3, 3), "DEPTHWISE"),
-    ((64, 56, 56), (64, 64, 3, 3), "WINOGRAD"), ((16, 56, 56), (16, 16, 3, 3), "IM2COL"),
-])
+@pytest.mark.parametrize(
+    ("shape", "filters", "engine"),
+    [
+        ((64, 28, 28), (64, 64, 5, 5), "FFT"),
+        ((32, 112, 112), (32, 32, 7, 7), "FFT"),
+        ((16, 56, 56), (16, 16, 15, 15), "FFT"),
+        ((3, 9, 9), (4, 3, 5, 5), "IM2COL"),
+        ((128, 56, 56), (128, 1, 31, 31), "FFT"),
+        ((384, 14, 14), (384, 1, 7, 7), "FFT"),
+        ((32, 112, 112), (32, 1, 5, 5), "DEPTHWISE"),
+        ((144, 56, 56), (144, 1, 3, 3), "DEPTHWISE"),
+        ((64, 56, 56), (64, 64, 3, 3), "WINOGRAD"),
+        ((16, 56, 56), (16, 16, 3, 3), "IM2COL"),
+    ],
+)
 def test_is_chosen_where_it_saves_time(shape: Any, filters: Any, engine: str) -> None:
     kernel, group = filters[-1], shape[0] // filters[1]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=kernel, pad=kernel // 2, group=group)
@@ -196,14 +225,17 @@ def test_is_what_real_files_call_an_algorithm_of_nnpack(algorithm: str) -> None:
     assert kernel.engine == "FFT"
 
 
-@pytest.mark.parametrize(("x", "w", "arguments", "constants", "reason"), [
-    ((1, 4, 20, 20), (4, 4, 5, 5), {"stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
-    ((1, 20, 20, 4), (4, 5, 5, 4), {"order": "NHWC"}, (1,), "the order must be NCHW"),
-    ((1, 4, 20), (4, 4, 5), {}, (1,), "there must be two spatial dimensions, got 1"),
-    ((1, 4, 20, 20), (4, 4, 1, 1), {}, (1,), "the kernel must have more than one pixel"),
-    ((1, 4, 20, 20), (4, 4, 5, 5), {}, (), "the weights must be constant"),
-    ((0, 4, 20, 20), (4, 4, 5, 5), {}, (1,), "there must be pixels, channels and filters"),
-])
+@pytest.mark.parametrize(
+    ("x", "w", "arguments", "constants", "reason"),
+    [
+        ((1, 4, 20, 20), (4, 4, 5, 5), {"stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
+        ((1, 20, 20, 4), (4, 5, 5, 4), {"order": "NHWC"}, (1,), "the order must be NCHW"),
+        ((1, 4, 20), (4, 4, 5), {}, (1,), "there must be two spatial dimensions, got 1"),
+        ((1, 4, 20, 20), (4, 4, 1, 1), {}, (1,), "the kernel must have more than one pixel"),
+        ((1, 4, 20, 20), (4, 4, 5, 5), {}, (), "the weights must be constant"),
+        ((0, 4, 20, 20), (4, 4, 5, 5), {}, (1,), "there must be pixels, channels and filters"),
+    ],
+)
 def test_refuses(x: Any, w: Any, arguments: Any, constants: Any, reason: str) -> None:
     kernel = w[1:-1] if "order" in arguments else w[2:]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=list(kernel), **arguments)
@@ -211,8 +243,9 @@ def test_refuses(x: Any, w: Any, arguments: Any, constants: Any, reason: str) ->
     assert schema.kernels["FFT"].supports(op, specs, schema.infer(op, specs)) == reason
 
 
-@pytest.mark.parametrize(("x", "w", "dilation"), [
-    ((1, 1, 1, 9000), (1, 1, 1, 300), 1), ((1, 64, 99, 99), (64, 64, 3, 3), 40)])
+@pytest.mark.parametrize(
+    ("x", "w", "dilation"), [((1, 1, 1, 9000), (1, 1, 1, 300), 1), ((1, 64, 99, 99), (64, 64, 3, 3), 40)]
+)
 def test_refuses_what_would_take_memory_out_of_bounds(x: Any, w: Any, dilation: int) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=list(w[2:]), dilation=dilation)
     schema, specs = lookup(op), specs_of([np.zeros(x, np.float32), np.zeros(w, np.float32)], (1,))
@@ -240,8 +273,13 @@ def test_scratch_is_bounded_whatever_the_size_of_the_image(channels: int, group:
     """By BLOCK_NBYTES, or by what LEAST_TILES take where that is more."""
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=7, pad=3, group=group)
     for size in (56, 256, 2048):
-        specs = specs_of([np.broadcast_to(np.float32(0), shape) for shape in (
-            (1, channels, size, size), (channels, channels // group, 7, 7))], (1,))  # fmt: skip
+        specs = specs_of(
+            [
+                np.broadcast_to(np.float32(0), shape)
+                for shape in ((1, channels, size, size), (channels, channels // group, 7, 7))
+            ],
+            (1,),
+        )
         schema = lookup(op)
         tiling = best_tiling(convolution_of(op, *specs[:2]))  # type: ignore[arg-type]
         assert tiling is not None

@@ -24,10 +24,23 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
     np.testing.assert_array_equal(out, a @ b)
 
 
-@pytest.mark.parametrize(("hint", "panel"), [
-    (None, 64), (32, 32), (8, 8), (96, 96), (0, 192), (192, 192), (7, 64), (4, 64), (48, 48), (50, 64), (-8, 64),
-    (384, 64),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("hint", "panel"),
+    [
+        (None, 64),
+        (32, 32),
+        (8, 8),
+        (96, 96),
+        (0, 192),
+        (192, 192),
+        (7, 64),
+        (4, 64),
+        (48, 48),
+        (50, 64),
+        (-8, 64),
+        (384, 64),
+    ],
+)
 def test_a_hint_says_how_wide_panels_are_if_it_divides(hint: Any, panel: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     b = np.random.default_rng(0).integers(-8, 9, (64, 192)).astype(np.float32)
@@ -50,8 +63,9 @@ def test_small_products_stay_small(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize(("depth", "width"), [(33, 64), (193, 32), (97, 24), (128, 16)])
-def test_a_matrix_that_is_a_panel_itself_is_multiplied_in_small_products(depth: int, width: int,
-                                                                         monkeypatch: Any) -> None:
+def test_a_matrix_that_is_a_panel_itself_is_multiplied_in_small_products(
+    depth: int, width: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     a, out = np.ones((1, 3136, depth), np.float32), np.empty((1, 3136, width), np.float32)
     panels = Panels(np.ones((depth, width), np.float32), 3136)

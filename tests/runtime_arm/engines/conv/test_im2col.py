@@ -24,8 +24,9 @@ def window_of(output: Tuple[int, int, int]) -> Window:
 
 
 @given(st.integers(0, 5), sizes, st.integers(1, 50), st.integers(1, 2000))
-def test_blocks_cover_every_output_once_and_are_bounded(batch: int, output: Tuple[int, int, int], row_nbytes: int,
-                                                        block_nbytes: int) -> None:
+def test_blocks_cover_every_output_once_and_are_bounded(
+    batch: int, output: Tuple[int, int, int], row_nbytes: int, block_nbytes: int
+) -> None:
     covered = np.zeros((batch, *output), int)
     for block in blocks(batch, window_of(output), row_nbytes, block_nbytes):
         images, slices, rows = (slice(*bounds) for bounds in block)
@@ -58,8 +59,9 @@ def test_workers_share_the_filters_of_few_pixels(filters: int, batch: int, worke
     draw = np.random.default_rng(0)
     shapes = [(batch, 40, 6, 7), (filters, 40, 3, 3), (filters,), (batch, filters, 3, 4), (filters,)]
     inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
-    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1,
-                        activation="PRelu")
-    expected, = run_kernel(op, inputs)
-    actual, = run_kernel(op, inputs, "IM2COL", constants=(1, 2, 4), workers=workers)
+    op = OperatorDef.of(
+        "FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1, activation="PRelu"
+    )
+    (expected,) = run_kernel(op, inputs)
+    (actual,) = run_kernel(op, inputs, "IM2COL", constants=(1, 2, 4), workers=workers)
     assert_close(actual, expected, terms=9 * 40 + 2)

@@ -56,8 +56,16 @@ def test_multiplies_an_output_and_channel(tile: int, taps: int, count: float) ->
     assert tiles * tiling.reach**2 / (24 * 40) == count
 
 
-def problem(image: Tuple[int, int], channels: int, filters: int, batch: int = 1, dtype: str = "f4", type: str = "Conv",
-            taps: int = 3, **arguments: Any) -> Problem:
+def problem(
+    image: Tuple[int, int],
+    channels: int,
+    filters: int,
+    batch: int = 1,
+    dtype: str = "f4",
+    type: str = "Conv",
+    taps: int = 3,
+    **arguments: Any,
+) -> Problem:
     draw = np.random.default_rng(channels)
     shapes = [(batch, channels, *image), (filters, channels, taps, taps), (filters,)]
     op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=taps, **arguments)
@@ -70,17 +78,24 @@ def problems(draw: Any) -> Problem:
     pads, taps = draw(st.lists(st.integers(0, 5), min_size=4, max_size=4)), draw(st.sampled_from([3, 5]))
     sizes = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17])
     image = [max(draw(sizes), taps - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
-    return problem((image[0], image[1]), draw(st.sampled_from([1, 2, 5, 64])), draw(st.sampled_from([1, 3, 64])),
-                   batch=draw(st.integers(0, 2)), dtype=draw(st.sampled_from(["f4", "f8"])),
-                   type=draw(st.sampled_from(["Conv", "ConvRelu"])), taps=taps, pads=pads)
+    return problem(
+        (image[0], image[1]),
+        draw(st.sampled_from([1, 2, 5, 64])),
+        draw(st.sampled_from([1, 3, 64])),
+        batch=draw(st.integers(0, 2)),
+        dtype=draw(st.sampled_from(["f4", "f8"])),
+        type=draw(st.sampled_from(["Conv", "ConvRelu"])),
+        taps=taps,
+        pads=pads,
+    )
 
 
 def assert_agrees(op: OperatorDef, inputs: List[Any], tile: int) -> None:
     x, w, b = inputs[:3]
-    expected, = run_kernel(op, inputs)
+    (expected,) = run_kernel(op, inputs)
     taps = w.shape[-1]
     op = replace(op, engine=f"WINOGRAD:f{tile}x{tile}_{taps}x{taps}")
-    actual, = run_kernel(op, inputs, "WINOGRAD", constants=WEIGHTS)
+    (actual,) = run_kernel(op, inputs, "WINOGRAD", constants=WEIGHTS)
     terms = w[0].size + 1
     magnitude = terms * np.sqrt((w**2).mean() * (x**2).sum() / max(x.size, 1)) + np.abs(b).max()
     assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=amplification(tile, tile, taps))
@@ -111,8 +126,9 @@ def test_ends_with_the_epilogue_of_fused_operators(tile: int, monkeypatch: Any) 
     _, inputs = problem((40, 41), 48, 33, pad=1)
     draw = np.random.default_rng(0)
     inputs += [9 * draw.standard_normal((1, 33, 40, 41)).astype("f4"), draw.uniform(0, 1, 33).astype("f4")]
-    fused = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, pad=1,
-                           activation="PRelu")
+    fused = OperatorDef.of(
+        "FusedConv", ["X", "W", "b", "A", "s"], ["Y"], domain="armnet", kernel=3, pad=1, activation="PRelu"
+    )
     assert_agrees(fused, inputs, tile)
 
 
@@ -120,8 +136,10 @@ def test_wide_tiles_and_kernels_cost_accuracy() -> None:
     assert 1 < amplification(2, 2) < amplification(2, 4) < amplification(2, 2, 5) < amplification(4, 4)
 
 
-@pytest.mark.parametrize(("engine", "tile"), [
-    ("", None), ("NNPACK", None), ("WINOGRAD:f4x4_3x3", None), ("WINOGRAD:f2x2_5x5", 2), ("WINOGRAD:f4x4_5x5", 4)])
+@pytest.mark.parametrize(
+    ("engine", "tile"),
+    [("", None), ("NNPACK", None), ("WINOGRAD:f4x4_3x3", None), ("WINOGRAD:f2x2_5x5", 2), ("WINOGRAD:f4x4_5x5", 4)],
+)
 def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, tile: Any) -> None:
     op, inputs = problem((28, 28), 64, 64, taps=5, pad=2, engine=engine)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
@@ -134,13 +152,23 @@ def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, ti
         assert winograd.choose_tile(op, convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("small", "channels", "size", "engine", "tile"), [
-    (False, 64, 56, "WINOGRAD", 4), (False, 128, 28, "WINOGRAD", 4), (False, 256, 14, "WINOGRAD", 4),
-    (False, 512, 7, "WINOGRAD", 2), (True, 128, 28, "WINOGRAD", 4), (True, 256, 14, "WINOGRAD", 2),
-    (False, 3, 56, "IM2COL", None), (False, 16, 56, "IM2COL", None), (False, 64, 1, "IM2COL", None),
-])
-def test_is_chosen_where_it_saves_time(small: bool, channels: int, size: int, engine: str, tile: Any,
-                                       monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("small", "channels", "size", "engine", "tile"),
+    [
+        (False, 64, 56, "WINOGRAD", 4),
+        (False, 128, 28, "WINOGRAD", 4),
+        (False, 256, 14, "WINOGRAD", 4),
+        (False, 512, 7, "WINOGRAD", 2),
+        (True, 128, 28, "WINOGRAD", 4),
+        (True, 256, 14, "WINOGRAD", 2),
+        (False, 3, 56, "IM2COL", None),
+        (False, 16, 56, "IM2COL", None),
+        (False, 64, 1, "IM2COL", None),
+    ],
+)
+def test_is_chosen_where_it_saves_time(
+    small: bool, channels: int, size: int, engine: str, tile: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     op, inputs = problem((size, size), channels, channels, pad=1)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
@@ -153,17 +181,20 @@ def test_is_chosen_where_it_saves_time(small: bool, channels: int, size: int, en
         assert winograd.choose_tile(op, convolution_of(op, *specs[:2])) == tile  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("w", "arguments", "constants", "reason"), [
-    ((64, 64, 5, 5), {"kernel": 5}, (1,), "no variant for a kernel of [5, 5] is asked for, or left open"),
-    ((64, 64, 3, 3), {"kernel": 3, "engine": "WINOGRAD:f4x4_5x5"}, (1,), "no variant for a kernel of [3, 3]"),
-    ((64, 64, 3), {"kernels": [3]}, (1,), "there must be two spatial dimensions, got 1"),
-    ((64, 64, 7, 7), {"kernel": 7}, (1,), "the kernel must be 3x3, or 5x5 by name, got [7, 7]"),
-    ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
-    ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "the dilation must be 1, got [2, 2]"),
-    ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
-    ((64, 3, 3, 64), {"kernel": 3, "order": "NHWC"}, (1,), "the order must be NCHW"),
-    ((64, 64, 3, 3), {"kernel": 3}, (), "the weights must be constant"),
-])
+@pytest.mark.parametrize(
+    ("w", "arguments", "constants", "reason"),
+    [
+        ((64, 64, 5, 5), {"kernel": 5}, (1,), "no variant for a kernel of [5, 5] is asked for, or left open"),
+        ((64, 64, 3, 3), {"kernel": 3, "engine": "WINOGRAD:f4x4_5x5"}, (1,), "no variant for a kernel of [3, 3]"),
+        ((64, 64, 3), {"kernels": [3]}, (1,), "there must be two spatial dimensions, got 1"),
+        ((64, 64, 7, 7), {"kernel": 7}, (1,), "the kernel must be 3x3, or 5x5 by name, got [7, 7]"),
+        ((64, 64, 3, 3), {"kernel": 3, "stride": 2}, (1,), "the stride must be 1, got [2, 2]"),
+        ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "the dilation must be 1, got [2, 2]"),
+        ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
+        ((64, 3, 3, 64), {"kernel": 3, "order": "NHWC"}, (1,), "the order must be NCHW"),
+        ((64, 64, 3, 3), {"kernel": 3}, (), "the weights must be constant"),
+    ],
+)
 def test_refuses(w: Any, arguments: Any, constants: Any, reason: str) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], **arguments)
     schema = lookup(op)

@@ -18,30 +18,61 @@ def filters(*shape: int) -> np.ndarray:
     return np.ones(shape, np.int8)
 
 
-@pytest.mark.parametrize(("type", "engine", "inputs", "arguments"), [
-    ("onnx.QuantizeLinear", "NUMPY", [IMAGE.astype(np.float32), STEP, ZERO], {}),
-    ("onnx.DequantizeLinear", "NUMPY", [IMAGE, STEP, ZERO], {}),
-    ("onnx.DynamicQuantizeLinear", "NUMPY", [IMAGE.astype(np.float32)], {}),
-    ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 32, 3, 3), STEP, np.int8(0), STEP, ZERO], SHAPES),
-    ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 32, 1, 1), STEP, np.int8(0), STEP, ZERO], {}),
-    ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 1, 3, 3), STEP, np.int8(0), STEP, ZERO],
-     {**SHAPES, "group": 32}),
-    ("onnx.ConvInteger", "INT8", [IMAGE, filters(32, 32, 3, 3), ZERO], SHAPES),
-    ("onnx.MatMulInteger", "INT8", [IMAGE.reshape(512, -1), filters(1024, 1024), ZERO], {}),
-    ("onnx.QLinearMatMul", "INT8",
-     [IMAGE.reshape(512, -1), STEP, ZERO, filters(1024, 1024), STEP, np.int8(0), STEP, ZERO], {}),
-    ("com.microsoft.QLinearAdd", "NUMPY", [IMAGE, STEP, ZERO, IMAGE, STEP, ZERO, STEP, ZERO], {}),
-    ("com.microsoft.QLinearMul", "NUMPY", [IMAGE, STEP, ZERO, IMAGE[:, :, :1, :1], STEP, ZERO, STEP, ZERO], {}),
-    ("com.microsoft.QLinearSigmoid", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
-    ("com.microsoft.QLinearLeakyRelu", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
-    ("com.microsoft.QLinearConcat", "NUMPY", [STEP, ZERO, IMAGE, STEP, ZERO, IMAGE, STEP, np.uint8(9)], {"axis": 3}),
-    ("com.microsoft.QLinearAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], SHAPES),
-    ("com.microsoft.QLinearGlobalAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
-    ("com.microsoft.QGemm", "INT8", [IMAGE.reshape(512, -1), STEP, ZERO, filters(1024, 1024), STEP, np.int8(0)], {}),
-    ("com.microsoft.MatMulIntegerToFloat", "INT8", [IMAGE.reshape(512, -1), filters(1024, 1024), STEP, STEP, ZERO], {}),
-    ("com.microsoft.DynamicQuantizeMatMul", "INT8",
-     [IMAGE.reshape(512, -1).astype(np.float32), filters(1024, 1024), STEP], {}),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("type", "engine", "inputs", "arguments"),
+    [
+        ("onnx.QuantizeLinear", "NUMPY", [IMAGE.astype(np.float32), STEP, ZERO], {}),
+        ("onnx.DequantizeLinear", "NUMPY", [IMAGE, STEP, ZERO], {}),
+        ("onnx.DynamicQuantizeLinear", "NUMPY", [IMAGE.astype(np.float32)], {}),
+        ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 32, 3, 3), STEP, np.int8(0), STEP, ZERO], SHAPES),
+        ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 32, 1, 1), STEP, np.int8(0), STEP, ZERO], {}),
+        (
+            "onnx.QLinearConv",
+            "INT8",
+            [IMAGE, STEP, ZERO, filters(32, 1, 3, 3), STEP, np.int8(0), STEP, ZERO],
+            {**SHAPES, "group": 32},
+        ),
+        ("onnx.ConvInteger", "INT8", [IMAGE, filters(32, 32, 3, 3), ZERO], SHAPES),
+        ("onnx.MatMulInteger", "INT8", [IMAGE.reshape(512, -1), filters(1024, 1024), ZERO], {}),
+        (
+            "onnx.QLinearMatMul",
+            "INT8",
+            [IMAGE.reshape(512, -1), STEP, ZERO, filters(1024, 1024), STEP, np.int8(0), STEP, ZERO],
+            {},
+        ),
+        ("com.microsoft.QLinearAdd", "NUMPY", [IMAGE, STEP, ZERO, IMAGE, STEP, ZERO, STEP, ZERO], {}),
+        ("com.microsoft.QLinearMul", "NUMPY", [IMAGE, STEP, ZERO, IMAGE[:, :, :1, :1], STEP, ZERO, STEP, ZERO], {}),
+        ("com.microsoft.QLinearSigmoid", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
+        ("com.microsoft.QLinearLeakyRelu", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
+        (
+            "com.microsoft.QLinearConcat",
+            "NUMPY",
+            [STEP, ZERO, IMAGE, STEP, ZERO, IMAGE, STEP, np.uint8(9)],
+            {"axis": 3},
+        ),
+        ("com.microsoft.QLinearAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], SHAPES),
+        ("com.microsoft.QLinearGlobalAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
+        (
+            "com.microsoft.QGemm",
+            "INT8",
+            [IMAGE.reshape(512, -1), STEP, ZERO, filters(1024, 1024), STEP, np.int8(0)],
+            {},
+        ),
+        (
+            "com.microsoft.MatMulIntegerToFloat",
+            "INT8",
+            [IMAGE.reshape(512, -1), filters(1024, 1024), STEP, STEP, ZERO],
+            {},
+        ),
+        (
+            "com.microsoft.DynamicQuantizeMatMul",
+            "INT8",
+            [IMAGE.reshape(512, -1).astype(np.float32), filters(1024, 1024), STEP],
+            {},
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_allocates_no_blob(type: str, engine: str, inputs: List[Any], arguments: Any) -> None:
     domain, name = type.rsplit(".", 1)
     names = [f"i{index}" for index in range(len(inputs))]

@@ -60,12 +60,24 @@ def assert_options_agree(problem: Problem, workers: int = 1, least: int = 1) -> 
         magnitude = terms * float(np.sqrt((w**2).mean() * (x**2).mean())) + 3
     for option in options:
         actual = run_option(op, inputs, option, constants, workers)
-        assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
-                     what=f"{op.signature()} by {described(option)}")  # fmt: skip
+        assert_close(
+            actual,
+            expected,
+            terms=terms,
+            magnitude=magnitude,
+            amplification=option.work.error,
+            what=f"{op.signature()} by {described(option)}",
+        )
         if option.kernel.reads_slices or option.kernel.writes_slices:
             sliced = run_option(op, inputs, option, constants, workers, slices=True)
-            assert_close(sliced, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
-                         what=f"{op.signature()} by {described(option)} between slices")  # fmt: skip
+            assert_close(
+                sliced,
+                expected,
+                terms=terms,
+                magnitude=magnitude,
+                amplification=option.work.error,
+                what=f"{op.signature()} by {described(option)} between slices",
+            )
     return options
 
 
@@ -84,8 +96,16 @@ def convolutions(draw: Any) -> Problem:
     w = normal(filters, 1 if depthwise else channels, kernel, kernel)
     inputs = [x, w, *([normal(filters)] if draw(st.booleans()) else [])]
     type = draw(st.sampled_from(["Conv", "ConvRelu"]))
-    op = OperatorDef.of(type, ["X", "W", "b"][: len(inputs)], ["Y"], kernel=kernel, stride=stride,
-                        dilation=dilation, pads=pads, group=channels if depthwise else 1)
+    op = OperatorDef.of(
+        type,
+        ["X", "W", "b"][: len(inputs)],
+        ["Y"],
+        kernel=kernel,
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        group=channels if depthwise else 1,
+    )
     return op, inputs, (1, 2)
 
 
@@ -103,12 +123,21 @@ def test_kernels_that_reach_far_from_positions_of_no_image(image: Tuple[int, int
 
 
 @pytest.mark.parametrize("image", [(24, 31), (9, 67)])
-@pytest.mark.parametrize(("channels", "filters", "kernel", "stride", "group"), [
-    (5, 7, 3, 1, 1), (9, 64, 3, 2, 1), (3, 8, 7, 2, 1), (16, 16, 1, 1, 1), (8, 8, 3, 1, 8), (8, 8, 3, 2, 8),
-    (12, 4, 5, 1, 1),
-])  # fmt: skip
-def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride: int, group: int,
-                                image: Tuple[int, int], monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "stride", "group"),
+    [
+        (5, 7, 3, 1, 1),
+        (9, 64, 3, 2, 1),
+        (3, 8, 7, 2, 1),
+        (16, 16, 1, 1, 1),
+        (8, 8, 3, 1, 8),
+        (8, 8, 3, 2, 8),
+        (12, 4, 5, 1, 1),
+    ],
+)
+def test_strips_join_seamlessly(
+    channels: int, filters: int, kernel: int, stride: int, group: int, image: Tuple[int, int], monkeypatch: Any
+) -> None:
     monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
     monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
@@ -124,13 +153,15 @@ def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, stride
 
 @pytest.mark.parametrize("image", [(24, 31), (9, 67), (5, 5)])
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 2, 1), (1, 2, 1), (5, 3, 1), (3, 2, 2), (2, 4, 1)])
-def test_strides_pass_over_pixels_of_one_plane(kernel: int, stride: int, dilation: int, image: Tuple[int, int],
-                                               monkeypatch: Any) -> None:
+def test_strides_pass_over_pixels_of_one_plane(
+    kernel: int, stride: int, dilation: int, image: Tuple[int, int], monkeypatch: Any
+) -> None:
     monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
     inputs = [normal(1, 9, *image), normal(64, 9, kernel, kernel), normal(64)]
-    op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, dilation=dilation,
-                        pad=kernel // 2)
+    op = OperatorDef.of(
+        "Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, dilation=dilation, pad=kernel // 2
+    )
     for workers in (1, 2):
         options = assert_options_agree((op, inputs, (1, 2)), workers)
         assert any(option.inputs[0] is not None and option.inputs[0].tile == 1 for option in options)
@@ -148,8 +179,9 @@ def test_columns_of_deep_layers_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("depth", "filters", "calls"), [(148, 64, 2), (364, 96, 1), (393, 512, 1)])
-def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(depth: int, filters: int, calls: int,
-                                                                       monkeypatch: Any) -> None:
+def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(
+    depth: int, filters: int, calls: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     monkeypatch.setattr(tiled_stem, "multiplies_small", lambda: True)
     columns, weights, out = normal(depth, 1083), normal(depth, filters), np.empty((1083, filters), np.float32)
@@ -163,11 +195,18 @@ def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(depth: in
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("hint", ["block=65536", "block=131072,panel=32", "panel=0", "panel=8", "panel=64"])
-@pytest.mark.parametrize(("channels", "filters", "kernel", "stride"), [
-    (64, 64, 3, 1), (64, 64, 3, 2), (128, 192, 1, 1), (3, 64, 7, 2),
-])  # fmt: skip
-def test_hints_change_how_it_is_cut_and_no_result(channels: int, filters: int, kernel: int, stride: int, hint: str,
-                                                  small: bool, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "stride"),
+    [
+        (64, 64, 3, 1),
+        (64, 64, 3, 2),
+        (128, 192, 1, 1),
+        (3, 64, 7, 2),
+    ],
+)
+def test_hints_change_how_it_is_cut_and_no_result(
+    channels: int, filters: int, kernel: int, stride: int, hint: str, small: bool, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     inputs = [normal(1, channels, 40, 40), normal(filters, channels, kernel, kernel), normal(filters)]
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, engine=hint)
@@ -195,16 +234,35 @@ def test_a_kernel_tells_the_hints_that_would_change_it(monkeypatch: Any) -> None
 
 
 def test_smaller_blocks_take_less_scratch() -> None:
-    whole, half = (sum(spec.nbytes for spec in tiled_kernel(64, 64, 3, f"block={nbytes}")[2])
-                   for nbytes in (1 << 22, 1 << 21))  # fmt: skip
+    whole, half = (
+        sum(spec.nbytes for spec in tiled_kernel(64, 64, 3, f"block={nbytes}")[2]) for nbytes in (1 << 22, 1 << 21)
+    )
     assert half < 0.6 * whole
 
 
-@pytest.mark.parametrize("hint", [
-    "block=0", "block=1", "block=-1", "block=999999999", "block=" + "9" * 5000, "block=NaN", "block=1e6", "block=",
-    "block=\u0665\u0665\u0665\u0665\u0665\u0665", "panel=-8", "panel=1",
-    "panel=7", "panel=48", "panel=inf", "panel=999999999", "=", "=5", "block=banana,block=65536",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "block=0",
+        "block=1",
+        "block=-1",
+        "block=999999999",
+        "block=" + "9" * 5000,
+        "block=NaN",
+        "block=1e6",
+        "block=",
+        "block=\u0665\u0665\u0665\u0665\u0665\u0665",
+        "panel=-8",
+        "panel=1",
+        "panel=7",
+        "panel=48",
+        "panel=inf",
+        "panel=999999999",
+        "=",
+        "=5",
+        "block=banana,block=65536",
+    ],
+)
 def test_a_hint_that_makes_no_sense_is_passed_over(hint: str) -> None:
     op, kernel, scratch = tiled_kernel(64, 64, 3)
     hinted, same, asked = tiled_kernel(64, 64, 3, hint)
@@ -219,23 +277,40 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
     slope = {"PRelu": [normal(24)], "onnx.Max": [normal(24, 1, 1)]}.get(activation, [])
     arguments = {"activation": activation} if activation else {}
-    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
-                        stride=stride, pad=kernel // 2, **arguments)
+    op = OperatorDef.of(
+        "FusedConv",
+        ["X", "W", "b", "A", "s"][: 4 + len(slope)],
+        ["Y"],
+        domain="armnet",
+        kernel=kernel,
+        stride=stride,
+        pad=kernel // 2,
+        **arguments,
+    )
     assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers=2, least=3)
 
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "PRelu", "onnx.Max"])
 @pytest.mark.parametrize(("kernel", "stride", "filters"), [(3, 1, 128), (1, 1, 192), (3, 2, 256)])
-def test_workers_share_filters(kernel: int, stride: int, filters: int, activation: str, small: bool,
-                               monkeypatch: Any) -> None:
+def test_workers_share_filters(
+    kernel: int, stride: int, filters: int, activation: str, small: bool, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     inputs = [normal(1, 200, 7, 7), normal(filters, 200, kernel, kernel), normal(filters)]
     bare = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
     inputs.append(normal(*run_kernel(bare, inputs)[0].shape))
     slope = {"PRelu": [normal(filters)], "onnx.Max": [normal(filters, 1, 1)]}.get(activation, [])
-    op = OperatorDef.of("FusedConv", ["X", "W", "b", "A", "s"][: 4 + len(slope)], ["Y"], domain="armnet", kernel=kernel,
-                        stride=stride, pad=kernel // 2, activation=activation)
+    op = OperatorDef.of(
+        "FusedConv",
+        ["X", "W", "b", "A", "s"][: 4 + len(slope)],
+        ["Y"],
+        domain="armnet",
+        kernel=kernel,
+        stride=stride,
+        pad=kernel // 2,
+        activation=activation,
+    )
     for workers in (2, 3):
         assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers, least=3)
 
@@ -293,11 +368,13 @@ def test_batch_norm() -> None:
     inputs = [normal(2, 6, 7, 5), normal(6), normal(6), normal(6), np.abs(normal(6)) + np.float32(0.5)]
     op = OperatorDef.of("SpatialBN", ["X", "s", "b", "m", "v"], ["Y"], is_test=1)
     assert_options_agree((op, inputs, (1, 2, 3, 4)), workers=2, least=4)
-    fused = OperatorDef.of("FusedBatchNorm", ["X", "s", "b", "m", "v", "A"], ["Y"], domain="armnet", is_test=1,
-                           activation="Relu")
+    fused = OperatorDef.of(
+        "FusedBatchNorm", ["X", "s", "b", "m", "v", "A"], ["Y"], domain="armnet", is_test=1, activation="Relu"
+    )
     assert_options_agree((fused, [*inputs, normal(2, 6, 7, 5)], (1, 2, 3, 4)), workers=2, least=4)
-    swish = OperatorDef.of("FusedBatchNorm", ["X", "s", "b", "m", "v"], ["Y"], domain="armnet", is_test=1,
-                           activation="onnx.HardSwish")
+    swish = OperatorDef.of(
+        "FusedBatchNorm", ["X", "s", "b", "m", "v"], ["Y"], domain="armnet", is_test=1, activation="onnx.HardSwish"
+    )
     assert_options_agree((swish, [normal(1, 6, 2, 1), *inputs[1:]], (1, 2, 3, 4)), least=4)
 
 
@@ -313,8 +390,16 @@ def test_what_is_asked_for_is_all_there_is() -> None:
 def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel: int, sizes: Tuple[int, int]) -> None:
     """With a stride of 2, images of odd and of even sizes are padded differently for one ``auto_pad``."""
     draw = np.random.default_rng(0)
-    op = OperatorDef.of("Conv", ["x", "w"], ["y"], domain="onnx", auto_pad="SAME_UPPER", strides=[2, 2],
-                        kernel_shape=[kernel, kernel], group=16)  # fmt: skip
+    op = OperatorDef.of(
+        "Conv",
+        ["x", "w"],
+        ["y"],
+        domain="onnx",
+        auto_pad="SAME_UPPER",
+        strides=[2, 2],
+        kernel_shape=[kernel, kernel],
+        group=16,
+    )
     net = NetDef("test", (op,), ("x", "w"), ("y",))
     weights = {"w": draw.standard_normal((16, 1, kernel, kernel)).astype(np.float32)}
     with tiles_everywhere():

@@ -38,11 +38,22 @@ def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize(("image", "tiles"), [
-    ((28, 28), [(4, 4)]), ((27, 25), [(4, 4)]), ((14, 14), [(2, 2), (2, 4), (4, 4)]),
-    ((13, 13), [(2, 2), (4, 4)]), ((7, 7), [(2, 2), (2, 4), (4, 4)]), ((1, 1), [(2, 2), (4, 4)]), ((30, 24), [(4, 4)]),
-    ((30, 14), [(2, 4), (4, 4)]), ((9, 31), [(2, 4), (4, 4)]), ((2, 60), [(2, 2), (4, 4)]), ((60, 1), [(2, 2), (4, 4)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("image", "tiles"),
+    [
+        ((28, 28), [(4, 4)]),
+        ((27, 25), [(4, 4)]),
+        ((14, 14), [(2, 2), (2, 4), (4, 4)]),
+        ((13, 13), [(2, 2), (4, 4)]),
+        ((7, 7), [(2, 2), (2, 4), (4, 4)]),
+        ((1, 1), [(2, 2), (4, 4)]),
+        ((30, 24), [(4, 4)]),
+        ((30, 14), [(2, 4), (4, 4)]),
+        ((9, 31), [(2, 4), (4, 4)]),
+        ((2, 60), [(2, 2), (4, 4)]),
+        ((60, 1), [(2, 2), (4, 4)]),
+    ],
+)
 def test_images_of_few_tiles(image: Size, tiles: List[Size], workers: int, bias: bool) -> None:
     assert tiles_that_suit(9, image) == tiles
     inputs = [normal(1, 9, *image), normal(20, 9, 3, 3), *([normal(20)] if bias else [])]
@@ -77,11 +88,20 @@ def test_a_pool_behind_it(image: Size, activation: str) -> None:
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize(("channels", "filters", "kernel", "stride", "image"), [
-    (9, 20, 1, 1, (7, 7)), (5, 6, 1, 2, (14, 13)), (12, 31, 3, 2, (14, 14)), (9, 1, 3, 2, (15, 9)),
-    (9, 7, 5, 1, (6, 7)), (1, 13, 2, 1, (8, 8)), (64, 12, 3, 1, (1, 1)),
-    (3000, 8, 1, 1, (7, 7)), (300, 8, 3, 1, (5, 6)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "stride", "image"),
+    [
+        (9, 20, 1, 1, (7, 7)),
+        (5, 6, 1, 2, (14, 13)),
+        (12, 31, 3, 2, (14, 14)),
+        (9, 1, 3, 2, (15, 9)),
+        (9, 7, 5, 1, (6, 7)),
+        (1, 13, 2, 1, (8, 8)),
+        (64, 12, 3, 1, (1, 1)),
+        (3000, 8, 1, 1, (7, 7)),
+        (300, 8, 3, 1, (5, 6)),
+    ],
+)
 def test_other_kernels(channels: int, filters: int, kernel: int, stride: int, image: Size, workers: int) -> None:
     inputs = [normal(1, channels, *image), normal(filters, channels, kernel, kernel), normal(filters)]
     op = OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2)
@@ -90,18 +110,32 @@ def test_other_kernels(channels: int, filters: int, kernel: int, stride: int, im
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize(("channels", "filters", "pad", "image"), [
-    (9, 20, 1, (14, 14)), (5, 6, 1, (13, 14)), (12, 31, 0, (15, 15)), (1, 1, 1, (15, 9)), (3, 13, 2, (8, 7)),
-    (64, 12, 1, (1, 1)), (300, 8, 1, (5, 6)), (16, 12, 1, (40, 3)), (16, 12, 1, (3, 40)), (868, 7, 1, (14, 14)),
-])  # fmt: skip
-def test_strided_ones_by_pairs_of_columns(channels: int, filters: int, pad: int, image: Size, workers: int,
-                                          monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("channels", "filters", "pad", "image"),
+    [
+        (9, 20, 1, (14, 14)),
+        (5, 6, 1, (13, 14)),
+        (12, 31, 0, (15, 15)),
+        (1, 1, 1, (15, 9)),
+        (3, 13, 2, (8, 7)),
+        (64, 12, 1, (1, 1)),
+        (300, 8, 1, (5, 6)),
+        (16, 12, 1, (40, 3)),
+        (16, 12, 1, (3, 40)),
+        (868, 7, 1, (14, 14)),
+    ],
+)
+def test_strided_ones_by_pairs_of_columns(
+    channels: int, filters: int, pad: int, image: Size, workers: int, monkeypatch: Any
+) -> None:
     bound: List[Any] = []
     bind = planar_strided.bind
     monkeypatch.setattr(planar_strided, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
     inputs = [normal(1, channels, *image), normal(filters, channels, 3, 3), normal(filters), None]
-    for op in (OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=3, stride=2, pad=pad),
-               OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pad=pad)):  # fmt: skip
+    for op in (
+        OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=3, stride=2, pad=pad),
+        OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pad=pad),
+    ):
         assert_options_agree((op, inputs[: len(op.input)], (1, 2)[: len(op.input) - 1]), workers)
     assert bound
 
@@ -114,10 +148,18 @@ def test_a_strided_one_with_an_addend(workers: int) -> None:
     assert_options_agree((op, inputs, (1, 2)), workers)
 
 
-@pytest.mark.parametrize(("channels", "image", "pad", "suits"), [
-    (512, (14, 14), 1, True), (256, (14, 14), 1, True), (128, (16, 16), 1, True), (24, (14, 14), 1, False),
-    (512, (28, 28), 1, False), (900, (14, 14), 1, False), (512, (15, 15), 0, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("channels", "image", "pad", "suits"),
+    [
+        (512, (14, 14), 1, True),
+        (256, (14, 14), 1, True),
+        (128, (16, 16), 1, True),
+        (24, (14, 14), 1, False),
+        (512, (28, 28), 1, False),
+        (900, (14, 14), 1, False),
+        (512, (15, 15), 0, True),
+    ],
+)
 def test_where_pairs_of_columns_pay(channels: int, image: Size, pad: int, suits: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pad=pad)

@@ -33,18 +33,39 @@ def normal(*shape: int) -> Any:
 class Problem:
     """A convolution of an image (N, C, H, W) by so many filters, and a pool of stride ``step``."""
 
-    def __init__(self, image: Tuple[int, int, int, int], filters: int, kernel: int = 3, window: int = 2, step: int = 2,
-                 bias: bool = True, activation: str = "Relu", **arguments: Any):
+    def __init__(
+        self,
+        image: Tuple[int, int, int, int],
+        filters: int,
+        kernel: int = 3,
+        window: int = 2,
+        step: int = 2,
+        bias: bool = True,
+        activation: str = "Relu",
+        **arguments: Any,
+    ):
         pool = {key: arguments.pop(key) for key in ("pads", "legacy_pad", "order") if key in arguments}
         arguments = {"kernel": kernel, "pad": kernel // 2, **arguments}
         if activation == "Clip":
             arguments.update(min=-0.25, max=0.75)
         names = ["x", "w", "b" if bias else "", *{"PRelu": ["", "s"], "onnx.Max": ["", "f"]}.get(activation, [])]
-        first = OperatorDef.of("FusedConv", names if any(names[2:]) else ["x", "w"], ["y"],
-                               domain="armnet", **arguments, **({"activation": activation} if activation else {}))
+        first = OperatorDef.of(
+            "FusedConv",
+            names if any(names[2:]) else ["x", "w"],
+            ["y"],
+            domain="armnet",
+            **arguments,
+            **({"activation": activation} if activation else {}),
+        )
         self.op = pooled_conv_of(first, OperatorDef.of("MaxPool", ["y"], ["p"], kernel=window, stride=step, **pool))
-        given = {"x": normal(*image), "w": normal(filters, image[1], kernel, kernel), "b": normal(filters),
-                 "s": normal(filters), "f": normal(filters, 1, 1), "": None}
+        given = {
+            "x": normal(*image),
+            "w": normal(filters, image[1], kernel, kernel),
+            "b": normal(filters),
+            "s": normal(filters),
+            "f": normal(filters, 1, 1),
+            "": None,
+        }
         self.inputs: List[Any] = [given[name] for name in first.input]
         self.constants = tuple(range(1, len(self.inputs)))
 
@@ -62,23 +83,47 @@ class Problem:
         for option in options:
             for slices in (False, True):
                 actual = run_option(self.op, self.inputs, option, self.constants, workers, slices)
-                assert_close(actual, expected, terms=terms, magnitude=magnitude, amplification=option.work.error,
-                             what=described(option))  # fmt: skip
+                assert_close(
+                    actual,
+                    expected,
+                    terms=terms,
+                    magnitude=magnitude,
+                    amplification=option.work.error,
+                    what=described(option),
+                )
         return options
 
 
 sizes = st.sampled_from([4, 5, 6, 7, 8, 9, 13, 16])
 
 
-@given(batch=st.integers(1, 2), channels=st.sampled_from([1, 3, 9, 32]), height=sizes, width=sizes,
-       filters=st.sampled_from([1, 5, 64]), kernel=st.sampled_from([1, 2, 3, 5]), stride=st.sampled_from([1, 1, 2]),
-       pool=st.sampled_from([(2, 2), (2, 2), (3, 3), (2, 3), (1, 2)]), bias=st.booleans(),
-       activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max"]),
-       workers=st.integers(1, 3))
+@given(
+    batch=st.integers(1, 2),
+    channels=st.sampled_from([1, 3, 9, 32]),
+    height=sizes,
+    width=sizes,
+    filters=st.sampled_from([1, 5, 64]),
+    kernel=st.sampled_from([1, 2, 3, 5]),
+    stride=st.sampled_from([1, 1, 2]),
+    pool=st.sampled_from([(2, 2), (2, 2), (3, 3), (2, 3), (1, 2)]),
+    bias=st.booleans(),
+    activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max"]),
+    workers=st.integers(1, 3),
+)
 @settings(deadline=None, max_examples=120)
-def test_it_is_the_pool_of_the_convolution(batch: int, channels: int, height: int, width: int, filters: int,
-                                           kernel: int, stride: int, pool: Tuple[int, int], bias: bool,
-                                           activation: str, workers: int) -> None:
+def test_it_is_the_pool_of_the_convolution(
+    batch: int,
+    channels: int,
+    height: int,
+    width: int,
+    filters: int,
+    kernel: int,
+    stride: int,
+    pool: Tuple[int, int],
+    bias: bool,
+    activation: str,
+    workers: int,
+) -> None:
     image = max(height, stride * (pool[0] + 1) + kernel), max(width, stride * (pool[0] + 1) + kernel)
     problem = Problem((batch, channels, *image), filters, kernel, *pool, bias, activation, stride=stride)
     problem.check(workers)
@@ -86,12 +131,20 @@ def test_it_is_the_pool_of_the_convolution(batch: int, channels: int, height: in
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("image", [(24, 31), (10, 67)])
-@pytest.mark.parametrize(("channels", "filters", "kernel", "activation"), [
-    (5, 7, 3, "Relu"), (9, 64, 3, "onnx.HardSwish"), (3, 8, 5, "Clip"), (16, 16, 1, ""), (12, 8, 5, "PRelu"),
-    (24, 64, 1, "onnx.Max"),
-])  # fmt: skip
-def test_strips_join_seamlessly(channels: int, filters: int, kernel: int, activation: str, image: Tuple[int, int],
-                                small: bool, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "activation"),
+    [
+        (5, 7, 3, "Relu"),
+        (9, 64, 3, "onnx.HardSwish"),
+        (3, 8, 5, "Clip"),
+        (16, 16, 1, ""),
+        (12, 8, 5, "PRelu"),
+        (24, 64, 1, "onnx.Max"),
+    ],
+)
+def test_strips_join_seamlessly(
+    channels: int, filters: int, kernel: int, activation: str, image: Tuple[int, int], small: bool, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
@@ -116,10 +169,17 @@ def test_workers_share_filters(kernel: int, filters: int, activation: str, small
         Problem((1, 200, 7, 7), filters, kernel, activation=activation).check(workers, least=2)
 
 
-@pytest.mark.parametrize(("engine", "expected"), [
-    ("", {"WINOGRAD", "IM2COL"}), ("WINOGRAD", {"WINOGRAD"}), ("!WINOGRAD", {"IM2COL"}), ("FFT", set()),
-    ("WINOGRAD:f2x2_3x3", {"WINOGRAD"}), ("!WINOGRAD,!IM2COL", set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("", {"WINOGRAD", "IM2COL"}),
+        ("WINOGRAD", {"WINOGRAD"}),
+        ("!WINOGRAD", {"IM2COL"}),
+        ("FFT", set()),
+        ("WINOGRAD:f2x2_3x3", {"WINOGRAD"}),
+        ("!WINOGRAD,!IM2COL", set()),
+    ],
+)
 def test_it_runs_by_the_engines_of_the_convolution(engine: str, expected: Any) -> None:
     problem = Problem((1, 16, 14, 14), 16)
     first, pool = problem.op.get_net("layers").op
@@ -128,10 +188,17 @@ def test_it_runs_by_the_engines_of_the_convolution(engine: str, expected: Any) -
     assert {option.kernel.engine for option in problem.options()} == expected
 
 
-@pytest.mark.parametrize("arguments", [
-    {"window": 3}, {"pads": [1, 1, 1, 1]}, {"window": 3, "step": 1}, {"group": 2}, {"order": "NHWC"},
-    {"legacy_pad": 3, "image": (1, 16, 13, 14)},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"window": 3},
+        {"pads": [1, 1, 1, 1]},
+        {"window": 3, "step": 1},
+        {"group": 2},
+        {"order": "NHWC"},
+        {"legacy_pad": 3, "image": (1, 16, 13, 14)},
+    ],
+)
 def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
     problem = Problem(**{"image": (1, 16, 14, 14), "filters": 16, **arguments})
     if "group" in arguments:
@@ -161,10 +228,15 @@ CONV, RELU = OperatorDef.of("Conv", ["x", "w"], ["convolved"], kernel=3), Operat
 AVERAGE = OperatorDef.of("AveragePool", ["convolved"], ["y"], kernel=2, stride=2)
 
 
-@pytest.mark.parametrize("net", [
-    NetDef(), NetDef(op=(RELU, RELU)), NetDef(op=(CONV, AVERAGE)),
-    NetDef(op=(RELU, replace(AVERAGE, type="MaxPool"))),
-])
+@pytest.mark.parametrize(
+    "net",
+    [
+        NetDef(),
+        NetDef(op=(RELU, RELU)),
+        NetDef(op=(CONV, AVERAGE)),
+        NetDef(op=(RELU, replace(AVERAGE, type="MaxPool"))),
+    ],
+)
 def test_layers_must_be_two_that_fit(net: NetDef) -> None:
     op = OperatorDef.of("PooledConv", ["x", "w"], ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):

@@ -45,16 +45,28 @@ def fused(x: str, y: str, activation: str = "", more: Tuple[str, ...] = (), **ar
 class Problem:
     """A block of three convolutions with its operands: channels of X, between, and of Y."""
 
-    def __init__(self, channels: Tuple[int, int, int], image: Tuple[int, int], stride: int = 1, batch: int = 1,
-                 activations: Tuple[str, str, str] = ("Clip", "Relu", ""), adds: bool = False, bias: bool = True,
-                 expand: Optional[Dict[str, Any]] = None, **filtering: Any):  # fmt: skip
+    def __init__(
+        self,
+        channels: Tuple[int, int, int],
+        image: Tuple[int, int],
+        stride: int = 1,
+        batch: int = 1,
+        activations: Tuple[str, str, str] = ("Clip", "Relu", ""),
+        adds: bool = False,
+        bias: bool = True,
+        expand: Optional[Dict[str, Any]] = None,
+        **filtering: Any,
+    ):
         c, m, k = channels
         expand = expand or {"kernel": 1}
         operand = {"PRelu": normal(channels[2]), "onnx.Max": normal(channels[2], 1, 1)}.get(activations[2])
         more = (("a",) if adds else ("",) if operand is not None else ()) + ("s",) * (operand is not None)
         filtering = {"kernel": 3, "stride": stride, "pad": 1, "group": m, **filtering}
-        parts = (fused("x", "e", activations[0], **expand), fused("e", "f", activations[1], **filtering),
-                 fused("f", "y", activations[2], more, kernel=1))  # fmt: skip
+        parts = (
+            fused("x", "e", activations[0], **expand),
+            fused("e", "f", activations[1], **filtering),
+            fused("f", "y", activations[2], more, kernel=1),
+        )
         self.op = block_of(*parts)
         biases = [normal(n) if bias else None for n in (m, m, k)]
         w = normal(m, c, expand["kernel"], expand["kernel"]), normal(m, 1, 3, 3), normal(k, m, 1, 1)
@@ -89,20 +101,37 @@ channels = st.tuples(st.sampled_from([1, 3, 8, 24]), st.sampled_from([2, 16, 33,
 
 
 @settings(deadline=None, max_examples=60)
-@given(channels=channels,
-       image=st.tuples(sizes, sizes), stride=st.integers(1, 2), batch=st.integers(1, 2), adds=st.booleans(),
-       bias=st.booleans(), workers=st.integers(1, 2))  # fmt: skip
+@given(
+    channels=channels,
+    image=st.tuples(sizes, sizes),
+    stride=st.integers(1, 2),
+    batch=st.integers(1, 2),
+    adds=st.booleans(),
+    bias=st.booleans(),
+    workers=st.integers(1, 2),
+)
 def test_pointwise_first(workers: int, **arguments: Any) -> None:
     Problem(**arguments).check(workers)
 
 
 @settings(deadline=None, max_examples=40)
-@given(image=st.tuples(sizes, sizes), stride=st.integers(1, 2), batch=st.integers(1, 2),
-       kernel=st.sampled_from([2, 3, 5]), step=st.integers(1, 2), pad=st.integers(0, 2))  # fmt: skip
+@given(
+    image=st.tuples(sizes, sizes),
+    stride=st.integers(1, 2),
+    batch=st.integers(1, 2),
+    kernel=st.sampled_from([2, 3, 5]),
+    step=st.integers(1, 2),
+    pad=st.integers(0, 2),
+)
 def test_windows_first(image: Tuple[int, int], stride: int, batch: int, kernel: int, step: int, pad: int) -> None:
     height, width = (max(size, kernel) for size in image)
-    problem = Problem((3, 16, 8), (height, width), stride, batch,
-                      expand={"kernel": kernel, "stride": step, "pad": min(pad, kernel - 1)})
+    problem = Problem(
+        (3, 16, 8),
+        (height, width),
+        stride,
+        batch,
+        expand={"kernel": kernel, "stride": step, "pad": min(pad, kernel - 1)},
+    )
     problem.check()
 
 
@@ -120,7 +149,9 @@ def test_the_last_one_may_end_with_anything(activation: str) -> None:
 @pytest.mark.parametrize("image", [(23, 37), (24, 36)])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_strips_and_groups_join_seamlessly(
-    stride: int, image: Tuple[int, int], monkeypatch: pytest.MonkeyPatch,
+    stride: int,
+    image: Tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
     monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
@@ -133,11 +164,18 @@ def test_strips_and_groups_join_seamlessly(
             Problem((3, 48, 16), image, stride, 2, expand=expand).check(workers)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"dilation": 2, "pad": 2}, {"pad": 0}, {"stride": 3}, {"activations": ("onnx.HardSwish", "Relu", "")},
-    {"activations": ("Relu", "Sigmoid", "")}, {"expand": {"kernel": 3, "pad": 1}},
-    {"channels": (16, 16, 8), "group": 1},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dilation": 2, "pad": 2},
+        {"pad": 0},
+        {"stride": 3},
+        {"activations": ("onnx.HardSwish", "Relu", "")},
+        {"activations": ("Relu", "Sigmoid", "")},
+        {"expand": {"kernel": 3, "pad": 1}},
+        {"channels": (16, 16, 8), "group": 1},
+    ],
+)
 def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
     problem = Problem(**{"channels": (16, 32, 8), "image": (8, 8), **arguments})
     if arguments.get("group") == 1:
@@ -148,8 +186,16 @@ def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
 def test_limits_that_move_zero_are_left_to_others() -> None:
     problem = Problem((16, 32, 8), (8, 8))
     layers = problem.op.get_net("layers")
-    first = OperatorDef.of("FusedConv", layers.op[0].input, layers.op[0].output, domain="armnet", kernel=1,
-                           activation="Clip", min=0.5, max=6.0)
+    first = OperatorDef.of(
+        "FusedConv",
+        layers.op[0].input,
+        layers.op[0].output,
+        domain="armnet",
+        kernel=1,
+        activation="Clip",
+        min=0.5,
+        max=6.0,
+    )
     net = layers.replace(op=(first, *layers.op[1:]))
     op = OperatorDef.of("SeparableBlock", problem.op.input, problem.op.output, domain="armnet", layers=net)
     assert tiled_options(op, problem.inputs, problem.constants) == []

@@ -15,16 +15,57 @@ from runtime_arm.registry.specs import TensorSpec
 
 TRIALS = 60
 OPERATORS = [schema for schema in registered() if schema.domain == "" and not schema.control]
-SHAPES = [(), (0,), (1,), (2,), (3,), (6,), (2, 3), (3, 2), (0, 3), (3, 0), (2, 3, 4), (1, 2, 5, 5), (2, 3, 4, 4),
-          (4, 2, 2, 2), (2, 2, 3, 3, 3), (2, 5)]
+SHAPES = [
+    (),
+    (0,),
+    (1,),
+    (2,),
+    (3,),
+    (6,),
+    (2, 3),
+    (3, 2),
+    (0, 3),
+    (3, 0),
+    (2, 3, 4),
+    (1, 2, 5, 5),
+    (2, 3, 4, 4),
+    (4, 2, 2, 2),
+    (2, 2, 3, 3, 3),
+    (2, 5),
+]
 DTYPES = [*["float32"] * 6, *["int32"] * 4, *["int64"] * 3, "bool", "float64", "uint8"]
 ARGUMENTS: Dict[str, List[Any]] = {
-    "axis": [0, 1, -1], "axes": [[0], [1, 0]], "block_size": [2], "boundaries": [[0.0, 1.0]], "broadcast": [0, 1],
-    "dims": [[0], [1]], "ends": [[-1, -1]], "group": [1, 2], "is_test": [1], "k": [1, 2], "keepdims": [0, 1],
-    "kernel": [1, 2, 3], "lengths": [[2, 1], [3]], "mask": [[1, 2]], "max_length": [2], "modulo": [7],
-    "num_bins": [3], "num_reduce_dim": [0, 1, 2], "order": ["NCHW", "NHWC"], "p": [1, 2], "pad": [0, 1],
-    "quantile": [0.5], "shape": [[2, 3], [6], [-1]], "split": [[1, 2]], "starts": [[0, 0]], "stride": [1, 2],
-    "target_length": [3], "tiles": [2], "to": [1, 2, 10], "values": [[1.0, 2.0]]}
+    "axis": [0, 1, -1],
+    "axes": [[0], [1, 0]],
+    "block_size": [2],
+    "boundaries": [[0.0, 1.0]],
+    "broadcast": [0, 1],
+    "dims": [[0], [1]],
+    "ends": [[-1, -1]],
+    "group": [1, 2],
+    "is_test": [1],
+    "k": [1, 2],
+    "keepdims": [0, 1],
+    "kernel": [1, 2, 3],
+    "lengths": [[2, 1], [3]],
+    "mask": [[1, 2]],
+    "max_length": [2],
+    "modulo": [7],
+    "num_bins": [3],
+    "num_reduce_dim": [0, 1, 2],
+    "order": ["NCHW", "NHWC"],
+    "p": [1, 2],
+    "pad": [0, 1],
+    "quantile": [0.5],
+    "shape": [[2, 3], [6], [-1]],
+    "split": [[1, 2]],
+    "starts": [[0, 0]],
+    "stride": [1, 2],
+    "target_length": [3],
+    "tiles": [2],
+    "to": [1, 2, 10],
+    "values": [[1.0, 2.0]],
+}
 
 
 def operand(draw: random.Random) -> np.ndarray:

@@ -43,18 +43,21 @@ def test_common_areas_are_those_counted_on_a_grid() -> None:
     polygons = rotated.corners(boxes)
     perimeter = 2 * (boxes[0, 2] + boxes[0, 3])
     assert np.abs(rotated.common_area(polygons[0], polygons) - counted).max() < step * perimeter
-    assert_close(rotated.common_area(polygons[0], polygons[[1, 3]]), np.full(2, float(boxes[0, 2] * boxes[0, 3])),
-                 amplification=1e8)
+    assert_close(
+        rotated.common_area(polygons[0], polygons[[1, 3]]),
+        np.full(2, float(boxes[0, 2] * boxes[0, 3])),
+        amplification=1e8,
+    )
 
 
 def test_boxes_move_grow_and_turn() -> None:
     boxes = np.array([[20, 30, 10, 4, 80], [20, 30, 10, 4, -30]], np.float32)
     deltas = np.array([[0.5, -1, np.log(2), 0, np.pi / 9], [0, 0, 0, np.log(3), np.pi / 6]], np.float32)
     op = caffe2("BBoxTransform", "r d i", "Y", rotated=1, weights=[1.0, 2.0, 1.0, 1.0])
-    y, = run_kernel(op, [boxes, deltas, IMAGE])
+    (y,) = run_kernel(op, [boxes, deltas, IMAGE])
     assert_close(y[0], np.array([25, 28, 20, 4, -80], np.float32), terms=4)
     assert_close(y[1], np.array([20, 30, 10, 12, 0], np.float32), terms=4)
-    free, = run_kernel(op.with_args(angle_bound_on=0), [boxes, deltas, IMAGE])
+    (free,) = run_kernel(op.with_args(angle_bound_on=0), [boxes, deltas, IMAGE])
     assert_close(free[0, 4], np.float32(100), terms=4)
 
 
@@ -66,10 +69,9 @@ def test_upright_boxes_are_clipped_as_ever(plus: int) -> None:
     sides = upright[:, 2:] - upright[:, :2] + np.float32(plus)
     turned = np.column_stack([(upright[:, :2] + upright[:, 2:]) / 2, sides, np.zeros(9)]).astype(np.float32)
     nothing = np.zeros((9, 4), np.float32)
-    expected, = run_kernel(caffe2("BBoxTransform", "r d i", "Y", legacy_plus_one=plus), [
-        upright, nothing, IMAGE])
+    (expected,) = run_kernel(caffe2("BBoxTransform", "r d i", "Y", legacy_plus_one=plus), [upright, nothing, IMAGE])
     op = caffe2("BBoxTransform", "r d i", "Y", rotated=1, legacy_plus_one=plus)
-    y, = run_kernel(op, [turned, np.zeros((9, 5), np.float32), IMAGE])
+    (y,) = run_kernel(op, [turned, np.zeros((9, 5), np.float32), IMAGE])
     half = (y[:, 2:4] - plus) / 2
     assert_close(np.concatenate([y[:, :2] - half, y[:, :2] + half], axis=1).astype(np.float32), expected, terms=16)
 
@@ -104,8 +106,15 @@ def test_proposals_of_rotated_anchors(angle: float) -> None:
     anchors = np.array([[4, 4, 16, 8, angle], [4, 4, 9, 21, angle]], np.float32)
     scores, deltas = rng.uniform(0, 1, (1, 2, 3, 4)), rng.standard_normal((1, 10, 3, 4)) * 0.2
     inputs: List[Any] = [scores.astype(np.float32), deltas.astype(np.float32), IMAGE, anchors]
-    op = OperatorDef.of("GenerateProposals", ["s", "d", "i", "a"], ["r", "p"], spatial_scale=0.1, min_size=4.0,
-                        nms_thresh=0.4, post_nms_topN=5)
+    op = OperatorDef.of(
+        "GenerateProposals",
+        ["s", "d", "i", "a"],
+        ["r", "p"],
+        spatial_scale=0.1,
+        min_size=4.0,
+        nms_thresh=0.4,
+        post_nms_topN=5,
+    )
     rois, probabilities = lookup(op).evaluate(op, inputs)
     everything = []
     for row in range(3):
@@ -117,7 +126,7 @@ def test_proposals_of_rotated_anchors(angle: float) -> None:
     everything.sort(key=lambda one: -one[0])
     boxes, d = (np.stack([one[k] for one in everything]) for k in (1, 2))
     transform = caffe2("BBoxTransform", "r d i", "Y", rotated=1)
-    boxes, = run_kernel(transform, [boxes, d, IMAGE])
+    (boxes,) = run_kernel(transform, [boxes, d, IMAGE])
     kept = [k for k in range(24) if min(boxes[k, 2:4]) >= 4 and boxes[k, 0] < 80 and boxes[k, 1] < 60]
     chosen = [kept[k] for k in greedy(boxes[kept], np.array([one[0] for one in everything])[kept], 0.4)][:5]
     assert_same(rois, np.column_stack([np.zeros(len(chosen)), boxes[chosen]]).astype(np.float32))

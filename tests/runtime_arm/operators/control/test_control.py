@@ -254,9 +254,14 @@ def test_a_blob_that_no_surrounding_net_has_is_refused() -> None:
 
 
 class TestONNXWhile:
-    @pytest.mark.parametrize(("flags", "expected"), [
-        ({"has_trip_count": 1}, [1, 2, 3, 4]), ({"has_cond": 1}, [1, 2, 3]),
-        ({"has_trip_count": 1, "has_cond": 1}, [1, 2, 3])])
+    @pytest.mark.parametrize(
+        ("flags", "expected"),
+        [
+            ({"has_trip_count": 1}, [1, 2, 3, 4]),
+            ({"has_cond": 1}, [1, 2, 3]),
+            ({"has_trip_count": 1, "has_cond": 1}, [1, 2, 3]),
+        ],
+    )
     def test_counts_and_conditions_count_where_they_are_said_to(self, flags: Any, expected: List[float]) -> None:
         ops = (op("Add", "x step", "y"), op("LT", "y limit", "again"), op("Alias", "y", "s"))
         loop = op("ONNXWhile", "n go x", "last all", body=net("i go x", "again y s", *ops), **flags)

@@ -49,8 +49,17 @@ def convolutions(draw: Any, largest_kernel: int = 4, largest_pad: int = 3) -> Pr
     w = (group * width, *kernel, depth) if last else (group * width, depth, *kernel)
     inputs = arrays(draw(st.integers(0, 99)), x, w, (group * width,), dtype=draw(st.sampled_from(["f4", "f4", "f8"])))
     count = draw(st.integers(2, 3))
-    op = OperatorDef.of(draw(st.sampled_from(["Conv", "ConvRelu"])), ["X", "W", "b"][:count], ["Y"], kernels=kernel,
-                        strides=stride, dilations=dilation, pads=pads, group=group, order="NHWC" if last else "NCHW")
+    op = OperatorDef.of(
+        draw(st.sampled_from(["Conv", "ConvRelu"])),
+        ["X", "W", "b"][:count],
+        ["Y"],
+        kernels=kernel,
+        strides=stride,
+        dilations=dilation,
+        pads=pads,
+        group=group,
+        order="NHWC" if last else "NCHW",
+    )
     return op, inputs[:count]
 
 
@@ -85,9 +94,17 @@ def test_blocks_of_the_columns_join_seamlessly(order: str, image: Tuple[int, int
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-@pytest.mark.parametrize(("kernel", "stride", "group", "engine"),
-                         [(1, 1, 1, "POINTWISE"), (1, 1, 4, "POINTWISE"), (1, 2, 1, "IM2COL"), (3, 1, 1, "IM2COL"),
-                          (3, 2, 4, "IM2COL"), (3, 1, 32, "IM2COL")])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "group", "engine"),
+    [
+        (1, 1, 1, "POINTWISE"),
+        (1, 1, 4, "POINTWISE"),
+        (1, 2, 1, "IM2COL"),
+        (3, 1, 1, "IM2COL"),
+        (3, 2, 4, "IM2COL"),
+        (3, 1, 32, "IM2COL"),
+    ],
+)
 def test_a_run_allocates_nothing(order: str, kernel: int, stride: int, group: int, engine: str) -> None:
     x, w = (2, 32, 80, 81), (64, 32 // group, kernel, kernel)
     if order == "NHWC":
@@ -100,7 +117,7 @@ def test_columns_stay_within_their_bound() -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
     inputs = arrays(0, (1, 64, 112, 112), (64, 64, 3, 3))
     schema, specs = lookup(op), specs_of(inputs)
-    columns, = schema.kernels["IM2COL"].scratch(op, specs, schema.infer(op, specs))
+    (columns,) = schema.kernels["IM2COL"].scratch(op, specs, schema.infer(op, specs))
     assert columns.nbytes <= im2col.COLUMN_NBYTES
 
 
@@ -109,22 +126,29 @@ def test_half_precision_is_left_to_the_reference() -> None:
     assert supporting_engines(op, arrays(0, (1, 2, 3, 3), (2, 2, 1, 1), dtype="f2")) == []
 
 
-@pytest.mark.parametrize(("arguments", "shapes", "rule"), [
-    ({"kernel": 3}, [(1, 3, 6, 6), (4, 2, 3, 3)], "X has 3 channels, the weights 2 in 1 groups"),
-    ({"kernel": 3, "group": 2}, [(1, 4, 6, 6), (3, 2, 3, 3)], "3 filters do not divide into 2 groups"),
-    ({"kernel": 3, "group": 0}, [(1, 4, 6, 6), (3, 2, 3, 3)], "group must be at least 1, got 0"),
-    ({"kernel": 2}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"the kernel must have the weights' size, got \[2, 2\]"),
-    ({"kernel": 3, "stride": 0}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"stride must be at least 1, got \[0, 0\]"),
-    ({"kernel": 3, "pad": -1}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"pad must be at least 0"),
-    ({"kernel": 3}, [(1, 2, 2, 6), (3, 2, 3, 3)], r"reaches over \[3, 3\] pixels, the padded image has \[2, 6\]"),
-    ({"kernel": 3}, [(1, 2, 6), (3, 2, 3)], "kernel must have 1 values over 1 dimensions"),
-    ({"kernel": 3}, [(1, 2, 6, 6), (3, 2, 3, 3), (4,)], "the bias needs one value a filter"),
-    ({"kernel": 3}, [(1, 2, 6, 6), (3, 2, 3)], "the same number of dimensions"),
-    ({}, [(1, 2, 6, 6), (3, 2, 3, 3)], "the kernel's size must be given"),
-    ({"kernel": 3, "order": "CHWN"}, [(1, 2, 6, 6), (3, 2, 3, 3)], "order must be NCHW or NHWC, got 'CHWN'"),
-    ({"kernel": 3, "legacy_pad": 2, "pad": 1}, [(1, 2, 6, 6), (3, 2, 3, 3)], "legacy_pad 2 chooses the padding itself"),
-    ({"kernel": 3, "legacy_pad": 7}, [(1, 2, 6, 6), (3, 2, 3, 3)], "legacy_pad must be 0, 1, 2 or 3, got 7"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "shapes", "rule"),
+    [
+        ({"kernel": 3}, [(1, 3, 6, 6), (4, 2, 3, 3)], "X has 3 channels, the weights 2 in 1 groups"),
+        ({"kernel": 3, "group": 2}, [(1, 4, 6, 6), (3, 2, 3, 3)], "3 filters do not divide into 2 groups"),
+        ({"kernel": 3, "group": 0}, [(1, 4, 6, 6), (3, 2, 3, 3)], "group must be at least 1, got 0"),
+        ({"kernel": 2}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"the kernel must have the weights' size, got \[2, 2\]"),
+        ({"kernel": 3, "stride": 0}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"stride must be at least 1, got \[0, 0\]"),
+        ({"kernel": 3, "pad": -1}, [(1, 2, 6, 6), (3, 2, 3, 3)], r"pad must be at least 0"),
+        ({"kernel": 3}, [(1, 2, 2, 6), (3, 2, 3, 3)], r"reaches over \[3, 3\] pixels, the padded image has \[2, 6\]"),
+        ({"kernel": 3}, [(1, 2, 6), (3, 2, 3)], "kernel must have 1 values over 1 dimensions"),
+        ({"kernel": 3}, [(1, 2, 6, 6), (3, 2, 3, 3), (4,)], "the bias needs one value a filter"),
+        ({"kernel": 3}, [(1, 2, 6, 6), (3, 2, 3)], "the same number of dimensions"),
+        ({}, [(1, 2, 6, 6), (3, 2, 3, 3)], "the kernel's size must be given"),
+        ({"kernel": 3, "order": "CHWN"}, [(1, 2, 6, 6), (3, 2, 3, 3)], "order must be NCHW or NHWC, got 'CHWN'"),
+        (
+            {"kernel": 3, "legacy_pad": 2, "pad": 1},
+            [(1, 2, 6, 6), (3, 2, 3, 3)],
+            "legacy_pad 2 chooses the padding itself",
+        ),
+        ({"kernel": 3, "legacy_pad": 7}, [(1, 2, 6, 6), (3, 2, 3, 3)], "legacy_pad must be 0, 1, 2 or 3, got 7"),
+    ],
+)
 def test_refuses(arguments: Any, shapes: Any, rule: str) -> None:
     op = OperatorDef.of("Conv", ["X", "W", "b"][: len(shapes)], ["Y"], **arguments)
     with pytest.raises((ShapeError, ArgumentError), match=rule):
@@ -139,10 +163,15 @@ def test_refuses_integers_and_mixed_types() -> None:
             run_kernel(op, inputs)
 
 
-@pytest.mark.parametrize(("auto_pad", "dilation", "expected"), [
-    ("SAME_UPPER", 1, [5.0, 8.0, 3.0]), ("SAME_LOWER", 1, [2.0, 5.0, 8.0]), ("VALID", 1, [5.0, 8.0]),
-    ("SAME_UPPER", 2, [4.0, 7.0, 2.0]),
-])
+@pytest.mark.parametrize(
+    ("auto_pad", "dilation", "expected"),
+    [
+        ("SAME_UPPER", 1, [5.0, 8.0, 3.0]),
+        ("SAME_LOWER", 1, [2.0, 5.0, 8.0]),
+        ("VALID", 1, [5.0, 8.0]),
+        ("SAME_UPPER", 2, [4.0, 7.0, 2.0]),
+    ],
+)
 def test_onnx_auto_pad_follows_the_size_of_the_image(auto_pad: str, dilation: int, expected: List[float]) -> None:
     x, w = np.array([[[1, 2, 3]]], np.float32), np.array([[[1, 2]]], np.float32)
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], domain="onnx", auto_pad=auto_pad, dilations=[dilation])

@@ -41,9 +41,13 @@ def test_whole_offsets_shift_the_image(image: Any) -> None:
     assert_close(run_kernel(op, [x, w, offsets, b, masks])[0], expected, terms=64)
 
 
-@pytest.mark.parametrize(("channels", "offsets", "rule"), [
-    (2, (1, 18, 5, 5), "the offsets must have the shape"), (3, (1, 18, 4, 4), "X has 3 channels, the weights take 2"),
-])
+@pytest.mark.parametrize(
+    ("channels", "offsets", "rule"),
+    [
+        (2, (1, 18, 5, 5), "the offsets must have the shape"),
+        (3, (1, 18, 4, 4), "X has 3 channels, the weights take 2"),
+    ],
+)
 def test_refuses(channels: int, offsets: Any, rule: str) -> None:
     op = OperatorDef.of("DeformConv", ["X", "W", "O"], ["Y"], domain="onnx")
     x, w = np.zeros((1, channels, 6, 6), np.float32), np.zeros((3, 2, 3, 3), np.float32)

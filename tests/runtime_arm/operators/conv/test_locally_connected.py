@@ -37,10 +37,15 @@ def test_every_position_has_its_own_filter() -> None:
     assert run_kernel(op, [x, w])[0].tolist() == [[[12, 3200]]]
 
 
-@pytest.mark.parametrize(("w", "rule"), [
-    ((3, 4, 1, 2, 2, 2), "there must be filters for"), ((4, 4, 1, 2, 3, 3), "must have the weights' size"),
-    ((4, 4, 1, 3, 2, 2), "X has 2 channels"), ((4, 1, 2, 2, 2), "a dimension more"),
-])
+@pytest.mark.parametrize(
+    ("w", "rule"),
+    [
+        ((3, 4, 1, 2, 2, 2), "there must be filters for"),
+        ((4, 4, 1, 2, 3, 3), "must have the weights' size"),
+        ((4, 4, 1, 3, 2, 2), "X has 2 channels"),
+        ((4, 1, 2, 2, 2), "a dimension more"),
+    ],
+)
 def test_refuses(w: Any, rule: str) -> None:
     op = OperatorDef.of("LC", ["X", "W"], ["Y"], kernel=2)
     with pytest.raises(ShapeError, match=rule):

@@ -63,8 +63,16 @@ def problems(draw: Any) -> Tuple[OperatorDef, List[Any]]:
         more = {"dilations": dilation, "output_padding": extra}
     else:
         more = {"kernels": kernel, "adjs": extra, "order": "NHWC" if last else "NCHW"}
-    op = OperatorDef.of("ConvTranspose", ["X", "W", "b"][:count], ["Y"], domain=domain, strides=stride,
-                        pads=heads + tails, group=group, **more)
+    op = OperatorDef.of(
+        "ConvTranspose",
+        ["X", "W", "b"][:count],
+        ["Y"],
+        domain=domain,
+        strides=stride,
+        pads=heads + tails,
+        group=group,
+        **more,
+    )
     return op, numbers(x, w, (group * width,), dtype=draw(st.sampled_from(["f4", "f8"])))[:count]
 
 
@@ -81,11 +89,17 @@ def test_engine_agrees_with_the_reference(problem: Tuple[OperatorDef, List[Any]]
         assert assert_engines_agree(*problem) == ["COL2IM"]
 
 
-@pytest.mark.parametrize("attributes", [
-    {"strides": [2, 3], "pads": [1, 0, 0, 2], "output_padding": [1, 2]}, {"strides": [2, 2], "output_shape": [9, 10]},
-    {"strides": [3, 2], "auto_pad": "SAME_UPPER"}, {"strides": [3, 2], "auto_pad": "SAME_LOWER"},
-    {"strides": [2, 2], "dilations": [2, 3], "auto_pad": "VALID"}, {"strides": [2, 2], "output_shape": [12, 13]},
-])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"strides": [2, 3], "pads": [1, 0, 0, 2], "output_padding": [1, 2]},
+        {"strides": [2, 2], "output_shape": [9, 10]},
+        {"strides": [3, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [3, 2], "auto_pad": "SAME_LOWER"},
+        {"strides": [2, 2], "dilations": [2, 3], "auto_pad": "VALID"},
+        {"strides": [2, 2], "output_shape": [12, 13]},
+    ],
+)
 def test_onnx_attributes_mean_what_onnxruntime_takes_them_for(attributes: Any) -> None:
     op = OperatorDef.of("ConvTranspose", ["X", "W"], ["Y"], domain="onnx", **attributes)
     inputs = numbers((1, 2, 5, 6), (2, 3, 3, 3))
@@ -99,17 +113,20 @@ def test_a_run_allocates_nothing(order: str) -> None:
     assert allocated_nbytes(op, numbers(*shapes, (16,)), "COL2IM") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("arguments", "shapes", "rule"), [
-    ({"kernel": 3}, [(1, 3, 5), (3, 2, 3)], "only images of two dimensions are convolved, got 1"),
-    ({"kernel": 3, "legacy_pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "legacy_pad must be 0, 1 or 2, got 3"),
-    ({"kernel": 3, "legacy_pad": 1, "pad": 0}, [(1, 3, 4, 4), (3, 2, 3, 3)], "no pads may be given"),
-    ({"kernel": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "the kernel must have the weights' size"),
-    ({"kernel": 3}, [(1, 3, 4, 4), (2, 2, 3, 3)], "X has 3 channels, the weights 2"),
-    ({"kernel": 3, "group": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "3 channels do not divide into 2 groups"),
-    ({"kernel": 3, "pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "leave nothing of"),
-    ({"kernel": 3}, [(1, 3, 4, 4), (3, 2, 3, 3), (3,)], "the bias needs one value a filter"),
-    ({}, [(1, 3, 4, 4), (3, 2, 3, 3)], r"kernel must have 2 values over 2 dimensions, got \[\]"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "shapes", "rule"),
+    [
+        ({"kernel": 3}, [(1, 3, 5), (3, 2, 3)], "only images of two dimensions are convolved, got 1"),
+        ({"kernel": 3, "legacy_pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "legacy_pad must be 0, 1 or 2, got 3"),
+        ({"kernel": 3, "legacy_pad": 1, "pad": 0}, [(1, 3, 4, 4), (3, 2, 3, 3)], "no pads may be given"),
+        ({"kernel": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "the kernel must have the weights' size"),
+        ({"kernel": 3}, [(1, 3, 4, 4), (2, 2, 3, 3)], "X has 3 channels, the weights 2"),
+        ({"kernel": 3, "group": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "3 channels do not divide into 2 groups"),
+        ({"kernel": 3, "pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "leave nothing of"),
+        ({"kernel": 3}, [(1, 3, 4, 4), (3, 2, 3, 3), (3,)], "the bias needs one value a filter"),
+        ({}, [(1, 3, 4, 4), (3, 2, 3, 3)], r"kernel must have 2 values over 2 dimensions, got \[\]"),
+    ],
+)
 def test_refuses(arguments: Any, shapes: Any, rule: str) -> None:
     op = OperatorDef.of("ConvTranspose", ["X", "W", "b"][: len(shapes)], ["Y"], **arguments)
     with pytest.raises((ShapeError, ArgumentError), match=rule):

@@ -18,9 +18,18 @@ from tests.support.onnx_nodes import NodeCase, node_cases, witness
 ONNX = node_cases("NonMaxSuppression")
 
 
-@pytest.mark.parametrize("case", golden_cases(
-    "BBoxTransform", "BoxWithNMSLimit", "HeatmapMaxKeypoint", "RMACRegions", "GenerateProposals",
-    "GenerateProposalsCPP", "CollectAndDistributeFpnRpnProposals"))
+@pytest.mark.parametrize(
+    "case",
+    golden_cases(
+        "BBoxTransform",
+        "BoxWithNMSLimit",
+        "HeatmapMaxKeypoint",
+        "RMACRegions",
+        "GenerateProposals",
+        "GenerateProposalsCPP",
+        "CollectAndDistributeFpnRpnProposals",
+    ),
+)
 def test_behaves_as_caffe2(case: Any) -> None:
     run_case(case)
 
@@ -57,8 +66,14 @@ def test_equal_scores_are_taken_in_order_and_nothing_is_kept_by_default() -> Non
 def test_agnostic_boxes_without_background_serve_every_class() -> None:
     boxes = np.array([[0, 0, 9, 9], [20, 20, 29, 29]], np.float32)
     scores = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0]], np.float32)
-    op = OperatorDef.of("BoxWithNMSLimit", ["s", "b"], ["S", "B", "C"], cls_agnostic_bbox_reg=1,
-                        input_boxes_include_bg_cls=0, score_thresh=0.15)
+    op = OperatorDef.of(
+        "BoxWithNMSLimit",
+        ["s", "b"],
+        ["S", "B", "C"],
+        cls_agnostic_bbox_reg=1,
+        input_boxes_include_bg_cls=0,
+        score_thresh=0.15,
+    )
     kept, corners, classes = lookup(op).evaluate(op, [scores, boxes])
     assert kept.tolist() == pytest.approx([0.9, 0.2, 0.8])
     assert corners[:, 0].tolist() == [0, 20, 20]
@@ -80,7 +95,7 @@ def test_proposals_are_distributed_by_size_and_collected_by_score() -> None:
     assert_same(np.concatenate(levels)[order], rois[::-1])
     collect = OperatorDef.of("CollectRpnProposals", ["a", "b", "s", "t"], ["Y"], rpn_max_level=3, rpn_post_nms_topN=2)
     scores = np.array([0.1, 0.9, 0.2, 0.3, 0.8], np.float32)
-    best, = run_kernel(collect, [rois[:2], rois[2:], scores[:2], scores[2:]])
+    (best,) = run_kernel(collect, [rois[:2], rois[2:], scores[:2], scores[2:]])
     assert_same(best, rois[[1, 4]])
 
 
@@ -88,7 +103,7 @@ def test_a_keypoint_lies_between_pixels() -> None:
     rows, columns = np.mgrid[0:6, 0:6]
     heatmap = -((columns - 2.25) ** 2) - (rows - 3.5) ** 2
     op = OperatorDef.of("HeatmapMaxKeypoint", ["h", "b"], ["Y"], should_output_softmax=1)
-    y, = run_kernel(op, [heatmap[np.newaxis, np.newaxis].astype(np.float32), np.array([[0, 0, 6, 6]], np.float32)])
+    (y,) = run_kernel(op, [heatmap[np.newaxis, np.newaxis].astype(np.float32), np.array([[0, 0, 6, 6]], np.float32)])
     assert y[0, :3, 0].tolist() == pytest.approx([2.75, 4.0, 0.0])
     assert 0 < y[0, 3, 0] < 1
 
@@ -98,22 +113,30 @@ PROPOSE = OperatorDef.of("GenerateProposals", ["s", "d", "i", "a"], ["r", "p"])
 TRANSFORM = OperatorDef.of("BBoxTransform", ["r", "d", "i"], ["Y"])
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (BOXES, [(4, 3), (4, 8)], "must have 12 columns"), (BOXES, [(4, 3), (5, 12)], "as many rows"),
-    (BOXES.with_args(rotated=1, soft_nms_enabled=1), [(4, 3), (4, 15)], "rotated boxes exclude"),
-    (TRANSFORM.with_args(rotated=1, angle_bound_hi=45), [(4, 5), (4, 10), (1, 3)], "multiple of 180"),
-    (BOXES.with_args(soft_nms_method="hard"), [(4, 3), (4, 12)], "linear or gaussian"),
-    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 5), (1, 3), (3, 4)], "as many channels"),
-    (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (2, 4)], "a row for each channel"),
-    (PROPOSE.with_args(spatial_scale=0.0), [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (3, 4)], "must be positive"),
-    (TRANSFORM, [(4, 4), (4, 8), (2, 3)], "need the image's index"),
-    (TRANSFORM, [(4, 4), (4, 7), (1, 3)], "4 columns"),
-    (TRANSFORM.with_args(weights=[1.0]), [(4, 4), (4, 8), (1, 3)], "weights must be 4 numbers"),
-    (OperatorDef.of("HeatmapMaxKeypoint", ["h", "b"], ["Y"]), [(1, 2, 3, 4), (1, 4)], "must be square"),
-    (OperatorDef.of("CollectRpnProposals", ["a", "s"], ["Y"]), [(2, 5), (2,)], "5 levels"),
-    (OperatorDef.of("DistributeFpnProposals", ["r"], ["a", "i"]), [(2, 5)], "has 5 outputs with these levels"),
-    (OperatorDef.of("NonMaxSuppression", ["b", "s"], ["Y"], domain="onnx"), [(1, 4, 4), (1, 2, 5)], "agree in batch"),
-])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (BOXES, [(4, 3), (4, 8)], "must have 12 columns"),
+        (BOXES, [(4, 3), (5, 12)], "as many rows"),
+        (BOXES.with_args(rotated=1, soft_nms_enabled=1), [(4, 3), (4, 15)], "rotated boxes exclude"),
+        (TRANSFORM.with_args(rotated=1, angle_bound_hi=45), [(4, 5), (4, 10), (1, 3)], "multiple of 180"),
+        (BOXES.with_args(soft_nms_method="hard"), [(4, 3), (4, 12)], "linear or gaussian"),
+        (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 5), (1, 3), (3, 4)], "as many channels"),
+        (PROPOSE, [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (2, 4)], "a row for each channel"),
+        (PROPOSE.with_args(spatial_scale=0.0), [(1, 3, 4, 4), (1, 12, 4, 4), (1, 3), (3, 4)], "must be positive"),
+        (TRANSFORM, [(4, 4), (4, 8), (2, 3)], "need the image's index"),
+        (TRANSFORM, [(4, 4), (4, 7), (1, 3)], "4 columns"),
+        (TRANSFORM.with_args(weights=[1.0]), [(4, 4), (4, 8), (1, 3)], "weights must be 4 numbers"),
+        (OperatorDef.of("HeatmapMaxKeypoint", ["h", "b"], ["Y"]), [(1, 2, 3, 4), (1, 4)], "must be square"),
+        (OperatorDef.of("CollectRpnProposals", ["a", "s"], ["Y"]), [(2, 5), (2,)], "5 levels"),
+        (OperatorDef.of("DistributeFpnProposals", ["r"], ["a", "i"]), [(2, 5)], "has 5 outputs with these levels"),
+        (
+            OperatorDef.of("NonMaxSuppression", ["b", "s"], ["Y"], domain="onnx"),
+            [(1, 4, 4), (1, 2, 5)],
+            "agree in batch",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros(shape, np.float32) for shape in shapes])

@@ -15,7 +15,7 @@ from tests.support.operands import caffe2, random
 
 def test_each_group_of_channels_sums_to_one() -> None:
     x = random((2, 6, 2, 3))
-    y, = run_kernel(caffe2("GroupSpatialSoftmax", "X", num_classes=3), [x])
+    (y,) = run_kernel(caffe2("GroupSpatialSoftmax", "X", num_classes=3), [x])
     expected = np.empty(x.shape)
     for n, group, i, j in np.ndindex(2, 2, 2, 3):
         powers = np.exp(x[n, 3 * group : 3 * group + 3, i, j].astype(np.float64))

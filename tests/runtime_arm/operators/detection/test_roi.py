@@ -35,11 +35,15 @@ def regions(count: int) -> Any:
 X = np.random.default_rng(1).standard_normal((2, 3, 12, 14)).astype(np.float32)
 
 
-@pytest.mark.parametrize("attributes", [
-    {"output_height": 3, "output_width": 4, "sampling_ratio": 2}, {"spatial_scale": 0.5, "output_height": 2},
-    {"output_width": 5, "coordinate_transformation_mode": "output_half_pixel"},
-    {"output_height": 3, "output_width": 3, "mode": "max", "sampling_ratio": 2},
-])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"output_height": 3, "output_width": 4, "sampling_ratio": 2},
+        {"spatial_scale": 0.5, "output_height": 2},
+        {"output_width": 5, "coordinate_transformation_mode": "output_half_pixel"},
+        {"output_height": 3, "output_width": 3, "mode": "max", "sampling_ratio": 2},
+    ],
+)
 def test_roi_align_is_that_of_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("RoiAlign", ["X", "rois", "batch"], ["Y"], domain="onnx", **attributes)
     inputs = [X, regions(9), np.array([0, 1] * 4 + [0])]
@@ -62,13 +66,20 @@ def test_a_region_that_is_not_turned_is_an_ordinary_one() -> None:
     assert_close(y, straight, terms=16)
 
 
-@pytest.mark.parametrize(("op", "rois", "rule"), [
-    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[2, 0, 0, 4, 4]], "within the batch of 2"),
-    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 0, 4, 4]], "need a batch of one"),
-    (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 4, 4]], "rows of 4 or 5 numbers"),
-    (OperatorDef.of("RoIPool", ["X", "R"], ["Y"], pooled_h=0), [[0, 0, 0, 4, 4]], "must be at least 1"),
-    (OperatorDef.of("MaxRoiPool", ["X", "R"], ["Y"], domain="onnx"), [[0, 0, 0, 4, 4]], "pooled_shape must have two"),
-])
+@pytest.mark.parametrize(
+    ("op", "rois", "rule"),
+    [
+        (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[2, 0, 0, 4, 4]], "within the batch of 2"),
+        (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 0, 4, 4]], "need a batch of one"),
+        (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 4, 4]], "rows of 4 or 5 numbers"),
+        (OperatorDef.of("RoIPool", ["X", "R"], ["Y"], pooled_h=0), [[0, 0, 0, 4, 4]], "must be at least 1"),
+        (
+            OperatorDef.of("MaxRoiPool", ["X", "R"], ["Y"], domain="onnx"),
+            [[0, 0, 0, 4, 4]],
+            "pooled_shape must have two",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, rois: Any, rule: str) -> None:
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run_kernel(op, [X, np.array(rois, np.float32)])

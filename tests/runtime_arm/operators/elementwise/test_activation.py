@@ -23,11 +23,43 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
 RECORDED = golden_cases(
-    "Clip", "Elu", "Gelu", "HardSigmoid", "Hardswish", "LeakyRelu", "Logit", "Mish", "Relu", "ReluN", "Selu",
-    "Sigmoid", "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu")
+    "Clip",
+    "Elu",
+    "Gelu",
+    "HardSigmoid",
+    "Hardswish",
+    "LeakyRelu",
+    "Logit",
+    "Mish",
+    "Relu",
+    "ReluN",
+    "Selu",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Swish",
+    "Tanh",
+    "ThresholdedRelu",
+)
 ONNX = node_cases(
-    "Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Shrink", "Sigmoid",
-    "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu", without=["expanded", "bfloat16"])
+    "Celu",
+    "Elu",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Mish",
+    "Relu",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Swish",
+    "Tanh",
+    "ThresholdedRelu",
+    without=["expanded", "bfloat16"],
+)
 
 
 def logistic(x: float) -> float:
@@ -136,9 +168,15 @@ def test_softplus_overflows_as_caffe2s_and_does_not_in_onnx() -> None:
     assert run_kernel(onnx("Softplus", "X"), [x], "NUMPY")[0] == 100
 
 
-@pytest.mark.parametrize(("op", "word"), [
-    (caffe2("ReluN", "X", n=0.0), "n must be greater than 0, got 0"), (caffe2("Selu", "X", scale=1.0), "scale must be"),
-    (caffe2("Clip", "X", min=0), "min"), (onnx("Gelu", "X", approximate="erf"), "'none' or 'tanh', got 'erf'")])
+@pytest.mark.parametrize(
+    ("op", "word"),
+    [
+        (caffe2("ReluN", "X", n=0.0), "n must be greater than 0, got 0"),
+        (caffe2("Selu", "X", scale=1.0), "scale must be"),
+        (caffe2("Clip", "X", min=0), "min"),
+        (onnx("Gelu", "X", approximate="erf"), "'none' or 'tanh', got 'erf'"),
+    ],
+)
 def test_refuses_arguments(op: OperatorDef, word: str) -> None:
     with pytest.raises(ArgumentError, match=word):
         run_kernel(op, [np.ones(3, np.float32)])

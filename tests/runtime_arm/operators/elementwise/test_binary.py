@@ -21,13 +21,55 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
 RECORDED = golden_cases(
-    "Add", "And", "BitwiseAnd", "BitwiseXor", "Div", "EQ", "GE", "GT", "LE", "LT", "Mod", "Mul", "NE", "Or", "Sub",
-    "Xor")
+    "Add",
+    "And",
+    "BitwiseAnd",
+    "BitwiseXor",
+    "Div",
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "Mod",
+    "Mul",
+    "NE",
+    "Or",
+    "Sub",
+    "Xor",
+)
 ONNX = node_cases(
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Mod", "Mul", "Or", "Sub", "Xor", without=["expanded", "bfloat16", "string"])
-NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "EQ": np.equal, "NE": np.not_equal,
-         "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
+    "Add",
+    "And",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Mod",
+    "Mul",
+    "Or",
+    "Sub",
+    "Xor",
+    without=["expanded", "bfloat16", "string"],
+)
+NUMPY = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
 
 
 @pytest.mark.parametrize("engine", ["", "REFERENCE"])
@@ -82,11 +124,18 @@ def test_legacy_broadcast_knows_dimensions_by_letter() -> None:
     assert_close(run_kernel(caffe2("Mul", "A B", broadcast=1), [a, np.ones((1,) * 6, np.float32)])[0], a)
 
 
-@pytest.mark.parametrize(("arguments", "shape", "rule"), [
-    ({"axis": 2}, (3, 4), "axis 2 leaves no room"), ({"axis": -2}, (3, 4), "axis -2 leaves no room"),
-    ({"axis": 0, "axis_str": "C"}, (3, 4), "without axis"), ({"axis_str": "CH"}, (3, 4), "must be a letter"),
-    ({"axis_str": "Q"}, (3, 4), "must be a letter of 'NCHW'"), ({}, (4, 4), "shapes do not match from axis 1 on"),
-    ({}, (2, 2, 3, 4), "has more dimensions")])
+@pytest.mark.parametrize(
+    ("arguments", "shape", "rule"),
+    [
+        ({"axis": 2}, (3, 4), "axis 2 leaves no room"),
+        ({"axis": -2}, (3, 4), "axis -2 leaves no room"),
+        ({"axis": 0, "axis_str": "C"}, (3, 4), "without axis"),
+        ({"axis_str": "CH"}, (3, 4), "must be a letter"),
+        ({"axis_str": "Q"}, (3, 4), "must be a letter of 'NCHW'"),
+        ({}, (4, 4), "shapes do not match from axis 1 on"),
+        ({}, (2, 2, 3, 4), "has more dimensions"),
+    ],
+)
 def test_refuses_what_legacy_broadcast_cannot_place(arguments: Any, shape: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(caffe2("Add", "A B", broadcast=1, **arguments), [random((2, 3, 4)), random(shape)])
@@ -130,17 +179,26 @@ def test_allocates_nothing_of_the_size_of_a_blob(shape: Any) -> None:
         assert allocated_nbytes(caffe2(type, "A B"), [random((64, 128, 128)), random(shape)], "NUMPY") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("op", "a", "b", "rule"), [
-    (caffe2("Add", "A B"), np.ones(3, "f4"), np.ones(4, "f4"), "shapes do not broadcast"),
-    (caffe2("Add", "A B"), np.ones((2, 3), "f4"), np.ones((0, 3), "f4"), "shapes do not broadcast"),
-    (caffe2("Add", "A B"), np.ones(3, "f4"), np.ones(3, "i4"), "inputs must be of one dtype"),
-    (caffe2("Add", "A B"), np.ones(3, "u1"), np.ones(3, "u1"), "must be int32 or int64 or float32 or float64"),
-    (caffe2("And", "A B"), np.ones(3, "f4"), np.ones(3, "f4"), "must be bool"),
-    (caffe2("Add", "A B", "A"), np.ones(3, "f4"), np.ones((2, 3), "f4"), "of another shape than .2, 3. is overwritten"),
-    (caffe2("Add", "A B", "B", broadcast=1), np.ones(3, "f4"), np.ones(3, "f4"), "only the first input may be"),
-    (caffe2("Div", "A B", "B"), np.ones(3, "f4"), np.ones(3, "f4"), "output 'B' must not overwrite"),
-    (caffe2("EQ", "A B", "A"), np.ones(3, "f4"), np.ones(3, "f4"), "output 'A' must not overwrite"),
-    (onnx("BitShift", "A B", direction="UP"), np.ones(3, "u1"), np.ones(3, "u1"), "LEFT or RIGHT, got 'UP'")])
+@pytest.mark.parametrize(
+    ("op", "a", "b", "rule"),
+    [
+        (caffe2("Add", "A B"), np.ones(3, "f4"), np.ones(4, "f4"), "shapes do not broadcast"),
+        (caffe2("Add", "A B"), np.ones((2, 3), "f4"), np.ones((0, 3), "f4"), "shapes do not broadcast"),
+        (caffe2("Add", "A B"), np.ones(3, "f4"), np.ones(3, "i4"), "inputs must be of one dtype"),
+        (caffe2("Add", "A B"), np.ones(3, "u1"), np.ones(3, "u1"), "must be int32 or int64 or float32 or float64"),
+        (caffe2("And", "A B"), np.ones(3, "f4"), np.ones(3, "f4"), "must be bool"),
+        (
+            caffe2("Add", "A B", "A"),
+            np.ones(3, "f4"),
+            np.ones((2, 3), "f4"),
+            "of another shape than .2, 3. is overwritten",
+        ),
+        (caffe2("Add", "A B", "B", broadcast=1), np.ones(3, "f4"), np.ones(3, "f4"), "only the first input may be"),
+        (caffe2("Div", "A B", "B"), np.ones(3, "f4"), np.ones(3, "f4"), "output 'B' must not overwrite"),
+        (caffe2("EQ", "A B", "A"), np.ones(3, "f4"), np.ones(3, "f4"), "output 'A' must not overwrite"),
+        (onnx("BitShift", "A B", direction="UP"), np.ones(3, "u1"), np.ones(3, "u1"), "LEFT or RIGHT, got 'UP'"),
+    ],
+)
 def test_refuses(op: Any, a: Any, b: Any, rule: str) -> None:
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run_kernel(op, [a, b])

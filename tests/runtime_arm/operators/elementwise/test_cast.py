@@ -56,11 +56,21 @@ def test_floats_become_integers_by_the_rule(x: Any, name: str) -> None:
         assert_same(to_integers(x, dtype), np.array([in_c(float(number), dtype) for number in x], dtype))
 
 
-@pytest.mark.parametrize(("number", "name", "expected"), [
-    (300.5, "uint8", 44), (-1.5, "uint8", 255), (np.nan, "int32", -(2**31)), (3e9, "int32", 2**31 - 1),
-    (-3e9, "int32", -(2**31)),
-    (3e9, "uint32", 3000000000), (1e30, "int64", 2**63 - 1), (1e30, "uint64", 2**64 - 1), (-1.0, "uint64", 0),
-    (np.inf, "int16", -1)])
+@pytest.mark.parametrize(
+    ("number", "name", "expected"),
+    [
+        (300.5, "uint8", 44),
+        (-1.5, "uint8", 255),
+        (np.nan, "int32", -(2**31)),
+        (3e9, "int32", 2**31 - 1),
+        (-3e9, "int32", -(2**31)),
+        (3e9, "uint32", 3000000000),
+        (1e30, "int64", 2**63 - 1),
+        (1e30, "uint64", 2**64 - 1),
+        (-1.0, "uint64", 0),
+        (np.inf, "int16", -1),
+    ],
+)
 def test_what_does_not_fit_is_the_same_on_every_cpu(number: float, name: str, expected: int) -> None:
     op = onnx("Cast", "X", to=number_of(np.dtype(name)))
     for engine in ("REFERENCE", "NUMPY"):
@@ -82,8 +92,8 @@ def test_allocates_nothing_of_the_size_of_a_blob() -> None:
 
 
 def test_halves_go_to_floats_and_back() -> None:
-    x = np.array([1.5, 1e6, -2**-14], np.float32)
-    assert_same(run_kernel(caffe2("FloatToHalf", "X"), [x], "NUMPY")[0], np.array([1.5, np.inf, -2**-14], np.float16))
+    x = np.array([1.5, 1e6, -(2**-14)], np.float32)
+    assert_same(run_kernel(caffe2("FloatToHalf", "X"), [x], "NUMPY")[0], np.array([1.5, np.inf, -(2**-14)], np.float16))
     assert_same(run_kernel(caffe2("HalfToFloat", "X"), [x[::2].astype(np.float16)], "NUMPY")[0], x[::2])
 
 
@@ -97,13 +107,19 @@ def test_strings_are_read_and_written() -> None:
         run_kernel(onnx("Cast", "X", to=1), [np.array([b"one"], object)])
 
 
-@pytest.mark.parametrize(("op", "dtype", "rule"), [
-    (caffe2("Cast", "X", to="FLOAT64"), "f4", "to must be one of FLOAT, INT32"),
-    (caffe2("Cast", "X", to=12), "f4", "to must be"),
-    (caffe2("Cast", "X", to=0), "f4", "to must be"), (caffe2("Cast", "X", to=1.0), "f4", "to"),
-    (caffe2("Cast", "X"), "f2", "input 'X'"),
-    (onnx("Cast", "X"), "f4", "'to' is required"), (onnx("Cast", "X", to=77), "f4", "no data type: 77"),
-    (onnx("BitCast", "X", to=10), "f4", "as many bits as float32, got int64")])
+@pytest.mark.parametrize(
+    ("op", "dtype", "rule"),
+    [
+        (caffe2("Cast", "X", to="FLOAT64"), "f4", "to must be one of FLOAT, INT32"),
+        (caffe2("Cast", "X", to=12), "f4", "to must be"),
+        (caffe2("Cast", "X", to=0), "f4", "to must be"),
+        (caffe2("Cast", "X", to=1.0), "f4", "to"),
+        (caffe2("Cast", "X"), "f2", "input 'X'"),
+        (onnx("Cast", "X"), "f4", "'to' is required"),
+        (onnx("Cast", "X", to=77), "f4", "no data type: 77"),
+        (onnx("BitCast", "X", to=10), "f4", "as many bits as float32, got int64"),
+    ],
+)
 def test_refuses(op: Any, dtype: str, rule: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         run_kernel(op, [np.ones(2, dtype)])

@@ -34,10 +34,14 @@ def test_one_half_gates_the_other(dim: int) -> None:
     assert_close(run_kernel(caffe2("Glu", "X", dim=dim), [x])[0], (a / (1 + np.exp(-b))).astype(np.float32))
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (caffe2("Glu", "X"), [(2, 3)], "dimension 1 must be even"),
-    (caffe2("Glu", "X", dim=2), [(2, 4)], "dim 2 is out of range"),
-    (onnx("SwiGLU", "A B"), [(2, 4), (4,)], "inputs must have one shape")])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (caffe2("Glu", "X"), [(2, 3)], "dimension 1 must be even"),
+        (caffe2("Glu", "X", dim=2), [(2, 4)], "dim 2 is out of range"),
+        (onnx("SwiGLU", "A B"), [(2, 4), (4,)], "inputs must have one shape"),
+    ],
+)
 def test_refuses(op: Any, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [random(shape) for shape in shapes])

@@ -39,8 +39,12 @@ def test_a_constant_exponent_may_be_an_argument_or_a_weight(exponent: float) -> 
     argument = caffe2("Pow", "X", exponent=exponent)
     assert assert_engines_match_reference(argument, [x], magnitude=np.abs(run_kernel(argument, [x])[0])) == engines
     weight = np.array([exponent], np.float32)
-    assert assert_engines_match_reference(onnx("Pow", "X E"), [x, weight], constants=(1,), magnitude=np.abs(
-        run_kernel(argument, [x])[0])) == engines
+    assert (
+        assert_engines_match_reference(
+            onnx("Pow", "X E"), [x, weight], constants=(1,), magnitude=np.abs(run_kernel(argument, [x])[0])
+        )
+        == engines
+    )
     assert assert_engines_match_reference(onnx("Pow", "X E"), [np.abs(x[:9]), weight]) == ["NUMPY"]
 
 
@@ -53,17 +57,24 @@ def test_shortcuts_overwrite_and_allocate_nothing(exponent: float) -> None:
 
 def test_powers_of_integers_are_integers() -> None:
     x = np.array([2, 3, -2], np.int32)
-    for exponents, expected in ((np.array([30, 5, 3], np.int64), [1 << 30, 243, -8]),
-                                (np.array([-1, 0, -2], np.int32), [0, 1, 0]),
-                                (np.array([0.5, 2, 2], np.float32), [1, 9, 4])):
+    for exponents, expected in (
+        (np.array([30, 5, 3], np.int64), [1 << 30, 243, -8]),
+        (np.array([-1, 0, -2], np.int32), [0, 1, 0]),
+        (np.array([0.5, 2, 2], np.float32), [1, 9, 4]),
+    ):
         assert_same(run_kernel(onnx("Pow", "X E"), [x, exponents])[0], np.array(expected, np.int32))
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (caffe2("Pow", "X"), [(3,)], "'exponent' is required"), (caffe2("Pow", "X", exponent=2), [(3,)], "exponent"),
-    (caffe2("Pow", "X E", exponent=2.0), [(3,), (3,)], "exclude each other"),
-    (caffe2("Pow", "X E"), [(2, 3), (3,)], "one shape without broadcast=1"),
-    (caffe2("Pow", "X E", axis=0), [(3,), (3,)], "axis needs broadcast=1")])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (caffe2("Pow", "X"), [(3,)], "'exponent' is required"),
+        (caffe2("Pow", "X", exponent=2), [(3,)], "exponent"),
+        (caffe2("Pow", "X E", exponent=2.0), [(3,), (3,)], "exclude each other"),
+        (caffe2("Pow", "X E"), [(2, 3), (3,)], "one shape without broadcast=1"),
+        (caffe2("Pow", "X E", axis=0), [(3,), (3,)], "axis needs broadcast=1"),
+    ],
+)
 def test_refuses(op: Any, shapes: Any, rule: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         run_kernel(op, [np.ones(shape, np.float32) for shape in shapes])

@@ -63,11 +63,15 @@ def test_allocates_nothing_of_the_size_of_a_blob() -> None:
     assert allocated_nbytes(caffe2("PRelu", "X S"), [random((1, 64, 128, 128)), random((64,))], "NUMPY") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("op", "x", "slope", "rule"), [
-    (caffe2("PRelu", "X S"), (2, 3, 4), 4, "one slope, or one a channel"),
-    (caffe2("PRelu", "X S"), (3,), 3, "a dimension of channels"),
-    (caffe2("PRelu", "X S", order="HWC"), (2, 3), 3, "NCHW or NHWC, got 'HWC'"),
-    (onnx("PRelu", "X S"), (3, 1), 4, "broadcast to X")])
+@pytest.mark.parametrize(
+    ("op", "x", "slope", "rule"),
+    [
+        (caffe2("PRelu", "X S"), (2, 3, 4), 4, "one slope, or one a channel"),
+        (caffe2("PRelu", "X S"), (3,), 3, "a dimension of channels"),
+        (caffe2("PRelu", "X S", order="HWC"), (2, 3), 3, "NCHW or NHWC, got 'HWC'"),
+        (onnx("PRelu", "X S"), (3, 1), 4, "broadcast to X"),
+    ],
+)
 def test_refuses(op: Any, x: Any, slope: int, rule: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         run_kernel(op, [random(x), random((slope,))])

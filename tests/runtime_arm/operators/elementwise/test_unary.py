@@ -24,13 +24,66 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
 RECORDED = golden_cases(
-     "Abs", "Acos", "Asin", "Atan", "Cbrt", "Ceil", "Cos", "Cosh", "Cube", "Erf", "Exp", "Floor", "IsMemberOf",
-    "IsNaN", "Log", "Neg", "Negative", "Not", "Reciprocal", "ReplaceNaN", "Round", "Rsqrt", "Scale", "Sign", "Sin",
-    "Sinh", "Sqr", "Sqrt", "SqrtGradient", "Tan")
+    "Abs",
+    "Acos",
+    "Asin",
+    "Atan",
+    "Cbrt",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Cube",
+    "Erf",
+    "Exp",
+    "Floor",
+    "IsMemberOf",
+    "IsNaN",
+    "Log",
+    "Neg",
+    "Negative",
+    "Not",
+    "Reciprocal",
+    "ReplaceNaN",
+    "Round",
+    "Rsqrt",
+    "Scale",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Sqr",
+    "Sqrt",
+    "SqrtGradient",
+    "Tan",
+)
 ONNX = node_cases(
-     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp",
-    "Floor", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan",
-    without=["expanded", "bfloat16"])
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BitwiseNot",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Erf",
+    "Exp",
+    "Floor",
+    "IsInf",
+    "IsNaN",
+    "Log",
+    "Neg",
+    "Not",
+    "Reciprocal",
+    "Round",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Sqrt",
+    "Tan",
+    without=["expanded", "bfloat16"],
+)
 
 SCALAR: Dict[OperatorDef, Callable[[float], float]] = {
     caffe2("Abs", "X"): abs,
@@ -126,15 +179,27 @@ def test_infinities_are_told_by_their_sign() -> None:
 
 
 def test_members_may_be_integers_booleans_and_strings() -> None:
-    for x, value, expected in ((np.array([1, 5, 3]), [3, 1], [1, 0, 1]), (np.array([True, False]), [1], [1, 0]),
-                               (np.array([b"a", b"b"], object), ["b"], [0, 1]), (np.array([1]), [], [0])):
+    for x, value, expected in (
+        (np.array([1, 5, 3]), [3, 1], [1, 0, 1]),
+        (np.array([True, False]), [1], [1, 0]),
+        (np.array([b"a", b"b"], object), ["b"], [0, 1]),
+        (np.array([1]), [], [0]),
+    ):
         assert_same(run_kernel(caffe2("IsMemberOf", "X", value=value), [x])[0], np.array(expected, bool))
 
 
-@pytest.mark.parametrize(("op", "dtype"), [
-    (caffe2("Exp", "X"), "float64"), (caffe2("Abs", "X"), "int32"), (caffe2("Not", "X"), "int32"),
-    (onnx("Exp", "X"), "int32"),
-    (onnx("Neg", "X"), "uint8"), (caffe2("ReplaceNaN", "X"), "int64"), (caffe2("IsMemberOf", "X"), "float32")])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        (caffe2("Exp", "X"), "float64"),
+        (caffe2("Abs", "X"), "int32"),
+        (caffe2("Not", "X"), "int32"),
+        (onnx("Exp", "X"), "int32"),
+        (onnx("Neg", "X"), "uint8"),
+        (caffe2("ReplaceNaN", "X"), "int64"),
+        (caffe2("IsMemberOf", "X"), "float32"),
+    ],
+)
 def test_refuses_other_dtypes(op: OperatorDef, dtype: str) -> None:
     with pytest.raises(ShapeError, match=f"input 'X' must be .*; got {dtype}"):
         run_kernel(op, [np.ones(2, dtype)])

@@ -71,14 +71,18 @@ def test_weights_are_one_number_a_blob() -> None:
         run_kernel(caffe2("WeightedSum", "A v B"), [a, np.ones(1, "f4"), b])
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (caffe2("Sum", "A B"), [np.ones((2, 3), "f4"), np.ones(3, "f4")], "inputs must have one shape"),
-    (caffe2("Mean", "A B"), [np.ones(3, "i4"), np.ones(3, "i4")], "float32 or float64"),
-    (caffe2("Max", "A B"), [np.ones(3, "f4"), np.ones((2, 3), "f4")], "or broadcast to it"),
-    (caffe2("Max", "A B C"), [np.ones(3, "f4"), np.ones(3, "f4"), np.ones((3, 1), "f4")], "must have one shape"),
-    (caffe2("Max", "A B"), [np.ones(3, "f4"), np.ones(4, "f4")], "shapes do not broadcast"),
-    (onnx("Max", "A B"), [np.ones(3, "f4"), np.ones(3, "f8")], "of one dtype"),
-    (caffe2("Sum", ""), [], "takes 1 or more inputs, got 0")])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (caffe2("Sum", "A B"), [np.ones((2, 3), "f4"), np.ones(3, "f4")], "inputs must have one shape"),
+        (caffe2("Mean", "A B"), [np.ones(3, "i4"), np.ones(3, "i4")], "float32 or float64"),
+        (caffe2("Max", "A B"), [np.ones(3, "f4"), np.ones((2, 3), "f4")], "or broadcast to it"),
+        (caffe2("Max", "A B C"), [np.ones(3, "f4"), np.ones(3, "f4"), np.ones((3, 1), "f4")], "must have one shape"),
+        (caffe2("Max", "A B"), [np.ones(3, "f4"), np.ones(4, "f4")], "shapes do not broadcast"),
+        (onnx("Max", "A B"), [np.ones(3, "f4"), np.ones(3, "f8")], "of one dtype"),
+        (caffe2("Sum", ""), [], "takes 1 or more inputs, got 0"),
+    ],
+)
 def test_refuses(op: Any, inputs: Any, rule: str) -> None:
     with pytest.raises(ShapeError, match=rule):
         run_kernel(op, inputs)

@@ -51,15 +51,19 @@ def test_allocates_nothing_of_the_size_of_a_blob() -> None:
     assert allocated_nbytes(onnx("Where", "C A B"), [x > 0, x, -x], "NUMPY") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("op", "shapes", "dtypes", "rule"), [
-    (caffe2("Where", "C A B"), ((3,), (2, 3), (2, 3)), "?ff", "the condition must have the shape"),
-    (caffe2("Where", "C A B"), ((2, 3), (2, 3), (3,)), "?ff", "both choices must have one shape"),
-    (caffe2("Where", "C A B"), ((3,), (3,), (3,)), "iff", "input 'C' must be bool"),
-    (caffe2("Where", "C A B"), ((3,), (3,), (3,)), "?BB", "takes bool, int32"),
-    (caffe2("Where", "C A B", broadcast_on_rows=1), ((3,), (2, 3), (2, 3)), "?ff", "one element a row"),
-    (caffe2("Conditional", "C A B"), ((2, 1), (2, 3), (2, 3)), "?ff", "one element a row"),
-    (onnx("Where", "C A B"), ((3,), (3,), (3,)), "?fd", "of one dtype"),
-    (onnx("Where", "C A B"), ((3,), (4,), (3,)), "?ff", "do not broadcast")])
+@pytest.mark.parametrize(
+    ("op", "shapes", "dtypes", "rule"),
+    [
+        (caffe2("Where", "C A B"), ((3,), (2, 3), (2, 3)), "?ff", "the condition must have the shape"),
+        (caffe2("Where", "C A B"), ((2, 3), (2, 3), (3,)), "?ff", "both choices must have one shape"),
+        (caffe2("Where", "C A B"), ((3,), (3,), (3,)), "iff", "input 'C' must be bool"),
+        (caffe2("Where", "C A B"), ((3,), (3,), (3,)), "?BB", "takes bool, int32"),
+        (caffe2("Where", "C A B", broadcast_on_rows=1), ((3,), (2, 3), (2, 3)), "?ff", "one element a row"),
+        (caffe2("Conditional", "C A B"), ((2, 1), (2, 3), (2, 3)), "?ff", "one element a row"),
+        (onnx("Where", "C A B"), ((3,), (3,), (3,)), "?fd", "of one dtype"),
+        (onnx("Where", "C A B"), ((3,), (4,), (3,)), "?ff", "do not broadcast"),
+    ],
+)
 def test_refuses(op: Any, shapes: Any, dtypes: str, rule: str) -> None:
     with pytest.raises(ShapeError, match=rule):
         run_kernel(op, [np.ones(shape, dtype) for shape, dtype in zip(shapes, dtypes)])

@@ -8,9 +8,19 @@ from runtime_arm.errors import ArgumentError, ArmnetError, ResourceError, ShapeE
 from runtime_arm.netdef import OperatorDef
 from tests.support.caffe2_goldens import golden_cases, run_case
 
-RECORDED = ("GivenTensorFill", "GivenTensorIntFill", "GivenTensorInt64Fill", "GivenTensorBoolFill",
-            "GivenTensorInt16Fill", "GivenTensorStringFill", "ConstantFill", "Float16ConstantFill", "RangeFill",
-            "DiagonalFill", "LengthsRangeFill")
+RECORDED = (
+    "GivenTensorFill",
+    "GivenTensorIntFill",
+    "GivenTensorInt64Fill",
+    "GivenTensorBoolFill",
+    "GivenTensorInt16Fill",
+    "GivenTensorStringFill",
+    "ConstantFill",
+    "Float16ConstantFill",
+    "RangeFill",
+    "DiagonalFill",
+    "LengthsRangeFill",
+)
 
 
 @pytest.mark.parametrize("case", golden_cases(*RECORDED))
@@ -33,11 +43,18 @@ def test_the_plain_fill_hands_out_tensors_of_dtypes_that_have_no_fill_of_their_o
     assert fill("GivenTensorFill", values=np.ones(2, dtype)).dtype == dtype
 
 
-@pytest.mark.parametrize("arguments", [
-    {"values": [1.0, 2.0], "shape": [3]}, {"values": [1.0], "shape": [-1]},
-    {"values": [1, 2], "shape": [2]}, {"values": "ab", "shape": [2]},
-    {"values": np.zeros(2), "shape": [1]}, {"values": np.zeros(2, np.float32), "shape": [3]},
-    {"shape": [1 << 40, 1 << 40]}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"values": [1.0, 2.0], "shape": [3]},
+        {"values": [1.0], "shape": [-1]},
+        {"values": [1, 2], "shape": [2]},
+        {"values": "ab", "shape": [2]},
+        {"values": np.zeros(2), "shape": [1]},
+        {"values": np.zeros(2, np.float32), "shape": [3]},
+        {"shape": [1 << 40, 1 << 40]},
+    ],
+)
 def test_weights_that_do_not_fit_are_refused(arguments) -> None:
     with pytest.raises(ArmnetError, match=r"GivenTensorFill\(\) -> y"):
         fill("GivenTensorFill", **arguments)
@@ -63,11 +80,18 @@ def test_int8_weights_carry_scale_and_zero_point() -> None:
         run_kernel(op.with_args(shape=[3]), [])
 
 
-@pytest.mark.parametrize(("type", "values", "dtype"), [
-    ("GivenTensorFill", [0.5, 2.0], "float32"), ("GivenTensorDoubleFill", [0.5, 2.0], "float64"),
-    ("GivenTensorIntFill", [-1, 2], "int32"), ("GivenTensorInt64Fill", [1 << 40, 2], "int64"),
-    ("GivenTensorInt16Fill", [-1, 2], "int16"), ("GivenTensorBoolFill", [0, 7], "bool"),
-    ("GivenTensorStringFill", ["a", "bc"], "object")])
+@pytest.mark.parametrize(
+    ("type", "values", "dtype"),
+    [
+        ("GivenTensorFill", [0.5, 2.0], "float32"),
+        ("GivenTensorDoubleFill", [0.5, 2.0], "float64"),
+        ("GivenTensorIntFill", [-1, 2], "int32"),
+        ("GivenTensorInt64Fill", [1 << 40, 2], "int64"),
+        ("GivenTensorInt16Fill", [-1, 2], "int16"),
+        ("GivenTensorBoolFill", [0, 7], "bool"),
+        ("GivenTensorStringFill", ["a", "bc"], "object"),
+    ],
+)
 def test_lists_make_a_blob_of_the_dtype_that_the_fill_is_named_for(type, values, dtype) -> None:
     expected = [text.encode() for text in values] if dtype == "object" else values
     np.testing.assert_array_equal(fill(type, values=values, shape=[2, 1]), np.array(expected, dtype).reshape(2, 1))
@@ -80,15 +104,21 @@ def test_the_plain_fill_takes_a_dtype_by_number_or_name() -> None:
         fill("GivenTensorFill", values=[1], shape=[1], dtype=6)
 
 
-@pytest.mark.parametrize(("type", "arguments", "rule"), [
-    ("GivenTensorIntFill", {"values": [1 << 40], "shape": [1]}, "1099511627776 does not fit int32"),
-    ("GivenTensorInt16Fill", {"values": [70000], "shape": [1]}, "70000 does not fit int16"),
-    ("GivenTensorIntFill", {"values": np.zeros(2, np.int64)}, "values must be int32, got int64"),
-    ("GivenTensorStringFill", {"values": [1], "shape": [1]}, "list of strings, got ints"),
-    ("GivenTensorByteStringToUInt8Fill", {"values": [1], "shape": [1]}, "must be a string or a tensor"),
-    ("ConstantFill", {"extra_shape": [1]}, "need an input"), ("ConstantFill", {"value": "x", "shape": [1]}, "value"),
-    ("ConstantFill", {"shape": [2], "dtype": "int32"}, "dtype"), ("DiagonalFill", {"shape": [3]}, "must be a matrix's"),
-    ("DiagonalFill", {"shape": [2, 3, 3]}, "equal dimensions")])
+@pytest.mark.parametrize(
+    ("type", "arguments", "rule"),
+    [
+        ("GivenTensorIntFill", {"values": [1 << 40], "shape": [1]}, "1099511627776 does not fit int32"),
+        ("GivenTensorInt16Fill", {"values": [70000], "shape": [1]}, "70000 does not fit int16"),
+        ("GivenTensorIntFill", {"values": np.zeros(2, np.int64)}, "values must be int32, got int64"),
+        ("GivenTensorStringFill", {"values": [1], "shape": [1]}, "list of strings, got ints"),
+        ("GivenTensorByteStringToUInt8Fill", {"values": [1], "shape": [1]}, "must be a string or a tensor"),
+        ("ConstantFill", {"extra_shape": [1]}, "need an input"),
+        ("ConstantFill", {"value": "x", "shape": [1]}, "value"),
+        ("ConstantFill", {"shape": [2], "dtype": "int32"}, "dtype"),
+        ("DiagonalFill", {"shape": [3]}, "must be a matrix's"),
+        ("DiagonalFill", {"shape": [2, 3, 3]}, "equal dimensions"),
+    ],
+)
 def test_arguments_that_do_not_fit_are_refused(type, arguments, rule) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         fill(type, **arguments)
@@ -96,8 +126,9 @@ def test_arguments_that_do_not_fit_are_refused(type, arguments, rule) -> None:
 
 def test_byte_strings_and_tensors_of_bytes_make_the_same_blob() -> None:
     for values in (b"\x00\xfe", [b"\x00\xfe"], np.array([0, 254], np.uint8)):
-        np.testing.assert_array_equal(fill("GivenTensorByteStringToUInt8Fill", values=values, shape=[2, 1]),
-                                      np.array([[0], [254]], np.uint8))
+        np.testing.assert_array_equal(
+            fill("GivenTensorByteStringToUInt8Fill", values=values, shape=[2, 1]), np.array([[0], [254]], np.uint8)
+        )
 
 
 def with_input(x, *more, constants=(), **arguments) -> np.ndarray:
@@ -136,9 +167,15 @@ def test_ranges_start_anew_for_each_length() -> None:
         run_kernel(op, [np.array([2, -1], np.int32)], constants=(0,))
 
 
-@pytest.mark.parametrize(("shape", "ones"), [
-    ([2, 3], [(0, 0), (1, 1)]), ([5, 2], [(0, 0), (1, 1), (3, 0), (4, 1)]),
-    ([2, 2, 2], [(0, 0, 0), (1, 1, 1)]), ([0, 3], [])])
+@pytest.mark.parametrize(
+    ("shape", "ones"),
+    [
+        ([2, 3], [(0, 0), (1, 1)]),
+        ([5, 2], [(0, 0), (1, 1), (3, 0), (4, 1)]),
+        ([2, 2, 2], [(0, 0, 0), (1, 1, 1)]),
+        ([0, 3], []),
+    ],
+)
 def test_a_diagonal_starts_anew_below_the_square(shape, ones) -> None:
     y = fill("DiagonalFill", shape=shape, value=1.0)
     assert y.shape == tuple(shape)

@@ -24,8 +24,10 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
     assert_same(run_kernel(case.op, case.inputs, constants=range(len(case.inputs)))[0], case.outputs[0])
 
 
-@given(st.tuples(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2])),
-       st.sampled_from(["i2", "i4", "i8", "f4", "f8"]))
+@given(
+    st.tuples(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2])),
+    st.sampled_from(["i2", "i4", "i8", "f4", "f8"]),
+)
 @settings(max_examples=100, deadline=None)
 def test_ranges_are_numpys(bounds: Any, dtype: str) -> None:
     inputs = [np.array(number, dtype) for number in bounds]
@@ -37,15 +39,19 @@ def test_the_diagonal_moves_by_k() -> None:
     assert_same(run_kernel(op, [np.zeros((3, 2), np.int8)])[0], np.eye(3, 2, -1))
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (onnx("Range", "S L D"), [0, 1, 0], "from 0 to 1 by 0 is no finite range"),
-    (onnx("Range", "S L D"), [0.0, np.inf, 1.0], "no finite range"),
-    (onnx("Range", "S L D"), [0, 1 << 62, 1], "more than the"),
-    (onnx("ConstantOfShape", "S"), [[1 << 40, 1 << 40]], "more than the"),
-    (onnx("ConstantOfShape", "S"), [[2, -1]], "not be negative"),
-    (onnx("ConstantOfShape", "S", value=np.zeros(2)), [[1]], "one element, got shape"),
-    (onnx("EyeLike", "X"), [[1.0]], "a matrix"),
-    (onnx("EyeLike", "X", dtype=4), [[[1.0]]], "data type of numbers, got 4")])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (onnx("Range", "S L D"), [0, 1, 0], "from 0 to 1 by 0 is no finite range"),
+        (onnx("Range", "S L D"), [0.0, np.inf, 1.0], "no finite range"),
+        (onnx("Range", "S L D"), [0, 1 << 62, 1], "more than the"),
+        (onnx("ConstantOfShape", "S"), [[1 << 40, 1 << 40]], "more than the"),
+        (onnx("ConstantOfShape", "S"), [[2, -1]], "not be negative"),
+        (onnx("ConstantOfShape", "S", value=np.zeros(2)), [[1]], "one element, got shape"),
+        (onnx("EyeLike", "X"), [[1.0]], "a matrix"),
+        (onnx("EyeLike", "X", dtype=4), [[[1.0]]], "data type of numbers, got 4"),
+    ],
+)
 def test_refuses(op: Any, inputs: Any, rule: str) -> None:
     with pytest.raises(ArmnetError, match=rule):
         run_kernel(op, [np.asarray(value) for value in inputs], constants=range(len(inputs)))

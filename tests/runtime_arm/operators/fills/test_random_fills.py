@@ -70,24 +70,36 @@ def test_bounds_may_be_inputs() -> None:
     assert 2 <= y.min() < y.max() <= 3
 
 
-@pytest.mark.parametrize(("type", "arguments"), [
-    ("UniformFill", {}), ("UniformIntFill", {"max": 99}), ("GaussianFill", {}), ("XavierFill", {}), ("MSRAFill", {}),
-    ("UniqueUniformFill", {"max": 99})])
+@pytest.mark.parametrize(
+    ("type", "arguments"),
+    [
+        ("UniformFill", {}),
+        ("UniformIntFill", {"max": 99}),
+        ("GaussianFill", {}),
+        ("XavierFill", {}),
+        ("MSRAFill", {}),
+        ("UniqueUniformFill", {"max": 99}),
+    ],
+)
 def test_equal_seeds_give_equal_blobs(type: str, arguments: Any) -> None:
     assert_same(drawn(type, shape=[4, 4], **arguments), drawn(type, shape=[4, 4], **arguments))
     other = run_kernel(seeded(type, seed=6, shape=[4, 4], **arguments), [])[0]
     assert (other != drawn(type, shape=[4, 4], **arguments)).any()
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (caffe2("UniformFill", "", shape=[1], min=1.0), [], "min must be less than max, got 1.0 and 1.0"),
-    (caffe2("UniformFill", "X L"), [np.ones(1), np.ones(1, "f4")], "both be inputs, or neither"),
-    (caffe2("UniformFill", "X L H", min=0.0), [np.ones(1), np.zeros(1, "f4"), np.ones(1, "f4")], "not both"),
-    (caffe2("UniformFill", "X L H"), [np.ones(1), np.zeros(1, "i4"), np.ones(1, "i4")], "one float32 each"),
-    (caffe2("GaussianFill", "", shape=[1], std=-1.0), [], "std must not be negative"),
-    (caffe2("XavierFill", "", shape=[]), [], "must have a dimension 0"),
-    (caffe2("MSRAFill", "", shape=[4]), [], "a dimension 1"),
-    (caffe2("UniqueUniformFill", "", shape=[1], dtype=1), [], "dtype must be int32 or int64")])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (caffe2("UniformFill", "", shape=[1], min=1.0), [], "min must be less than max, got 1.0 and 1.0"),
+        (caffe2("UniformFill", "X L"), [np.ones(1), np.ones(1, "f4")], "both be inputs, or neither"),
+        (caffe2("UniformFill", "X L H", min=0.0), [np.ones(1), np.zeros(1, "f4"), np.ones(1, "f4")], "not both"),
+        (caffe2("UniformFill", "X L H"), [np.ones(1), np.zeros(1, "i4"), np.ones(1, "i4")], "one float32 each"),
+        (caffe2("GaussianFill", "", shape=[1], std=-1.0), [], "std must not be negative"),
+        (caffe2("XavierFill", "", shape=[]), [], "must have a dimension 0"),
+        (caffe2("MSRAFill", "", shape=[4]), [], "a dimension 1"),
+        (caffe2("UniqueUniformFill", "", shape=[1], dtype=1), [], "dtype must be int32 or int64"),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, inputs)

@@ -31,8 +31,12 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 
 def test_shape_arithmetic_is_done_when_the_net_is_planned() -> None:
-    ops = [OperatorDef.of("Shape", ["X"], ["s"], axes=[1, 0]), OperatorDef.of("Size", ["X"], ["n"]),
-           OperatorDef.of("Range", ["n"], ["r"]), OperatorDef.of("Reshape", ["r", "s"], ["Y", "old"])]
+    ops = [
+        OperatorDef.of("Shape", ["X"], ["s"], axes=[1, 0]),
+        OperatorDef.of("Size", ["X"], ["n"]),
+        OperatorDef.of("Range", ["n"], ["r"]),
+        OperatorDef.of("Reshape", ["r", "s"], ["Y", "old"]),
+    ]
     executor = Executor(NetDef(op=tuple(ops), external_input=("X",), external_output=("Y",)), {})
     for shape in ((2, 3), (4, 1)):
         x = np.zeros(shape, np.float32)
@@ -46,7 +50,7 @@ def test_shape_arithmetic_is_done_when_the_net_is_planned() -> None:
 @settings(max_examples=100, deadline=None)
 def test_range_agrees_with_numpy(start: int, stop: int, step: int, dtype: str) -> None:
     op = OperatorDef.of("Range", ["a", "b", "c"], ["Y"])
-    y, = run_kernel(op, [np.array([n], dtype) for n in (start, stop, step)], constants=(0, 1, 2))
+    (y,) = run_kernel(op, [np.array([n], dtype) for n in (start, stop, step)], constants=(0, 1, 2))
     assert_same(y, np.arange(start, stop, step, dtype))
 
 
@@ -57,12 +61,17 @@ def test_range_with_a_negative_integer_step_leaves_out_a_step_that_does_not_fill
     assert run_kernel(op, [n.astype(np.float32) for n in numbers], constants=(0, 1, 2))[0].tolist() == [10, 7, 4]
 
 
-@pytest.mark.parametrize(("numbers", "rule"), [
-    ([np.zeros(2, "i4")], "one number each"), ([np.zeros(1, "i2")], "of one dtype"),
-    ([np.zeros(1, "i4"), np.zeros(1, "f4")], "of one dtype"),
-    ([np.zeros(1, "i4"), np.ones(1, "i4"), np.zeros(1, "i4")], "must not be 0"),
-    ([np.array([np.nan], "f4")], "no finite range"), ([np.array([np.inf], "f4")], "no finite range"),
-])
+@pytest.mark.parametrize(
+    ("numbers", "rule"),
+    [
+        ([np.zeros(2, "i4")], "one number each"),
+        ([np.zeros(1, "i2")], "of one dtype"),
+        ([np.zeros(1, "i4"), np.zeros(1, "f4")], "of one dtype"),
+        ([np.zeros(1, "i4"), np.ones(1, "i4"), np.zeros(1, "i4")], "must not be 0"),
+        ([np.array([np.nan], "f4")], "no finite range"),
+        ([np.array([np.inf], "f4")], "no finite range"),
+    ],
+)
 def test_range_refuses(numbers: List[Any], rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(OperatorDef.of("Range", ["a", "b", "c"][: len(numbers)], ["Y"]), numbers, constants=(0, 1, 2))

@@ -21,10 +21,16 @@ from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 RANDOM = np.random.default_rng(5)
 ACTIVATIONS: List[Dict[str, Any]] = [
-    {}, {"activation": "Relu"}, {"activation": "Clip", "min": 0.0, "max": 6.0},
+    {},
+    {"activation": "Relu"},
+    {"activation": "Clip", "min": 0.0, "max": 6.0},
     {"activation": "LeakyRelu", "alpha": 0.1},
-    {"activation": "onnx.HardSwish"}, {"activation": "Swish"}, {"activation": "Sigmoid"},
-    {"activation": "Elu", "alpha": 0.5}, {"activation": "PRelu"}, {"activation": "onnx.Gelu"},
+    {"activation": "onnx.HardSwish"},
+    {"activation": "Swish"},
+    {"activation": "Sigmoid"},
+    {"activation": "Elu", "alpha": 0.5},
+    {"activation": "PRelu"},
+    {"activation": "onnx.Gelu"},
 ]
 
 
@@ -54,8 +60,9 @@ def test_every_engine_of_conv_is_one_of_fused_conv(arguments: Dict[str, Any], ad
         shape = (2, 6, 40, 41) if order == "NCHW" else (2, 40, 41, 6)
         w = normal(8, 6, kernel, kernel) if order == "NCHW" else normal(8, kernel, kernel, 6)
         y = (2, 8, 40, 41) if order == "NCHW" else (2, 40, 41, 8)
-        op, operands = fused_conv(normal(*shape), w, addend=normal(*y) if added else None, kernel=kernel, pad=pad,
-                                  order=order, **arguments)
+        op, operands = fused_conv(
+            normal(*shape), w, addend=normal(*y) if added else None, kernel=kernel, pad=pad, order=order, **arguments
+        )
         engines = assert_engines_match_reference(op, operands, terms=6 * kernel**2, magnitude=30.0)
         assert "IM2COL" in engines
         assert ("POINTWISE" in engines) == (kernel == 1)
@@ -63,16 +70,22 @@ def test_every_engine_of_conv_is_one_of_fused_conv(arguments: Dict[str, Any], ad
 
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("kernel", "group", "least"), [
-    (1, 1, {"POINTWISE", "IM2COL"}), (3, 1, {"WINOGRAD", "IM2COL"}), (3, 8, {"DEPTHWISE", "IM2COL"})])
+@pytest.mark.parametrize(
+    ("kernel", "group", "least"),
+    [(1, 1, {"POINTWISE", "IM2COL"}), (3, 1, {"WINOGRAD", "IM2COL"}), (3, 8, {"DEPTHWISE", "IM2COL"})],
+)
 def test_a_floor_by_every_engine(kernel: int, group: int, least: Any, bias: bool, added: bool) -> None:
     x, w, floor = normal(2, 8, 40, 41), normal(8, 8 // group, kernel, kernel), normal(8, 1, 1) - 1
-    op, operands = with_floor(fused_conv(x, w, bias=bias, addend=normal(2, 8, 40, 41) if added else None,
-                                         kernel=kernel, pad=kernel // 2, group=group), floor)  # fmt: skip
+    op, operands = with_floor(
+        fused_conv(
+            x, w, bias=bias, addend=normal(2, 8, 40, 41) if added else None, kernel=kernel, pad=kernel // 2, group=group
+        ),
+        floor,
+    )
     engines = assert_engines_match_reference(op, operands, terms=8 * kernel**2, magnitude=30.0, constants=(1, 4))
     assert least <= set(engines)
-    y, = run_kernel(op, operands)
-    before, = run_kernel(replace(op, input=op.input[:4], arg=op.arg[:-1]), operands[:4])
+    (y,) = run_kernel(op, operands)
+    (before,) = run_kernel(replace(op, input=op.input[:4], arg=op.arg[:-1]), operands[:4])
     np.testing.assert_array_equal(y, np.maximum(before, floor))
     assert (y == floor).any(axis=(0, 2, 3)).all()
 
@@ -83,10 +96,15 @@ def with_floor(made: Any, floor: Array, **arguments: Any) -> Any:
     return replace(named, arg=(*op.arg, *named.arg)), [*operands, floor]
 
 
-@pytest.mark.parametrize(("floor", "arguments", "complaint"), [
-    ((8,), {}, "one number a channel"), ((1, 1, 1), {}, "one number a channel"),
-    ((8, 4, 4), {}, "one number a channel"), ((8, 1, 1), {"order": "NHWC"}, "channels first"),
-])
+@pytest.mark.parametrize(
+    ("floor", "arguments", "complaint"),
+    [
+        ((8,), {}, "one number a channel"),
+        ((1, 1, 1), {}, "one number a channel"),
+        ((8, 4, 4), {}, "one number a channel"),
+        ((8, 1, 1), {"order": "NHWC"}, "channels first"),
+    ],
+)
 def test_a_floor_is_one_number_a_channel(floor: Any, arguments: Any, complaint: str) -> None:
     x, w = normal(1, 4, 6, 6), normal(8, 4, 3, 3)
     if arguments:
@@ -106,12 +124,12 @@ def test_a_floor_is_for_convolutions() -> None:
 def test_the_reference_is_conv_then_add_then_activation(arguments: Dict[str, Any]) -> None:
     x, w, r = normal(1, 4, 6, 6), normal(8, 2, 3, 3), normal(1, 8, 4, 4)
     op, operands = fused_conv(x, w, addend=r, kernel=3, group=2, **arguments)
-    fused, = run_kernel(op, operands)
-    conv, = run_kernel(OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3, group=2), operands[:3])
+    (fused,) = run_kernel(op, operands)
+    (conv,) = run_kernel(OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3, group=2), operands[:3])
     result = (conv.astype(np.float64) + r).astype(np.float32)
     activation = activation_of(op)
     if activation is not None:
-        result, = run_kernel(activation, [result, *operands[4:]])
+        (result,) = run_kernel(activation, [result, *operands[4:]])
     np.testing.assert_array_equal(fused, result)
 
 
@@ -131,13 +149,17 @@ def test_batch_normalisation_in_blocks(arguments: Dict[str, Any], added: bool, o
 
 @pytest.mark.parametrize("arguments", ACTIVATIONS, ids=name_of)
 @pytest.mark.parametrize("added", [False, True])
-@pytest.mark.parametrize(("type", "x", "w", "y", "rest"), [
-    ("FC", (3, 2, 40), (70, 80), (3, 70), {}),
-    ("FCTransposed", (3, 2, 40), (80, 70), (3, 70), {}),
-    ("ConvTranspose", (2, 6, 20, 31), (6, 4, 3, 3), (2, 8, 41, 63), {"kernel": 3, "stride": 2, "group": 2}),
-])
-def test_other_layers_do_what_their_parts_do(type: str, x: Any, w: Any, y: Any, rest: Any, arguments: Dict[str, Any],
-                                             added: bool) -> None:
+@pytest.mark.parametrize(
+    ("type", "x", "w", "y", "rest"),
+    [
+        ("FC", (3, 2, 40), (70, 80), (3, 70), {}),
+        ("FCTransposed", (3, 2, 40), (80, 70), (3, 70), {}),
+        ("ConvTranspose", (2, 6, 20, 31), (6, 4, 3, 3), (2, 8, 41, 63), {"kernel": 3, "stride": 2, "group": 2}),
+    ],
+)
+def test_other_layers_do_what_their_parts_do(
+    type: str, x: Any, w: Any, y: Any, rest: Any, arguments: Dict[str, Any], added: bool
+) -> None:
     operands: List[Any] = [normal(*x), normal(*w), normal(y[1]), normal(*y) if added else None]
     if arguments.get("activation") == "PRelu":
         operands.append(normal(y[1]))
@@ -145,27 +167,33 @@ def test_other_layers_do_what_their_parts_do(type: str, x: Any, w: Any, y: Any, 
     op = OperatorDef.of(f"Fused{type}", names, ["y"], domain="armnet", **rest, **arguments)
     engines = assert_engines_match_reference(op, operands, terms=80, magnitude=60.0)
     assert engines == (["COL2IM"] if type == "ConvTranspose" else ["NUMPY"])
-    plain, = run_kernel(OperatorDef.of(type, names[:3], ["y"], **rest), operands[:3])
+    (plain,) = run_kernel(OperatorDef.of(type, names[:3], ["y"], **rest), operands[:3])
     result = plain if operands[3] is None else (plain.astype(np.float64) + operands[3]).astype(np.float32)
     activation = activation_of(op)
     if activation is not None:
-        result, = run_kernel(activation, [result, *operands[4:]])
+        (result,) = run_kernel(activation, [result, *operands[4:]])
     np.testing.assert_array_equal(run_kernel(op, operands)[0], result)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"activation": "Relu"}, {"activation": "Clip", "min": 0.25, "max": 1.0},
-                                       {"activation": "Sigmoid"}], ids=name_of)
-@pytest.mark.parametrize("rest", [{"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 2, "stride": 2, "order": "NHWC"},
-                                  {"global_pooling": 1}], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"activation": "Relu"}, {"activation": "Clip", "min": 0.25, "max": 1.0}, {"activation": "Sigmoid"}],
+    ids=name_of,
+)
+@pytest.mark.parametrize(
+    "rest",
+    [{"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 2, "stride": 2, "order": "NHWC"}, {"global_pooling": 1}],
+    ids=str,
+)
 def test_a_pool_does_what_its_parts_do(rest: Dict[str, Any], arguments: Dict[str, Any]) -> None:
     op, x = OperatorDef.of("FusedMaxPool", ["x"], ["y"], domain="armnet", **rest, **arguments), normal(2, 6, 40, 41)
     x[1, 2, 3] = np.nan
     limited = arguments.get("activation") != "Sigmoid"
     assert assert_engines_match_reference(op, [x]) == (["NUMPY"] if limited else [])
-    result, = run_kernel(OperatorDef.of("MaxPool", ["x"], ["y"], **rest), [x])
+    (result,) = run_kernel(OperatorDef.of("MaxPool", ["x"], ["y"], **rest), [x])
     activation = activation_of(op)
     if activation is not None:
-        result, = run_kernel(activation, [result])
+        (result,) = run_kernel(activation, [result])
     np.testing.assert_array_equal(run_kernel(op, [x])[0], result)
 
 
@@ -184,14 +212,17 @@ def test_running_allocates_no_blob() -> None:
     assert allocated_nbytes(op, operands, "IM2COL") < NUMPY_NBYTES < r.nbytes // 4
 
 
-@pytest.mark.parametrize(("change", "error", "complaint"), [
-    ({"activation": "Softmax"}, ArgumentError, "activation 'Softmax' cannot be fused"),
-    ({"activation": "onnx.Nothing"}, ArgumentError, "activation 'onnx.Nothing' cannot be fused"),
-    ({"activation": "ReluN", "n": -1.0}, ArgumentError, "n must be greater than 0"),
-    ({"addend": normal(1, 8, 4, 2)}, ShapeError, "shapes do not broadcast"),
-    ({"addend": np.zeros((1, 8, 4, 4))}, ShapeError, "inputs must be of one dtype"),
-    ({"kernel": 2}, ShapeError, "the kernel must have the weights' size"),
-])
+@pytest.mark.parametrize(
+    ("change", "error", "complaint"),
+    [
+        ({"activation": "Softmax"}, ArgumentError, "activation 'Softmax' cannot be fused"),
+        ({"activation": "onnx.Nothing"}, ArgumentError, "activation 'onnx.Nothing' cannot be fused"),
+        ({"activation": "ReluN", "n": -1.0}, ArgumentError, "n must be greater than 0"),
+        ({"addend": normal(1, 8, 4, 2)}, ShapeError, "shapes do not broadcast"),
+        ({"addend": np.zeros((1, 8, 4, 4))}, ShapeError, "inputs must be of one dtype"),
+        ({"kernel": 2}, ShapeError, "the kernel must have the weights' size"),
+    ],
+)
 def test_what_does_not_fit_is_refused(change: Dict[str, Any], error: Any, complaint: str) -> None:
     op, operands = fused_conv(normal(1, 4, 6, 6), normal(8, 4, 3, 3), **{"kernel": 3, **change})
     with pytest.raises(error, match=complaint):
@@ -202,7 +233,7 @@ def test_what_does_not_fit_is_refused(change: Dict[str, Any], error: Any, compla
 def test_a_sum_that_broadcasts_is_left_to_the_reference(addend: Any) -> None:
     op, operands = fused_conv(normal(1, 4, 6, 6), normal(8, 4, 3, 3), addend=normal(*addend), kernel=3)
     assert not supporting_engines(op, operands)
-    conv, = run_kernel(OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3), operands[:3])
+    (conv,) = run_kernel(OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3), operands[:3])
     assert_close(run_kernel(op, operands)[0], conv + operands[3])
     norm = [normal(1, 8, 4, 4), *(np.abs(normal(8)) + 1 for _ in range(4)), normal(*addend)]
     op = OperatorDef.of("FusedBatchNorm", list("xstmvr"), ["y"], domain="armnet", is_test=1)
@@ -217,13 +248,22 @@ def test_a_slope_needs_prelu() -> None:
 
 @pytest.mark.parametrize("type", ["FusedConv", "FusedMaxPool"])
 def test_prelu_needs_a_slope(type: str) -> None:
-    op = OperatorDef.of(type, ["x", "w"][: 2 if type == "FusedConv" else 1], ["y"], domain="armnet", kernel=3,
-                        stride=2, activation="PRelu")
+    op = OperatorDef.of(
+        type,
+        ["x", "w"][: 2 if type == "FusedConv" else 1],
+        ["y"],
+        domain="armnet",
+        kernel=3,
+        stride=2,
+        activation="PRelu",
+    )
     with pytest.raises(ShapeError, match="PRelu needs a slope"):
         run_kernel(op, [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
     with pytest.raises(ShapeError, match="Max needs a floor"):
-        run_kernel(replace(op, arg=(*op.arg[:-1], Argument.of("activation", "onnx.Max"))),
-                   [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
+        run_kernel(
+            replace(op, arg=(*op.arg[:-1], Argument.of("activation", "onnx.Max"))),
+            [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)],
+        )
 
 
 def test_training_is_not_fused() -> None:
@@ -253,10 +293,11 @@ def test_oneflows_evaluation_of_fused_batch_normalisation(shared: Path) -> None:
         operands = [a["x"], scale, bias, a["running_mean_in"], a["running_var_in"], a.get("addend")]
         names = [name if value is not None else "" for name, value in zip("xstmvr", operands)]
         activation = {"activation": "Relu"} if case["kind"] != "bn" else {}
-        op = OperatorDef.of("FusedBatchNorm", names, ["y"], domain="armnet", is_test=1, epsilon=case["eps"],
-                            **activation)
+        op = OperatorDef.of(
+            "FusedBatchNorm", names, ["y"], domain="armnet", is_test=1, epsilon=case["eps"], **activation
+        )
         for engine in ("REFERENCE", *lookup(op).kernels):
-            y, = run_kernel(op, operands, engine)
+            (y,) = run_kernel(op, operands, engine)
             assert_close(y, a["y"], what=f"{case['id']} by {engine}")
 
 
@@ -276,7 +317,14 @@ def test_a_normalisation_may_overwrite_its_input() -> None:
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 def test_no_image_is_transposed_to_none(order: str) -> None:
     shape = (0, 3, 3, 9) if order == "NCHW" else (0, 3, 9, 3)
-    op = OperatorDef.of("FusedConvTranspose", ["x", "w", "b", "", "s"], ["y"], domain="armnet", kernel=1, order=order,
-                        activation="PRelu")
+    op = OperatorDef.of(
+        "FusedConvTranspose",
+        ["x", "w", "b", "", "s"],
+        ["y"],
+        domain="armnet",
+        kernel=1,
+        order=order,
+        activation="PRelu",
+    )
     operands = [normal(*shape), normal(3, 1, 1, 1), normal(1), None, normal(1)]
     assert "COL2IM" in assert_engines_match_reference(op, operands, terms=3)

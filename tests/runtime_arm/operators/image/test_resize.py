@@ -63,12 +63,26 @@ sizes = st.tuples(st.integers(1, 50), st.integers(1, 50))
 
 
 @settings(max_examples=150, deadline=None)
-@given(images, sizes, st.sampled_from(["nearest", "linear", "cubic"]), st.sampled_from(MODES), st.sampled_from(NEAREST),
-       st.booleans(), st.booleans())
-def test_resize_by_numpy(shape: Any, size: Any, mode: str, where: str, rounding: str, antialias: bool,
-                         exclude: bool) -> None:
-    op = RESIZED.with_args(axes=[2, 3], mode=mode, coordinate_transformation_mode=where, nearest_mode=rounding,
-                           antialias=int(antialias), exclude_outside=int(exclude))
+@given(
+    images,
+    sizes,
+    st.sampled_from(["nearest", "linear", "cubic"]),
+    st.sampled_from(MODES),
+    st.sampled_from(NEAREST),
+    st.booleans(),
+    st.booleans(),
+)
+def test_resize_by_numpy(
+    shape: Any, size: Any, mode: str, where: str, rounding: str, antialias: bool, exclude: bool
+) -> None:
+    op = RESIZED.with_args(
+        axes=[2, 3],
+        mode=mode,
+        coordinate_transformation_mode=where,
+        nearest_mode=rounding,
+        antialias=int(antialias),
+        exclude_outside=int(exclude),
+    )
     x = random(shape)
     inputs = [x, None, None, np.array(size)]
     magnitude = 2 * np.abs(x).max()
@@ -92,7 +106,7 @@ def test_resize_of_all_axes_by_numpy(shape: Any, height: float, width: float, mo
 def test_resize_agrees_with_onnxruntime(size: Any, mode: str, where: str) -> None:
     op = RESIZED.with_args(mode=mode, coordinate_transformation_mode=where)
     inputs = [random((1, 2, 10, 11)), None, None, np.array([1, 2, *size])]
-    expected, = witness(op, inputs, [np.float32])
+    (expected,) = witness(op, inputs, [np.float32])
     assert_close(run_kernel(op, inputs, constants=[3])[0], expected, terms=256, magnitude=np.abs(inputs[0]).max())
 
 
@@ -105,10 +119,16 @@ def test_three_dimensions_and_channels_last() -> None:
 
 def test_cropping_fills_what_lies_outside() -> None:
     x = np.arange(1, 5, dtype=np.float32).reshape(1, 1, 1, 4)
-    op = onnx("Resize", "X roi - sizes", mode="linear", coordinate_transformation_mode="tf_crop_and_resize",
-              extrapolation_value=9.0, axes=[3])
+    op = onnx(
+        "Resize",
+        "X roi - sizes",
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=9.0,
+        axes=[3],
+    )
     inputs = [x, np.array([-0.5, 1], np.float32), None, np.array([5])]
-    y, = run_kernel(op, inputs, constants=[1, 3])
+    (y,) = run_kernel(op, inputs, constants=[1, 3])
     np.testing.assert_array_equal(y.ravel(), [9, 9, 1.75, 2.875, 4])
     assert assert_engines_match_reference(op, inputs, constants=[1, 3]) == ["NUMPY"]
 
@@ -116,8 +136,8 @@ def test_cropping_fills_what_lies_outside() -> None:
 def test_integers_are_rounded_and_saturate() -> None:
     x = np.array([[[[0, 255, 0, 255]]]], np.uint8)
     op = RESIZED.with_args(mode="cubic", axes=[3])
-    y, = run_kernel(op, [x, None, None, np.array([8])], constants=[3])
-    exact, = run_kernel(op, [x.astype(np.float64), None, None, np.array([8])], constants=[3])
+    (y,) = run_kernel(op, [x, None, None, np.array([8])], constants=[3])
+    (exact,) = run_kernel(op, [x.astype(np.float64), None, None, np.array([8])], constants=[3])
     assert exact.min() < 0
     assert exact.max() > 255
     np.testing.assert_array_equal(y, np.clip(np.rint(exact), 0, 255))

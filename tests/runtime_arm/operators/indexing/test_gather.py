@@ -61,8 +61,10 @@ def test_gather_agrees_with_numpy(problem: List[Any]) -> None:
 def test_batches_pick_with_indices_of_their_own() -> None:
     data, indices = np.arange(24).reshape(2, 4, 3), np.array([[3, 0], [1, 1]], np.int32)
     expected = np.stack([data[0][[3, 0]], data[1][[1, 1]]])
-    for op in (OperatorDef.of("BatchGather", ["X", "i"], ["Y"], match_outer=1),
-               OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1, match_outer=1)):
+    for op in (
+        OperatorDef.of("BatchGather", ["X", "i"], ["Y"], match_outer=1),
+        OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1, match_outer=1),
+    ):
         assert_same(run_kernel(op, [data, indices])[0], expected)
     op = OperatorDef.of("BatchGather", ["X", "i"], ["Y"])
     assert_same(run_kernel(op, [data, indices], "NUMPY")[0], data[:, indices])
@@ -74,26 +76,52 @@ def test_data_without_elements_give_their_own_shape() -> None:
 
 
 @pytest.mark.parametrize("engine", ["NUMPY", "REFERENCE"])
-@pytest.mark.parametrize(("op", "indices", "rule"), [
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [0, 3], "index 3 is out of range, it must be within -3 to 2"),
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [-4], "index -4 is out of range"),
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1), [-1], "index -1 is out of range, it must be within 0 to 1"),
-    (OperatorDef.of("BatchGather", ["X", "i"], ["Y"]), [2], "index 2 is out of range"),
-])
+@pytest.mark.parametrize(
+    ("op", "indices", "rule"),
+    [
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [0, 3], "index 3 is out of range, it must be within -3 to 2"),
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [-4], "index -4 is out of range"),
+        (
+            OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1),
+            [-1],
+            "index -1 is out of range, it must be within 0 to 1",
+        ),
+        (OperatorDef.of("BatchGather", ["X", "i"], ["Y"]), [2], "index 2 is out of range"),
+    ],
+)
 def test_indices_out_of_range_are_refused(op: OperatorDef, indices: List[int], rule: str, engine: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros((3, 2), np.float32), np.array(indices)], engine)
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=2), [(3, 2), (1,)], "axis 2 is out of range"),
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [(), (1,)], "must have a dimension"),
-    (OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1, match_outer=1), [(3, 2), (2, 1)], "first 1 dimensions"),
-    (OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"), [(3, 2), (1, 3)], "none longer but number 0"),
-    (OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"), [(3, 2), (1,)], "must have data's dimensions"),
-    (OperatorDef.of("GatherND", ["X", "i"], ["Y"], domain="onnx"), [(3, 2), (1, 3)], "do not fit data's dimensions"),
-    (OperatorDef.of("GatherND", ["X", "i"], ["Y"], domain="onnx", batch_dims=1), [(3, 2), (2, 1)], "in their first 1"),
-])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=2), [(3, 2), (1,)], "axis 2 is out of range"),
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [(), (1,)], "must have a dimension"),
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1, match_outer=1), [(3, 2), (2, 1)], "first 1 dimensions"),
+        (
+            OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"),
+            [(3, 2), (1, 3)],
+            "none longer but number 0",
+        ),
+        (
+            OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"),
+            [(3, 2), (1,)],
+            "must have data's dimensions",
+        ),
+        (
+            OperatorDef.of("GatherND", ["X", "i"], ["Y"], domain="onnx"),
+            [(3, 2), (1, 3)],
+            "do not fit data's dimensions",
+        ),
+        (
+            OperatorDef.of("GatherND", ["X", "i"], ["Y"], domain="onnx", batch_dims=1),
+            [(3, 2), (2, 1)],
+            "in their first 1",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros(shapes[0], np.float32), np.zeros(shapes[1], np.int64)])

@@ -56,18 +56,36 @@ def test_reductions_agree_with_onnxruntime(type: str, reduction: str) -> None:
     assert_same(run_kernel(op, [data, indices, updates])[0], witness(op, [data, indices, updates], ["f4"])[0])
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]), [(4, 2), [4], (1, 2)], "index 4 is out of range"),
-    (OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]), [(4, 2), [-1], (1, 2)], "index -1 is out of range"),
-    (OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]), [(4, 2), [0], (2, 2)], "1 slices must have 2 elements"),
-    (OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[4]], (1, 1)], "index 4"),
-    (OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[0]], (1, 2)], "one shape"),
-    (OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx", reduction="mean"),
-     [(4, 2), [[0]], (1, 1)], "reduction must be"),
-    (OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[4]], (1, 2)], "index 4"),
-    (OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[0]], (1, 1)], "the shape"),
-    (OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[0, 0, 0]], (1,)], "no more than"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]), [(4, 2), [4], (1, 2)], "index 4 is out of range"),
+        (OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]), [(4, 2), [-1], (1, 2)], "index -1 is out of range"),
+        (
+            OperatorDef.of("ScatterAssign", ["X", "i", "u"], ["Y"]),
+            [(4, 2), [0], (2, 2)],
+            "1 slices must have 2 elements",
+        ),
+        (OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[4]], (1, 1)], "index 4"),
+        (
+            OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx"),
+            [(4, 2), [[0]], (1, 2)],
+            "one shape",
+        ),
+        (
+            OperatorDef.of("ScatterElements", ["X", "i", "u"], ["Y"], domain="onnx", reduction="mean"),
+            [(4, 2), [[0]], (1, 1)],
+            "reduction must be",
+        ),
+        (OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[4]], (1, 2)], "index 4"),
+        (OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"), [(4, 2), [[0]], (1, 1)], "the shape"),
+        (
+            OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"),
+            [(4, 2), [[0, 0, 0]], (1,)],
+            "no more than",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
     data, indices, updates = inputs
     with pytest.raises(OperatorError, match=rule):

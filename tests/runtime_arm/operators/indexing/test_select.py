@@ -33,22 +33,29 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
             assert_same(result, next(wanted))
 
 
-@pytest.mark.parametrize(("op", "inputs"), [
-    (OperatorDef.of("NonZero", ["X"], ["Y"], domain="onnx"), [np.array([0, 3, 4])]),
-    (OperatorDef.of("Compress", ["X", "c"], ["Y"], domain="onnx"), [np.array([0, 3, 4]), np.array([True, False])]),
-    (OperatorDef.of("Unique", ["X"], ["Y"], domain="onnx"), [np.array([3, 3, 4])]),
-    (OperatorDef.of("Unique", ["X"], ["Y"]), [np.array([3, 3, 4])]),
-    (OperatorDef.of("FindDuplicateElements", ["X"], ["Y"]), [np.array([3, 3, 4])]),
-    (OperatorDef.of("BooleanMask", ["X", "m"], ["Y"]), [np.array([0, 3]), np.array([True, False])]),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        (OperatorDef.of("NonZero", ["X"], ["Y"], domain="onnx"), [np.array([0, 3, 4])]),
+        (OperatorDef.of("Compress", ["X", "c"], ["Y"], domain="onnx"), [np.array([0, 3, 4]), np.array([True, False])]),
+        (OperatorDef.of("Unique", ["X"], ["Y"], domain="onnx"), [np.array([3, 3, 4])]),
+        (OperatorDef.of("Unique", ["X"], ["Y"]), [np.array([3, 3, 4])]),
+        (OperatorDef.of("FindDuplicateElements", ["X"], ["Y"]), [np.array([3, 3, 4])]),
+        (OperatorDef.of("BooleanMask", ["X", "m"], ["Y"]), [np.array([0, 3]), np.array([True, False])]),
+    ],
+)
 def test_unknown_content_is_awaited(op: OperatorDef, inputs: List[Any]) -> None:
     with pytest.raises(DataDependent):
         lookup(op).infer(op, specs_of(inputs))
 
 
 def test_what_follows_a_selection_is_planned_for_its_size() -> None:
-    ops = [OperatorDef.of("NonZero", ["X"], ["n"], domain="onnx"), OperatorDef.of("Transpose", ["n"], ["t"]),
-           OperatorDef.of("GatherND", ["X", "t"], ["v"], domain="onnx"), OperatorDef.of("Shape", ["v"], ["Y"])]
+    ops = [
+        OperatorDef.of("NonZero", ["X"], ["n"], domain="onnx"),
+        OperatorDef.of("Transpose", ["n"], ["t"]),
+        OperatorDef.of("GatherND", ["X", "t"], ["v"], domain="onnx"),
+        OperatorDef.of("Shape", ["v"], ["Y"]),
+    ]
     executor = Executor(NetDef(op=tuple(ops), external_input=("X",), external_output=("v", "Y")), {})
     draw = np.random.default_rng(0)
     for _ in range(12):
@@ -78,14 +85,17 @@ def test_find_duplicate_elements() -> None:
 COMPRESS = OperatorDef.of("Compress", ["X", "c"], ["Y"], domain="onnx")
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (COMPRESS.with_args(axis=0), [np.zeros(2), np.ones(3, bool)], "not be longer than 2"),
-    (COMPRESS, [np.zeros(2), np.ones(2)], "vector of bool"),
-    (OperatorDef.of("Unique", ["X"], ["Y"]), [np.zeros((2, 2), np.int32)], "must be a vector"),
-    (OperatorDef.of("Unique", ["X"], ["Y"], domain="onnx", axis=2), [np.zeros((2, 2))], "axis 2 is out of range"),
-    (OperatorDef.of("Find", ["X", "n"], ["Y"]), [np.zeros(2, np.int32), np.zeros(2, np.int64)], "both be int32 or"),
-    (OperatorDef.of("BooleanMask", ["X", "m"], ["Y"]), [np.zeros((3, 2)), np.ones(2, bool)], "one for each row"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (COMPRESS.with_args(axis=0), [np.zeros(2), np.ones(3, bool)], "not be longer than 2"),
+        (COMPRESS, [np.zeros(2), np.ones(2)], "vector of bool"),
+        (OperatorDef.of("Unique", ["X"], ["Y"]), [np.zeros((2, 2), np.int32)], "must be a vector"),
+        (OperatorDef.of("Unique", ["X"], ["Y"], domain="onnx", axis=2), [np.zeros((2, 2))], "axis 2 is out of range"),
+        (OperatorDef.of("Find", ["X", "n"], ["Y"]), [np.zeros(2, np.int32), np.zeros(2, np.int64)], "both be int32 or"),
+        (OperatorDef.of("BooleanMask", ["X", "m"], ["Y"]), [np.zeros((3, 2)), np.ones(2, bool)], "one for each row"),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: List[Any], rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, inputs, constants=(0, 1))

@@ -33,8 +33,12 @@ def test_split_behaves_as_onnx(case: NodeCase) -> None:
     assert assert_engines_match_reference(case.op, case.inputs, constants=constants) == ["NUMPY"]
 
 
-@given(st.integers(0, 2), st.lists(st.integers(0, 4), min_size=1, max_size=4), st.booleans(),
-       st.sampled_from(["f4", "i8", "?"]))
+@given(
+    st.integers(0, 2),
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.booleans(),
+    st.sampled_from(["f4", "i8", "?"]),
+)
 @settings(max_examples=80, deadline=None)
 def test_split_undoes_concat(axis: int, lengths: List[int], negative: bool, dtype: str) -> None:
     shapes = [[n if i == axis else 2 + i for i in range(3)] for n in lengths]
@@ -69,19 +73,30 @@ def test_lengths_are_relative_on_demand() -> None:
     assert [len(part) for part in run_kernel(op, [x, lengths], "NUMPY", constants=(1,))] == [4, 8]
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0), [(2, 3), (2, 4)], "agree in all dimensions but 0"),
-    (OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0), [(2, 3), (2, 3, 1)], "agree in all dimensions but 0"),
-    (OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0, add_axis=1), [(2, 3), (1, 3)], "agree in all dimensions"),
-    (OperatorDef.of("Concat", ["a"], ["Y", "l"], axis=1, order="NCHW"), [(2, 3)], "axis or order"),
-    (OperatorDef.of("Concat", ["a"], ["Y", "l"], order="NHWC"), [(2, 3)], "axis 3 is out of range"),
-    (OperatorDef.of("Concat", ["a"], ["Y"], axis=0), [(2, 3)], "takes 2 outputs, got 1"),
-    (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1), [(2, 3)], "divisible by the number of outputs, 2"),
-    (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, split=[4, -1]), [(2, 3)], "add up to dimension 1"),
-    (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, split=[1, 1, 1]), [(2, 3)], "must be 2"),
-    (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, add_axis=1), [(2, 3)], "as long as there are outputs"),
-    (OperatorDef.of("Split", ["a"], ["x", "y"], domain="onnx", num_outputs=3), [(2, 3)], "num_outputs is 3"),
-])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0), [(2, 3), (2, 4)], "agree in all dimensions but 0"),
+        (
+            OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0),
+            [(2, 3), (2, 3, 1)],
+            "agree in all dimensions but 0",
+        ),
+        (
+            OperatorDef.of("Concat", ["a", "b"], ["Y", "l"], axis=0, add_axis=1),
+            [(2, 3), (1, 3)],
+            "agree in all dimensions",
+        ),
+        (OperatorDef.of("Concat", ["a"], ["Y", "l"], axis=1, order="NCHW"), [(2, 3)], "axis or order"),
+        (OperatorDef.of("Concat", ["a"], ["Y", "l"], order="NHWC"), [(2, 3)], "axis 3 is out of range"),
+        (OperatorDef.of("Concat", ["a"], ["Y"], axis=0), [(2, 3)], "takes 2 outputs, got 1"),
+        (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1), [(2, 3)], "divisible by the number of outputs, 2"),
+        (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, split=[4, -1]), [(2, 3)], "add up to dimension 1"),
+        (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, split=[1, 1, 1]), [(2, 3)], "must be 2"),
+        (OperatorDef.of("Split", ["a"], ["x", "y"], axis=1, add_axis=1), [(2, 3)], "as long as there are outputs"),
+        (OperatorDef.of("Split", ["a"], ["x", "y"], domain="onnx", num_outputs=3), [(2, 3)], "num_outputs is 3"),
+    ],
+)
 def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros(shape, np.float32) for shape in shapes])

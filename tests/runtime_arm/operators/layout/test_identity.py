@@ -34,8 +34,9 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
         assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("op", [
-    caffe2("Dropout", "X", "Y M", is_test=1), onnx("Dropout", "X", "Y M"), onnx("Dropout", "X", "Y")])
+@pytest.mark.parametrize(
+    "op", [caffe2("Dropout", "X", "Y M", is_test=1), onnx("Dropout", "X", "Y M"), onnx("Dropout", "X", "Y")]
+)
 def test_nothing_is_dropped_at_inference(op: Any) -> None:
     x = random((3, 4))
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
@@ -45,9 +46,13 @@ def test_nothing_is_dropped_at_inference(op: Any) -> None:
     assert_same(run_in_place(op, [x], "NUMPY"), x)
 
 
-@pytest.mark.parametrize("op", [
-    replace(caffe2("Dropout", "X", "Y M", ratio=0.25), device_option=DeviceOption(random_seed=7)),
-    onnx("Dropout", "X R T", "Y M", seed=7)])
+@pytest.mark.parametrize(
+    "op",
+    [
+        replace(caffe2("Dropout", "X", "Y M", ratio=0.25), device_option=DeviceOption(random_seed=7)),
+        onnx("Dropout", "X R T", "Y M", seed=7),
+    ],
+)
 def test_training_drops_a_share_and_scales_the_rest(op: Any) -> None:
     x = np.ones((100, 100), np.float32)
     inputs = [x, np.array(0.25, "f4"), YES][: len(op.input)]
@@ -65,10 +70,14 @@ def test_nan_check_names_what_it_found() -> None:
         run_kernel(caffe2("NanCheck", "X"), [x])
 
 
-@pytest.mark.parametrize(("op", "rule"), [
-    (caffe2("Dropout", "X"), "there must be a second output"),
-    (caffe2("Dropout", "X", "Y M", ratio=1.0), "ratio must be"),
-    (caffe2("Copy", "X", "X"), "must not overwrite")])
+@pytest.mark.parametrize(
+    ("op", "rule"),
+    [
+        (caffe2("Dropout", "X"), "there must be a second output"),
+        (caffe2("Dropout", "X", "Y M", ratio=1.0), "ratio must be"),
+        (caffe2("Copy", "X", "X"), "must not overwrite"),
+    ],
+)
 def test_refuses(op: Any, rule: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=rule):
         run_kernel(op, [random((3,))])
@@ -83,9 +92,16 @@ def run_in_a_net(op: Any, **blobs: Any) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize("op", [
-    caffe2("Print", "X", ""), caffe2("EnforceFinite", "X", ""), caffe2("AliasWithName", "X", "Z", name="z"),
-    caffe2("CopyOnDeviceLike", "X L", "Z")], ids=lambda op: str(op.type))
+@pytest.mark.parametrize(
+    "op",
+    [
+        caffe2("Print", "X", ""),
+        caffe2("EnforceFinite", "X", ""),
+        caffe2("AliasWithName", "X", "Z", name="z"),
+        caffe2("CopyOnDeviceLike", "X L", "Z"),
+    ],
+    ids=lambda op: str(op.type),
+)
 def test_what_only_looks_lets_pass(op: Any) -> None:
     workspace = run_in_a_net(op, X=random((2, 3)), L=random((1,)))
     assert_same(workspace.fetch("Y"), random((2, 3)))
@@ -93,11 +109,14 @@ def test_what_only_looks_lets_pass(op: Any) -> None:
         assert_same(workspace.fetch("Z"), random((2, 3)))
 
 
-@pytest.mark.parametrize(("op", "x", "rule"), [
-    (caffe2("EnforceFinite", "X", ""), np.array([1, np.inf], np.float32), "1 of 2 elements of 'X' are not finite"),
-    (caffe2("Assert", "X", "", error_msg="no boxes"), np.array([True, False]), "no boxes"),
-    (caffe2("Assert", "X", ""), np.array([2, 0], np.int32), "does not hold everywhere"),
-])
+@pytest.mark.parametrize(
+    ("op", "x", "rule"),
+    [
+        (caffe2("EnforceFinite", "X", ""), np.array([1, np.inf], np.float32), "1 of 2 elements of 'X' are not finite"),
+        (caffe2("Assert", "X", "", error_msg="no boxes"), np.array([True, False]), "no boxes"),
+        (caffe2("Assert", "X", ""), np.array([2, 0], np.int32), "does not hold everywhere"),
+    ],
+)
 def test_what_does_not_hold_is_refused(op: Any, x: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_in_a_net(op, X=x)

@@ -63,8 +63,11 @@ def test_the_constant_may_be_known_late() -> None:
     assert run_kernel(op, inputs, "NUMPY", constants=(1,))[0].tolist() == [3, 0, 0]
 
 
-@given(st.lists(st.integers(-1, 3), min_size=4, max_size=4), st.sampled_from(["constant", "reflect", "edge"]),
-       st.booleans())
+@given(
+    st.lists(st.integers(-1, 3), min_size=4, max_size=4),
+    st.sampled_from(["constant", "reflect", "edge"]),
+    st.booleans(),
+)
 @settings(max_examples=100, deadline=None)
 def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 6, 3) if last else (2, 3, 5, 6)).astype(np.float32)
@@ -72,20 +75,31 @@ def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
 
 
-@pytest.mark.parametrize(("arguments", "rule"), [
-    ({"pad": 4, "mode": "reflect"}, "beyond the far edge"), ({"pad": 1, "mode": "wrap"}, "mode must be"),
-    ({"pads": [1, 1]}, "must be 4 numbers"), ({"pad": 1, "stride": 2}, "only pads are taken"),
-    ({"pads": [-2, 0, -2, 0]}, "remove more than there is"), ({"pad": 1, "order": "HWC"}, "order must be"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"pad": 4, "mode": "reflect"}, "beyond the far edge"),
+        ({"pad": 1, "mode": "wrap"}, "mode must be"),
+        ({"pads": [1, 1]}, "must be 4 numbers"),
+        ({"pad": 1, "stride": 2}, "only pads are taken"),
+        ({"pads": [-2, 0, -2, 0]}, "remove more than there is"),
+        ({"pad": 1, "order": "HWC"}, "order must be"),
+    ],
+)
 def test_refuses(arguments: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(OperatorDef.of("PadImage", ["X"], ["Y"], **arguments), [np.zeros((1, 3, 3, 3), np.float32)])
 
 
-@pytest.mark.parametrize(("shape", "pads", "mode", "rule"), [
-    ((3,), [1], "constant", "must be two for each"), ((3,), [-2, -2], "constant", "remove more than there is"),
-    ((0,), [1, 1], "edge", "nothing is there to pad"), ((3,), [1, 1], "mirror", "mode must be"),
-])
+@pytest.mark.parametrize(
+    ("shape", "pads", "mode", "rule"),
+    [
+        ((3,), [1], "constant", "must be two for each"),
+        ((3,), [-2, -2], "constant", "remove more than there is"),
+        ((0,), [1, 1], "edge", "nothing is there to pad"),
+        ((3,), [1, 1], "mirror", "mode must be"),
+    ],
+)
 def test_onnx_refuses(shape: Any, pads: List[int], mode: str, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(PAD.with_args(mode=mode), [np.zeros(shape, np.float32), np.array(pads)], constants=(1,))

@@ -22,16 +22,29 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 ONNX = node_cases("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-@pytest.mark.parametrize("case", golden_cases(
-    "Reshape", "ResizeLike", "Flatten", "FlattenToVec", "Squeeze", "ExpandDims", "MergeDim", "Alias", "EnsureDense",
-    "EnsureCPUOutput", "StopGradient"))
+@pytest.mark.parametrize(
+    "case",
+    golden_cases(
+        "Reshape",
+        "ResizeLike",
+        "Flatten",
+        "FlattenToVec",
+        "Squeeze",
+        "ExpandDims",
+        "MergeDim",
+        "Alias",
+        "EnsureDense",
+        "EnsureCPUOutput",
+        "StopGradient",
+    ),
+)
 def test_behaves_as_caffe2(case: Any) -> None:
     run_case(case)
 
 
 @pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
 def test_behaves_as_onnx(case: NodeCase) -> None:
-    y, = run_kernel(case.op, case.inputs, constants=range(1, len(case.inputs)))
+    (y,) = run_kernel(case.op, case.inputs, constants=range(1, len(case.inputs)))
     assert_same(y, case.outputs[0])
 
 
@@ -49,8 +62,11 @@ def test_reshape_agrees_with_numpy(shape: List[int], random: Any) -> None:
 
 
 def test_nothing_runs_for_a_view() -> None:
-    ops = [OperatorDef.of("Flatten", ["X"], ["f"]), OperatorDef.of("Reshape", ["f"], ["r", "old"], shape=[-1, 2]),
-           OperatorDef.of("ExpandDims", ["r"], ["Y"], dims=[0, 2])]
+    ops = [
+        OperatorDef.of("Flatten", ["X"], ["f"]),
+        OperatorDef.of("Reshape", ["f"], ["r", "old"], shape=[-1, 2]),
+        OperatorDef.of("ExpandDims", ["r"], ["Y"], dims=[0, 2]),
+    ]
     executor = Executor(NetDef(op=tuple(ops), external_input=("X",), external_output=("Y",)), {})
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     segment = executor.plan({"X": x}, ["Y", "old"])
@@ -72,10 +88,15 @@ def test_shape_from_an_input_of_unknown_content_is_awaited() -> None:
         np.testing.assert_array_equal(y, x.reshape([2, 3] if shape == [0, -1] else shape))
 
 
-@pytest.mark.parametrize(("type", "numbers", "error", "rule"), [
-    ("Tile", [2**40, 2**40], ResourceError, "bytes"), ("Tile", [-1, 1], ShapeError, "none negative"),
-    ("Expand", [2**50, 1, 1], ResourceError, "bytes"), ("Pad", [-2, 0, 0, 0], ShapeError, "remove more than there is"),
-])
+@pytest.mark.parametrize(
+    ("type", "numbers", "error", "rule"),
+    [
+        ("Tile", [2**40, 2**40], ResourceError, "bytes"),
+        ("Tile", [-1, 1], ShapeError, "none negative"),
+        ("Expand", [2**50, 1, 1], ResourceError, "bytes"),
+        ("Pad", [-2, 0, 0, 0], ShapeError, "remove more than there is"),
+    ],
+)
 def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: Any, rule: str) -> None:
     op = OperatorDef.of(type, ["X", "n"], ["Y"], domain="onnx")
     executor = Executor(NetDef(op=(op,), external_input=("X", "n"), external_output=("Y",)), {})
@@ -83,34 +104,41 @@ def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: A
         executor.run({"X": np.zeros((1, 1), np.float32), "n": np.array(numbers)}, ["Y"])
 
 
-@pytest.mark.parametrize(("type", "arguments", "shape", "rule"), [
-    ("Reshape", {"shape": [2**60]}, (2, 3), "does not have 6 elements"),
-    ("Reshape", {"shape": [2**40, -1, 2**40]}, (2, 3), "cannot hold 6 elements"),
-    ("Reshape", {"shape": [-1, -1]}, (2, 3), "more than one dimension open"),
-    ("Reshape", {"shape": [-2, -3]}, (2, 3), "is negative"),
-    ("Reshape", {"shape": [6, 1, 0]}, (2, 3), "copies dimension 2"),
-    ("Reshape", {}, (2, 3), "argument 'shape' is required"),
-    ("Flatten", {"axis": 3}, (2, 3), "axis 3 is out of range"),
-    ("Flatten", {"axis": -1}, (2, 3), "axis -1 is out of range"),
-    ("FlattenToVec", {}, (), "must have a dimension"),
-    ("MergeDim", {}, (2,), "must have two dimensions"),
-    ("PrependDim", {"dim_size": 4}, (6, 2), "divisible by dim_size 4"),
-    ("ExpandDims", {}, (2,), "must name dimensions"),
-    ("ExpandDims", {"dims": [3]}, (2,), r"dims \[3\] are out of range"),
-    ("Squeeze", {"dims": [0]}, (2, 1), "must have one element"),
-])
+@pytest.mark.parametrize(
+    ("type", "arguments", "shape", "rule"),
+    [
+        ("Reshape", {"shape": [2**60]}, (2, 3), "does not have 6 elements"),
+        ("Reshape", {"shape": [2**40, -1, 2**40]}, (2, 3), "cannot hold 6 elements"),
+        ("Reshape", {"shape": [-1, -1]}, (2, 3), "more than one dimension open"),
+        ("Reshape", {"shape": [-2, -3]}, (2, 3), "is negative"),
+        ("Reshape", {"shape": [6, 1, 0]}, (2, 3), "copies dimension 2"),
+        ("Reshape", {}, (2, 3), "argument 'shape' is required"),
+        ("Flatten", {"axis": 3}, (2, 3), "axis 3 is out of range"),
+        ("Flatten", {"axis": -1}, (2, 3), "axis -1 is out of range"),
+        ("FlattenToVec", {}, (), "must have a dimension"),
+        ("MergeDim", {}, (2,), "must have two dimensions"),
+        ("PrependDim", {"dim_size": 4}, (6, 2), "divisible by dim_size 4"),
+        ("ExpandDims", {}, (2,), "must name dimensions"),
+        ("ExpandDims", {"dims": [3]}, (2,), r"dims \[3\] are out of range"),
+        ("Squeeze", {"dims": [0]}, (2, 1), "must have one element"),
+    ],
+)
 def test_refuses(type: str, arguments: Any, shape: Any, rule: str) -> None:
     op = OperatorDef.of(type, ["X"], ["Y", "old"] if type == "Reshape" else ["Y"], **arguments)
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run_kernel(op, [np.zeros(shape, np.float32)])
 
 
-@pytest.mark.parametrize(("type", "second", "rule"), [
-    ("Reshape", np.zeros((1, 2), np.int64), "must be a vector"),
-    ("Reshape", np.ones(2, np.float32), "vector of integers"),
-    ("Unsqueeze", np.array([0, 0]), "name a dimension twice"), ("Unsqueeze", np.array([5]), "axes 5 is out of range"),
-    ("Squeeze", np.array([0]), "must have one element"),
-])
+@pytest.mark.parametrize(
+    ("type", "second", "rule"),
+    [
+        ("Reshape", np.zeros((1, 2), np.int64), "must be a vector"),
+        ("Reshape", np.ones(2, np.float32), "vector of integers"),
+        ("Unsqueeze", np.array([0, 0]), "name a dimension twice"),
+        ("Unsqueeze", np.array([5]), "axes 5 is out of range"),
+        ("Squeeze", np.array([0]), "must have one element"),
+    ],
+)
 def test_onnx_refuses(type: str, second: Any, rule: str) -> None:
     op = OperatorDef.of(type, ["X", "s"], ["Y"], domain="onnx")
     with pytest.raises(OperatorError, match=rule):

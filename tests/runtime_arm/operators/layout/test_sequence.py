@@ -32,7 +32,7 @@ def test_behaves_as_caffe2(case: Any) -> None:
 def test_windows_around_a_column_and_masks_over_more_than_one_dimension() -> None:
     x = np.ones((2, 2, 3), np.float32)
     op = OperatorDef.of("SequenceMask", ["X", "n"], ["Y"], mode="window", radius=1, axis=2, fill_val=0.0)
-    y, = run_kernel(op, [x, np.array([0, 1, 2, 5], np.int32)])
+    (y,) = run_kernel(op, [x, np.array([0, 1, 2, 5], np.int32)])
     assert y.reshape(4, 3).tolist() == [[1, 1, 0], [1, 1, 1], [0, 1, 1], [0, 0, 0]]
     op = OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="upper", grad=1)
     assert run_kernel(op, [x])[0].reshape(2, 6).sum(axis=1).tolist() == [1, 2]
@@ -56,14 +56,17 @@ def test_trilu_waits_for_an_unknown_diagonal() -> None:
 REVERSE = OperatorDef.of("ReverseSequence", ["X", "l"], ["Y"], domain="onnx")
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (REVERSE, [np.zeros((3, 2)), np.array([3, 4])], "within 0 to 3"),
-    (REVERSE, [np.zeros((3, 2)), np.array([3])], "for each element"),
-    (REVERSE.with_args(time_axis=2), [np.zeros((3, 2)), np.array([3, 1])], "must be 0 and 1"),
-    (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="diag"), [np.zeros((3, 2), "f4")], "mode must be"),
-    (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="sequence"), [np.zeros((3, 2), "f4")], "needs 3 numbers"),
-    (OperatorDef.of("Trilu", ["X"], ["Y"], domain="onnx"), [np.zeros(3)], "must have two dimensions"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (REVERSE, [np.zeros((3, 2)), np.array([3, 4])], "within 0 to 3"),
+        (REVERSE, [np.zeros((3, 2)), np.array([3])], "for each element"),
+        (REVERSE.with_args(time_axis=2), [np.zeros((3, 2)), np.array([3, 1])], "must be 0 and 1"),
+        (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="diag"), [np.zeros((3, 2), "f4")], "mode must be"),
+        (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="sequence"), [np.zeros((3, 2), "f4")], "needs 3 numbers"),
+        (OperatorDef.of("Trilu", ["X"], ["Y"], domain="onnx"), [np.zeros(3)], "must have two dimensions"),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: List[Any], rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, inputs)

@@ -59,20 +59,30 @@ def test_onnx_slice_agrees_with_numpy(inputs: List[Any]) -> None:
     assert assert_engines_match_reference(op, inputs, constants=(1, 2, 3, 4)) == ["NUMPY"]
 
 
-@pytest.mark.parametrize(("starts", "ends", "rule"), [
-    ([0, 1], [-1, 3, -1], "must be as many"), ([0, 0, 0, 0], [-1] * 4, "no more than dimensions"),
-    ([0, 3], [-1, 2], "not be behind"), ([0, -9], [-1, 2], "must not be behind"),
-    ([1, 1], [2, 2], "only one dimension may be cut"),
-])
+@pytest.mark.parametrize(
+    ("starts", "ends", "rule"),
+    [
+        ([0, 1], [-1, 3, -1], "must be as many"),
+        ([0, 0, 0, 0], [-1] * 4, "no more than dimensions"),
+        ([0, 3], [-1, 2], "not be behind"),
+        ([0, -9], [-1, 2], "must not be behind"),
+        ([1, 1], [2, 2], "only one dimension may be cut"),
+    ],
+)
 def test_refuses(starts: List[int], ends: List[int], rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(OperatorDef.of("Slice", ["X"], ["Y"], starts=starts, ends=ends), [np.zeros((3, 4, 5), np.float32)])
 
 
-@pytest.mark.parametrize(("numbers", "rule"), [
-    (([0], [1], [3]), "axes 3 is out of range"), (([0, 0], [1, 1], [0, -3]), "must differ"),
-    (([0], [1], [0], [0]), "not be 0"), (([0, 0], [1]), "must be as many"),
-])
+@pytest.mark.parametrize(
+    ("numbers", "rule"),
+    [
+        (([0], [1], [3]), "axes 3 is out of range"),
+        (([0, 0], [1, 1], [0, -3]), "must differ"),
+        (([0], [1], [0], [0]), "not be 0"),
+        (([0, 0], [1]), "must be as many"),
+    ],
+)
 def test_onnx_refuses(numbers: Any, rule: str) -> None:
     op = OperatorDef.of("Slice", ["X", "s", "e", "a", "t"][: len(numbers) + 1], ["Y"], domain="onnx")
     with pytest.raises(OperatorError, match=rule):

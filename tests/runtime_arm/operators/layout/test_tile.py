@@ -58,14 +58,17 @@ def test_expand_with_less_than_one_differs_between_caffe2_and_onnx() -> None:
         assert run_kernel(op, inputs, constants=(1,))[0].shape == shape
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (OperatorDef.of("Tile", ["X"], ["Y"], tiles=-1, axis=0), [], "must not be negative"),
-    (OperatorDef.of("Tile", ["X"], ["Y"], tiles=2, axis=2), [], "axis 2 is out of range"),
-    (OperatorDef.of("Tile", ["X", "t"], ["Y"], axis=0), [np.ones(2, np.int32)], "vector of one integer"),
-    (OperatorDef.of("Tile", ["X", "r"], ["Y"], domain="onnx"), [np.ones(1, np.int64)], "one a dimension"),
-    (OperatorDef.of("Expand", ["X", "s"], ["Y"]), [np.array([3], np.int32)], "must be int64"),
-    (OperatorDef.of("Expand", ["X", "s"], ["Y"], domain="onnx"), [np.array([2, 2])], "cannot be broadcast"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (OperatorDef.of("Tile", ["X"], ["Y"], tiles=-1, axis=0), [], "must not be negative"),
+        (OperatorDef.of("Tile", ["X"], ["Y"], tiles=2, axis=2), [], "axis 2 is out of range"),
+        (OperatorDef.of("Tile", ["X", "t"], ["Y"], axis=0), [np.ones(2, np.int32)], "vector of one integer"),
+        (OperatorDef.of("Tile", ["X", "r"], ["Y"], domain="onnx"), [np.ones(1, np.int64)], "one a dimension"),
+        (OperatorDef.of("Expand", ["X", "s"], ["Y"]), [np.array([3], np.int32)], "must be int64"),
+        (OperatorDef.of("Expand", ["X", "s"], ["Y"], domain="onnx"), [np.array([2, 2])], "cannot be broadcast"),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: List[Any], rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros((2, 3), np.float32), *inputs], constants=(1,))

@@ -21,8 +21,11 @@ def test_behaves_as_caffe2(case: Any, engine: str) -> None:
     run_case(case, engine=engine)
 
 
-@given(st.permutations(range(4)), st.lists(st.integers(0, 4), min_size=4, max_size=4),
-       st.sampled_from(["f4", "i8", "u1", "?"]))
+@given(
+    st.permutations(range(4)),
+    st.lists(st.integers(0, 4), min_size=4, max_size=4),
+    st.sampled_from(["f4", "i8", "u1", "?"]),
+)
 @settings(max_examples=60, deadline=None)
 def test_transpose_agrees_with_numpy(axes: Any, shape: Any, dtype: str) -> None:
     x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
@@ -50,18 +53,22 @@ def test_channel_shuffle_engines_agree(group: int, each: int, space: Any, last: 
 
 def test_layouts_are_inverse() -> None:
     x = np.arange(120).reshape(2, 3, 4, 5)
-    nhwc, = run_kernel(OperatorDef.of("NCHW2NHWC", ["X"], ["Y"]), [x], "NUMPY")
+    (nhwc,) = run_kernel(OperatorDef.of("NCHW2NHWC", ["X"], ["Y"]), [x], "NUMPY")
     np.testing.assert_array_equal(nhwc[1, 3, 2], x[1, :, 3, 2])
     np.testing.assert_array_equal(run_kernel(OperatorDef.of("NHWC2NCHW", ["X"], ["Y"]), [nhwc], "NUMPY")[0], x)
 
 
-@pytest.mark.parametrize(("type", "arguments", "shape", "rule"), [
-    ("Transpose", {"axes": [0, 1]}, (2, 3, 4), "no permutation"),
-    ("Transpose", {"axes": [0, 3, 1]}, (2, 3, 4), "no permutation"), ("NCHW2NHWC", {}, (2, 3), "three dimensions"),
-    ("ChannelShuffle", {"group": 4}, (1, 6, 2, 2), "divisible by group 4"),
-    ("ChannelShuffle", {"group": 0}, (1, 6, 2, 2), "divisible by group 0"),
-    ("ChannelShuffle", {"order": "CNHW"}, (1, 6, 2, 2), "order must be"),
-])
+@pytest.mark.parametrize(
+    ("type", "arguments", "shape", "rule"),
+    [
+        ("Transpose", {"axes": [0, 1]}, (2, 3, 4), "no permutation"),
+        ("Transpose", {"axes": [0, 3, 1]}, (2, 3, 4), "no permutation"),
+        ("NCHW2NHWC", {}, (2, 3), "three dimensions"),
+        ("ChannelShuffle", {"group": 4}, (1, 6, 2, 2), "divisible by group 4"),
+        ("ChannelShuffle", {"group": 0}, (1, 6, 2, 2), "divisible by group 0"),
+        ("ChannelShuffle", {"order": "CNHW"}, (1, 6, 2, 2), "order must be"),
+    ],
+)
 def test_refuses(type: str, arguments: Any, shape: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(OperatorDef.of(type, ["X"], ["Y"], **arguments), [np.zeros(shape, np.float32)])

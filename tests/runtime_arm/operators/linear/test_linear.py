@@ -64,8 +64,9 @@ def test_fc_agrees_with_the_reference(type: str, shape: List[int], axis: int, wi
 
 @given(st.integers(1, 4), st.integers(1, 4), sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())
 @settings(max_examples=120, deadline=None)
-def test_stacks_of_matrices_agree_with_the_reference(a_ndim: int, b_ndim: int, m: int, k: int, n: int, trans_a: bool,
-                                                     trans_b: bool, data: Any) -> None:
+def test_stacks_of_matrices_agree_with_the_reference(
+    a_ndim: int, b_ndim: int, m: int, k: int, n: int, trans_a: bool, trans_b: bool, data: Any
+) -> None:
     def stack(ndim: int, rows: int, columns: int, turned: bool, vector: int) -> Tuple[int, ...]:
         batch = data.draw(st.lists(st.sampled_from([1, 2]), min_size=max(ndim - 2, 0), max_size=max(ndim - 2, 0)))
         return (vector,) if ndim == 1 else (*batch, *((columns, rows) if turned else (rows, columns)))
@@ -83,8 +84,9 @@ def test_stacks_of_matrices_agree_with_the_reference(a_ndim: int, b_ndim: int, m
 
 @given(sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_caffe2_matmul_and_gemm_agree_with_the_reference(m: int, k: int, n: int, left: bool, right: bool,
-                                                         data: Any) -> None:
+def test_caffe2_matmul_and_gemm_agree_with_the_reference(
+    m: int, k: int, n: int, left: bool, right: bool, data: Any
+) -> None:
     a, b = (k, m) if left else (m, k), (n, k) if right else (k, n)
     op = OperatorDef.of("MatMul", ["A", "B"], ["Y"], trans_a=int(left), trans_b=int(right))
     assert assert_engines_agree(op, numbers(a, b)) == ["NUMPY"]
@@ -94,12 +96,18 @@ def test_caffe2_matmul_and_gemm_agree_with_the_reference(m: int, k: int, n: int,
     assert assert_engines_agree(op, numbers(a, b, c)) == ["NUMPY"]
 
 
-@pytest.mark.parametrize(("equation", "shapes"), [
-    ("bhid,bhjd->bhij", [(2, 3, 5, 4), (2, 3, 7, 4)]), ("bihd,bjhd->bhij", [(2, 5, 3, 4), (2, 7, 3, 4)]),
-    ("bhij,bjhd->bihd", [(2, 3, 5, 7), (2, 7, 3, 4)]), ("abc,cd->abd", [(2, 3, 4), (4, 5)]),
-    ("ij,jk", [(2, 3), (3, 4)]),
-    ("...ij,...jk->...ik", [(1, 4, 2, 3), (5, 1, 3, 4)]), ("ji,jk->ki", [(3, 2), (3, 4)]),
-])
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bhid,bhjd->bhij", [(2, 3, 5, 4), (2, 3, 7, 4)]),
+        ("bihd,bjhd->bhij", [(2, 5, 3, 4), (2, 7, 3, 4)]),
+        ("bhij,bjhd->bihd", [(2, 3, 5, 7), (2, 7, 3, 4)]),
+        ("abc,cd->abd", [(2, 3, 4), (4, 5)]),
+        ("ij,jk", [(2, 3), (3, 4)]),
+        ("...ij,...jk->...ik", [(1, 4, 2, 3), (5, 1, 3, 4)]),
+        ("ji,jk->ki", [(3, 2), (3, 4)]),
+    ],
+)
 def test_an_einsum_that_is_a_product_of_matrices(equation: str, shapes: Any) -> None:
     op = einsum(equation)
     inputs = numbers(*shapes)
@@ -107,11 +115,19 @@ def test_an_einsum_that_is_a_product_of_matrices(equation: str, shapes: Any) -> 
     np.testing.assert_allclose(run_kernel(op, inputs)[0], np.einsum(equation, *inputs), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("equation", "shapes"), [
-    ("ii->i", [(3, 3)]), ("ij->", [(2, 3)]), ("i,i", [(3,), (3,)]), ("i,j->ij", [(2,), (3,)]),
-    ("ijk,ijl->il", [(2, 3, 4)] * 2),
-    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("ij,jk->ik", [(2, 1), (3, 4)]), ("b...,...->b...", [(2, 3), (3,)]),
-])
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ii->i", [(3, 3)]),
+        ("ij->", [(2, 3)]),
+        ("i,i", [(3,), (3,)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("ijk,ijl->il", [(2, 3, 4)] * 2),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
+        ("ij,jk->ik", [(2, 1), (3, 4)]),
+        ("b...,...->b...", [(2, 3), (3,)]),
+    ],
+)
 def test_other_einsums_are_left_to_the_reference(equation: str, shapes: Any) -> None:
     op = einsum(equation, len(shapes))
     inputs = numbers(*shapes)
@@ -119,36 +135,47 @@ def test_other_einsums_are_left_to_the_reference(equation: str, shapes: Any) -> 
     np.testing.assert_allclose(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("op", "shapes"), [
-    (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(256, 128), (300, 128), (300,)]),
-    (OperatorDef.of("FCTransposed", ["X", "W", "b"], ["Y"]), [(1, 512), (512, 60_000), (60_000,)]),
-    (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"], trans_b=1), [(8, 128, 96), (8, 128, 96)]),
-    (gemm(alpha=0.5, beta=0.5), [(256, 64), (64, 256), (256, 256)]),
-    (einsum("bihd,bjhd->bhij"), [(2, 128, 4, 32)] * 2),
-], ids=lambda value: value.type if isinstance(value, OperatorDef) else "")
+@pytest.mark.parametrize(
+    ("op", "shapes"),
+    [
+        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(256, 128), (300, 128), (300,)]),
+        (OperatorDef.of("FCTransposed", ["X", "W", "b"], ["Y"]), [(1, 512), (512, 60_000), (60_000,)]),
+        (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"], trans_b=1), [(8, 128, 96), (8, 128, 96)]),
+        (gemm(alpha=0.5, beta=0.5), [(256, 64), (64, 256), (256, 256)]),
+        (einsum("bihd,bjhd->bhij"), [(2, 128, 4, 32)] * 2),
+    ],
+    ids=lambda value: value.type if isinstance(value, OperatorDef) else "",
+)
 def test_a_run_allocates_nothing(op: OperatorDef, shapes: Any) -> None:
     assert allocated_nbytes(op, numbers(*shapes), "NUMPY") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 5), (4,)], "X has 6 elements, the weights take 5"),
-    (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 6), (5,)], "the bias needs 4 elements"),
-    (OperatorDef.of("FC", ["X", "W", "b"], ["Y"], axis=3), [(2, 6), (4, 6), (4,)], "axis 3 is out of range"),
-    (OperatorDef.of("FC", ["X", "W"], ["Y"]), [(2, 6), (4, 6)], "takes 3 inputs, got 2"),
-    (OperatorDef.of("MatMul", ["A", "B"], ["Y"]), [(2, 3), (4, 5)], "A has 3 columns, B has 4 rows"),
-    (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"]), [(2, 3, 4), (3, 4, 5)], "batches differ without broadcast=1"),
-    (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"], broadcast=1), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
-    (OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx"), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
-    (OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx"), [(), (3,)], "must have dimensions"),
-    (gemm(), [(2, 3), (3, 4), (3,)], "do not broadcast"),
-    (gemm(), [(1, 3), (3, 4), (2, 4)], "C must broadcast"),
-    (einsum("ij,jk", 1), [(2, 3)], "has 2 terms for 1 inputs"),
-    (einsum("i$->i", 1), [(2, 3)], "an equation has letters"),
-    (einsum("ijk->i", 1), [(2, 3)], "does not fit its input"),
-    (einsum("ij->ik", 1), [(2, 3)], "must have labels of the inputs"),
-    (einsum("b...->b", 1), [(2, 3)], "and their ellipsis"),
-    (einsum("ii->i", 1), [(2, 3)], "dimension 'i' has 2 and 3 elements"),
-])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 5), (4,)], "X has 6 elements, the weights take 5"),
+        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 6), (5,)], "the bias needs 4 elements"),
+        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"], axis=3), [(2, 6), (4, 6), (4,)], "axis 3 is out of range"),
+        (OperatorDef.of("FC", ["X", "W"], ["Y"]), [(2, 6), (4, 6)], "takes 3 inputs, got 2"),
+        (OperatorDef.of("MatMul", ["A", "B"], ["Y"]), [(2, 3), (4, 5)], "A has 3 columns, B has 4 rows"),
+        (
+            OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"]),
+            [(2, 3, 4), (3, 4, 5)],
+            "batches differ without broadcast=1",
+        ),
+        (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"], broadcast=1), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
+        (OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx"), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
+        (OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx"), [(), (3,)], "must have dimensions"),
+        (gemm(), [(2, 3), (3, 4), (3,)], "do not broadcast"),
+        (gemm(), [(1, 3), (3, 4), (2, 4)], "C must broadcast"),
+        (einsum("ij,jk", 1), [(2, 3)], "has 2 terms for 1 inputs"),
+        (einsum("i$->i", 1), [(2, 3)], "an equation has letters"),
+        (einsum("ijk->i", 1), [(2, 3)], "does not fit its input"),
+        (einsum("ij->ik", 1), [(2, 3)], "must have labels of the inputs"),
+        (einsum("b...->b", 1), [(2, 3)], "and their ellipsis"),
+        (einsum("ii->i", 1), [(2, 3)], "dimension 'i' has 2 and 3 elements"),
+    ],
+)
 def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run_kernel(op, numbers(*shapes))

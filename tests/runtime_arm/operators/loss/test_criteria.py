@@ -25,7 +25,7 @@ def probabilities(shape: Any, seed: int = 0) -> np.ndarray:
 
 def test_two_classes_of_one_probability() -> None:
     x = probabilities((2, 3))
-    y, = run_kernel(caffe2("MakeTwoClass", "X"), [x])
+    (y,) = run_kernel(caffe2("MakeTwoClass", "X"), [x])
     assert_same(y, np.stack([1 - x, x], axis=2))
 
 
@@ -65,7 +65,7 @@ def test_accuracy_breaks_ties_by_order(top_k: int) -> None:
     x = np.array([[1, 2, 2], [5, 1, 0], [0, 0, 0], [1, 2, 3]], np.float32)
     labels = i32(2, 0, 1, 0)
     hits = [int(label) in sorted(range(3), key=lambda k: (-row[k], k))[:top_k] for row, label in zip(x, labels)]
-    y, = run_kernel(caffe2("Accuracy", "X L", top_k=top_k), [x, labels])
+    (y,) = run_kernel(caffe2("Accuracy", "X L", top_k=top_k), [x, labels])
     assert_same(y, np.array(sum(hits) / 4, np.float32))
 
 
@@ -108,15 +108,23 @@ def test_perplexity_and_summary() -> None:
     assert run_kernel(caffe2("Summarize", "X"), [x[:1]])[0][3] == 0
 
 
-@pytest.mark.parametrize(("type", "inputs", "outputs", "rule"), [
-    ("WeightedSigmoidCrossEntropyWithLogits", [random((2, 3)), random((2, 3)), random((3,))], "Y", "must be alike"),
-    ("SpatialSoftmaxWithLoss", [random((1, 2, 1, 1)), i32(2).reshape(1, 1, 1)], "Y L", "labels must be from -1 to 1"),
-    ("SpatialSoftmaxWithLoss", [random((1, 2, 1, 1)), i32(1)], "Y L", r"\(N, H, W\)"),
-    ("Accuracy", [random((2, 3)), i32(0, 3)], "Y", "labels must be from 0 to 2"),
-    ("MultiClassAccuracy", [random((2, 3)), i32(0)], "Y N", r"labels \(N,\)"),
-    ("MarginRankingCriterion", [random((2,)), random((3,)), i32(1, 1)], "Y", "must be alike"),
-    ("Perplexity", [random((0,))], "Y", "with elements"),
-])
+@pytest.mark.parametrize(
+    ("type", "inputs", "outputs", "rule"),
+    [
+        ("WeightedSigmoidCrossEntropyWithLogits", [random((2, 3)), random((2, 3)), random((3,))], "Y", "must be alike"),
+        (
+            "SpatialSoftmaxWithLoss",
+            [random((1, 2, 1, 1)), i32(2).reshape(1, 1, 1)],
+            "Y L",
+            "labels must be from -1 to 1",
+        ),
+        ("SpatialSoftmaxWithLoss", [random((1, 2, 1, 1)), i32(1)], "Y L", r"\(N, H, W\)"),
+        ("Accuracy", [random((2, 3)), i32(0, 3)], "Y", "labels must be from 0 to 2"),
+        ("MultiClassAccuracy", [random((2, 3)), i32(0)], "Y N", r"labels \(N,\)"),
+        ("MarginRankingCriterion", [random((2,)), random((3,)), i32(1, 1)], "Y", "must be alike"),
+        ("Perplexity", [random((0,))], "Y", "with elements"),
+    ],
+)
 def test_refusals_say_why(type: str, inputs: List[Any], outputs: str, rule: str) -> None:
     names = " ".join(f"x{i}" for i in range(len(inputs)))
     with pytest.raises(OperatorError, match=rule):

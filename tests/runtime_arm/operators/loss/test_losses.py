@@ -46,14 +46,19 @@ def test_loss_weighs_scales_and_averages() -> None:
     assert_close(run_kernel(spread, [x, probabilities])[1], np.array((quarter + half) / 2, np.float32))
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ({}, [1.4634732, 0.5884964]), ({"log_D_trick": 1}, [1.5667424, -0.1123324]),
-    ({"unjoined_lr_loss": 1}, [0.9401138, 0.236507])])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, [1.4634732, 0.5884964]),
+        ({"log_D_trick": 1}, [1.5667424, -0.1123324]),
+        ({"unjoined_lr_loss": 1}, [0.9401138, 0.236507]),
+    ],
+)
 def test_sigmoid_cross_entropy_has_three_forms(arguments: Any, expected: Any) -> None:
     """Numbers that Caffe2 computed."""
     x = np.array([[-2.223403, 0.625231, -1.602058], [-1.104383, 0.052165, -0.739563]], np.float32)
     targets = np.array([[1.543015, 1.292857, 0.267051], [0.039283, 1.168093, 0.523277]], np.float32)
-    y, = run_kernel(caffe2("SigmoidCrossEntropyWithLogits", "X t", **arguments), [x, targets])
+    (y,) = run_kernel(caffe2("SigmoidCrossEntropyWithLogits", "X t", **arguments), [x, targets])
     assert_close(y, np.array(expected, np.float32), terms=16)
 
 
@@ -77,13 +82,19 @@ REFUSALS: Dict[str, Any] = {
     "from 0 to 2, got 0 to 3": (ArgumentError, LOSS, [random((2, 3)), np.array([0, 3], np.int32)]),
     "must sum to 1": (ArgumentError, LOSS.with_args(label_prob=1), [random((2, 3)), random((2, 3))]),
     "each row and class": (ShapeError, LOSS.with_args(label_prob=1), [random((2, 3)), random((2,))]),
-    "from 0 to 2, got -1 to 0": (ArgumentError, caffe2("LabelCrossEntropy", "X l"),
-                                 [random((2, 3)), np.array([0, -1], np.int32)]),
+    "from 0 to 2, got -1 to 0": (
+        ArgumentError,
+        caffe2("LabelCrossEntropy", "X l"),
+        [random((2, 3)), np.array([0, -1], np.int32)],
+    ),
     r"\(N,\) int32": (ShapeError, caffe2("LabelCrossEntropy", "X l"), [random((2, 3)), np.zeros(2, np.int64)]),
     r"must be \(N, D\)": (ShapeError, caffe2("CrossEntropy", "X l"), [random((2, 3)), random((1, 3))]),
     "must be alike": (ShapeError, SIGMOID, [random((2, 3)), random((1, 3))]),
-    "exclude each other": (ArgumentError, SIGMOID.with_args(log_D_trick=1, unjoined_lr_loss=1),
-                           [random((2, 3)), random((2, 3))]),
+    "exclude each other": (
+        ArgumentError,
+        SIGMOID.with_args(log_D_trick=1, unjoined_lr_loss=1),
+        [random((2, 3)), random((2, 3))],
+    ),
     r"X must be \(N, C, ...\)": (ShapeError, NLL, [random((2, 3, 4)), np.array([0, 1])]),
     "reduction must be": (ArgumentError, NLL.with_args(reduction="max"), [random((2, 3)), np.array([0, 1])]),
     "from 0 to 2, got 0 to 7": (ArgumentError, NLL, [random((2, 3)), np.array([0, 7])]),

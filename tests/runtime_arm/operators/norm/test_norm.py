@@ -16,10 +16,26 @@ from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-CAFFE2 = ("SpatialBN", "InstanceNorm", "LayerNorm", "RMSNorm", "GroupNorm", "LRN", "Normalize", "NormalizeL1", "LpNorm",
-          "AffineChannel")
-ONNX = ("BatchNormalization", "LayerNormalization", "RMSNormalization", "GroupNormalization", "LpNormalization",
-        "MeanVarianceNormalization")
+CAFFE2 = (
+    "SpatialBN",
+    "InstanceNorm",
+    "LayerNorm",
+    "RMSNorm",
+    "GroupNorm",
+    "LRN",
+    "Normalize",
+    "NormalizeL1",
+    "LpNorm",
+    "AffineChannel",
+)
+ONNX = (
+    "BatchNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+    "GroupNormalization",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+)
 
 
 @pytest.mark.parametrize("engine", ["", "REFERENCE"])
@@ -138,8 +154,8 @@ def test_float16_is_left_to_the_reference_kernel() -> None:
 def test_planar_yuv_uses_the_first_row() -> None:
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2, 1)
     mean, deviation = np.float32([[0, 1, 2], [9, 9, 9]]), np.float32([[1, 2, 4], [9, 9, 9]])
-    y, = run_kernel(caffe2("NormalizePlanarYUV", "X M S"), [x, mean, deviation])
-    np.testing.assert_array_equal(y.ravel(), np.float32([0, 1, .5, 1, .5, .75, 6, 7, 3.5, 4, 2, 2.25]))
+    (y,) = run_kernel(caffe2("NormalizePlanarYUV", "X M S"), [x, mean, deviation])
+    np.testing.assert_array_equal(y.ravel(), np.float32([0, 1, 0.5, 1, 0.5, 0.75, 6, 7, 3.5, 4, 2, 2.25]))
 
 
 def test_batch_moments_are_means_of_values_and_squares() -> None:
@@ -152,7 +168,7 @@ def test_batch_moments_are_means_of_values_and_squares() -> None:
 def test_onnx_batch_normalization_of_a_vector_has_one_channel() -> None:
     op = onnx("BatchNormalization", "X s b m v", epsilon=0.0)
     one = [np.float32([value]) for value in (2, 1, 3, 4)]
-    y, = run_kernel(op, [np.float32([3, 5, 7]), *one])
+    (y,) = run_kernel(op, [np.float32([3, 5, 7]), *one])
     np.testing.assert_array_equal(y, np.float32([1, 3, 5]))
 
 

@@ -58,7 +58,7 @@ def test_large_and_infinite_values_do_not_overflow(type: str) -> None:
 
 
 def test_hardmax_takes_the_first_of_equals() -> None:
-    y, = run_kernel(onnx("Hardmax", "X", axis=0), [np.array([[1, 2], [1, 3]], np.float32)])
+    (y,) = run_kernel(onnx("Hardmax", "X", axis=0), [np.array([[1, 2], [1, 3]], np.float32)])
     np.testing.assert_array_equal(y, [[1, 0], [0, 1]])
 
 

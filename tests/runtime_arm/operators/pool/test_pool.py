@@ -18,8 +18,9 @@ from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.onnx_nodes import NodeCase, node_cases, witness
 
-CAFFE2 = golden_cases("MaxPool", "MaxPool2D", "MaxPool3D", "AveragePool", "AveragePool1D", "AveragePool2D",
-                      "AveragePool3D", "LpPool")
+CAFFE2 = golden_cases(
+    "MaxPool", "MaxPool2D", "MaxPool3D", "AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", "LpPool"
+)
 ROUNDED = "test_averagepool_2d_ceil_last_window_starts_on_pad"  # ONNX gives its outputs with four digits
 NODES = node_cases("MaxPool", "AveragePool", "LpPool", "MaxUnpool", without=[ROUNDED])
 
@@ -94,16 +95,19 @@ def test_the_largest_of_any_type(dtype: str) -> None:
 def test_infinities_and_windows_without_a_pixel() -> None:
     x = np.full((1, 1, 6, 6), -np.inf, np.float32)
     op = OperatorDef.of("MaxPool", ["X"], ["Y"], kernel=2, stride=3, legacy_pad=3)
-    y, = run_kernel(op, [x])
+    (y,) = run_kernel(op, [x])
     assert y[0, 0].tolist() == [[-np.inf] * 2 + [np.finfo(np.float32).min]] * 2 + [[np.finfo(np.float32).min] * 3]
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
 
 
-@pytest.mark.parametrize("attributes", [
-    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
-    {"kernel_shape": [2, 3], "dilations": [2, 2], "ceil_mode": 1, "strides": [2, 3], "storage_order": 1},
-    {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]},
-])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
+        {"kernel_shape": [2, 3], "dilations": [2, 2], "ceil_mode": 1, "strides": [2, 3], "storage_order": 1},
+        {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]},
+    ],
+)
 def test_indices_are_those_of_onnxruntime(attributes: Any) -> None:
     x = numbers(1, 2, 3, 9, 8)
     op = OperatorDef.of("MaxPool", ["X"], ["Y", "I"], domain="onnx", **attributes)
@@ -114,21 +118,31 @@ def test_indices_are_those_of_onnxruntime(attributes: Any) -> None:
 
 
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize("arguments", [{"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 3, "stride": 1},
-                                       {"kernel": 2, "stride": 2, "order": "NHWC"}, {"global_pooling": 1}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel": 3, "stride": 2, "pad": 1},
+        {"kernel": 3, "stride": 1},
+        {"kernel": 2, "stride": 2, "order": "NHWC"},
+        {"global_pooling": 1},
+    ],
+)
 def test_a_run_allocates_nothing(type: str, arguments: Any) -> None:
     op = OperatorDef.of(type, ["X"], ["Y"], **arguments)
     assert allocated_nbytes(op, [numbers(0, 2, 64, 80, 64)], "NUMPY") < NUMPY_NBYTES
 
 
-@pytest.mark.parametrize(("arguments", "rule"), [
-    ({"kernel": 2, "dilation": 2}, r"a pool takes no dilation, got \[2, 2\]"),
-    ({"kernel": 2, "pad": 2}, r"pads must be smaller than the kernel, got \[2, 2, 2, 2\] for \[2, 2\]"),
-    ({"kernel": 9}, "the kernel reaches over"),
-    ({"kernel": 1 << 40, "pad": 1 << 39}, r"the kernel has \[1099511627776, 109.* the image \[5, 5\]"),
-    ({"global_pooling": 1, "stride": 2}, "global_pooling takes neither"),
-    ({}, "the kernel's size must be given"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"kernel": 2, "dilation": 2}, r"a pool takes no dilation, got \[2, 2\]"),
+        ({"kernel": 2, "pad": 2}, r"pads must be smaller than the kernel, got \[2, 2, 2, 2\] for \[2, 2\]"),
+        ({"kernel": 9}, "the kernel reaches over"),
+        ({"kernel": 1 << 40, "pad": 1 << 39}, r"the kernel has \[1099511627776, 109.* the image \[5, 5\]"),
+        ({"global_pooling": 1, "stride": 2}, "global_pooling takes neither"),
+        ({}, "the kernel's size must be given"),
+    ],
+)
 def test_refuses(arguments: Any, rule: str) -> None:
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run_kernel(OperatorDef.of("MaxPool", ["X"], ["Y"], **arguments), [numbers(0, 1, 1, 5, 5)])

@@ -33,8 +33,7 @@ def int8(type: str, *inputs: str, scale: float = 0.5, zero_point: int = 120, **a
 CONVOLUTIONS: Dict[str, Tuple[Tuple[int, ...], Tuple[int, ...], Dict[str, Any]]] = {
     "pointwise": ((2, 7, 5, 6), (8, 1, 1, 6), {"kernel": 1}),
     "3x3": ((1, 9, 8, 3), (4, 3, 3, 3), {"kernel": 3, "pad": 1}),
-    "strided, uneven pads": ((2, 11, 10, 3), (4, 3, 3, 3),
-                             {"kernel": 3, "pads": [1, 0, 2, 1], "strides": [2, 3]}),
+    "strided, uneven pads": ((2, 11, 10, 3), (4, 3, 3, 3), {"kernel": 3, "pads": [1, 0, 2, 1], "strides": [2, 3]}),
     "dilated": ((1, 12, 12, 2), (3, 3, 3, 2), {"kernel": 3, "dilation": 2, "pad": 2}),
     "grouped": ((2, 6, 6, 6), (9, 3, 3, 2), {"kernel": 3, "group": 3, "pad": 1}),
     "depthwise": ((2, 7, 7, 5), (5, 3, 3, 1), {"kernel": 3, "group": 5, "pad": 1, "stride": 2}),
@@ -112,10 +111,14 @@ def test_a_shape_that_is_computed_keeps_the_output_quantised() -> None:
     workspace, x = Workspace(), quantised(5, 2, 3, 4)
     workspace.feed("X", x)
     workspace.feed("length", np.array([24.0], np.float32))
-    net = NetDef("net", (
-        OperatorDef.of("Cast", ["length"], ["shape"], to=10),
-        OperatorDef.of("Int8Reshape", ["X", "shape"], ["Y", "old"], Y_scale=0.5, Y_zero_point=120),
-        OperatorDef.of("Int8Dequantize", ["Y"], ["Z"])))
+    net = NetDef(
+        "net",
+        (
+            OperatorDef.of("Cast", ["length"], ["shape"], to=10),
+            OperatorDef.of("Int8Reshape", ["X", "shape"], ["Y", "old"], Y_scale=0.5, Y_zero_point=120),
+            OperatorDef.of("Int8Dequantize", ["Y"], ["Z"]),
+        ),
+    )
     workspace.run_net_once(net)
     np.testing.assert_array_equal(workspace.fetch("Y").values, x.values.reshape(24))
     np.testing.assert_array_equal(workspace.fetch("Z"), 0.5 * (x.values.reshape(24).astype(np.float32) - 120))
@@ -125,8 +128,11 @@ REFUSED: Dict[str, Tuple[OperatorDef, List[Any], str]] = {
     "order": (int8("Int8MaxPool", kernel=2), [quantised(1, 1, 4, 4, 2)], "order must be NHWC"),
     "another output": (int8("Int8Relu", scale=0.25), [quantised(1, 4)], "quantised as X is"),
     "floats": (int8("Int8Relu"), [np.zeros(4, np.float32)], "must be quantised uint8"),
-    "multiplier": (int8("Int8FC", "X", "W", "b", scale=0.25), [quantised(1, 2, 4), quantised(2, 3, 4), bias(3)],
-                   "Y_scale must be larger"),
+    "multiplier": (
+        int8("Int8FC", "X", "W", "b", scale=0.25),
+        [quantised(1, 2, 4), quantised(2, 3, 4), bias(3)],
+        "Y_scale must be larger",
+    ),
     "bias": (int8("Int8FC", "X", "W", "b"), [quantised(1, 2, 4), quantised(2, 3, 4), bias(2)], "one for each of 3"),
     "row": (int8("Int8FC", "X", "W", "b"), [quantised(1, 2, 4), quantised(2, 3, 5), bias(3)], "4 elements a row"),
     "shapes": (int8("Int8Add", "A", "B"), [quantised(1, 2, 4), quantised(2, 4, 2)], "same shape"),

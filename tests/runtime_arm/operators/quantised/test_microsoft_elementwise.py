@@ -42,8 +42,17 @@ def binary_operands(seed: int, type: str, dtype: str, a: tuple[int, ...], b: tup
     return [eight_bits(rng, dtype, *a), a_scale, a_zero, eight_bits(rng, dtype, *b), b_scale, b_zero, c_scale, c_zero]
 
 
-SHAPES = [((3, 4, 5), (3, 4, 5)), ((3, 4, 5), ()), ((), (3, 4)), ((2, 3, 5, 7), (3, 1, 1)), ((4, 1), (1, 6)),
-          ((1, 1000), (1000,)), ((2, BLOCK + 3), (2, BLOCK + 3)), ((2, BLOCK), (BLOCK,)), ((0, 3), (3,))]
+SHAPES = [
+    ((3, 4, 5), (3, 4, 5)),
+    ((3, 4, 5), ()),
+    ((), (3, 4)),
+    ((2, 3, 5, 7), (3, 1, 1)),
+    ((4, 1), (1, 6)),
+    ((1, 1000), (1000,)),
+    ((2, BLOCK + 3), (2, BLOCK + 3)),
+    ((2, BLOCK), (BLOCK,)),
+    ((0, 3), (3,)),
+]
 
 
 @pytest.mark.parametrize("type", ["QLinearAdd", "QLinearMul"])
@@ -95,15 +104,19 @@ def test_where(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("axis", "shapes"), [
-    (0, [(2, 3), (4, 3)]), (-1, [(2, 3), (2, 5), (2, 1)]), (1, [(2, 3, 40, 300), (2, 1, 40, 300)])])
+@pytest.mark.parametrize(
+    ("axis", "shapes"), [(0, [(2, 3), (4, 3)]), (-1, [(2, 3), (2, 5), (2, 1)]), (1, [(2, 3, 40, 300), (2, 1, 40, 300)])]
+)
 def test_concat(dtype: str, axis: int, shapes: List[tuple[int, ...]]) -> None:
     rng = np.random.default_rng(2)
     operands: List[Any] = [np.float32(0.1), np.array(3, dtype)]
     for i, shape in enumerate(shapes):
         same = i == 1  # copied, the others are looked up
-        operands += [eight_bits(rng, dtype, *shape), np.float32(0.1 if same else rng.uniform(0.05, 0.2)),
-                     np.array(3 if same else rng.integers(0, 100), dtype)]
+        operands += [
+            eight_bits(rng, dtype, *shape),
+            np.float32(0.1 if same else rng.uniform(0.05, 0.2)),
+            np.array(3 if same else rng.integers(0, 100), dtype),
+        ]
     op = operator("QLinearConcat", operands, axis=axis)
     fed = [np.asarray(operand) for operand in operands]
     constants = [i for i in range(len(fed)) if i < 2 or i % 3 != 2]
@@ -116,21 +129,29 @@ Q, ZERO = np.zeros((2, 3), np.uint8), np.zeros((), np.uint8)
 ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
 
 
-@pytest.mark.parametrize(("type", "operands", "error", "message"), [
-    ("QLinearAdd", [Q, NOUGHT, ZERO, Q, ONE, ZERO, ONE, ZERO], ArgumentError, "of A must be positive and finite"),
-    ("QLinearAdd", [Q, ONE, ZERO, Q, -ONE, ZERO, ONE, ZERO], ArgumentError, "of B must be positive and finite, got -1"),
-    ("QLinearMul", [Q, ONE, ZERO, Q, ONE, ZERO, NOUGHT, ZERO], ArgumentError, "scale of C must be positive"),
-    ("QLinearAdd", [Q, ONE, ZERO, Q.astype(np.int8), ONE, np.int8(0), ONE, ZERO], ShapeError, "of one type"),
-    ("QLinearAdd", [Q, ONE, np.int8(0), Q, ONE, ZERO, ONE, ZERO], ShapeError, "zero point of A must have"),
-    ("QLinearAdd", [Q, np.ones(3, np.float32), ZERO, Q, ONE, ZERO, ONE, ZERO], ShapeError, "of A must hold one"),
-    ("QLinearAdd", [Q, ONE, ZERO, Q.T, ONE, ZERO, ONE, ZERO], ShapeError, "do not broadcast"),
-    ("QLinearSigmoid", [Q.astype(np.float32), ONE, ZERO, ONE, ZERO], ShapeError, "X must be uint8 or int8"),
-    ("QLinearSigmoid", [Q, ONE, ZERO, ONE, np.int8(0)], ShapeError, "zero point of Y must have the blob's type"),
-    ("QLinearWhere", [Q, Q, ONE, ZERO, Q, ONE, ZERO, ONE, ZERO], ShapeError, "condition must be bool"),
-    ("QLinearConcat", [ONE, ZERO, Q, ONE, ZERO, Q[:1], ONE, ZERO], ShapeError, "may differ along axis 1 alone"),
-    ("QLinearConcat", [ONE, ZERO, Q, ONE, ZERO, Q, ONE], ShapeError, "a scale and a zero point after each blob"),
-    ("QLinearConcat", [ONE, ZERO, Q.astype(np.int8), ONE, ZERO], ShapeError, "blob 0 must be uint8"),
-])
+@pytest.mark.parametrize(
+    ("type", "operands", "error", "message"),
+    [
+        ("QLinearAdd", [Q, NOUGHT, ZERO, Q, ONE, ZERO, ONE, ZERO], ArgumentError, "of A must be positive and finite"),
+        (
+            "QLinearAdd",
+            [Q, ONE, ZERO, Q, -ONE, ZERO, ONE, ZERO],
+            ArgumentError,
+            "of B must be positive and finite, got -1",
+        ),
+        ("QLinearMul", [Q, ONE, ZERO, Q, ONE, ZERO, NOUGHT, ZERO], ArgumentError, "scale of C must be positive"),
+        ("QLinearAdd", [Q, ONE, ZERO, Q.astype(np.int8), ONE, np.int8(0), ONE, ZERO], ShapeError, "of one type"),
+        ("QLinearAdd", [Q, ONE, np.int8(0), Q, ONE, ZERO, ONE, ZERO], ShapeError, "zero point of A must have"),
+        ("QLinearAdd", [Q, np.ones(3, np.float32), ZERO, Q, ONE, ZERO, ONE, ZERO], ShapeError, "of A must hold one"),
+        ("QLinearAdd", [Q, ONE, ZERO, Q.T, ONE, ZERO, ONE, ZERO], ShapeError, "do not broadcast"),
+        ("QLinearSigmoid", [Q.astype(np.float32), ONE, ZERO, ONE, ZERO], ShapeError, "X must be uint8 or int8"),
+        ("QLinearSigmoid", [Q, ONE, ZERO, ONE, np.int8(0)], ShapeError, "zero point of Y must have the blob's type"),
+        ("QLinearWhere", [Q, Q, ONE, ZERO, Q, ONE, ZERO, ONE, ZERO], ShapeError, "condition must be bool"),
+        ("QLinearConcat", [ONE, ZERO, Q, ONE, ZERO, Q[:1], ONE, ZERO], ShapeError, "may differ along axis 1 alone"),
+        ("QLinearConcat", [ONE, ZERO, Q, ONE, ZERO, Q, ONE], ShapeError, "a scale and a zero point after each blob"),
+        ("QLinearConcat", [ONE, ZERO, Q.astype(np.int8), ONE, ZERO], ShapeError, "blob 0 must be uint8"),
+    ],
+)
 def test_refused(type: str, operands: List[Any], error: type, message: str) -> None:
     op = operator(type, operands, **({"axis": 1} if type == "QLinearConcat" else {}))
     with pytest.raises(error, match=message):

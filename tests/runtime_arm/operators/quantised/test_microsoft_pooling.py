@@ -28,8 +28,10 @@ def operands_of(seed: int, dtype: str, *shape: int) -> List[Any]:
 POOLS: Dict[str, Any] = {
     "2x2": ((2, 3, 8, 9), {"kernel_shape": [2, 2], "strides": [2, 2]}),
     "3x3 padded": ((2, 3, 8, 9), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-    "counting padding": ((1, 2, 7, 7), {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1], "strides": [2, 1],
-                                        "count_include_pad": 1}),
+    "counting padding": (
+        (1, 2, 7, 7),
+        {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1], "strides": [2, 1], "count_include_pad": 1},
+    ),
     "rounded up": ((1, 2, 7, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "same upper": ((1, 2, 7, 8), {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
     "whole image": ((2, 3, 5, 4), {"kernel_shape": [5, 4]}),
@@ -72,9 +74,15 @@ def test_global_average_pool(dtype: str, shape: tuple[int, ...], channels_last: 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("arguments", "shape"), [
-    ({"axes": [2, 3], "keepdims": 1}, (2, 3, 1, 1)), ({"axes": [-1], "keepdims": 0}, (2, 3, 5)),
-    ({"keepdims": 1}, (1, 1, 1, 1)), ({"axes": [0, 2], "keepdims": 0}, (3, 4))])
+@pytest.mark.parametrize(
+    ("arguments", "shape"),
+    [
+        ({"axes": [2, 3], "keepdims": 1}, (2, 3, 1, 1)),
+        ({"axes": [-1], "keepdims": 0}, (2, 3, 5)),
+        ({"keepdims": 1}, (1, 1, 1, 1)),
+        ({"axes": [0, 2], "keepdims": 0}, (3, 4)),
+    ],
+)
 def test_reduce_mean_is_that_of_the_reals(dtype: str, arguments: Dict[str, Any], shape: tuple[int, ...]) -> None:
     """onnxruntime has no kernel of it on CPUs, so its definition is composed of operators that it has."""
     for seed in range(1, 6):
@@ -107,19 +115,28 @@ Q, ZERO = np.zeros((1, 2, 4, 4), np.uint8), np.zeros((), np.uint8)
 ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
 
 
-@pytest.mark.parametrize(("type", "operands", "arguments", "error", "message"), [
-    ("QLinearAveragePool", [Q, NOUGHT, ZERO, ONE, ZERO], {"kernel_shape": [2, 2]}, ArgumentError, "scale of X"),
-    ("QLinearAveragePool", [Q, ONE, ZERO, ONE, np.int8(0)], {"kernel_shape": [2, 2]}, ShapeError, "zero point of Y"),
-    ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"kernel_shape": [5, 5]}, ShapeError, "kernel reaches"),
-    ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "kernel_shape is required"),
-    ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"dilations": [2, 2]}, ArgumentError, "dilations"),
-    ("QLinearGlobalAveragePool", [Q[..., :0], ONE, ZERO, ONE, ZERO], {}, ShapeError, "must have pixels"),
-    ("QLinearGlobalAveragePool", [Q.astype(int), ONE, ZERO, ONE, ZERO], {}, ShapeError, "X must be uint8 or int8"),
-    ("QLinearReduceMean", [Q, ONE, ZERO, ONE, ZERO], {"axes": [4]}, ArgumentError, "axes 4 is out of range"),
-    ("QLinearReduceMean", [Q[:0], ONE, ZERO, ONE, ZERO], {"axes": [0]}, ShapeError, "mean of nothing"),
-    ("QLinearSoftmax", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "'opset' is required"),
-    ("QLinearSoftmax", [Q, ONE, ZERO, -ONE, ZERO], {"opset": 13}, ArgumentError, "scale of Y must be positive"),
-])
+@pytest.mark.parametrize(
+    ("type", "operands", "arguments", "error", "message"),
+    [
+        ("QLinearAveragePool", [Q, NOUGHT, ZERO, ONE, ZERO], {"kernel_shape": [2, 2]}, ArgumentError, "scale of X"),
+        (
+            "QLinearAveragePool",
+            [Q, ONE, ZERO, ONE, np.int8(0)],
+            {"kernel_shape": [2, 2]},
+            ShapeError,
+            "zero point of Y",
+        ),
+        ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"kernel_shape": [5, 5]}, ShapeError, "kernel reaches"),
+        ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "kernel_shape is required"),
+        ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"dilations": [2, 2]}, ArgumentError, "dilations"),
+        ("QLinearGlobalAveragePool", [Q[..., :0], ONE, ZERO, ONE, ZERO], {}, ShapeError, "must have pixels"),
+        ("QLinearGlobalAveragePool", [Q.astype(int), ONE, ZERO, ONE, ZERO], {}, ShapeError, "X must be uint8 or int8"),
+        ("QLinearReduceMean", [Q, ONE, ZERO, ONE, ZERO], {"axes": [4]}, ArgumentError, "axes 4 is out of range"),
+        ("QLinearReduceMean", [Q[:0], ONE, ZERO, ONE, ZERO], {"axes": [0]}, ShapeError, "mean of nothing"),
+        ("QLinearSoftmax", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "'opset' is required"),
+        ("QLinearSoftmax", [Q, ONE, ZERO, -ONE, ZERO], {"opset": 13}, ArgumentError, "scale of Y must be positive"),
+    ],
+)
 def test_refused(type: str, operands: List[Any], arguments: Dict[str, Any], error: type, message: str) -> None:
     op = operator(type, operands, **arguments)
     with pytest.raises(error, match=message):

@@ -17,14 +17,25 @@ from tests.support.onnx_nodes import witness
 TYPES = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
 
 
-def gemm_operands(seed: int, types: tuple[str, str], shape: tuple[int, int, int], per_column: bool,
-                  c: Optional[tuple[int, ...]], real: bool) -> List[Any]:
+def gemm_operands(
+    seed: int,
+    types: tuple[str, str],
+    shape: tuple[int, int, int],
+    per_column: bool,
+    c: Optional[tuple[int, ...]],
+    real: bool,
+) -> List[Any]:
     rng = np.random.default_rng(seed)
     rows, terms, columns = shape
     counts = (columns,) if per_column else ()
-    operands: List[Any] = [eight_bits(rng, types[0], rows, terms), np.float32(0.3), eight_bits(rng, types[0]),
-                           eight_bits(rng, types[1], terms, columns),
-                           np.asarray(rng.uniform(0.5, 1, counts), np.float32), eight_bits(rng, types[1], *counts)]
+    operands: List[Any] = [
+        eight_bits(rng, types[0], rows, terms),
+        np.float32(0.3),
+        eight_bits(rng, types[0]),
+        eight_bits(rng, types[1], terms, columns),
+        np.asarray(rng.uniform(0.5, 1, counts), np.float32),
+        eight_bits(rng, types[1], *counts),
+    ]
     if c is not None or not real:
         operands.append(None if c is None else np.asarray(rng.integers(-9999, 9999, c), np.int32))
     if not real:
@@ -69,8 +80,15 @@ def test_matmul_integer_to_float(types: tuple[str, str], a: tuple[int, ...], b: 
     rng = np.random.default_rng(3)
     counts = b[1:] if len(b) == 2 else ()
     b_scale, b_zero = np.asarray(rng.uniform(0.01, 0.02, counts), np.float32), eight_bits(rng, types[1], *counts)
-    operands: List[Any] = [eight_bits(rng, types[0], *a), eight_bits(rng, types[1], *b), np.float32(0.02), b_scale,
-                           eight_bits(rng, types[0]), b_zero, rng.standard_normal(b[-1]).astype(np.float32)]
+    operands: List[Any] = [
+        eight_bits(rng, types[0], *a),
+        eight_bits(rng, types[1], *b),
+        np.float32(0.02),
+        b_scale,
+        eight_bits(rng, types[0]),
+        b_zero,
+        rng.standard_normal(b[-1]).astype(np.float32),
+    ]
     operands = operands[: 4 + extras]
     op = operator("MatMulIntegerToFloat", operands)
     y = run_kernel(op, operands)[0]
@@ -87,8 +105,13 @@ def test_dynamic_quantize_matmul(b_dtype: str, a: tuple[int, ...], b: tuple[int,
     rng = np.random.default_rng(4)
     counts = b[1:] if len(b) == 2 else ()
     b_scale, b_zero = np.asarray(rng.uniform(0.01, 0.02, counts), np.float32), eight_bits(rng, b_dtype, *counts)
-    operands: List[Any] = [rng.standard_normal(a).astype(np.float32), eight_bits(rng, b_dtype, *b), b_scale, b_zero,
-                           rng.standard_normal(b[-1]).astype(np.float32)][: 3 + extras]
+    operands: List[Any] = [
+        rng.standard_normal(a).astype(np.float32),
+        eight_bits(rng, b_dtype, *b),
+        b_scale,
+        b_zero,
+        rng.standard_normal(b[-1]).astype(np.float32),
+    ][: 3 + extras]
     op = operator("DynamicQuantizeMatMul", operands)
     y = run_kernel(op, operands)[0]
     magnitude = float(np.abs(y).max()) + 4
@@ -120,19 +143,34 @@ M, ZERO = np.zeros((2, 3), np.uint8), np.zeros((), np.uint8)
 ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
 
 
-@pytest.mark.parametrize(("type", "operands", "arguments", "error", "message"), [
-    ("QGemm", [M, NOUGHT, ZERO, M.T, ONE, ZERO], {}, ArgumentError, "scale of A must be positive"),
-    ("QGemm", [M, ONE, ZERO, M, ONE, ZERO], {}, ShapeError, "last dimension of A"),
-    ("QGemm", [M, ONE, ZERO, M.T, np.ones(3, np.float32), ZERO], {}, ShapeError, "of B must hold one element, or 2"),
-    ("QGemm", [M, ONE, np.int8(0), M.T, ONE, ZERO], {}, ShapeError, "zero point of A must have"),
-    ("QGemm", [M, ONE, ZERO, M.T, ONE, ZERO, np.zeros(3, np.int32)], {}, ShapeError, "C must be int32 and broadcast"),
-    ("QGemm", [M, ONE, ZERO, M.T, ONE, ZERO, None, ONE], {}, ShapeError, "zero point of Y is required"),
-    ("QGemm", [M[None], ONE, ZERO, M.T, ONE, ZERO], {}, ShapeError, "must be matrices"),
-    ("DynamicQuantizeMatMul", [M, M.T, ONE], {}, ShapeError, "A must be float32"),
-    ("DynamicQuantizeMatMul", [M.astype(np.float32), M.T, -ONE], {}, ArgumentError, "scale of B must be positive"),
-    ("DynamicQuantizeMatMul", [M[:0].astype(np.float32), M.T, ONE], {}, ShapeError, "empty"),
-    ("MatMulIntegerToFloat", [M, M.T, ONE, ONE, ZERO, ZERO, np.zeros(3)], {}, ShapeError, "bias must be float32"),
-])
+@pytest.mark.parametrize(
+    ("type", "operands", "arguments", "error", "message"),
+    [
+        ("QGemm", [M, NOUGHT, ZERO, M.T, ONE, ZERO], {}, ArgumentError, "scale of A must be positive"),
+        ("QGemm", [M, ONE, ZERO, M, ONE, ZERO], {}, ShapeError, "last dimension of A"),
+        (
+            "QGemm",
+            [M, ONE, ZERO, M.T, np.ones(3, np.float32), ZERO],
+            {},
+            ShapeError,
+            "of B must hold one element, or 2",
+        ),
+        ("QGemm", [M, ONE, np.int8(0), M.T, ONE, ZERO], {}, ShapeError, "zero point of A must have"),
+        (
+            "QGemm",
+            [M, ONE, ZERO, M.T, ONE, ZERO, np.zeros(3, np.int32)],
+            {},
+            ShapeError,
+            "C must be int32 and broadcast",
+        ),
+        ("QGemm", [M, ONE, ZERO, M.T, ONE, ZERO, None, ONE], {}, ShapeError, "zero point of Y is required"),
+        ("QGemm", [M[None], ONE, ZERO, M.T, ONE, ZERO], {}, ShapeError, "must be matrices"),
+        ("DynamicQuantizeMatMul", [M, M.T, ONE], {}, ShapeError, "A must be float32"),
+        ("DynamicQuantizeMatMul", [M.astype(np.float32), M.T, -ONE], {}, ArgumentError, "scale of B must be positive"),
+        ("DynamicQuantizeMatMul", [M[:0].astype(np.float32), M.T, ONE], {}, ShapeError, "empty"),
+        ("MatMulIntegerToFloat", [M, M.T, ONE, ONE, ZERO, ZERO, np.zeros(3)], {}, ShapeError, "bias must be float32"),
+    ],
+)
 def test_refused(type: str, operands: List[Any], arguments: Dict[str, Any], error: type, message: str) -> None:
     op = operator(type, operands, **arguments)
     with pytest.raises(error, match=message):

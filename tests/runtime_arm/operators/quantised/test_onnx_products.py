@@ -28,16 +28,32 @@ def qlinear_conv(inputs: int = 9, **arguments: Any) -> OperatorDef:
     return OperatorDef.of("QLinearConv", names[:inputs], ["y"], domain="onnx", **arguments)
 
 
-def conv_operands(seed: int, x: tuple[int, ...], w: tuple[int, ...], x_dtype: str = "uint8", w_dtype: str = "int8",
-                  y_dtype: str = "uint8", channels: Optional[int] = None, bias: bool = True) -> List[Any]:
+def conv_operands(
+    seed: int,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    x_dtype: str = "uint8",
+    w_dtype: str = "int8",
+    y_dtype: str = "uint8",
+    channels: Optional[int] = None,
+    bias: bool = True,
+) -> List[Any]:
     """Random operands of QLinearConv whose outputs spread over the range of 8 bits."""
     rng = np.random.default_rng(seed)
     terms = int(np.prod(w[1:]))
     w_scale = rng.uniform(0.5, 1.5, () if channels is None else channels).astype(np.float32)
     y_scale = np.float32(np.sqrt(terms) * 70)
     w_zero = eight_bits(rng, w_dtype, *w_scale.shape) if w_dtype == "uint8" else np.zeros(w_scale.shape, np.int8)
-    operands = [eight_bits(rng, x_dtype, *x), np.float32(0.7), eight_bits(rng, x_dtype), eight_bits(rng, w_dtype, *w),
-                np.asarray(w_scale), w_zero, y_scale, eight_bits(rng, y_dtype)]
+    operands = [
+        eight_bits(rng, x_dtype, *x),
+        np.float32(0.7),
+        eight_bits(rng, x_dtype),
+        eight_bits(rng, w_dtype, *w),
+        np.asarray(w_scale),
+        w_zero,
+        y_scale,
+        eight_bits(rng, y_dtype),
+    ]
     return [*operands, rng.integers(-9999, 9999, w[0]).astype(np.int32)] if bias else operands
 
 
@@ -66,8 +82,10 @@ def test_backend_case(case: NodeCase) -> None:
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-@pytest.mark.parametrize(("x_dtype", "w_dtype", "y_dtype"), [("uint8", "int8", "uint8"), ("uint8", "uint8", "uint8"),
-                                                             ("int8", "int8", "int8")])
+@pytest.mark.parametrize(
+    ("x_dtype", "w_dtype", "y_dtype"),
+    [("uint8", "int8", "uint8"), ("uint8", "uint8", "uint8"), ("int8", "int8", "int8")],
+)
 def test_qlinear_conv(name: str, x_dtype: str, w_dtype: str, y_dtype: str) -> None:
     x, w, arguments = CONVOLUTIONS[name]
     op = qlinear_conv(**arguments)
@@ -90,11 +108,14 @@ def test_conv_integer(name: str, zero_points: int) -> None:
     np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, ["int32"])[0])
 
 
-@pytest.mark.parametrize(("channels", "extreme", "arithmetic"), [
-    (16, False, (0, False)),    # sums stay below 2**24
-    (600, False, (128, False)),  # they do with centred pixels
-    (1500, True, (128, True)),   # they do not: slices in float64
-])
+@pytest.mark.parametrize(
+    ("channels", "extreme", "arithmetic"),
+    [
+        (16, False, (0, False)),  # sums stay below 2**24
+        (600, False, (128, False)),  # they do with centred pixels
+        (1500, True, (128, True)),  # they do not: slices in float64
+    ],
+)
 @pytest.mark.parametrize("zero_point", [0, 128, 255])
 def test_sums_beyond_float32_stay_exact(channels: int, extreme: bool, arithmetic: Any, zero_point: int) -> None:
     rng = np.random.default_rng(3)
@@ -138,22 +159,25 @@ def changed(index: int, value: Any) -> List[Any]:
     return [np.asarray(value) if i == index else operand for i, operand in enumerate(GOOD)]
 
 
-@pytest.mark.parametrize(("operands", "error", "message"), [
-    (changed(1, np.float32(0)), ArgumentError, "scale of X must be positive and finite, got 0"),
-    (changed(4, np.float32([1, 1, 1, -1, 1, 1])), ArgumentError, "scale of W must be positive and finite, got -1"),
-    (changed(6, np.float32(np.inf)), ArgumentError, "scale of Y must be positive and finite, got inf"),
-    (changed(1, np.float64(1)), ShapeError, "scale of X must be float32"),
-    (changed(1, np.ones(4, np.float32)), ShapeError, "scale of X must hold one element"),
-    (changed(2, np.int8(0)), ShapeError, "zero point of X must have the blob's type, uint8"),
-    (changed(4, np.ones(5, np.float32)), ShapeError, "scale of W must hold one element, or 6, one a filter"),
-    (changed(5, np.zeros(4, np.int8)), ShapeError, "zero point of W must hold one element, or 6"),
-    (changed(5, np.uint8(0)), ShapeError, "zero point of W must have the blob's type, int8"),
-    (changed(7, np.int32(0)), ShapeError, "zero point of Y must be uint8 or int8"),
-    (changed(8, np.zeros(5, np.int32)), ShapeError, "bias must be int32, one value a filter"),
-    (changed(8, np.zeros(6, np.float32)), ShapeError, "bias must be int32"),
-    (changed(0, np.zeros((1, 4, 6, 6), np.float32)), ShapeError, "X must be uint8 or int8"),
-    (changed(3, np.zeros((6, 3, 3, 3), np.int8)), ShapeError, "channels"),
-])
+@pytest.mark.parametrize(
+    ("operands", "error", "message"),
+    [
+        (changed(1, np.float32(0)), ArgumentError, "scale of X must be positive and finite, got 0"),
+        (changed(4, np.float32([1, 1, 1, -1, 1, 1])), ArgumentError, "scale of W must be positive and finite, got -1"),
+        (changed(6, np.float32(np.inf)), ArgumentError, "scale of Y must be positive and finite, got inf"),
+        (changed(1, np.float64(1)), ShapeError, "scale of X must be float32"),
+        (changed(1, np.ones(4, np.float32)), ShapeError, "scale of X must hold one element"),
+        (changed(2, np.int8(0)), ShapeError, "zero point of X must have the blob's type, uint8"),
+        (changed(4, np.ones(5, np.float32)), ShapeError, "scale of W must hold one element, or 6, one a filter"),
+        (changed(5, np.zeros(4, np.int8)), ShapeError, "zero point of W must hold one element, or 6"),
+        (changed(5, np.uint8(0)), ShapeError, "zero point of W must have the blob's type, int8"),
+        (changed(7, np.int32(0)), ShapeError, "zero point of Y must be uint8 or int8"),
+        (changed(8, np.zeros(5, np.int32)), ShapeError, "bias must be int32, one value a filter"),
+        (changed(8, np.zeros(6, np.float32)), ShapeError, "bias must be int32"),
+        (changed(0, np.zeros((1, 4, 6, 6), np.float32)), ShapeError, "X must be uint8 or int8"),
+        (changed(3, np.zeros((6, 3, 3, 3), np.int8)), ShapeError, "channels"),
+    ],
+)
 def test_refused(operands: List[Any], error: type, message: str) -> None:
     op = qlinear_conv()
     with pytest.raises(error, match=message):
@@ -172,8 +196,18 @@ def qlinear_matmul() -> OperatorDef:
     return OperatorDef.of("QLinearMatMul", names, ["y"], domain="onnx")
 
 
-MATRICES = [((5, 7), (7, 3)), ((2, 5, 7), (7, 3)), ((2, 5, 7), (2, 7, 3)), ((3, 1, 5, 7), (2, 7, 3)), ((7,), (7, 3)),
-            ((2, 5, 7), (7,)), ((1, 1), (1, 1)), ((700, 600), (600, 33)), ((7,), (2, 7, 3)), ((3, 0), (0, 2))]
+MATRICES = [
+    ((5, 7), (7, 3)),
+    ((2, 5, 7), (7, 3)),
+    ((2, 5, 7), (2, 7, 3)),
+    ((3, 1, 5, 7), (2, 7, 3)),
+    ((7,), (7, 3)),
+    ((2, 5, 7), (7,)),
+    ((1, 1), (1, 1)),
+    ((700, 600), (600, 33)),
+    ((7,), (2, 7, 3)),
+    ((3, 0), (0, 2)),
+]
 
 
 @pytest.mark.parametrize(("a", "b"), MATRICES)
@@ -198,8 +232,16 @@ def test_qlinear_matmul(a: tuple[int, ...], b: tuple[int, ...], a_dtype: str, b_
     rng = np.random.default_rng(9)
     counts = b[1:] if per_column else ()
     b_scale, b_zero = np.asarray(rng.uniform(0.5, 1, counts), np.float32), eight_bits(rng, b_dtype, *counts)
-    operands = [eight_bits(rng, a_dtype, *a), np.float32(0.3), eight_bits(rng, a_dtype), eight_bits(rng, b_dtype, *b),
-                b_scale, b_zero, np.float32(np.sqrt(a[-1]) * 40), eight_bits(rng, a_dtype)]
+    operands = [
+        eight_bits(rng, a_dtype, *a),
+        np.float32(0.3),
+        eight_bits(rng, a_dtype),
+        eight_bits(rng, b_dtype, *b),
+        b_scale,
+        b_zero,
+        np.float32(np.sqrt(a[-1]) * 40),
+        eight_bits(rng, a_dtype),
+    ]
     for constants in (WEIGHTS, [1, 2, 4, 5, 6, 7]):
         assert assert_engines_match_reference(qlinear_matmul(), operands, constants=constants) == ["INT8"]
     expected = witness(qlinear_matmul(), operands, [a_dtype])[0]
@@ -241,14 +283,17 @@ def test_sums_beyond_32_bits_are_left_to_the_reference() -> None:
 EIGHT, ONE, NOUGHT, ZERO = np.zeros((4, 5), np.uint8), np.float32(1), np.float32(0), np.uint8(0)
 
 
-@pytest.mark.parametrize(("operands", "error", "message"), [
-    ([EIGHT, ONE, ZERO, EIGHT.T, NOUGHT, ZERO, ONE, ZERO], ArgumentError, "scale of B must be positive"),
-    ([EIGHT, ONE, np.int8(0), EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "zero point of A must have its type"),
-    ([EIGHT, np.ones(5, np.float32), ZERO, EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "scale of A must hold"),
-    ([EIGHT, ONE, ZERO, EIGHT, ONE, ZERO, ONE, ZERO], ShapeError, "last dimension of A"),
-    ([EIGHT, ONE, ZERO, EIGHT.T, ONE, ZERO, np.ones(4, np.float32), ZERO], ShapeError, "Y must hold one"),
-    ([EIGHT, np.float64(1), ZERO, EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "float32 or float16"),
-])
+@pytest.mark.parametrize(
+    ("operands", "error", "message"),
+    [
+        ([EIGHT, ONE, ZERO, EIGHT.T, NOUGHT, ZERO, ONE, ZERO], ArgumentError, "scale of B must be positive"),
+        ([EIGHT, ONE, np.int8(0), EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "zero point of A must have its type"),
+        ([EIGHT, np.ones(5, np.float32), ZERO, EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "scale of A must hold"),
+        ([EIGHT, ONE, ZERO, EIGHT, ONE, ZERO, ONE, ZERO], ShapeError, "last dimension of A"),
+        ([EIGHT, ONE, ZERO, EIGHT.T, ONE, ZERO, np.ones(4, np.float32), ZERO], ShapeError, "Y must hold one"),
+        ([EIGHT, np.float64(1), ZERO, EIGHT.T, ONE, ZERO, ONE, ZERO], ShapeError, "float32 or float16"),
+    ],
+)
 def test_product_refused(operands: List[Any], error: type, message: str) -> None:
     op = qlinear_matmul()
     with pytest.raises(error, match=message):

@@ -143,26 +143,29 @@ Q = np.zeros((2, 3, 4), np.uint8)
 ONE, ZERO = np.float32(1), np.uint8(0)
 
 
-@pytest.mark.parametrize(("op", "inputs", "error", "message"), [
-    (quantize(), [X, np.float32(0), ZERO], ArgumentError, "positive and finite, got 0"),
-    (quantize(), [X, np.float32(-1), ZERO], ArgumentError, "positive and finite, got -1"),
-    (quantize(), [X, np.float32(np.nan), ZERO], ArgumentError, "positive and finite, got nan"),
-    (dequantize(), [Q, np.float32(0), ZERO], ArgumentError, "positive and finite, got 0"),
-    (quantize(), [X, ONE, np.int32(0)], ShapeError, "zero point must be uint8 or int8"),
-    (dequantize(), [Q, ONE, np.int8(0)], ShapeError, "zero point must have the input's type"),
-    (dequantize(), [Q.astype(np.int32), ONE, np.int32(1)], ShapeError, "no zero point but a constant 0"),
-    (dequantize(), [Q.astype(np.int64), ONE, np.int64(0)], ShapeError, "input must be"),
-    (quantize(), [X.astype(np.float64), ONE, ZERO], ShapeError, "input must be"),
-    (quantize(), [X, np.float64(1), ZERO], ShapeError, "scale must be float32 or float16"),
-    (quantize(), [X, np.ones(2, np.float32), np.zeros(2, np.uint8)], ShapeError, "one along axis 1"),
-    (quantize(axis=3), [X, np.ones(4, np.float32), np.zeros(4, np.uint8)], ArgumentError, "out of range"),
-    (quantize(), [X, np.ones(3, np.float32), np.zeros(4, np.uint8)], ShapeError, "shape of the scale"),
-    (quantize(block_size=2), [X, X[:, :1] + 1, Q[:, :1]], ShapeError, r"\[2, 2, 4\]"),
-    (quantize(block_size=-1), [X, ONE, ZERO], ArgumentError, "block_size"),
-    (quantize(output_dtype=INT8), [X, ONE, ZERO], ShapeError, "output_dtype is int8"),
-    (quantize(2, output_dtype=FLOAT), [X, ONE], ArgumentError, "output_dtype must name"),
-    (OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "s", "z"], domain="onnx"), [X[:0]], ShapeError, "empty"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "error", "message"),
+    [
+        (quantize(), [X, np.float32(0), ZERO], ArgumentError, "positive and finite, got 0"),
+        (quantize(), [X, np.float32(-1), ZERO], ArgumentError, "positive and finite, got -1"),
+        (quantize(), [X, np.float32(np.nan), ZERO], ArgumentError, "positive and finite, got nan"),
+        (dequantize(), [Q, np.float32(0), ZERO], ArgumentError, "positive and finite, got 0"),
+        (quantize(), [X, ONE, np.int32(0)], ShapeError, "zero point must be uint8 or int8"),
+        (dequantize(), [Q, ONE, np.int8(0)], ShapeError, "zero point must have the input's type"),
+        (dequantize(), [Q.astype(np.int32), ONE, np.int32(1)], ShapeError, "no zero point but a constant 0"),
+        (dequantize(), [Q.astype(np.int64), ONE, np.int64(0)], ShapeError, "input must be"),
+        (quantize(), [X.astype(np.float64), ONE, ZERO], ShapeError, "input must be"),
+        (quantize(), [X, np.float64(1), ZERO], ShapeError, "scale must be float32 or float16"),
+        (quantize(), [X, np.ones(2, np.float32), np.zeros(2, np.uint8)], ShapeError, "one along axis 1"),
+        (quantize(axis=3), [X, np.ones(4, np.float32), np.zeros(4, np.uint8)], ArgumentError, "out of range"),
+        (quantize(), [X, np.ones(3, np.float32), np.zeros(4, np.uint8)], ShapeError, "shape of the scale"),
+        (quantize(block_size=2), [X, X[:, :1] + 1, Q[:, :1]], ShapeError, r"\[2, 2, 4\]"),
+        (quantize(block_size=-1), [X, ONE, ZERO], ArgumentError, "block_size"),
+        (quantize(output_dtype=INT8), [X, ONE, ZERO], ShapeError, "output_dtype is int8"),
+        (quantize(2, output_dtype=FLOAT), [X, ONE], ArgumentError, "output_dtype must name"),
+        (OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "s", "z"], domain="onnx"), [X[:0]], ShapeError, "empty"),
+    ],
+)
 def test_refused(op: OperatorDef, inputs: List[Any], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         lookup(op).infer(op, specs_of([np.asarray(x) for x in inputs], [1, 2]))

@@ -154,10 +154,16 @@ def test_fixed_point_is_the_nearest(multiplier: float) -> None:
     assert abs(float(fixed.mantissa) * 2.0 ** (float(fixed.exponent) - 31) - multiplier) <= multiplier * 2.0**-31
 
 
-@given(rule=st.sampled_from(["tflite_ref", "tflite_once"]), multiplier=st.floats(2.0**-15, 3.0),
-       dtype=st.sampled_from(["int8", "uint8", "int16"]), reach=st.integers(1, 2**24), data=st.data())
-def test_fixed_point_in_float64_is_exact_at_every_step(rule: str, multiplier: float, dtype: str, reach: int,
-                                                       data: st.DataObject) -> None:
+@given(
+    rule=st.sampled_from(["tflite_ref", "tflite_once"]),
+    multiplier=st.floats(2.0**-15, 3.0),
+    dtype=st.sampled_from(["int8", "uint8", "int16"]),
+    reach=st.integers(1, 2**24),
+    data=st.data(),
+)
+def test_fixed_point_in_float64_is_exact_at_every_step(
+    rule: str, multiplier: float, dtype: str, reach: int, data: st.DataObject
+) -> None:
     """Around every sum at which the output changes, and at the ends."""
     limits = np.iinfo(dtype)
     zero_point = data.draw(st.integers(int(limits.min), int(limits.max)))

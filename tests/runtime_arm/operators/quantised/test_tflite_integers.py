@@ -30,28 +30,77 @@ def whole_range(*shape: int, dtype: str = "int8", seed: int = 1) -> Any:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 16, 33]), st.sampled_from([1, 8, 31]),
-       st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
-       st.sampled_from([(1, 1), (2, 3)]), st.sampled_from(["NONE", "RELU6"]), st.sampled_from([1000, 2**24]))
-def test_convolutions_of_every_shape(height: int, width: int, channels: int, filters: int, kernel: Any, strides: Any,
-                                     dilations: Any, activation: str, bias: int) -> None:
-    conv = op("QuantizedConv", 3, **X, **Y, W_scales=list(np.linspace(0.001, 0.02, filters)), strides=strides,
-              dilations=dilations, auto_pad="SAME_UPPER", activation=activation)
-    inputs = [whole_range(2, height, width, channels), whole_range(filters, *kernel, channels, seed=2),
-              np.arange(filters, dtype=np.int32) * bias]
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from([1, 3, 16, 33]),
+    st.sampled_from([1, 8, 31]),
+    st.sampled_from([(1, 1), (3, 3), (2, 5)]),
+    st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
+    st.sampled_from([(1, 1), (2, 3)]),
+    st.sampled_from(["NONE", "RELU6"]),
+    st.sampled_from([1000, 2**24]),
+)
+def test_convolutions_of_every_shape(
+    height: int,
+    width: int,
+    channels: int,
+    filters: int,
+    kernel: Any,
+    strides: Any,
+    dilations: Any,
+    activation: str,
+    bias: int,
+) -> None:
+    conv = op(
+        "QuantizedConv",
+        3,
+        **X,
+        **Y,
+        W_scales=list(np.linspace(0.001, 0.02, filters)),
+        strides=strides,
+        dilations=dilations,
+        auto_pad="SAME_UPPER",
+        activation=activation,
+    )
+    inputs = [
+        whole_range(2, height, width, channels),
+        whole_range(filters, *kernel, channels, seed=2),
+        np.arange(filters, dtype=np.int32) * bias,
+    ]
     assert assert_engines_match_reference(conv, inputs, constants=[1, 2])[-1:] == ["INT8"]
 
 
 @settings(deadline=None)
-@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 16, 33]), st.integers(1, 2),
-       st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
-       st.sampled_from([(1, 1), (2, 3)]), st.sampled_from([-1000, 2**24]))
-def test_depthwise_convolutions_of_every_shape(height: int, width: int, channels: int, multiplier: int, kernel: Any,
-                                               strides: Any, dilations: Any, bias: int) -> None:
-    conv = op("QuantizedConv", 3, **X, **Y, W_scales=[0.01], strides=strides, dilations=dilations, group=channels,
-              auto_pad="SAME_UPPER")
-    inputs = [whole_range(2, height, width, channels), whole_range(channels * multiplier, *kernel, 1, seed=2),
-              np.arange(channels * multiplier, dtype=np.int32) * bias]
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from([1, 3, 16, 33]),
+    st.integers(1, 2),
+    st.sampled_from([(1, 1), (3, 3), (2, 5)]),
+    st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 3)]),
+    st.sampled_from([(1, 1), (2, 3)]),
+    st.sampled_from([-1000, 2**24]),
+)
+def test_depthwise_convolutions_of_every_shape(
+    height: int, width: int, channels: int, multiplier: int, kernel: Any, strides: Any, dilations: Any, bias: int
+) -> None:
+    conv = op(
+        "QuantizedConv",
+        3,
+        **X,
+        **Y,
+        W_scales=[0.01],
+        strides=strides,
+        dilations=dilations,
+        group=channels,
+        auto_pad="SAME_UPPER",
+    )
+    inputs = [
+        whole_range(2, height, width, channels),
+        whole_range(channels * multiplier, *kernel, 1, seed=2),
+        np.arange(channels * multiplier, dtype=np.int32) * bias,
+    ]
     engines = assert_engines_match_reference(conv, inputs, constants=[1, 2])
     assert engines == (["INT8"] if channels == 1 else ["INT8_DEPTHWISE", "INT8"])
 
@@ -60,8 +109,11 @@ def test_depthwise_convolutions_of_every_shape(height: int, width: int, channels
 def test_sums_that_float32_cannot_hold(bias: int) -> None:
     """Slices of the sums are added in float64; every product is the largest."""
     conv = op("QuantizedConv", 3, X_scale=1.0, X_zero_point=127, W_scales=[1.0], Y_scale=30000.0)
-    inputs = [np.full((1, 3, 3, 2048), -128, np.int8), np.full((2, 3, 3, 2048), -128, np.int8),
-              np.array([bias, -bias], np.int32)]
+    inputs = [
+        np.full((1, 3, 3, 2048), -128, np.int8),
+        np.full((2, 3, 3, 2048), -128, np.int8),
+        np.array([bias, -bias], np.int32),
+    ]
     assert assert_engines_match_reference(conv, inputs, constants=[1, 2]) == ["INT8"]
 
 
@@ -73,18 +125,31 @@ def test_multipliers_that_float64_holds_and_does_not(multiplier: float) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 3, 16]), st.sampled_from([1, 8]), st.integers(1, 4),
-       st.integers(1, 3), st.sampled_from([0, 2**30]))
-def test_transposed_convolutions_of_every_shape(height: int, width: int, channels: int, filters: int, kernel: int,
-                                                stride: int, bias: int) -> None:
+@given(
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.sampled_from([1, 3, 16]),
+    st.sampled_from([1, 8]),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([0, 2**30]),
+)
+def test_transposed_convolutions_of_every_shape(
+    height: int, width: int, channels: int, filters: int, kernel: int, stride: int, bias: int
+) -> None:
     conv = op("QuantizedConvTranspose", 4, **X, **Y, W_scales=[0.004], strides=[stride, stride], auto_pad="SAME_UPPER")
-    inputs = [whole_range(2, height, width, channels), whole_range(filters, kernel, kernel, channels, seed=2),
-              np.array([height * stride, width * stride], np.int32), np.full(filters, bias, np.int32)]
+    inputs = [
+        whole_range(2, height, width, channels),
+        whole_range(filters, kernel, kernel, channels, seed=2),
+        np.array([height * stride, width * stride], np.int32),
+        np.full(filters, bias, np.int32),
+    ]
     assert assert_engines_match_reference(conv, inputs, constants=[1, 2, 3]) == ["INT8"]
 
 
-@pytest.mark.parametrize("shapes", [((3, 8), (8, 5)), ((2, 3, 8), (8, 5)), ((2, 1, 3, 8), (4, 8, 5)),
-                                    ((2, 3, 3000), (2, 3000, 4))])
+@pytest.mark.parametrize(
+    "shapes", [((3, 8), (8, 5)), ((2, 3, 8), (8, 5)), ((2, 1, 3, 8), (4, 8, 5)), ((2, 3, 3000), (2, 3000, 4))]
+)
 @pytest.mark.parametrize("constants", [[], [1]])
 def test_products_of_matrices(shapes: Any, constants: Any) -> None:
     factors = [whole_range(*shape, seed=seed) for seed, shape in enumerate(shapes)]
@@ -98,8 +163,13 @@ def test_weights_that_are_computed_go_to_the_reference_kernel() -> None:
 
 
 @settings(deadline=None)
-@given(st.sampled_from([(1, 1), (7, 5), (12, 9)]), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 2, 3]),
-       st.sampled_from(["int8", "uint8"]))
+@given(
+    st.sampled_from([(1, 1), (7, 5), (12, 9)]),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(["int8", "uint8"]),
+)
 def test_pools_of_every_shape(image: Any, down: int, across: int, stride: int, dtype: str) -> None:
     window = {"kernel_shape": [down, across], "strides": [stride, stride], "auto_pad": "SAME_UPPER"}
     pixels = [whole_range(2, *image, 5, dtype=dtype)]
@@ -108,8 +178,10 @@ def test_pools_of_every_shape(image: Any, down: int, across: int, stride: int, d
     assert assert_engines_match_reference(op("QuantizedMaxPool", 1, **window), pixels) == ["NUMPY"]
 
 
-@pytest.mark.parametrize("shapes", [((2, 3, 4), (4,)), ((1,), (5, 1, 3)), ((3, 1), (1, 4)), ((), (2, 2)),
-                                    ((4, 5000), (4, 5000)), ((4, 5000), (4, 1))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 3, 4), (4,)), ((1,), (5, 1, 3)), ((3, 1), (1, 4)), ((), (2, 2)), ((4, 5000), (4, 5000)), ((4, 5000), (4, 1))],
+)
 def test_operands_that_broadcast(shapes: Any) -> None:
     operands = [whole_range(*shape, seed=seed) for seed, shape in enumerate(shapes)]
     add = op("QuantizedAdd", 2, A_scale=0.05, A_zero_point=4, B_scale=0.07, B_zero_point=-9, **Y)
@@ -118,7 +190,7 @@ def test_operands_that_broadcast(shapes: Any) -> None:
 
 def test_an_empty_batch() -> None:
     conv = op("QuantizedConv", 2, **X, **Y, W_scales=[0.01])
-    y, = run_kernel(conv, [whole_range(0, 4, 4, 3), whole_range(2, 3, 3, 3)], "INT8", constants=[1])
+    (y,) = run_kernel(conv, [whole_range(0, 4, 4, 3), whole_range(2, 3, 3, 3)], "INT8", constants=[1])
     assert y.shape == (0, 2, 2, 2)
 
 

@@ -46,8 +46,12 @@ def operands(op: OperatorDef, steps: int = 5, batch: int = 3, size: int = 4, hid
     rows, batch_first = GATES[op.type] * hidden, op.get_bool("layout")
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     states = [random(state, seed) for seed in (5, 6)]
-    shapes = [(batch, steps, size) if batch_first else (steps, batch, size), (directions, rows, size),
-              (directions, rows, hidden), (directions, 2 * rows)]
+    shapes = [
+        (batch, steps, size) if batch_first else (steps, batch, size),
+        (directions, rows, size),
+        (directions, rows, hidden),
+        (directions, 2 * rows),
+    ]
     first = [random(shape, seed) / 2 for seed, shape in enumerate(shapes)]
     return [*first, None, *([*states, None] if op.type == "LSTM" else states[:1])]
 
@@ -56,10 +60,19 @@ DIRECTIONS = ["forward", "reverse", "bidirectional"]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(["LSTM", "GRU"]), st.sampled_from(DIRECTIONS), st.booleans(), st.booleans(), st.booleans(),
-       st.integers(1, 6), st.integers(1, 3), st.integers(1, 5))
-def test_layers_by_numpy(type: str, direction: str, batch_first: bool, reset_last: bool, bare: bool, steps: int,
-                         batch: int, hidden: int) -> None:
+@given(
+    st.sampled_from(["LSTM", "GRU"]),
+    st.sampled_from(DIRECTIONS),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.integers(1, 5),
+)
+def test_layers_by_numpy(
+    type: str, direction: str, batch_first: bool, reset_last: bool, bare: bool, steps: int, batch: int, hidden: int
+) -> None:
     arguments = {"linear_before_reset": int(reset_last)} if type == "GRU" else {}
     op = layer(type, direction, layout=int(batch_first), **arguments)
     inputs = operands(op, steps, batch, 4, hidden)
@@ -89,13 +102,24 @@ def test_lstm_agrees_with_onnxruntime(arguments: Dict[str, Any], direction: str,
     against_onnxruntime("LSTM", lengths, direction=direction, **arguments)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"activations": ["Relu", "Tanh", "Tanh"]},
-    {"activations": ["HardSigmoid", "LeakyRelu", "ScaledTanh"], "activation_alpha": [0.3, 0.05, 1.2],
-     "activation_beta": [0.4, 0.8]},
-    {"activations": ["Affine", "Elu", "ThresholdedRelu"], "activation_alpha": [0.5, 0.7, 0.2],
-     "activation_beta": [0.1]},
-    {"activations": ["Sigmoid", "Softsign", "Softplus"]}], ids=lambda arguments: "-".join(arguments["activations"]))
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"activations": ["Relu", "Tanh", "Tanh"]},
+        {
+            "activations": ["HardSigmoid", "LeakyRelu", "ScaledTanh"],
+            "activation_alpha": [0.3, 0.05, 1.2],
+            "activation_beta": [0.4, 0.8],
+        },
+        {
+            "activations": ["Affine", "Elu", "ThresholdedRelu"],
+            "activation_alpha": [0.5, 0.7, 0.2],
+            "activation_beta": [0.1],
+        },
+        {"activations": ["Sigmoid", "Softsign", "Softplus"]},
+    ],
+    ids=lambda arguments: "-".join(arguments["activations"]),
+)
 def test_activations_agree_with_onnxruntime(arguments: Dict[str, Any]) -> None:
     against_onnxruntime("LSTM", None, peepholes=True, **arguments)
 

@@ -19,10 +19,32 @@ from tests.support.operands import caffe2, onnx, random
 
 PARTIAL = ("ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax")
 NAMED = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
-CAFFE2 = (*NAMED, *PARTIAL, "ReduceTailSum", "RowwiseMax", "ColwiseMax", "SumElements", "SumSqrElements",
-          "SumReduceLike", "AveragedLoss", "Moments")
-ONNX = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-        "ReduceLogSumExp", "ReduceSumSquare", "CumSum", "CumProd")
+CAFFE2 = (
+    *NAMED,
+    *PARTIAL,
+    "ReduceTailSum",
+    "RowwiseMax",
+    "ColwiseMax",
+    "SumElements",
+    "SumSqrElements",
+    "SumReduceLike",
+    "AveragedLoss",
+    "Moments",
+)
+ONNX = (
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+    "CumSum",
+    "CumProd",
+)
 
 
 @pytest.mark.parametrize("engine", ["", "REFERENCE"])
@@ -49,8 +71,13 @@ def operand(shape: Any, dtype: Any) -> Any:
 
 
 @settings(max_examples=150, deadline=None)
-@given(shapes, subsets, dtypes, st.booleans(),
-       st.sampled_from([*NAMED, "ReduceProd", "ReduceSumSquare", "ReduceLogSumExp"]))
+@given(
+    shapes,
+    subsets,
+    dtypes,
+    st.booleans(),
+    st.sampled_from([*NAMED, "ReduceProd", "ReduceSumSquare", "ReduceLogSumExp"]),
+)
 def test_onnx_reductions_by_numpy(shape: Any, subset: Any, dtype: Any, keepdims: bool, type: str) -> None:
     is_float = np.dtype(dtype).kind == "f"
     if type == "ReduceLogSumExp" and not is_float:
@@ -83,8 +110,8 @@ def test_front_and_back_by_numpy(shape: Any, type: str) -> None:
 @pytest.mark.parametrize(("type", "expected"), [("Sum", [1, 30, 18]), ("Mean", [1, 15, 6]), ("Max", [1, 20, 7])])
 def test_lengths_say_how_many_elements_count(type: str, expected: Any) -> None:
     x, lengths = np.array([[1, 10, 5], [2, 20, 6], [3, 30, 7]], np.float32), np.array([1, 2, 3], np.int32)
-    front, = run_kernel(caffe2(f"ReduceFront{type}", "X l"), [x, lengths])
-    back, = run_kernel(caffe2(f"ReduceBack{type}", "X l"), [x.T.copy(), lengths])
+    (front,) = run_kernel(caffe2(f"ReduceFront{type}", "X l"), [x, lengths])
+    (back,) = run_kernel(caffe2(f"ReduceBack{type}", "X l"), [x.T.copy(), lengths])
     np.testing.assert_array_equal([front, back], [expected] * 2)
     assert assert_engines_match_reference(caffe2(f"ReduceFront{type}", "X l"), [x, lengths]) == []
 
@@ -92,32 +119,38 @@ def test_lengths_say_how_many_elements_count(type: str, expected: Any) -> None:
 def test_integer_means_round_towards_zero() -> None:
     x = np.array([[-7, 7]], np.int32).T * np.ones(2, np.int32)
     x[:, 1] = 0
-    y, = run_kernel(caffe2("ReduceBackMean", "X"), [x])
+    (y,) = run_kernel(caffe2("ReduceBackMean", "X"), [x])
     np.testing.assert_array_equal(y, [-3, 3])
 
 
-NOTHING = [("ReduceSum", 0, 0), ("ReduceMean", 0, np.nan), ("ReduceMax", np.finfo(np.float32).min, -np.inf),
-           ("ReduceMin", np.finfo(np.float32).max, np.inf), ("ReduceL1", 0, 0), ("ReduceL2", 0, 0)]
+NOTHING = [
+    ("ReduceSum", 0, 0),
+    ("ReduceMean", 0, np.nan),
+    ("ReduceMax", np.finfo(np.float32).min, -np.inf),
+    ("ReduceMin", np.finfo(np.float32).max, np.inf),
+    ("ReduceL1", 0, 0),
+    ("ReduceL2", 0, 0),
+]
 
 
 @pytest.mark.parametrize(("type", "of_caffe2", "of_onnx"), NOTHING)
 def test_reductions_over_nothing(type: str, of_caffe2: float, of_onnx: float) -> None:
     x = np.zeros((0, 3), np.float32)
-    y, = run_kernel(caffe2(type, "X", axes=[0]), [x])
+    (y,) = run_kernel(caffe2(type, "X", axes=[0]), [x])
     np.testing.assert_array_equal(y, np.full((1, 3), of_caffe2, np.float32))
-    y, = run_kernel(onnx(type, "X axes"), [x, np.array([0])], constants=[1])
+    (y,) = run_kernel(onnx(type, "X axes"), [x, np.array([0])], constants=[1])
     np.testing.assert_array_equal(y, np.full((1, 3), of_onnx, np.float32))
 
 
 def test_log_sum_exp_survives_large_and_infinite_values() -> None:
     x = np.array([[1000, 1000], [-np.inf, -np.inf], [np.inf, 0]], np.float32)
-    y, = run_kernel(onnx("ReduceLogSumExp", "X axes", keepdims=0), [x, np.array([1])], constants=[1])
+    (y,) = run_kernel(onnx("ReduceLogSumExp", "X axes", keepdims=0), [x, np.array([1])], constants=[1])
     np.testing.assert_array_equal(y, np.array([1000 + np.log(2), -np.inf, np.inf], np.float32))
 
 
 def test_no_axes_reduce_nothing_where_noop_is_set() -> None:
     x = random((2, 3))
-    y, = run_kernel(onnx("ReduceSumSquare", "X", noop_with_empty_axes=1), [x])
+    (y,) = run_kernel(onnx("ReduceSumSquare", "X", noop_with_empty_axes=1), [x])
     np.testing.assert_array_equal(y, x * x)
 
 

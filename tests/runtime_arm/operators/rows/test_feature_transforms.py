@@ -42,8 +42,9 @@ def test_each_column_has_its_piecewise_function() -> None:
     x, (bounds, slopes, intercepts) = random((9, 2)) * 2, (random((2, 4)), random((2, 3), 1), random((2, 3), 2))
     bounds.sort(axis=1)
     x[0, 0], x[1, 1] = bounds[0, 1], bounds[1, -1]
-    expected = np.array([[piecewise(x[i, j], bounds[j], slopes[j], intercepts[j]) for j in range(2)]
-                         for i in range(9)], np.float32)
+    expected = np.array(
+        [[piecewise(x[i, j], bounds[j], slopes[j], intercepts[j]) for j in range(2)] for i in range(9)], np.float32
+    )
     tables = [bounds.reshape(-1), slopes.reshape(-1), intercepts.reshape(-1)]
     assert_close(run("PiecewiseLinearTransform", [x, *tables])[0], expected, magnitude=4)
     arguments = dict(zip(("bounds", "slopes", "intercepts"), (table.tolist() for table in tables)))
@@ -56,8 +57,10 @@ def test_a_binary_function_keeps_the_two_columns_complementary() -> None:
     column = f32(-1, 0.25, 0.75, 3)
     expected = f32(0, 0.25, 0.625, 0.75)
     assert_same(run("PiecewiseLinearTransform", [column], **table)[0], expected)
-    assert_same(run("PiecewiseLinearTransform", [np.stack([column * 9, column], 1)], **table)[0],
-                np.stack([1 - expected, expected], 1))
+    assert_same(
+        run("PiecewiseLinearTransform", [np.stack([column * 9, column], 1)], **table)[0],
+        np.stack([1 - expected, expected], 1),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -74,17 +77,22 @@ def test_box_cox(dtype: str) -> None:
 
 def test_buckets_of_picked_columns() -> None:
     x = f32(1.42, 2.07, 3.19, 4.57, 2.30, 0.84, 0.5, 2.5, 0).reshape(3, 3)
-    y, = run("BatchBucketize", [x, i32(0, 2, 1), i32(2, 0, 3), f32(0.5, 1, 1.5, 2.5, 3.5)])
+    (y,) = run("BatchBucketize", [x, i32(0, 2, 1), i32(2, 0, 3), f32(0.5, 1, 1.5, 2.5, 3.5)])
     assert_same(y, np.array([[2, 0, 1], [2, 0, 1], [0, 0, 1]], np.int32))
 
 
 def test_percentiles_between_samples() -> None:
     pairs = np.array([[3, 0.2], [5, 0.5], [1, 0.3], [3, 0.6]], np.float32)
-    y, = run("Percentile", [f32(3, 5, 3, 5, 1, 6, 4, 0, 0).reshape(3, 3), pairs, i32(2, 1, 1)])
+    (y,) = run("Percentile", [f32(3, 5, 3, 5, 1, 6, 4, 0, 0).reshape(3, 3), pairs, i32(2, 1, 1)])
     assert_close(y, f32(0.2, 1, 0.6, 0.5, 0.3, 1, 0.35, 0, 0).reshape(3, 3), magnitude=1)
-    arguments: Dict[str, Any] = {"percentile_raw": [1.0, 2.0, 4.0, 7.0], "percentile_mapping": [0.1, 0.4, 0.9, 0.5],
-                 "percentile_lower": [0.0, 0.3, 0.8, 0.0], "percentile_upper": [0.2, 0.5, 1.0, 0.0], "lengths": [3, 1]}
-    y, = run("BisectPercentile", [f32(1, 7, 1.5, 6, 3, 8, 0, 7, 5, 7).reshape(5, 2)], **arguments)
+    arguments: Dict[str, Any] = {
+        "percentile_raw": [1.0, 2.0, 4.0, 7.0],
+        "percentile_mapping": [0.1, 0.4, 0.9, 0.5],
+        "percentile_lower": [0.0, 0.3, 0.8, 0.0],
+        "percentile_upper": [0.2, 0.5, 1.0, 0.0],
+        "lengths": [3, 1],
+    }
+    (y,) = run("BisectPercentile", [f32(1, 7, 1.5, 6, 3, 8, 0, 7, 5, 7).reshape(5, 2)], **arguments)
     assert_close(y, f32(0.1, 0.5, 0.25, 0, 0.65, 1, 0, 0.5, 1, 0.5).reshape(5, 2), magnitude=1)
 
 
@@ -93,7 +101,7 @@ def test_quantiles_are_found_by_bisection() -> None:
     for share in (0.0, 0.1, 0.5, 0.99, 1.0):
         for magnitudes in (0, 1):
             elements = np.sort(np.abs(x) if magnitudes else x)
-            y, = run("Quantile", [x[:400].reshape(20, 20), x[400:]], quantile=share, abs=magnitudes, tol=1e-5)
+            (y,) = run("Quantile", [x[:400].reshape(20, 20), x[400:]], quantile=share, abs=magnitudes, tol=1e-5)
             wanted = int(np.ceil(share * 1000))
             assert y.shape == (1,)
             below = int((elements <= y[0]).sum())
@@ -116,17 +124,19 @@ def test_hashes_mix_every_byte(dtype: str) -> None:
 
 def test_n_grams_are_numbers_of_mixed_base() -> None:
     x = f32(1, 5, 7, 2, 5, 8.4, 3, 9, 7).reshape(3, 3)
-    y, = run("NGramFromCategorical", [x], col_ids=[2, 0], categorical_limits=[2, 3], vals=[7, 8, 1, 2, 3])
+    (y,) = run("NGramFromCategorical", [x], col_ids=[2, 0], categorical_limits=[2, 3], vals=[7, 8, 1, 2, 3])
     assert_same(y, i32(0 + 0 * 2, 1 + 1 * 2, 0 + 2 * 2))
-    y, = run("NGramFromCategorical", [x], col_ids=[1], categorical_limits=[2], vals=[0, 9])
+    (y,) = run("NGramFromCategorical", [x], col_ids=[1], categorical_limits=[2], vals=[0, 9])
     assert_same(y, i32(0, 0, 1))
 
 
 def test_positions_become_waves() -> None:
-    y, = run("SinusoidPositionEncoding", [np.array([[0, 0], [7, 7]], np.int64)], embedding_size=5, alpha=100.0,
-             amplitude=2.0)
-    expected = np.array([[2 * (np.sin if k % 2 == 0 else np.cos)(p / 100 ** (k / 5)) for k in range(5)]
-                         for p in (0, 7)], np.float32)
+    (y,) = run(
+        "SinusoidPositionEncoding", [np.array([[0, 0], [7, 7]], np.int64)], embedding_size=5, alpha=100.0, amplitude=2.0
+    )
+    expected = np.array(
+        [[2 * (np.sin if k % 2 == 0 else np.cos)(p / 100 ** (k / 5)) for k in range(5)] for p in (0, 7)], np.float32
+    )
     assert_close(y, np.stack([expected, expected], 1))
 
 
@@ -151,21 +161,32 @@ def test_bins_span_the_elements(spacing: str) -> None:
     assert counts.tolist() == [3, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("type", "inputs", "arguments", "rule"), [
-    ("PiecewiseLinearTransform", [random((2, 2))], {}, "arguments or inputs"),
-    ("PiecewiseLinearTransform", [random((2, 2))], {"bounds": [1.0, 0.0], "slopes": [1.0], "intercepts": [1.0]},
-     "a column for each of the 1"),
-    ("PiecewiseLinearTransform", [random((2, 1))], {"bounds": [1.0, 0.0], "slopes": [1.0], "intercepts": [1.0]},
-     "ascend"),
-    ("BatchBoxCox", [random((2, 2)), random((3,)), random((2,))], {}, "2 elements"),
-    ("BatchBucketize", [random((2, 2)), i32(2), i32(1), f32(0)], {}, "within 0 to 1"),
-    ("BatchBucketize", [random((2, 2)), i32(1), i32(2), f32(0)], {}, "add up to 1"),
-    ("Quantile", [f32(1)], {}, "from 0 to 1"),
-    ("IndexHash", [i32(1)], {}, "modulo must be positive"),
-    ("NGramFromCategorical", [random((2, 2))], {"col_ids": [2], "categorical_limits": [1], "vals": [1]}, "columns"),
-    ("QuantDecode", [f32(1, 2), i32(2)], {}, "within 0 to 1"),
-    ("SelfBinningHistogram", [f32(1)], {}, "num_bins"),
-])
+@pytest.mark.parametrize(
+    ("type", "inputs", "arguments", "rule"),
+    [
+        ("PiecewiseLinearTransform", [random((2, 2))], {}, "arguments or inputs"),
+        (
+            "PiecewiseLinearTransform",
+            [random((2, 2))],
+            {"bounds": [1.0, 0.0], "slopes": [1.0], "intercepts": [1.0]},
+            "a column for each of the 1",
+        ),
+        (
+            "PiecewiseLinearTransform",
+            [random((2, 1))],
+            {"bounds": [1.0, 0.0], "slopes": [1.0], "intercepts": [1.0]},
+            "ascend",
+        ),
+        ("BatchBoxCox", [random((2, 2)), random((3,)), random((2,))], {}, "2 elements"),
+        ("BatchBucketize", [random((2, 2)), i32(2), i32(1), f32(0)], {}, "within 0 to 1"),
+        ("BatchBucketize", [random((2, 2)), i32(1), i32(2), f32(0)], {}, "add up to 1"),
+        ("Quantile", [f32(1)], {}, "from 0 to 1"),
+        ("IndexHash", [i32(1)], {}, "modulo must be positive"),
+        ("NGramFromCategorical", [random((2, 2))], {"col_ids": [2], "categorical_limits": [1], "vals": [1]}, "columns"),
+        ("QuantDecode", [f32(1, 2), i32(2)], {}, "within 0 to 1"),
+        ("SelfBinningHistogram", [f32(1)], {}, "num_bins"),
+    ],
+)
 def test_refusals_say_why(type: str, inputs: List[Any], arguments: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run(type, inputs, 2 if type.endswith("Histogram") else 1, **arguments)

@@ -15,9 +15,15 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import onnx
 
 ONNX = node_cases("TfIdfVectorizer", "ArrayFeatureExtractor", "Binarizer")
-POOL: Dict[str, Any] = {"pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7], "ngram_counts": [0, 4],
-                        "ngram_indexes": [0, 1, 2, 3, 4, 5, 6], "min_gram_length": 1, "max_gram_length": 2,
-                        "max_skip_count": 1, "mode": "TF"}
+POOL: Dict[str, Any] = {
+    "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+    "ngram_counts": [0, 4],
+    "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
+    "min_gram_length": 1,
+    "max_gram_length": 2,
+    "max_skip_count": 1,
+    "mode": "TF",
+}
 
 
 @pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
@@ -40,8 +46,9 @@ def test_counts_neighbours_up_to_the_skips(mode: str) -> None:
             for start in range(30):
                 for step in (1, 2) if len(gram) == 2 else (1,):
                     count += tuple(elements[start : start + step * len(gram) : step]) == gram
-            expected[row, place] = {"TF": count, "IDF": (count > 0) * weights[place],
-                                    "TFIDF": count * weights[place]}[mode]
+            expected[row, place] = {"TF": count, "IDF": (count > 0) * weights[place], "TFIDF": count * weights[place]}[
+                mode
+            ]
     assert_same(run_kernel(vectorizer(mode=mode, weights=weights), [x])[0], expected)
     assert expected[:, 4:].any()
 
@@ -57,15 +64,22 @@ def test_nothing_counts_as_nothing(shape: Any) -> None:
     assert_same(y, np.zeros((*shape[:-1], 7), np.float32))
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (vectorizer(mode="IFT"), [np.array([1])], "TF, IDF or TFIDF, got 'IFT'"),
-    (vectorizer(weights=[1.0]), [np.array([1])], "7 weights, got 1"),
-    (vectorizer(ngram_indexes=[0, 1]), [np.array([1])], "as many as there are n-grams"),
-    (vectorizer(ngram_counts=[0, 5]), [np.array([1])], "must cut the pool of 10"),
-    (vectorizer(ngram_counts=[4, 0]), [np.array([1])], "must cut the pool of 10"),
-    (vectorizer(), [np.zeros((1, 1, 1), np.int64)], r"must be \(C,\) or \(N, C\)"),
-    (OperatorDef.of("ArrayFeatureExtractor", ["X", "I"], ["Y"], domain="ai.onnx.ml"),
-     [np.zeros((2, 3), np.float32), np.array([3])], "ArrayFeatureExtractor.*3")])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (vectorizer(mode="IFT"), [np.array([1])], "TF, IDF or TFIDF, got 'IFT'"),
+        (vectorizer(weights=[1.0]), [np.array([1])], "7 weights, got 1"),
+        (vectorizer(ngram_indexes=[0, 1]), [np.array([1])], "as many as there are n-grams"),
+        (vectorizer(ngram_counts=[0, 5]), [np.array([1])], "must cut the pool of 10"),
+        (vectorizer(ngram_counts=[4, 0]), [np.array([1])], "must cut the pool of 10"),
+        (vectorizer(), [np.zeros((1, 1, 1), np.int64)], r"must be \(C,\) or \(N, C\)"),
+        (
+            OperatorDef.of("ArrayFeatureExtractor", ["X", "I"], ["Y"], domain="ai.onnx.ml"),
+            [np.zeros((2, 3), np.float32), np.array([3])],
+            "ArrayFeatureExtractor.*3",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
     with pytest.raises(ArmnetError, match=rule):
         run_kernel(op, inputs)

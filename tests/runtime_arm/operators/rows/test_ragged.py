@@ -53,7 +53,8 @@ def test_lengths_of_masked_lists() -> None:
 
 def test_lists_are_merged_example_by_example() -> None:
     lengths, values = run_in_workspace(
-        "MergeIdLists", [i32(2, 0, 1), np.array([7, 3, 5]), i32(2, 1, 0), np.array([3, 9, 4])], 2)
+        "MergeIdLists", [i32(2, 0, 1), np.array([7, 3, 5]), i32(2, 1, 0), np.array([3, 9, 4])], 2
+    )
     assert_same(lengths, i32(3, 1, 1))
     assert values.tolist() == [3, 7, 9, 4, 5]
 
@@ -140,8 +141,9 @@ def test_the_likeliest_labels_are_taken() -> None:
 def test_a_wide_beam_finds_the_likeliest_labelling() -> None:
     x = np.exp(random((4, 2, 3)))
     x /= x.sum(2, keepdims=True)
-    counts, values, shares = run_in_workspace("CTCBeamSearchDecoder", [x], 3, beam_width=200, num_candidates=2,
-                                              prune_threshold=0.0)
+    counts, values, shares = run_in_workspace(
+        "CTCBeamSearchDecoder", [x], 3, beam_width=200, num_candidates=2, prune_threshold=0.0
+    )
     stops = np.cumsum([0, *counts])
     for i in range(2):
         sums: Dict[Tuple[int, ...], float] = {}
@@ -156,32 +158,39 @@ def test_a_wide_beam_finds_the_likeliest_labelling() -> None:
 
 def test_the_best_path_through_all() -> None:
     x, transitions = random((5, 3)), random((3, 3), 1)
-    best = max(itertools.product(range(3), repeat=5), key=lambda path: sum(x[i, k] for i, k in enumerate(path)) + sum(
-        transitions[a, b] for a, b in zip(path, path[1:])))
-    path, = run("ViterbiPath", [x, transitions])
+    best = max(
+        itertools.product(range(3), repeat=5),
+        key=lambda path: (
+            sum(x[i, k] for i, k in enumerate(path)) + sum(transitions[a, b] for a, b in zip(path, path[1:]))
+        ),
+    )
+    (path,) = run("ViterbiPath", [x, transitions])
     assert_same(path, i32(*best))
-    swapped, = run("SwapBestPath", [x, path])
+    (swapped,) = run("SwapBestPath", [x, path])
     assert_same(swapped.argmax(1).astype(np.int32), path)
     assert_same(np.sort(swapped, axis=1), np.sort(x, axis=1))
 
 
-@pytest.mark.parametrize(("type", "inputs", "outputs", "arguments", "rule"), [
-    ("BooleanMaskLengths", [i32(2, 1), np.ones(2, bool)], 1, {}, "add up to 2"),
-    ("MergeIdLists", [i32(1), i32(1), i32(1)], 2, {}, "in pairs"),
-    ("MergeIdLists", [i32(1), i32(1), i32(1, 1), i32(1, 2)], 2, {}, "as many examples"),
-    ("GatherRangesToDense", [i32(1), np.array([[[0, 2]]], np.int32)], 1, {"lengths": [2]}, "within the 1 elements"),
-    ("FlexibleTopK", [ROWS, np.full(6, 3)], 2, {}, "within 1 to 2"),
-    ("Partition", [i32(1, 2), ROWS], 2, {}, "begin with that of the keys"),
-    ("Partition", [i32(1), i32(1)], 3, {}, "multiple"),
-    ("GatherByKey", [i32(0, 2), ROWS[:1], ROWS[:1]], 1, {}, "2 keys name partition 0"),
-    ("LengthsPartition", [i32(2), i32(1)], 2, {}, "add up to 1"),
-    ("StringPrefix", [texts(b"a")], 1, {"length": -1}, "must not be negative"),
-    ("StringJoin", [texts(b"a")], 1, {"axis": 1}, "vector or a matrix"),
-    ("CTCGreedyDecoder", [random((2, 1, 3)), i32(3)], 2, {}, "within 0 to 2"),
-    ("CTCBeamSearchDecoder", [random((2, 1, 3))], 2, {"num_candidates": 11}, "beam_width 10"),
-    ("ViterbiPath", [random((2, 3)), random((2, 2))], 1, {}, r"\(D, D\)"),
-    ("SwapBestPath", [random((2, 3)), i32(0, 3)], 1, {}, "within 0 to 2"),
-])
+@pytest.mark.parametrize(
+    ("type", "inputs", "outputs", "arguments", "rule"),
+    [
+        ("BooleanMaskLengths", [i32(2, 1), np.ones(2, bool)], 1, {}, "add up to 2"),
+        ("MergeIdLists", [i32(1), i32(1), i32(1)], 2, {}, "in pairs"),
+        ("MergeIdLists", [i32(1), i32(1), i32(1, 1), i32(1, 2)], 2, {}, "as many examples"),
+        ("GatherRangesToDense", [i32(1), np.array([[[0, 2]]], np.int32)], 1, {"lengths": [2]}, "within the 1 elements"),
+        ("FlexibleTopK", [ROWS, np.full(6, 3)], 2, {}, "within 1 to 2"),
+        ("Partition", [i32(1, 2), ROWS], 2, {}, "begin with that of the keys"),
+        ("Partition", [i32(1), i32(1)], 3, {}, "multiple"),
+        ("GatherByKey", [i32(0, 2), ROWS[:1], ROWS[:1]], 1, {}, "2 keys name partition 0"),
+        ("LengthsPartition", [i32(2), i32(1)], 2, {}, "add up to 1"),
+        ("StringPrefix", [texts(b"a")], 1, {"length": -1}, "must not be negative"),
+        ("StringJoin", [texts(b"a")], 1, {"axis": 1}, "vector or a matrix"),
+        ("CTCGreedyDecoder", [random((2, 1, 3)), i32(3)], 2, {}, "within 0 to 2"),
+        ("CTCBeamSearchDecoder", [random((2, 1, 3))], 2, {"num_candidates": 11}, "beam_width 10"),
+        ("ViterbiPath", [random((2, 3)), random((2, 2))], 1, {}, r"\(D, D\)"),
+        ("SwapBestPath", [random((2, 3)), i32(0, 3)], 1, {}, "within 0 to 2"),
+    ],
+)
 def test_refusals_say_why(type: str, inputs: List[Any], outputs: int, arguments: Any, rule: str) -> None:
     op = op_of(type, len(inputs), outputs, **arguments)
     assert lookup(op).type == type

@@ -48,17 +48,23 @@ def test_rows_are_scaled() -> None:
     assert_same(run_kernel(caffe2("RowMul", "X w"), [x, w])[0], x * w[:, None, None])
     assert_same(run_kernel(caffe2("SquareRootDivide", "X w"), [x, w])[0], np.stack([x[0] / 2, x[1]]))
     scale, bias = random((12,), 1), random((12,), 2)
-    assert_close(run_kernel(caffe2("ElementwiseLinear", "X w b"), [x, scale, bias])[0],
-                 x * scale.reshape(3, 4) + bias.reshape(3, 4))
+    assert_close(
+        run_kernel(caffe2("ElementwiseLinear", "X w b"), [x, scale, bias])[0],
+        x * scale.reshape(3, 4) + bias.reshape(3, 4),
+    )
 
 
-@pytest.mark.parametrize(("op", "shapes", "rule"), [
-    (caffe2("DotProduct", "A B"), [(2, 3), (3,)], "one shape"),
-    (caffe2("RowMul", "X w"), [(2, 3), (3,)], "one element a row"),
-    (caffe2("SquareRootDivide", "X w"), [(2, 3), (1, 2)], "one scale a row"),
-    (caffe2("ElementwiseLinear", "X w b"), [(2, 3), (2,), (3,)], "vectors of 3"),
-    (caffe2("ElementwiseLinear", "X w b", axis=2), [(2, 3), (3,), (3,)], "axis 2 is out of range"),
-    (caffe2("SquareRootDivide", "X w"), [(1, 3), (1,)], "must not be negative, got -1")])
+@pytest.mark.parametrize(
+    ("op", "shapes", "rule"),
+    [
+        (caffe2("DotProduct", "A B"), [(2, 3), (3,)], "one shape"),
+        (caffe2("RowMul", "X w"), [(2, 3), (3,)], "one element a row"),
+        (caffe2("SquareRootDivide", "X w"), [(2, 3), (1, 2)], "one scale a row"),
+        (caffe2("ElementwiseLinear", "X w b"), [(2, 3), (2,), (3,)], "vectors of 3"),
+        (caffe2("ElementwiseLinear", "X w b", axis=2), [(2, 3), (3,), (3,)], "axis 2 is out of range"),
+        (caffe2("SquareRootDivide", "X w"), [(1, 3), (1,)], "must not be negative, got -1"),
+    ],
+)
 def test_refuses(op: Any, shapes: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.full(shape, -1, np.float32) for shape in shapes])
@@ -76,5 +82,5 @@ def test_rows_of_different_lengths(arguments: Any, swapped: bool) -> None:
             rest = arguments.get("pad_value", 0) * long[2:].sum()
             expected.append(long[0] * short[0] + long[1] * short[1] + rest)
     op = caffe2("DotProductWithPadding", "A B", **arguments)
-    result, = run_kernel(op, [y, x] if swapped else [x, y])
+    (result,) = run_kernel(op, [y, x] if swapped else [x, y])
     assert_close(result, np.array(expected, np.float32), terms=7, magnitude=10)

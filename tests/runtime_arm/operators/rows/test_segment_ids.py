@@ -60,9 +60,16 @@ def test_weights_multiply_rows() -> None:
     assert_close(run("SparseLengthsMax", [X, PICKS, LENGTHS])[0], run("LengthsMax", [X[PICKS], LENGTHS])[0])
 
 
-@pytest.mark.parametrize(("name", "reduce"), [
-    ("Sum", lambda r: r.sum(0)), ("Mean", lambda r: r.mean(0)), ("Max", lambda r: r.max(0)),
-    ("LogSumExp", lambda r: np.log(np.exp(r).sum(0))), ("LogMeanExp", lambda r: np.log(np.exp(r).mean(0)))])
+@pytest.mark.parametrize(
+    ("name", "reduce"),
+    [
+        ("Sum", lambda r: r.sum(0)),
+        ("Mean", lambda r: r.mean(0)),
+        ("Max", lambda r: r.max(0)),
+        ("LogSumExp", lambda r: np.log(np.exp(r).sum(0))),
+        ("LogMeanExp", lambda r: np.log(np.exp(r).mean(0))),
+    ],
+)
 def test_ranges_are_reduced(name: str, reduce: Any) -> None:
     assert_close(run(f"SortedSegmentRange{name}", [X, IDS])[0], by_hand(X, IDS, 3, reduce), terms=4)
 
@@ -94,32 +101,36 @@ def test_the_largest_of_each_segment() -> None:
 
 
 def test_sequences_are_packed_unpacked_and_reversed() -> None:
-    packed, = run("PackRNNSequence", [X, LENGTHS])
+    (packed,) = run("PackRNNSequence", [X, LENGTHS])
     assert packed.shape == (3, 4, 2)
     np.testing.assert_array_equal(packed[:2, 0], X[:2])
     assert not packed[:, 1].any()
     np.testing.assert_array_equal(run("UnpackRNNSequence", [packed, LENGTHS])[0], X)
-    turned, = run("ReversePackedSegs", [packed, LENGTHS])
+    (turned,) = run("ReversePackedSegs", [packed, LENGTHS])
     np.testing.assert_array_equal(turned[:, 2], packed[::-1, 2])
     np.testing.assert_array_equal(turned[:2, 0], packed[1::-1, 0])
     np.testing.assert_array_equal(turned[2], np.where(LENGTHS[:, None] == 3, packed[0], packed[2]))
 
 
-@pytest.mark.parametrize(("type", "inputs", "arguments", "rule"), [
-    ("SortedSegmentSum", [X, i32(0, 0, 2, 2, 3, 3)], {}, "without gaps"),
-    ("SortedSegmentSum", [X, i32(1, 1, 1, 1, 1, 1)], {}, "without gaps"),
-    ("SortedSegmentSum", [X, i32(0)], {}, "6 ids"),
-    ("UnsortedSegmentSum", [X, i32(0, 0, 2, 2, 3, 3)], {"num_segments": 3}, "within 0 to 2"),
-    ("UnsortedSegmentSum", [X, i32(0, 0, 2, -2, 3, 3)], {}, "within 0 to 3"),
-    ("SortedSegmentWeightedSum", [X, WEIGHTS[:3], IDS], {}, "6 weights"),
-    ("SparseSortedSegmentSum", [X, i32(9, 0, 0, 0, 0, 0), IDS], {}, "9"),
-    ("SparseLengthsPositionalWeightedSum", [X, WEIGHTS[:2], PICKS, LENGTHS], {}, "there are 2 weights"),
-    ("LengthsSplit", [LENGTHS], {}, "n_split"), ("LengthsSplit", [LENGTHS], {"n_split": 0}, "positive"),
-    ("LengthsPad", [X, LENGTHS], {"target_length": 2}, "exceed"),
-    ("LengthsGather", [X, LENGTHS, i32(4)], {}, "within 0 to 3"),
-    ("PackRNNSequence", [X, i32(1, 2)], {}, "add up to 6"),
-    ("ReversePackedSegs", [np.zeros((2, 1, 1), "f4"), i32(3)], {}, "within 0 to 2"),
-])
+@pytest.mark.parametrize(
+    ("type", "inputs", "arguments", "rule"),
+    [
+        ("SortedSegmentSum", [X, i32(0, 0, 2, 2, 3, 3)], {}, "without gaps"),
+        ("SortedSegmentSum", [X, i32(1, 1, 1, 1, 1, 1)], {}, "without gaps"),
+        ("SortedSegmentSum", [X, i32(0)], {}, "6 ids"),
+        ("UnsortedSegmentSum", [X, i32(0, 0, 2, 2, 3, 3)], {"num_segments": 3}, "within 0 to 2"),
+        ("UnsortedSegmentSum", [X, i32(0, 0, 2, -2, 3, 3)], {}, "within 0 to 3"),
+        ("SortedSegmentWeightedSum", [X, WEIGHTS[:3], IDS], {}, "6 weights"),
+        ("SparseSortedSegmentSum", [X, i32(9, 0, 0, 0, 0, 0), IDS], {}, "9"),
+        ("SparseLengthsPositionalWeightedSum", [X, WEIGHTS[:2], PICKS, LENGTHS], {}, "there are 2 weights"),
+        ("LengthsSplit", [LENGTHS], {}, "n_split"),
+        ("LengthsSplit", [LENGTHS], {"n_split": 0}, "positive"),
+        ("LengthsPad", [X, LENGTHS], {"target_length": 2}, "exceed"),
+        ("LengthsGather", [X, LENGTHS, i32(4)], {}, "within 0 to 3"),
+        ("PackRNNSequence", [X, i32(1, 2)], {}, "add up to 6"),
+        ("ReversePackedSegs", [np.zeros((2, 1, 1), "f4"), i32(3)], {}, "within 0 to 2"),
+    ],
+)
 def test_refusals_say_why(type: str, inputs: List[Any], arguments: Any, rule: str) -> None:
     with pytest.raises((ShapeError, ArgumentError), match=rule):
         run(type, inputs, **arguments)

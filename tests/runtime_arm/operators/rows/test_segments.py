@@ -16,9 +16,20 @@ from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 
 
-@pytest.mark.parametrize("case", golden_cases(
-    "PackSegments", "LengthsTile", "LengthsToRanges", "SegmentIdsToLengths", "LengthsSum", "LengthsMean", "LengthsMax",
-    "SparseLengthsSum", "SparseLengthsMean"))
+@pytest.mark.parametrize(
+    "case",
+    golden_cases(
+        "PackSegments",
+        "LengthsTile",
+        "LengthsToRanges",
+        "SegmentIdsToLengths",
+        "LengthsSum",
+        "LengthsMean",
+        "LengthsMax",
+        "SparseLengthsSum",
+        "SparseLengthsMean",
+    ),
+)
 def test_behaves_as_caffe2(case: Any) -> None:
     run_case(case)
 
@@ -30,7 +41,7 @@ def test_unpacking_undoes_packing(lengths: List[int], dtype: str) -> None:
     pack = OperatorDef.of("PackSegments", ["l", "X"], ["Y", "present"], return_presence_mask=1)
     packed, present = run_kernel(pack, [counts, x], constants=(0,))
     assert present.sum(axis=1).tolist() == lengths
-    unpacked, = run_kernel(OperatorDef.of("UnpackSegments", ["l", "Y"], ["X"]), [counts, packed], constants=(0,))
+    (unpacked,) = run_kernel(OperatorDef.of("UnpackSegments", ["l", "Y"], ["X"]), [counts, packed], constants=(0,))
     assert_same(unpacked, x)
 
 
@@ -65,7 +76,7 @@ def test_padding_rows_may_be_given() -> None:
 
 def test_segments_by_ids_lengths_and_ranges() -> None:
     lengths = np.array([2, 0, 3], np.int32)
-    ids, = run_kernel(OperatorDef.of("LengthsToSegmentIds", ["l"], ["i"]), [lengths], constants=(0,))
+    (ids,) = run_kernel(OperatorDef.of("LengthsToSegmentIds", ["l"], ["i"]), [lengths], constants=(0,))
     assert ids.tolist() == [0, 0, 2, 2, 2]
     assert_same(run_kernel(OperatorDef.of("SegmentIdsToLengths", ["i"], ["l"]), [ids], constants=(0,))[0], lengths)
     ranges = OperatorDef.of("SegmentIdsToRanges", ["i", "X"], ["r"])
@@ -75,14 +86,14 @@ def test_segments_by_ids_lengths_and_ranges() -> None:
 def test_empty_segments_reduce_to_zero() -> None:
     x, lengths = np.array([[-1, 2], [-3, 4]], np.float32), np.array([0, 2, 0], np.int32)
     for type, expected in (("LengthsSum", [-4, 6]), ("LengthsMean", [-2, 3]), ("LengthsMax", [-1, 4])):
-        y, = run_kernel(OperatorDef.of(type, ["X", "l"], ["Y"]), [x, lengths])
+        (y,) = run_kernel(OperatorDef.of(type, ["X", "l"], ["Y"]), [x, lengths])
         assert y.tolist() == [[0, 0], expected, [0, 0]]
 
 
 def test_weighted_rows_are_summed() -> None:
     x, weights = np.array([[1, 2], [3, 4]], np.float32), np.array([2, 1, -1], np.float32)
     op = OperatorDef.of("SparseLengthsWeightedSum", ["X", "w", "i", "l"], ["Y"])
-    y, = run_kernel(op, [x, weights, np.array([1, 0, 1]), np.array([2, 1], np.int32)])
+    (y,) = run_kernel(op, [x, weights, np.array([1, 0, 1]), np.array([2, 1], np.int32)])
     assert y.tolist() == [[7, 10], [-3, -4]]
 
 
@@ -91,21 +102,35 @@ UNPACK = OperatorDef.of("UnpackSegments", ["l", "X"], ["Y"])
 REMOVE = OperatorDef.of("RemovePadding", ["X", "l"], ["Y"])
 
 
-@pytest.mark.parametrize(("op", "inputs", "rule"), [
-    (PACK, [np.array([1, 1], "i4"), np.zeros(3)], "must add up to 3"),
-    (PACK, [np.array([4, -1], "i4"), np.zeros(3)], "must add up to 3"),
-    (OperatorDef.of("PackSegments", ["l", "X"], ["Y", "p"]), [np.array([3], "i4"), np.zeros(3)], "presence_mask"),
-    (PACK, [np.array([3.0]), np.zeros(3)], "vector of int32 or int64"),
-    (UNPACK, [np.array([3, 1], "i4"), np.zeros((2, 2))], "within 0 to 2"),
-    (UNPACK, [np.array([2], "i4"), np.zeros((2, 2))], "a row for each length"),
-    (REMOVE, [np.zeros(6), np.array([5, 1], "i4")], "2 or more"),
-    (OperatorDef.of("LengthsTile", ["X", "l"], ["Y"]), [np.zeros(2), np.array([1, -1], "i4")], "must not be negative"),
-    (OperatorDef.of("SegmentIdsToLengths", ["i"], ["Y"]), [np.array([1, 0], "i4")], "must ascend"),
-    (OperatorDef.of("LengthsSum", ["X", "l"], ["Y"]), [np.zeros(2, "f4"), np.array([1], "i4")], "must add up to 2"),
-    (OperatorDef.of("SparseLengthsSum", ["X", "i", "l"], ["Y"]),
-     [np.zeros(2, "f4"), np.array([2]), np.array([1], "i4")], "index 2 is out of range"),
-    (OperatorDef.of("AddPadding", ["X", "l"], ["Y"], padding_width=-1), [np.zeros(3), np.array([3], "i4")], "negative"),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (PACK, [np.array([1, 1], "i4"), np.zeros(3)], "must add up to 3"),
+        (PACK, [np.array([4, -1], "i4"), np.zeros(3)], "must add up to 3"),
+        (OperatorDef.of("PackSegments", ["l", "X"], ["Y", "p"]), [np.array([3], "i4"), np.zeros(3)], "presence_mask"),
+        (PACK, [np.array([3.0]), np.zeros(3)], "vector of int32 or int64"),
+        (UNPACK, [np.array([3, 1], "i4"), np.zeros((2, 2))], "within 0 to 2"),
+        (UNPACK, [np.array([2], "i4"), np.zeros((2, 2))], "a row for each length"),
+        (REMOVE, [np.zeros(6), np.array([5, 1], "i4")], "2 or more"),
+        (
+            OperatorDef.of("LengthsTile", ["X", "l"], ["Y"]),
+            [np.zeros(2), np.array([1, -1], "i4")],
+            "must not be negative",
+        ),
+        (OperatorDef.of("SegmentIdsToLengths", ["i"], ["Y"]), [np.array([1, 0], "i4")], "must ascend"),
+        (OperatorDef.of("LengthsSum", ["X", "l"], ["Y"]), [np.zeros(2, "f4"), np.array([1], "i4")], "must add up to 2"),
+        (
+            OperatorDef.of("SparseLengthsSum", ["X", "i", "l"], ["Y"]),
+            [np.zeros(2, "f4"), np.array([2]), np.array([1], "i4")],
+            "index 2 is out of range",
+        ),
+        (
+            OperatorDef.of("AddPadding", ["X", "l"], ["Y"], padding_width=-1),
+            [np.zeros(3), np.array([3], "i4")],
+            "negative",
+        ),
+    ],
+)
 def test_refuses(op: OperatorDef, inputs: List[Any], rule: str) -> None:
     constants = (0,) if "Segment" in op.type else (1,)
     with pytest.raises(OperatorError, match=rule):
@@ -128,7 +153,7 @@ def test_paddings_are_summed() -> None:
 def test_what_lies_behind_a_sequence_becomes_zero() -> None:
     x = np.random.default_rng(0).standard_normal((4, 3, 2)).astype(np.float32)
     op = OperatorDef.of("VariableLengthSequencePadding", ["X", "l"], ["Y"])
-    y, = run_kernel(op, [x, np.array([4, 0, 2], np.int32)])
+    (y,) = run_kernel(op, [x, np.array([4, 0, 2], np.int32)])
     expected = x.copy()
     expected[:, 1] = 0
     expected[2:, 2] = 0
