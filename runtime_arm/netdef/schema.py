@@ -40,7 +40,7 @@ class Field(NamedTuple):
 
 
 class Message:
-    """One message type. ``build`` makes a value from the fields that are present; TensorProto has none, it is an array."""
+    """One message type. ``build`` makes its value of the fields that are present; None for TensorProto, an array."""
 
     def __init__(self, name: str, build: Optional[Callable[..., Any]]):
         self.name = name
