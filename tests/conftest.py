@@ -1,14 +1,27 @@
-"""Fixtures of every test."""
+"""Fixtures of every test, and the one profile of Hypothesis."""
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import List
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.paths import SHARED
+
+# No test fails because the machine is busy: neither a deadline nor the time or luck of drawing an example counts.
+# In CI every run draws the same examples; elsewhere each run draws new ones.
+settings.register_profile(
+    "armnet",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+settings.load_profile("armnet")
 
 
 @pytest.fixture(scope="session")

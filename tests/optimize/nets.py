@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report
@@ -97,12 +97,7 @@ def assert_keeps_numbers(
     """Random nets, mostly of these ``kinds`` of operators, compute the same after the passes as before."""
     changed = 0
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    )
+    @settings(max_examples=examples, derandomize=True)
     @given(random_nets(kinds=[*KINDS, *list(kinds) * (2 * len(KINDS) // max(len(kinds), 1))]))
     def check(drawn: RandomNet) -> None:
         nonlocal changed

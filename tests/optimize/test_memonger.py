@@ -7,7 +7,7 @@ from typing import List
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from optimize.memonger import optimize_inference_fast, optimize_interference, rename_blobs, share_conv_buffers
 from optimize.memory.name_sharing import Range, least_sizes, share
@@ -63,7 +63,7 @@ def test_reordering_finishes_one_branch_before_the_next() -> None:
     assert [op.name for op in moved.op] == ["0", "3", "1", "4", "2", "5", "6"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150)
 @given(random_nets())
 def test_results_are_bit_equal(drawn: RandomNet) -> None:
     net = drawn.net
@@ -89,7 +89,7 @@ def test_results_are_bit_equal(drawn: RandomNet) -> None:
             assert outputs[name].tobytes() == blobs[name].tobytes(), result.to_text()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=60)
 @given(random_nets())
 def test_no_operator_overwrites_an_input_that_it_did_not_overwrite_before(drawn: RandomNet) -> None:
     for result in (optimize_interference(drawn.net), optimize_inference_fast(drawn.net)):

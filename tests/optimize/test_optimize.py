@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from optimize import Report, optimize
 from optimize.rewriting.report import operator_counts
@@ -57,7 +57,7 @@ def block() -> Pair:
     return pair_of(BLOCK, WEIGHTS, {"x": (2, 4, 5, 5)})
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=250)
 @given(random_nets(most_operators=16, kinds=[*KINDS, *EVERYTHING]))
 def test_random_nets_compute_the_same_and_once_is_enough(drawn: RandomNet) -> None:
     pair = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape})
@@ -67,7 +67,7 @@ def test_random_nets_compute_the_same_and_once_is_enough(drawn: RandomNet) -> No
     assert optimize(result, report=report) == result, report
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=80)
 @given(random_nets(most_operators=16, kinds=[*KINDS, *EVERYTHING]))
 def test_caffe2_compatible_results_hold_caffe2s_operators_alone(drawn: RandomNet) -> None:
     pair = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape})

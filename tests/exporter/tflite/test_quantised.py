@@ -15,7 +15,7 @@ from tests.support.tflite_models import Quantization
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 SEEDS = st.integers(0, 2**20)
 SIDES = st.integers(1, 9)
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 SAME, VALID = 0, 1
 
 

@@ -174,7 +174,7 @@ def test_branches_of_caffe2_set_blobs_by_name() -> None:
         np.testing.assert_array_equal(run(model, {"c": np.array([condition]), "x": x})[0], expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(random_nets())
 def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> None:
     fills = tuple(fill(name, value) for name, value in drawn.weights.items())

@@ -30,7 +30,7 @@ def allowed(order: Sequence[int], before: Sequence[Set[int]]) -> bool:
     return all(before[place] <= set(order[:at]) for at, place in enumerate(order))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(graphs())
 def test_no_order_needs_less_than_the_one_found(graph: Graph) -> None:
     tasks, before, sizes = graph

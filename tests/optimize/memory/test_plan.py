@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from optimize.memory.plan import MemoryPlan, arena_nbytes, plan_net, weight
 from runtime_arm.errors import OperatorError
@@ -59,7 +59,7 @@ def test_shapes_that_depend_on_data_are_refused_by_name() -> None:
         plan_net(net, {"x": TensorSpec((4,), np.float32)})
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=200)
 @given(random_nets(kinds=PARTS) | random_nets(kinds=[*KINDS, *PARTS]))
 def test_random_nets_never_get_less_than_they_need(drawn: RandomNet) -> None:
     specs = {"x": TensorSpec(drawn.shape, np.float32), **{n: TensorSpec.known(w) for n, w in drawn.weights.items()}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from optimize.rewriting.single_assignment import names_in, single_assignment, written_again
 from runtime_arm.execution.executor import Executor
@@ -38,7 +38,7 @@ def test_names_within_sub_nets_count() -> None:
     assert names_in(net) == {"c", "y", "a", "b"}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=100)
 @given(random_nets())
 def test_it_changes_no_result(drawn: RandomNet) -> None:
     net = single_assignment(drawn.net)

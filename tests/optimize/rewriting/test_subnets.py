@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimize import Report, optimize
@@ -149,7 +149,7 @@ def test_a_while_loop_whose_nets_keep_state_is_left_alone() -> None:
     assert optimize(pair).predict_net.op[-1] == pair.predict_net.op[-1]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=100)
 @given(
     random_nets(kinds=[*KINDS, kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating]),
     st.booleans(),

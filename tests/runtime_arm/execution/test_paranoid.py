@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
@@ -31,13 +31,13 @@ def pair_of(text: str) -> Pair:
     return Pair(NetDef(), NetDef.from_text(text), (TensorInfo("x", (2, 3), "float32"),)).check()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=100)
 @given(random_nets())
 def test_sound_plans_stand(drawn: RandomNet) -> None:
     assert_stands(drawn)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=50)
 @given(random_nets(20, TILED))
 def test_sound_plans_with_slices_stand(drawn: RandomNet) -> None:
     with tiles_everywhere():

@@ -20,7 +20,7 @@ def read_argument(data: bytes) -> Argument:
 
 
 @given(nets)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_net_survives_its_bytes(net: NetDef) -> None:
     assert NetDef.from_bytes(net.to_bytes()) == net
 
@@ -31,7 +31,6 @@ def test_an_empty_net_has_no_bytes() -> None:
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=300), st.integers(0, 300))
-@settings(deadline=None)
 def test_ints_may_be_packed_or_not_or_both(values: list[int], cut: int) -> None:
     for data in (
         pb.argument(pb.packed(6, values)),
@@ -46,7 +45,6 @@ def test_ints_may_be_packed_or_not_or_both(values: list[int], cut: int) -> None:
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), max_size=300), st.integers(0, 300))
-@settings(deadline=None)
 def test_floats_may_be_packed_or_not_or_both(values: list[float], cut: int) -> None:
     def packed(items: list[float]) -> bytes:
         return pb.content(5, np.array(items, "<f4").tobytes())

@@ -72,14 +72,14 @@ def test_cut_files_give_a_net_or_a_refusal(shared: Path, name: str) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_random_bytes_give_a_net_or_a_refusal(data: bytes) -> None:
     read(data)
 
 
 @pytest.mark.filterwarnings("ignore:Unexpected end-group tag")  # of protobuf
 @given(nets, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_read_from_damaged_bytes_is_what_protobuf_reads(net: NetDef, data: st.DataObject) -> None:
     damaged = bytearray(net.to_bytes())
     if not damaged:

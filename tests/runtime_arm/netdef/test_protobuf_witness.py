@@ -52,7 +52,7 @@ def assert_same_tensor(message: Any, array: Any) -> None:
 
 
 @given(nets)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_protobuf_reads_what_the_codec_writes_and_writes_it_the_same(net: NetDef) -> None:
     data = net.to_bytes()
     message = message_class("NetDef").FromString(data)

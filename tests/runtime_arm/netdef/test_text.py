@@ -66,13 +66,13 @@ def test_the_text_form_means_what_it_says() -> None:
 
 
 @given(nets)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_small_nets_survive_their_text(net: NetDef) -> None:
     assert NetDef.from_text(net.to_text()) == net
 
 
 @given(st.text(st.sampled_from('net "aA1.:,->()[]{}<>=#\n\\x'), max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_text_is_a_net_or_refused(text: str) -> None:
     with contextlib.suppress(FormatError):
         net = NetDef.from_text(text)

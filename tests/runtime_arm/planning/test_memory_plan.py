@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from runtime_arm.execution.executor import Executor
 from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150)
 @given(random_nets(kinds=PARTS) | random_nets(kinds=[*KINDS, *PARTS]))
 def test_planned_and_unplanned_are_bit_equal(drawn: RandomNet) -> None:
     """Fetching every blob leaves nothing to share; fetching the outputs alone shares all that can be shared."""

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.execution.executor import Executor
@@ -254,7 +254,7 @@ def test_a_slice_that_nobody_wrote_is_poisoned() -> None:
     assert covered >= late.outputs[0].storage.nbytes
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150)
 @given(random_nets(kinds=TILED))
 def test_random_nets_in_tiles_compute_the_same_planned_and_unplanned(drawn: RandomNet) -> None:
     names = drawn.net.external_output

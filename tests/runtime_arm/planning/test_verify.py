@@ -7,7 +7,7 @@ from typing import Tuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
@@ -184,7 +184,7 @@ def test_constants_are_not_overwritten() -> None:
         verify(segment)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=100)
 @given(random_nets(most_operators=16))
 def test_random_nets_are_planned_right(drawn: RandomNet) -> None:
     """Compiling verifies; the results of several runs are the same."""

@@ -203,7 +203,7 @@ def test_no_spoiled_plan_that_computes_something_wrong_goes_unnoticed(planner: P
     harmful = 0
     examples, operators = (200, 20) if kinds is TILED else (100, 12)
 
-    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(random_nets(operators, kinds), st.integers(0, 1 << 30))
     @example(parts_in_tiles(), 0)
     def check(drawn: RandomNet, seed: int) -> None:

@@ -69,7 +69,7 @@ def assert_agrees(op: OperatorDef, inputs: List[Any]) -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_agrees_with_the_reference(drawn: Problem) -> None:
     assert_agrees(*drawn)
 

@@ -116,7 +116,7 @@ def assert_agrees(op: OperatorDef, inputs: List[Any], workers: int = 1) -> None:
 
 
 @given(problems(), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_agrees_with_the_reference(drawn: Problem, workers: int) -> None:
     assert_agrees(*drawn, workers)
 

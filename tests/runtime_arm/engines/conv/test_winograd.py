@@ -102,7 +102,7 @@ def assert_agrees(op: OperatorDef, inputs: List[Any], tile: int) -> None:
 
 
 @given(problems(), st.sampled_from([2, 4]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_agrees_with_the_reference(drawn: Problem, tile: int) -> None:
     assert_agrees(*drawn, tile)
 

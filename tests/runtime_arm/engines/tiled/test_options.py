@@ -110,7 +110,7 @@ def convolutions(draw: Any) -> Problem:
 
 
 @given(convolutions(), st.sampled_from([1, 2, 3]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_convolutions(problem: Problem, workers: int) -> None:
     assert_options_agree(problem, workers, least=0)
 
@@ -412,7 +412,7 @@ def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_conversions(data: Any) -> None:
     shape = tuple(data.draw(st.sampled_from([1, 2, 3, 6, 9, 13])) for _ in range(4))
     tiles = [Tiles(*shape, *choice) for choice in ((1, 0), (1, 1), (1, 2), (2, 1), (4, 1), (4, 0))]

@@ -110,7 +110,7 @@ sizes = st.sampled_from([4, 5, 6, 7, 8, 9, 13, 16])
     activation=st.sampled_from(["", "Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max"]),
     workers=st.integers(1, 3),
 )
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_it_is_the_pool_of_the_convolution(
     batch: int,
     channels: int,

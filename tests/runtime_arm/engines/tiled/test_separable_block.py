@@ -100,7 +100,7 @@ sizes = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16])
 channels = st.tuples(st.sampled_from([1, 3, 8, 24]), st.sampled_from([2, 16, 33, 48]), st.sampled_from([1, 8, 24]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     channels=channels,
     image=st.tuples(sizes, sizes),
@@ -114,7 +114,7 @@ def test_pointwise_first(workers: int, **arguments: Any) -> None:
     Problem(**arguments).check(workers)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     image=st.tuples(sizes, sizes),
     stride=st.integers(1, 2),

@@ -135,7 +135,7 @@ class TestLoop:
         return OperatorDef.of("Loop", inputs.split(","), outputs.split(), domain="onnx", body=body)
 
     @given(st.one_of(st.none(), st.integers(-1, 6)), st.one_of(st.none(), st.booleans()), st.floats(1, 50))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_stops_at_the_count_or_the_condition(self, trips: Any, condition: Any, limit: float) -> None:
         if trips is None and condition is None:
             return
@@ -212,7 +212,7 @@ class TestScan:
     BODY = net("sum x y", "total total product", op("Add", "sum x", "total"), op("Mul", "x y", "product"))
 
     @given(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(-2, 1), st.integers(-2, 1))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_axes_and_directions(self, length: int, backward: int, reverse: int, axis: int, out_axis: int) -> None:
         draw = np.random.default_rng(length)
         x, y = draw.standard_normal((2, length, 3)).astype(np.float32)

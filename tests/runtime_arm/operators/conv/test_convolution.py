@@ -69,13 +69,13 @@ def assert_engines_agree(op: OperatorDef, inputs: List[Any]) -> List[str]:
 
 
 @given(convolutions())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_im2col_agrees_with_the_reference(problem: Problem) -> None:
     assert "IM2COL" in assert_engines_agree(*problem)
 
 
 @given(convolutions(largest_kernel=1, largest_pad=0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pointwise_agrees_with_the_reference(problem: Problem) -> None:
     engines = assert_engines_agree(*problem)
     assert ("POINTWISE" in engines) == (set(problem[0].get_ints("strides")) == {1})

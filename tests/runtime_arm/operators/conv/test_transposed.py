@@ -82,7 +82,7 @@ def assert_engines_agree(op: OperatorDef, inputs: List[Any]) -> List[str]:
 
 
 @given(problems(), st.sampled_from([100, 1 << 20]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_engine_agrees_with_the_reference(problem: Tuple[OperatorDef, List[Any]], block_nbytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(im2col, "COLUMN_NBYTES", block_nbytes)

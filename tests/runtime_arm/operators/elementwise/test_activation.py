@@ -119,7 +119,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 @pytest.mark.parametrize("op", OPERATORS)
 @given(st.lists(st.integers(-1920, 1920).map(lambda n: n / 64), min_size=1, max_size=20))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_computes_its_formula(op: OperatorDef, numbers: Any) -> None:
     x = np.array(numbers, np.float32)
     expected = np.array([SCALAR[op](float(number)) for number in x]).astype(np.float32)

@@ -94,7 +94,7 @@ def broadcast_shapes(draw: Any) -> List[Any]:
 
 
 @given(st.sampled_from(sorted(NUMPY)), broadcast_shapes(), st.sampled_from(["f4", "i4", "i8", "f8"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_broadcasts_as_numpy(type: str, shapes: List[Any], dtype: str) -> None:
     a, b = (random(shape, seed).round(1) * 4 + 20 for seed, shape in enumerate(shapes))
     a, b = a.astype(dtype), b.astype(dtype)
@@ -107,7 +107,7 @@ def test_broadcasts_as_numpy(type: str, shapes: List[Any], dtype: str) -> None:
 
 
 @given(st.integers(0, 3), st.integers(1, 2), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_legacy_broadcast_puts_the_second_operand_at_the_axis(axis: int, length: int, data: Any) -> None:
     a = random((2, 3, 4, 5))
     axis = min(axis, 4 - length)

@@ -49,7 +49,7 @@ def in_c(number: float, dtype: np.dtype[Any]) -> int:
 
 
 @given(arrays.arrays(st.sampled_from(["f4", "f8", "f2"]), st.integers(0, 6)), st.sampled_from(INTEGERS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_floats_become_integers_by_the_rule(x: Any, name: str) -> None:
     dtype = np.dtype(name)
     with np.errstate(all="raise"):

@@ -140,7 +140,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 @pytest.mark.parametrize(("op", "scalar", "low", "high"), OPERATORS)
 def test_computes_its_formula(op: OperatorDef, scalar: Callable[[float], float], low: int, high: int) -> None:
     @given(st.lists(st.integers(low, high).map(lambda n: n / 64), min_size=1, max_size=20))
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     def check(numbers: Any) -> None:
         x = np.array(numbers, np.float32)
         assert_close(run_kernel(op, [x])[0], np.array([scalar(float(number)) for number in x]).astype(np.float32))

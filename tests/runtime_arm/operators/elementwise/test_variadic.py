@@ -37,7 +37,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 
 @given(st.sampled_from(sorted(TYPES)), st.lists(st.lists(st.sampled_from([0, 1]), max_size=3), min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_onnx_broadcasts_as_numpy(type: str, stretched: Any) -> None:
     shapes = [[1 if one else n for one, n in zip(ones, (4, 3, 2)[3 - len(ones) :])] for ones in stretched]
     inputs = [random(shape, seed) for seed, shape in enumerate(shapes)]

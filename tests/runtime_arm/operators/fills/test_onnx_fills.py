@@ -28,7 +28,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
     st.tuples(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2])),
     st.sampled_from(["i2", "i4", "i8", "f4", "f8"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_ranges_are_numpys(bounds: Any, dtype: str) -> None:
     inputs = [np.array(number, dtype) for number in bounds]
     assert_same(run_kernel(onnx("Range", "S L D"), inputs, constants=(0, 1, 2))[0], np.arange(*bounds, dtype=dtype))

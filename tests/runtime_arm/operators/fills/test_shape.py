@@ -47,7 +47,7 @@ def test_shape_arithmetic_is_done_when_the_net_is_planned() -> None:
 
 
 @given(st.integers(-20, 20), st.integers(-20, 20), st.integers(1, 7), st.sampled_from(["i4", "i8", "f4", "f8"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_range_agrees_with_numpy(start: int, stop: int, step: int, dtype: str) -> None:
     op = OperatorDef.of("Range", ["a", "b", "c"], ["Y"])
     (y,) = run_kernel(op, [np.array([n], dtype) for n in (start, stop, step)], constants=(0, 1, 2))

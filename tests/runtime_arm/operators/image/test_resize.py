@@ -42,7 +42,7 @@ images = st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 40), st.
 factors = st.sampled_from([0.1, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(images, factors, factors, st.sampled_from(["NCHW", "NHWC"]), st.sampled_from([np.float32, np.uint8, np.float16]))
 def test_resize_nearest_by_numpy(shape: Any, height: float, width: float, order: str, dtype: Any) -> None:
     op = caffe2("ResizeNearest", "X", height_scale=height, width_scale=width, order=order)
@@ -50,7 +50,7 @@ def test_resize_nearest_by_numpy(shape: Any, height: float, width: float, order:
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, factors, factors, st.sampled_from([np.float32, np.float64]))
 def test_upsample_bilinear_by_numpy(shape: Any, height: float, width: float, dtype: Any) -> None:
     op = caffe2("UpsampleBilinear", "X", height_scale=height, width_scale=width)
@@ -62,7 +62,7 @@ def test_upsample_bilinear_by_numpy(shape: Any, height: float, width: float, dty
 sizes = st.tuples(st.integers(1, 50), st.integers(1, 50))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     images,
     sizes,
@@ -89,7 +89,7 @@ def test_resize_by_numpy(
     assert assert_engines_match_reference(op, inputs, terms=256, magnitude=magnitude, constants=[3]) == ["NUMPY"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(images, factors, factors, st.sampled_from(["nearest", "linear", "cubic"]))
 def test_resize_of_all_axes_by_numpy(shape: Any, height: float, width: float, mode: str) -> None:
     scales = np.array([1, 1, height, width], np.float32)

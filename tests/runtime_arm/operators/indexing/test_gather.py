@@ -50,7 +50,7 @@ def gathers(draw: Any) -> List[Any]:
 
 
 @given(gathers())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_gather_agrees_with_numpy(problem: List[Any]) -> None:
     data, indices, axis = problem
     op = OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=axis, wrap_indices=1)

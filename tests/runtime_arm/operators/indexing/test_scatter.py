@@ -25,7 +25,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=6), st.sampled_from(["i4", "i8"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scatter_assign_engines_agree(indices: List[int], dtype: str) -> None:
     draw = np.random.default_rng(len(indices))
     data, slices = draw.standard_normal((5, 2, 3)), draw.standard_normal((len(indices), 6))

@@ -39,7 +39,7 @@ def test_split_behaves_as_onnx(case: NodeCase) -> None:
     st.booleans(),
     st.sampled_from(["f4", "i8", "?"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_split_undoes_concat(axis: int, lengths: List[int], negative: bool, dtype: str) -> None:
     shapes = [[n if i == axis else 2 + i for i in range(3)] for n in lengths]
     parts = [np.random.default_rng(n).integers(0, 9, shapes[n]).astype(dtype) for n in range(len(shapes))]

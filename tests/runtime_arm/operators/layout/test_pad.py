@@ -44,7 +44,7 @@ def paddings(draw: Any) -> List[Any]:
 
 
 @given(paddings(), st.sampled_from(["constant", "reflect", "edge", "wrap"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_engines_agree(inputs: List[Any], mode: str) -> None:
     assert assert_engines_match_reference(PAD.with_args(mode=mode), inputs, constants=(1,)) == ["NUMPY"]
 
@@ -68,7 +68,7 @@ def test_the_constant_may_be_known_late() -> None:
     st.sampled_from(["constant", "reflect", "edge"]),
     st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 6, 3) if last else (2, 3, 5, 6)).astype(np.float32)
     op = OperatorDef.of("PadImage", ["X"], ["Y"], pads=pads, mode=mode, value=1.5, order="NHWC" if last else "NCHW")

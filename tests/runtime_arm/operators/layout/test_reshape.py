@@ -49,7 +49,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=4), st.randoms())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_reshape_agrees_with_numpy(shape: List[int], random: Any) -> None:
     x = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     wanted = sorted([n for n in shape if n > 1] + [1] * random.randint(0, 2), key=lambda _: random.random())

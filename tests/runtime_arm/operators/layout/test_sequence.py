@@ -39,7 +39,7 @@ def test_windows_around_a_column_and_masks_over_more_than_one_dimension() -> Non
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(-6, 6), st.booleans(), st.sampled_from(["f4", "i8", "?"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_trilu_engines_agree(rows: int, columns: int, k: int, upper: bool, dtype: str) -> None:
     x = np.full((2, rows, columns), np.nan if dtype == "f4" else 1, dtype)
     op = OperatorDef.of("Trilu", ["X", "k"], ["Y"], domain="onnx", upper=int(upper))

@@ -46,7 +46,7 @@ def cuts(draw: Any) -> List[Any]:
 
 
 @given(cuts())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_onnx_slice_agrees_with_numpy(inputs: List[Any]) -> None:
     x, starts, ends, axes, steps = inputs
     index = [slice(None)] * x.ndim

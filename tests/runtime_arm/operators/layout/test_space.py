@@ -38,7 +38,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
     st.tuples(st.integers(0, 3), st.integers(0, 3)),
     st.sampled_from(["DCR", "CRD"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_space_to_depth_undoes_depth_to_space(block: int, n: int, channels: int, image: Any, mode: str) -> None:
     x = np.arange(n * channels * block**2 * image[0] * image[1]).reshape(n, channels * block**2, *image)
     wide_op = OperatorDef.of("DepthToSpace", ["X"], ["Y"], domain="onnx", blocksize=block, mode=mode)
@@ -50,7 +50,7 @@ def test_space_to_depth_undoes_depth_to_space(block: int, n: int, channels: int,
 
 
 @given(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_batch_to_space_undoes_space_to_batch(block: int, pad: int, top: int, rows: int, columns: int) -> None:
     height, width = rows * block - pad - top, columns * block - 2 * pad
     if height < 1 or width < 1:
@@ -65,7 +65,7 @@ def test_batch_to_space_undoes_space_to_batch(block: int, pad: int, top: int, ro
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_col2im_is_the_adjoint_of_im2col(kernel: int, stride: int, dilation: int, pad: int, last: bool) -> None:
     draw = np.random.default_rng(kernel + 10 * stride)
     x = draw.integers(-4, 5, (2, 6, 7, 3) if last else (2, 3, 6, 7)).astype(np.float32)

@@ -32,7 +32,7 @@ def test_behaves_as_onnx(case: NodeCase) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_onnx_tile_engines_agree(sizes: Any) -> None:
     x = np.arange(np.prod([n for n, _ in sizes], dtype=int)).reshape([n for n, _ in sizes])
     repeats = np.array([times for _, times in sizes], np.int64)
@@ -41,7 +41,7 @@ def test_onnx_tile_engines_agree(sizes: Any) -> None:
 
 
 @given(st.lists(st.sampled_from([1, 2, 3]), max_size=3), st.integers(0, 2), st.randoms())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_expand_broadcasts_both_ways(shape: List[int], more: int, random: Any) -> None:
     x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     wanted = [2] * more + [random.choice([1, n]) if n > 1 else random.randint(1, 3) for n in shape]

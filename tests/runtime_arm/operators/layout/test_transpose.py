@@ -26,7 +26,7 @@ def test_behaves_as_caffe2(case: Any, engine: str) -> None:
     st.lists(st.integers(0, 4), min_size=4, max_size=4),
     st.sampled_from(["f4", "i8", "u1", "?"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_transpose_agrees_with_numpy(axes: Any, shape: Any, dtype: str) -> None:
     x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     op = OperatorDef.of("Transpose", ["X"], ["Y"], axes=axes)
@@ -43,7 +43,7 @@ def test_blocks_of_long_transpositions_join_seamlessly(shape: Any) -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.lists(st.integers(0, 3), max_size=3), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_channel_shuffle_engines_agree(group: int, each: int, space: Any, last: bool) -> None:
     shape = (2, *space, group * each) if last else (2, group * each, *space)
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

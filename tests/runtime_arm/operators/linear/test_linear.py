@@ -53,7 +53,7 @@ def assert_engines_agree(op: OperatorDef, inputs: List[Any]) -> List[str]:
 
 
 @given(st.sampled_from(["FC", "FCTransposed"]), st.lists(sizes, min_size=1, max_size=4), st.integers(0, 3), sizes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_fc_agrees_with_the_reference(type: str, shape: List[int], axis: int, width: int) -> None:
     axis = min(axis, len(shape) - 1)
     depth = int(np.prod(shape[axis:]))
@@ -63,7 +63,7 @@ def test_fc_agrees_with_the_reference(type: str, shape: List[int], axis: int, wi
 
 
 @given(st.integers(1, 4), st.integers(1, 4), sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_stacks_of_matrices_agree_with_the_reference(
     a_ndim: int, b_ndim: int, m: int, k: int, n: int, trans_a: bool, trans_b: bool, data: Any
 ) -> None:
@@ -83,7 +83,7 @@ def test_stacks_of_matrices_agree_with_the_reference(
 
 
 @given(sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_caffe2_matmul_and_gemm_agree_with_the_reference(
     m: int, k: int, n: int, left: bool, right: bool, data: Any
 ) -> None:

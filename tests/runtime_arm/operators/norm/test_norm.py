@@ -65,7 +65,7 @@ images = st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 8), st.i
 dtypes = st.sampled_from([np.float32, np.float64])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, dtypes, st.sampled_from(["NCHW", "NHWC"]), st.booleans())
 def test_spatial_bn_by_numpy(shape: Any, dtype: Any, order: str, constant: bool) -> None:
     op = caffe2("SpatialBN", "X s b m v", is_test=1, order=order)
@@ -93,7 +93,7 @@ def test_spatial_bn_trains_by_the_reference_kernel_alone() -> None:
     assert assert_engines_match_reference(op, [random((2, 3, 4, 4)), *batch(3)]) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, dtypes, st.sampled_from(["Y", "Y mean", "Y mean inverse"]))
 def test_instance_norm_by_numpy(shape: Any, dtype: Any, outputs: str) -> None:
     op = caffe2("InstanceNorm", "X s b", outputs, epsilon=0.1)
@@ -101,7 +101,7 @@ def test_instance_norm_by_numpy(shape: Any, dtype: Any, outputs: str) -> None:
     assert assert_engines_match_reference(op, inputs, terms=shape[2] * shape[3], amplification=CENTRED) == ["NUMPY"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, dtypes, st.integers(0, 3), st.booleans())
 def test_layer_norm_by_numpy(shape: Any, dtype: Any, axis: int, is_affine: bool) -> None:
     op = caffe2("LayerNorm", "X g b", "Y mean std", axis=axis, elementwise_affine=int(is_affine), epsilon=0.1)
@@ -110,7 +110,7 @@ def test_layer_norm_by_numpy(shape: Any, dtype: Any, axis: int, is_affine: bool)
     assert assert_engines_match_reference(op, inputs, terms=256, amplification=CENTRED) == ["NUMPY"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, st.integers(-4, 3), st.integers(0, 4), st.booleans(), st.booleans())
 def test_layer_normalization_by_numpy(shape: Any, axis: int, rank: int, biased: bool, observed: bool) -> None:
     op = onnx("LayerNormalization", "X s b" if biased else "X s", "Y M I" if observed else "Y", axis=axis, epsilon=0.1)
@@ -119,7 +119,7 @@ def test_layer_normalization_by_numpy(shape: Any, axis: int, rank: int, biased: 
     assert assert_engines_match_reference(op, inputs, terms=256, amplification=CENTRED) == ["NUMPY"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, dtypes, st.integers(-4, 3))
 def test_rms_normalization_by_numpy(shape: Any, dtype: Any, axis: int) -> None:
     op = onnx("RMSNormalization", "X s", axis=axis)
@@ -127,7 +127,7 @@ def test_rms_normalization_by_numpy(shape: Any, dtype: Any, axis: int) -> None:
     assert assert_engines_match_reference(op, inputs, terms=256, amplification=4) == ["NUMPY"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), dtypes, st.booleans())
 def test_group_norm_by_numpy(images: int, groups: int, width: int, pixels: int, dtype: Any, is_onnx: bool) -> None:
     inputs = [random((images, groups * width, pixels), offset=2.0, dtype=dtype), *batch(groups * width, dtype)[:2]]
@@ -138,7 +138,7 @@ def test_group_norm_by_numpy(images: int, groups: int, width: int, pixels: int, 
     assert assert_engines_match_reference(op, inputs, terms=width * pixels, amplification=CENTRED) == ["NUMPY"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(images, st.integers(1, 12), st.sampled_from(["NCHW", "NHWC"]), st.sampled_from([0.0, 0.5, 0.75]), st.booleans())
 def test_lrn_by_numpy(shape: Any, size: int, order: str, beta: float, with_scale: bool) -> None:
     op = caffe2("LRN", "X", "Y scale" if with_scale else "Y", size=size, alpha=0.5, beta=beta, bias=2.0, order=order)

@@ -37,14 +37,14 @@ shapes = st.lists(st.integers(0, 7), min_size=1, max_size=4)
 dtypes = st.sampled_from([np.float32, np.float64])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes, dtypes, st.integers(-4, 3))
 def test_softmax_of_caffe2_by_numpy(shape: Any, dtype: Any, axis: int) -> None:
     op = caffe2("Softmax", "X", axis=axis % len(shape))
     assert assert_engines_match_reference(op, [10 * random(shape, dtype=dtype)], amplification=EXPONENT) == ["NUMPY"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, dtypes, st.integers(-4, 3), st.sampled_from(["Softmax", "LogSoftmax"]))
 def test_softmax_along_an_axis_by_numpy(shape: Any, dtype: Any, axis: int, type: str) -> None:
     op = onnx(type, "X", axis=axis % len(shape))

@@ -69,7 +69,7 @@ def pools(draw: Any) -> Tuple[OperatorDef, Any]:
 
 
 @given(pools(), st.sampled_from([40, 1 << 18]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_engine_agrees_with_the_reference(problem: Tuple[OperatorDef, Any], block_nbytes: int) -> None:
     op, x = problem
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
@@ -29,7 +29,6 @@ def whole_range(*shape: int, dtype: str = "int8", seed: int = 1) -> Any:
     return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(1, 40),
@@ -71,7 +70,6 @@ def test_convolutions_of_every_shape(
     assert assert_engines_match_reference(conv, inputs, constants=[1, 2])[-1:] == ["INT8"]
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(1, 40),
@@ -124,7 +122,6 @@ def test_multipliers_that_float64_holds_and_does_not(multiplier: float) -> None:
     assert assert_engines_match_reference(conv, inputs, constants=[1]) == ["INT8"]
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 7),
     st.integers(1, 7),
@@ -162,7 +159,6 @@ def test_weights_that_are_computed_go_to_the_reference_kernel() -> None:
     assert supporting_engines(conv, [whole_range(1, 4, 4, 3), whole_range(2, 3, 3, 3)]) == []
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([(1, 1), (7, 5), (12, 9)]),
     st.integers(1, 4),

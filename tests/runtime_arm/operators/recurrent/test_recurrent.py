@@ -59,7 +59,7 @@ def operands(op: OperatorDef, steps: int = 5, batch: int = 3, size: int = 4, hid
 DIRECTIONS = ["forward", "reverse", "bidirectional"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["LSTM", "GRU"]),
     st.sampled_from(DIRECTIONS),

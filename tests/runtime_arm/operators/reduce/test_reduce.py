@@ -70,7 +70,7 @@ def operand(shape: Any, dtype: Any) -> Any:
     return (20 * random(shape)).astype(dtype)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     shapes,
     subsets,
@@ -92,7 +92,7 @@ def test_onnx_reductions_by_numpy(shape: Any, subset: Any, dtype: Any, keepdims:
     assert engines == ([] if slow else ["NUMPY"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(shapes, subsets, st.booleans(), st.sampled_from(NAMED))
 def test_caffe2_reductions_by_numpy(shape: Any, subset: Any, keepdims: bool, type: str) -> None:
     axes = [axis for axis in subset if axis < len(shape)]

@@ -35,7 +35,7 @@ def test_behaves_as_caffe2(case: Any) -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.sampled_from(["i4", "i8"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_unpacking_undoes_packing(lengths: List[int], dtype: str) -> None:
     x, counts = np.random.default_rng(0).standard_normal((sum(lengths), 2)), np.array(lengths, dtype)
     pack = OperatorDef.of("PackSegments", ["l", "X"], ["Y", "present"], return_presence_mask=1)
@@ -54,7 +54,7 @@ def test_packing_cuts_and_fills() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(0, 2), st.integers(-1, 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_removing_padding_undoes_adding_it(lengths: List[int], width: int, end: int) -> None:
     x, counts = np.random.default_rng(0).standard_normal((sum(lengths), 2)), np.array(lengths, np.int32)
     arguments = {"padding_width": width, "end_padding_width": end}
