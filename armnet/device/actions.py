@@ -23,7 +23,8 @@ from device_tests.host.suite_run import (
     run_suite,
     runtime_files,
 )
-from device_tests.host.targets.factory import Target, known_targets, target_of
+from device_tests.host.targets.factory import known_targets, target_of
+from device_tests.host.targets.target import Target
 from runtime_arm import Pair
 from runtime_arm.app.display import table
 from runtime_arm.app.inputs import read_runs

@@ -14,7 +14,7 @@ import numpy as np
 import device_tests
 import runtime_arm
 from device_tests.host.golden_vectors import save_golden_vectors
-from device_tests.host.targets.factory import TIMEOUT, Files, Target, last_line
+from device_tests.host.targets.target import TIMEOUT, Files, Target, last_line
 from exporter.bundle.random_inputs import random_inputs
 from runtime_arm import Predictor
 from runtime_arm.registry.schema import REFERENCE

@@ -12,7 +12,8 @@ import pytest
 
 from device_tests.host.counting.budgets import DEMO
 from device_tests.host.emulation.cache import EmulationUnavailable
-from device_tests.host.targets.factory import DeviceError, Target, target_of
+from device_tests.host.targets.factory import target_of
+from device_tests.host.targets.target import DeviceError, Target
 from exporter import export
 from exporter.bundle.pack import pack
 from optimize import optimize

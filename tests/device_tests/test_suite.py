@@ -12,7 +12,8 @@ from device_tests.host.golden_cases import case, golden_cases
 from device_tests.host.golden_vectors import golden_vectors
 from device_tests.host.networks.random import random_network
 from device_tests.host.suite_run import prepared_suite, run_suite
-from device_tests.host.targets.factory import DeviceError, Files, target_of
+from device_tests.host.targets.factory import target_of
+from device_tests.host.targets.target import DeviceError, Files
 from device_tests.suite.tolerance import assert_network_close
 from device_tests.suite.vectors import Vector, read_vectors, write_vectors
 from runtime_arm.registry.schema import registered

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 from device_tests.host.emulation.machine import emulated, environment, run_group
-from device_tests.host.targets.factory import Completed, Files, Target
+from device_tests.host.targets.target import Completed, Files, Target
 
 Runner = Callable[[List[str], float, Path], "subprocess.CompletedProcess[str]"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Dict, Sequence
 
 from device_tests.host.emulation.full_system import full_system
-from device_tests.host.targets.factory import Completed, Files, Target
+from device_tests.host.targets.target import Completed, Files, Target
 
 FOLDER = "/armnet"
 MEMORY_MIB = 1024

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
 
 from device_tests.host.emulation.cache import progress
-from device_tests.host.targets.factory import Completed, DeviceError, Files, Target, last_line
+from device_tests.host.targets.target import Completed, DeviceError, Files, Target, last_line
 from runtime_arm.app.display import size
 from runtime_arm.errors import UsageError
 

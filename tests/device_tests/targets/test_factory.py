@@ -12,7 +12,8 @@ import pytest
 
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.suite_run import runtime_files
-from device_tests.host.targets.factory import DeviceError, Target, known_targets, last_line, target_of
+from device_tests.host.targets.factory import known_targets, target_of
+from device_tests.host.targets.target import DeviceError, Target, last_line
 from runtime_arm.errors import UsageError
 
 NAMES = ["local", "emulated:arm64", "emulated:armhf"]

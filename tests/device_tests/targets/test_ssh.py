@@ -13,8 +13,8 @@ import pytest
 
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import Machine
-from device_tests.host.targets.factory import DeviceError
 from device_tests.host.targets.ssh import Address, SshTarget, parse_address
+from device_tests.host.targets.target import DeviceError
 from runtime_arm.errors import UsageError
 from tests.support.paths import ROOT
 from tests.support.ssh_server import HOST, SshServer, ssh_server
