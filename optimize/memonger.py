@@ -1,4 +1,4 @@
-"""Sharing memory by blob names, as Caffe2's memonger does it, for nets that the real Caffe2 is to run.
+"""Reusing blob names, as Caffe2's memonger does it, for nets that the real Caffe2 is to run.
 
 The runtime plans memory by bytes and does not need this. Blobs that are never live at the same time get one name, so
 what these functions return is a plain net. Blobs from and to the outside, and blobs that sub-nets mention, are neither
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
 
-from optimize.memory.name_sharing import Range, share
+from optimize.memory.name_reuse import Range, reuse_buffers
 from optimize.memory.orders import live_ranges, orders
 from optimize.rewriting.single_assignment import names_held, names_in
 from runtime_arm.netdef import Argument, NetDef
@@ -23,7 +23,7 @@ _WITH_COLUMN_BUFFER = {"Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", "ConvTr
 def optimize_interference(
     net: NetDef, static_blobs: Iterable[str] = (), sizes: Optional[Sizes] = None, reorder: bool = False
 ) -> NetDef:
-    """The net with as few bytes of blobs as sharing allows; a shared blob has the name of the last that it carries.
+    """The net with as few bytes of blobs as reusing names allows; blobs of one buffer get the name of the last of them.
 
     sizes: bytes by blob name; a blob that it lacks stays alone. Without sizes the number of blobs is what counts.
     static_blobs: blobs that must keep their content to the end. An operator overwrites its input only where it did so
@@ -32,9 +32,9 @@ def optimize_interference(
     static = set(static_blobs)
     best, best_nbytes = net, -1
     for candidate in orders(net, sizes or {}) if reorder else [net]:
-        ranges = _shareable(candidate, static, sizes)
+        ranges = _reusing(candidate, static, sizes)
         counted = sizes if sizes is not None else dict.fromkeys(ranges, 1)
-        chains = share(ranges, counted)
+        chains = reuse_buffers(ranges, counted)
         nbytes = sum(max(counted[name] for name in chain) for chain in chains)
         if best_nbytes < 0 or nbytes < best_nbytes:
             best, best_nbytes = _renamed(candidate, {name: chain[-1] for chain in chains for name in chain}), nbytes
@@ -42,11 +42,11 @@ def optimize_interference(
 
 
 def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> NetDef:
-    """The net with blobs shared in one pass, without regard to sizes; shared blobs are called ``__m0_shared``, ...
+    """The net with names reused in one pass, without regard to sizes; reused names are ``__m0_shared``, ...
 
     A blob takes over what became free last. Otherwise as optimize_interference.
     """
-    ranges = _shareable(net, set(static_blobs), None)
+    ranges = _reusing(net, set(static_blobs), None)
     fresh = _fresh_names(names_in(net), lambda number: f"__m{number}_shared")
     names: Dict[str, str] = {}
     free: List[str] = []
@@ -62,7 +62,7 @@ def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> Ne
 
 def rename_blobs(net: NetDef) -> NetDef:
     """The net with short names, ``b0``, ``b1``, ..., for blobs that nobody outside knows, in order of appearance."""
-    renamed = _shareable(net, set(), None)
+    renamed = _reusing(net, set(), None)
     fresh = _fresh_names(names_in(net) - set(renamed), lambda number: f"b{number}")
     return _renamed(net, {name: next(fresh) for name in renamed})
 
@@ -84,8 +84,8 @@ def _with_shared_buffers(arg: Argument) -> Argument:
     return replace(arg, n=inner, nets=tuple(map(share_conv_buffers, arg.nets)))
 
 
-def _shareable(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str, Range]:
-    """The live ranges of the blobs that may share a name, in order of appearance."""
+def _reusing(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str, Range]:
+    """The live ranges of the blobs that may reuse a name, in order of appearance."""
     fixed = static.union(net.external_input, net.external_output, *map(names_held, net.op))
     return {
         name: live for name, live in live_ranges(net).items() if name not in fixed and (sizes is None or name in sizes)

@@ -50,7 +50,7 @@ def run_kernel(
     """The outputs of the operator by the engine, checked against shape inference; silent over NaN, as the executor
     is.
 
-    Several ``workers`` do their shares one after the other, the last first; no element may be written by two of them.
+    Several ``workers`` do their parts one after the other, the last first; no element may be written by two of them.
     """
     with np.errstate(all="ignore"):
         return _run_kernel(op, inputs, engine, constants, workers)
@@ -77,7 +77,7 @@ def _run_kernel(
             for value, spec in zip(given, specs)
         ]
         packed: Dict[str, Any] = {}
-        shares = [
+        parts = [
             kernel.bind(Call(op, arrays, results, own, specs, outputs, packed, worker, workers))
             for worker, own in enumerate(views[i * len(wanted) : (i + 1) * len(wanted)] for i in range(workers))
         ]
@@ -86,12 +86,12 @@ def _run_kernel(
                 array[...] = value
         if workers > 1:
             computed = [result for result, spec in zip(results, outputs) if spec.value is None]
-            check_shares(shares, computed, f"{op.signature()} by {engine}")
-        _run_all(shares)
+            check_parts(parts, computed, f"{op.signature()} by {engine}")
+        _run_all(parts)
         first = [result.copy() for result in results]
         for block in scratch:
             block[:] = 0x5A
-        _run_all(shares)
+        _run_all(parts)
         for before, after in zip(first, results):
             np.testing.assert_array_equal(
                 before, after, err_msg=f"{op.signature()} by {engine}: the second run differs"
@@ -102,21 +102,21 @@ def _run_kernel(
     return results
 
 
-def _run_all(shares: Sequence[Run]) -> None:
-    for share in reversed(shares):
-        share()
+def _run_all(parts: Sequence[Run]) -> None:
+    for part in reversed(parts):
+        part()
 
 
-def check_shares(shares: Sequence[Run], results: Sequence[Array], what: str) -> None:
+def check_parts(parts: Sequence[Run], results: Sequence[Array], what: str) -> None:
     """Every element of the results is written by one worker, the others leave it as it was."""
     bits = [result.view(f"u{result.dtype.itemsize}") for result in results]
     writers = [np.zeros(result.shape, np.int64) for result in results]
-    for share in shares:
+    for part in parts:
         left = []
         for is_set in (False, True):
             for view in bits:
                 view.fill(np.iinfo(view.dtype).max if is_set else 0)
-            share()
+            part()
             left.append([view == (np.iinfo(view.dtype).max if is_set else 0) for view in bits])
         for count, low, high in zip(writers, *left):
             count += ~(low & high)
@@ -138,13 +138,13 @@ def assert_engines_match_reference(
     amplification: float = 1.0,
     constants: Sequence[int] = (),
 ) -> List[str]:
-    """Every engine that accepts the operator agrees with the reference kernel, alone and shared by two and by three
-    workers where it shares; returns their names."""
+    """Every engine that accepts the operator agrees with the reference kernel, alone and split by two and by three
+    workers where it can be split; returns their names."""
     expected = run_kernel(op, inputs, REFERENCE, constants)
     engines = supporting_engines(op, inputs, constants)
     for engine in engines:
         grown = amplification * amplification_of(op, inputs, engine, constants)
-        for workers in (1, 2, 3) if lookup(op).kernels[engine].shares else (1,):
+        for workers in (1, 2, 3) if lookup(op).kernels[engine].splits_work else (1,):
             for index, (actual, wanted) in enumerate(zip(run_kernel(op, inputs, engine, constants, workers), expected)):
                 assert_close(
                     actual,

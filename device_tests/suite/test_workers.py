@@ -18,10 +18,10 @@ from runtime_arm.execution.workers import FORKS
 from runtime_arm.machine import identity as machine
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.planning import work_sharing as sharing
+from runtime_arm.planning import work_splitting
 
 CHANNELS, SIZE = 16, 64
-NET = """net "shared": data -> prob
+NET = """net "split": data -> prob
 Conv(data, w1, b1) -> conv1  kernel=3  pad=1
 Relu(conv1) -> relu1
 Conv(relu1, w2, b2) -> conv2  kernel=1
@@ -36,7 +36,7 @@ RUNS = 20  # a message that overtakes what it tells of would show as a differenc
 
 @pytest.fixture(autouse=True)
 def on_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "least", lambda: sharing.LEAST)
+    monkeypatch.setattr(work_splitting, "least", lambda: work_splitting.LEAST)
 
 
 def _nets() -> List[NetDef]:
@@ -67,12 +67,12 @@ def _threads() -> int:
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_workers_compute_what_one_computes(threads: int) -> None:
-    with Predictor(*_nets(), threads=1) as alone, Predictor(*_nets(), threads=threads) as shared:
-        assert shared.plan({"data": (1, 3, SIZE, SIZE)}).is_shared, "nothing of this net pays sharing"
+    with Predictor(*_nets(), threads=1) as alone, Predictor(*_nets(), threads=threads) as split:
+        assert split.plan({"data": (1, 3, SIZE, SIZE)}).is_split, "no step of this net is worth splitting"
         for seed in range(RUNS):
-            expected, actual = alone.run(_feed(seed))["prob"], shared.run(_feed(seed))["prob"]
+            expected, actual = alone.run(_feed(seed))["prob"], split.run(_feed(seed))["prob"]
             assert_close(actual, expected, terms=25 * 64, what=f"run {seed} with {threads} workers")
-        assert len(shared.executor.worker_processes()) == (threads - 1 if FORKS else 0)
+        assert len(split.executor.worker_processes()) == (threads - 1 if FORKS else 0)
 
 
 def test_one_thread_starts_neither_process_nor_thread() -> None:

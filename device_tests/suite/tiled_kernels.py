@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from device_tests.suite.kernels import check_shares, specs_of
+from device_tests.suite.kernels import check_parts, specs_of
 from runtime_arm.engines.tiled.options import Option, options_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.layouts import Layout, Planes, Tiles, in_tiles
@@ -45,13 +45,13 @@ def run_option(
     ]
     result = _memory(outputs[0], layout, slices and kernel.writes_slices)
     wanted = kernel.scratch(op, specs, outputs)
-    workers = workers if kernel.shares else 1
+    workers = workers if kernel.splits_work else 1
     own = [
         [np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
         for _ in range(workers)
     ]
     packed: Dict[str, Any] = {}
-    shares = [
+    parts = [
         kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
         for worker, scratch in enumerate(own)
     ]
@@ -63,9 +63,9 @@ def run_option(
                 memory, tiles = in_tiles(array, of)
                 memory[...] = into_tiles(value, tiles)
     if workers > 1:
-        check_shares(shares, [result], f"{op.signature()} by {option}")
-    for share in reversed(shares):
-        share()
+        check_parts(parts, [result], f"{op.signature()} by {option}")
+    for part in reversed(parts):
+        part()
     for array, of in [*zip(arrays, option.inputs), (result, layout)]:
         assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes beside a slice"
     return result if layout is None else out_of_tiles(*in_tiles(result, layout))

@@ -1,4 +1,4 @@
-"""Times what is left once the engines are chosen: sizes of blocks and panels, and who shares the work."""
+"""Times what is left once the engines are chosen: sizes of blocks and panels, and who splits the work."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _pays(now: Pair, then: Pair, specs: Specs, threads: int) -> bool:
 
 
 def faster_workers(pair: Pair, specs: Specs, threads: int, progress: Progress) -> str:
-    """Whether processes that share the operators are faster, or the threads of BLAS in one process."""
+    """Whether processes that split the operators are faster, or the threads of BLAS in one process."""
     if threads == 1 or blas.loaded() is None:  # of another BLAS nobody could say how many threads it takes
         return PROCESSES
     progress("processes or threads", 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Sequence, Set
 
-from optimize.memory.name_sharing import Range
+from optimize.memory.name_reuse import Range
 from optimize.memory.order_search import Scheduler, Task
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import find

@@ -31,7 +31,7 @@ class Executor:
     """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for; one
     call at a time.
 
-    ``workers`` share what pays, this process among them; the others start with the first run. ``tuned`` tells, for
+    ``workers`` split what pays, this process among them; the others start with the first run. ``tuned`` tells, for
     feeds of some specs, the engines that operators shall prefer, and whether BLAS's threads take the workers' place.
     """
 
@@ -151,7 +151,7 @@ class Executor:
         return segment
 
     def _execute(self, segment: Segment, feeds: Mapping[str, Any]) -> None:
-        if not segment.is_shared:
+        if not segment.is_split:
             segment.feed(feeds)
             segment.execute()
             return
@@ -170,7 +170,7 @@ class Executor:
 
         if self._crew is None or segment not in self._crew:
             self.close()
-            segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_shared]
+            segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_split]
             self._crew = Crew(segments, self._workers)
         return self._crew
 

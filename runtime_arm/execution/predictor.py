@@ -32,7 +32,7 @@ class Predictor:
             y = p.run({"data": x})["prob"]               # or p.run([x])
 
     threads: how many cores a run may use; None for all, but for slow ones beside fast ones (see ``cores``), 1 starts no
-    thread and no process. More share the operators for which that pays: as processes that are forked at the first run
+    thread and no process. More split the operators for which that pays: as processes that are forked at the first run
     and end with this one (threads where the system cannot fork). Several predictors may live in one process, and one
     may be called from several threads (calls take turns). Blobs that the net overwrites (recurrent state kept in an
     external input) keep their content from run to run.

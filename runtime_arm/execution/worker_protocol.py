@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from runtime_arm.registry.schema import Run
 
-    Programs = Sequence[Sequence[Run]]  # one worker's shares of each segment, in order
+    Programs = Sequence[Sequence[Run]]  # one worker's parts of each segment, in order
 
 WORD = 4  # bytes of a message; the number of a segment starts a run of it
 GO, MET, FAILED = (word.to_bytes(WORD, "little") for word in (0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD))
@@ -37,14 +37,14 @@ class Member(Link, Protocol):
 
 
 def serve(link: Link, programs: Programs) -> None:
-    """Run shares as the caller says, until it closes its end."""
+    """Run parts as the caller says, until it closes its end."""
     with np.errstate(all="ignore"):
         while True:
             message = link.receive()
             if message == ENDED:
                 return
-            for share in programs[int.from_bytes(message, "little")]:
+            for part in programs[int.from_bytes(message, "little")]:
                 if link.receive() != GO:
                     return
-                share()
+                part()
                 link.send(MET)

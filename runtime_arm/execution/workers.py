@@ -1,11 +1,11 @@
-"""The cores: workers that run their shares of a net's steps, processes over shared memory or threads.
+"""The cores: workers that run their parts of a net's steps, processes over shared memory or threads.
 
-The caller is worker 0 and runs every step; the others run their shares of those that are shared, in lockstep:
+The caller is worker 0 and runs every step; the others run their parts of those that are split, in lockstep:
 
-    caller    start   step 0   go   step 1, share 0   met go   step 2, share 0   met   step 3 ...
-    worker                     go   step 1, share 1   met go   step 2, share 1   met
+    caller    start   step 0   go   step 1, part 0   met go   step 2, part 0   met   step 3 ...
+    worker                     go   step 1, part 1   met go   step 2, part 1   met
 
-``go`` says that what the step reads has been written, ``met`` that a share is done. Both are messages over pipes,
+``go`` says that what the step reads has been written, ``met`` that a part is done. Both are messages over pipes,
 which order memory on every processor; who waits asks again for a moment before he sleeps, because waking up takes
 longer than many a step. Nobody waits between steps that the caller runs alone.
 
@@ -49,7 +49,7 @@ class Crew:
         _crews.add(self)
         try:
             for worker in range(1, workers):
-                self._members.append(_start(worker, [_shares(segment, worker) for segment in segments]))
+                self._members.append(_start(worker, [_parts(segment, worker) for segment in segments]))
         except BaseException:
             self.close()
             raise
@@ -78,8 +78,8 @@ def _start(worker: int, programs: Programs) -> Member:
     return WorkerProcess(worker, programs) if FORKS else WorkerThread(worker, programs)
 
 
-def _shares(segment: Segment, worker: int) -> List[Run]:
-    return [shares[worker] for shares in segment.bound if len(shares) > 1]
+def _parts(segment: Segment, worker: int) -> List[Run]:
+    return [parts[worker] for parts in segment.bound if len(parts) > 1]
 
 
 def _end(members: List[Member]) -> None:
@@ -89,23 +89,23 @@ def _end(members: List[Member]) -> None:
 
 def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
     """What the caller runs, step by step."""
-    shared = [False, *(len(shares) > 1 for shares in segment.bound), False]
-    for at, (step, shares) in enumerate(zip(segment.running, segment.bound)):
-        if len(shares) > 1:
-            yield _lockstep(shares[0], step.op, members, first=not shared[at], last=not shared[at + 2])
+    is_split = [False, *(len(parts) > 1 for parts in segment.bound), False]
+    for at, (step, parts) in enumerate(zip(segment.running, segment.bound)):
+        if len(parts) > 1:
+            yield _lockstep(parts[0], step.op, members, first=not is_split[at], last=not is_split[at + 2])
         else:
-            yield shares[0]
+            yield parts[0]
 
 
-def _lockstep(share: Run, op: OperatorDef, members: Sequence[Member], first: bool, last: bool) -> Run:
-    """The caller's share of a step, the first and last of those that are shared one after the other."""
+def _lockstep(part: Run, op: OperatorDef, members: Sequence[Member], first: bool, last: bool) -> Run:
+    """The caller's part of a step, the first and last of those that are split one after the other."""
     *others, other = members
 
     def run() -> None:
         if first:
             for member in members:
                 _tell(member, GO, op)
-        share()
+        part()
         for member in others:
             _meet(member, op)
         if not last:

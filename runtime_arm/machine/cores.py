@@ -12,7 +12,7 @@ ROOT = Path("/")
 def useful_cores(root: Path = ROOT) -> int:
     """Of the cores that this process may use, as many of the fastest as do most together.
 
-    Workers get equal shares, so the slowest core sets the pace: n cores do n times what the n-th fastest does. Where
+    Workers get equal parts, so the slowest core sets the pace: n cores do n times what the n-th fastest does. Where
     all are alike that is all of them; of a phone's four large and four small cores it is the large ones. How much a
     core does the kernel tells, in parts of 1024 of the fastest, on ARM and wherever they differ
     (Documentation/ABI/testing/sysfs-devices-system-cpu); where it does not, all count.

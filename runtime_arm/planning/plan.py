@@ -17,7 +17,7 @@ from runtime_arm.planning.arena import allocate
 from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
 from runtime_arm.planning.trace import Environment, Step, Trace, Value, set_lifetimes
 from runtime_arm.planning.verify import verify
-from runtime_arm.planning.work_sharing import share
+from runtime_arm.planning.work_splitting import split_work
 from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
@@ -71,7 +71,7 @@ class Segment:
 
     ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end, ``outputs``
     what the net itself declares as such. ``packed`` keeps derived weights. ``layout`` says where everything lies.
-    ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where ``workers`` share the step,
+    ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where ``workers`` split the step,
     ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits for the others (see
     ``workers.py``).
     """
@@ -97,14 +97,14 @@ class Segment:
         self.survivors = self._survivors(ops, fetched)
         self._lay_out(self._survivors(ops, outputs))
         set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
-        share(self.steps, workers)
+        split_work(self.steps, workers)
         layout = self.layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
         self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
-        self.runs = [shares[0] for shares in self.bound]
-        self.is_shared = any(len(shares) > 1 for shares in self.bound)
+        self.runs = [parts[0] for parts in self.bound]
+        self.is_split = any(len(parts) > 1 for parts in self.bound)
         verify(self)
         if trace.border_at is not None:
             op = ops[trace.border_at]

@@ -69,7 +69,7 @@ Environment = Dict[str, Value]
 class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
-    ``workers`` share it, one at first; each has scratch buffers of its own, in turn in ``scratch``. ``within``: of the
+    ``workers`` split it, one at first; each has scratch buffers of its own, in turn in ``scratch``. ``within``: of the
     steps that were merged into this one the one whose operator tells by which engine it runs.
     """
 
@@ -92,10 +92,10 @@ class Step:
             self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
         self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
-        self.share(1)
+        self.split(1)
 
-    def share(self, workers: int) -> None:
-        """Have so many workers; to be called before the step is bound."""
+    def split(self, workers: int) -> None:
+        """Split the step among so many workers; to be called before the step is bound."""
         self.workers = workers
         with blamed_on(self.op, self.in_specs):
             scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
@@ -105,7 +105,7 @@ class Step:
         """Run by this kernel, which reads and writes the layouts of its values."""
         self.kernel, self.tiled = kernel, True
         self.refusals.pop(kernel.engine, None)  # spoke of the plain kernel
-        self.share(self.workers)
+        self.split(self.workers)
 
     @property
     def origin(self) -> Step:

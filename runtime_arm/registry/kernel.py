@@ -27,7 +27,7 @@ class Call:
     C-contiguous, but for channel slices, which the kernel gets if it ``reads_slices`` or ``writes_slices``. ``scratch``
     are the buffers that the kernel's ``scratch`` function asked for, shared with other operators between runs.
     ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised. A kernel that
-    shares its work is bound once for each of the ``workers``, with scratch of its own, and does what is ``mine``.
+    splits its work is bound once for each of the ``workers``, with scratch of its own, and does what is ``mine``.
     """
 
     def __init__(
@@ -66,20 +66,21 @@ class Call:
         return self._packed[key]
 
     def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
-        """This worker's share of what is to be done: neighbours, as many for each worker, give or take one."""
-        return blocks[self.share(len(blocks))]
+        """This worker's part of ``blocks``: consecutive ones, equally many for each worker, give or take one."""
+        return blocks[self.slice_of(len(blocks))]
 
-    def share(self, count: int) -> slice:
-        """Which of so many indices are this worker's."""
+    def slice_of(self, count: int) -> slice:
+        """This worker's part of ``count`` indices."""
         return slice(count * self.worker // self.workers, count * (self.worker + 1) // self.workers)
 
     def part(self, shape: Sequence[int]) -> Tuple[slice, ...]:
-        """This worker's share of an array, an index: along the first dimension that can be cut well; () has none."""
+        """The index of this worker's part of an array that is no scalar: a slice of the first dimension that divides
+        well."""
         if self.workers == 1:
             return (slice(None),) * len(shape)
         waste = [-(-size // self.workers) / size if size else 1.0 for size in shape]
         axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1))
-        return (slice(None),) * axis + (self.share(shape[axis]),)
+        return (slice(None),) * axis + (self.slice_of(shape[axis]),)
 
 
 def no_hints(op: OperatorDef) -> Sequence[str]:
@@ -125,8 +126,8 @@ class Kernel:
 
     cost: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
     ``supports``, ``scratch``, ``cost`` and ``bind`` look the ones that are left to them up with ``open_variants``.
-    shares: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them, all
-    together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
+    splits_work: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them,
+    all together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
     tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
     its outputs. hints: the hints (see ``engine_names``) with which it would run this operator differently than it does.
     """
@@ -137,7 +138,7 @@ class Kernel:
     scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch
     cost: Optional[Cost] = None
     variants: Tuple[str, ...] = ()
-    shares: bool = False
+    splits_work: bool = False
     reads_slices: bool = False
     writes_slices: bool = False
     hints: Callable[[OperatorDef], Sequence[str]] = no_hints

@@ -124,12 +124,12 @@ class Operator:
         scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch,
         cost: Optional[Cost] = None,
         variants: Sequence[str] = (),
-        shares: bool = False,
+        splits_work: bool = False,
     ) -> Callable[[Callable[[Call], Run]], Callable[[Call], Run]]:
         """Decorator: a fast kernel. Of those that tell their cost the cheapest is preferred, else the first one."""
 
         def register(bind: Callable[[Call], Run]) -> Callable[[Call], Run]:
-            self.kernels[engine] = Kernel(engine, bind, supports, scratch, cost, tuple(variants), shares)
+            self.kernels[engine] = Kernel(engine, bind, supports, scratch, cost, tuple(variants), splits_work)
             return bind
 
         return register

@@ -1,4 +1,4 @@
-"""Sharing by name: never worse than Caffe2's planners, never another result, never somebody else's blob."""
+"""Reusing names: never worse than Caffe2's planners, never another result, never somebody else's blob."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from optimize.memonger import optimize_inference_fast, optimize_interference, rename_blobs, share_conv_buffers
-from optimize.memory.name_sharing import Range, least_sizes, share
+from optimize.memory.name_reuse import Range, least_sizes, reuse_buffers
 from optimize.memory.orders import live_ranges, orders
 from optimize.memory.plan import plan_net
 from runtime_arm.execution.executor import Executor
@@ -186,7 +186,7 @@ def test_convolutions_share_their_buffer_in_sub_nets_too() -> None:
 def test_a_search_reaches_the_lower_bound_where_greedy_does_not() -> None:
     ranges = {"a": Range(0, 2), "b": Range(1, 1), "c": Range(2, 4), "d": Range(3, 5), "e": Range(5, 6)}
     sizes = {"a": 4, "b": 8, "c": 8, "d": 4, "e": 8}
-    chains = share(ranges, sizes)
+    chains = reuse_buffers(ranges, sizes)
     assert sum(max(sizes[name] for name in chain) for chain in chains) == sum(least_sizes(ranges, sizes)) == 12
 
 
@@ -196,7 +196,7 @@ def test_no_buffer_carries_two_live_blobs() -> None:
         starts, lengths = random.integers(0, 40, 30), random.integers(0, 12, 30)
         ranges = {f"b{i}": Range(int(s), int(s + n)) for i, (s, n) in enumerate(zip(starts, lengths))}
         sizes = {name: int(size) for name, size in zip(ranges, random.integers(1, 9, 30))}
-        chains = share(ranges, sizes)
+        chains = reuse_buffers(ranges, sizes)
         assert sorted(name for chain in chains for name in chain) == sorted(ranges)
         for chain in chains:
             assert all(ranges[a].last < ranges[b].first for a, b in zip(chain, chain[1:]))

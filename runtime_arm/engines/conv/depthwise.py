@@ -120,9 +120,9 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
 
 
-@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
-@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
-@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
 def depthwise(call: Call) -> Run:
     strips = Strips(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))

@@ -120,7 +120,7 @@ class Tiling(NamedTuple):
         return multiplies(self.period) * max(self.depth, self.width)
 
     def blocks(self, itemsize: int, workers: int = 1) -> Iterator[Block]:
-        """As many for each worker, if there are enough groups or tiles; the filters of a single tile are shared."""
+        """As many for each worker, if there are enough groups or tiles; the filters of a single tile are split."""
         rows, columns, group = self.rows.tiles, self.columns.tiles, self.convolution.group
         least = LEAST_TILES if self.depth > 1 else 1
         most = max(least, BLOCK_NBYTES // (2 * itemsize * max(self.tile_size(), 1)))

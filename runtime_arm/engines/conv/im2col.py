@@ -17,7 +17,7 @@ from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, s
     winograd,
 )
 from runtime_arm.engines.conv.epilogue import finish
-from runtime_arm.engines.conv.pointwise import DTYPES, PASS, STRIDED, products, shares_filters
+from runtime_arm.engines.conv.pointwise import DTYPES, PASS, STRIDED, products, splits_filters
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
@@ -109,25 +109,25 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(slim * products(convolution), copy * pixels * convolution.channels * math.prod(window.kernel))
 
 
-@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
-@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
-@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, shares=True)
+@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
 def im2col(call: Call) -> Run:
     columns = Columns(call.op, call.in_specs, call.workers)
     if columns.convolution.channels_last:
         return in_turn([step for block in call.mine(columns.blocks) for step in _channels_last(call, columns, block)])
-    mine, filters = _shares(call, columns)
+    mine, filters = _part(call, columns)
     return in_turn([step for block in mine for step in _channels_first(call, columns, block, filters)])
 
 
-def _shares(call: Call, columns: Columns) -> Tuple[Sequence[Block], slice]:
+def _part(call: Call, columns: Columns) -> Tuple[Sequence[Block], slice]:
     """This worker's blocks and filters."""
     convolution = columns.convolution
     pixels = convolution.batch * math.prod(convolution.window.output)
     weights, outputs = convolution.filters * convolution.terms, pixels * convolution.filters
-    if convolution.group > 1 or not shares_filters(call.workers, pixels, weights, outputs):
+    if convolution.group > 1 or not splits_filters(call.workers, pixels, weights, outputs):
         return call.mine(columns.blocks), slice(None)
-    return Columns(call.op, call.in_specs).blocks, call.share(convolution.filters)
+    return Columns(call.op, call.in_specs).blocks, call.slice_of(convolution.filters)
 
 
 def _channels_first(call: Call, columns: Columns, block: Block, filters: slice) -> List[Step]:

@@ -14,7 +14,7 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn, multiply
 
 FEW_PIXELS = 64  # of a worker: reading many filters takes as long as multiplying with them
-SLIM = 16  # times as many pixels as filters: workers share the pixels, for fewer filters would multiply slowly
+SLIM = 16  # times as many pixels as filters: workers split the pixels, for fewer filters would multiply slowly
 DTYPES = ("float32", "float64")  # what BLAS multiplies
 
 # Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
@@ -50,8 +50,8 @@ def products(convolution: Convolution) -> int:
     return convolution.filters * convolution.terms * (pixels + weight_cost())
 
 
-def shares_filters(workers: int, pixels: int, weights: int, outputs: int) -> bool:
-    """Whether workers rather share the filters than the pixels: each reads his own filters alone. But all of them
+def splits_filters(workers: int, pixels: int, weights: int, outputs: int) -> bool:
+    """Whether workers rather split the filters than the pixels: each reads his own filters alone. But all of them
     prepare the pixels, and write their results apart from each other: there must be clearly more weights than results.
     """
     return workers > 1 and pixels < FEW_PIXELS * workers and weights >= 2 * outputs
@@ -64,9 +64,9 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(products(convolution_of(op, x, w)))
 
 
-@conv.kernel("POINTWISE", supports=supports, cost=cost, shares=True)
-@conv_relu.kernel("POINTWISE", supports=supports, cost=cost, shares=True)
-@onnx_conv.kernel("POINTWISE", supports=supports, cost=cost, shares=True)
+@conv.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
+@conv_relu.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
+@onnx_conv.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
 def pointwise(call: Call) -> Run:
     spec, weights = call.in_specs[0], call.in_specs[1]
     assert spec is not None
@@ -76,15 +76,15 @@ def pointwise(call: Call) -> Run:
     depth, width = convolution.channels // group, convolution.filters // group
     x, w, y = call.inputs[0], call.inputs[1].reshape(group, width, depth), call.outputs[0]
     if convolution.channels_last:
-        mine = call.share(batch * pixels)
+        mine = call.slice_of(batch * pixels)
         x, y = x.reshape(batch * pixels, group, depth)[mine], y.reshape(batch * pixels, group, width)[mine]
         product = multiply(x.swapaxes(0, 1), w.swapaxes(1, 2), y.swapaxes(0, 1))
         return in_turn([product, *finish(call, y.reshape(-1, group * width), True)])
     filters, columns = slice(0, group * width), slice(0, pixels)
     if group > 1 or pixels > SLIM * width:
-        columns = call.share(pixels)
+        columns = call.slice_of(pixels)
     else:
-        filters = call.share(width)
+        filters = call.slice_of(width)
         w = w[:, filters]
     x, y = x.reshape(batch, group, depth, pixels)[..., columns], y.reshape(batch, group * width, pixels)
     y = y[:, filters, columns]

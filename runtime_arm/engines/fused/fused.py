@@ -34,7 +34,7 @@ def _declare_engines() -> None:
             scratch=_with_tail(kernel),
             cost=kernel.cost,
             variants=kernel.variants,
-            shares=kernel.shares,
+            splits_work=kernel.splits_work,
         )
         declare(kernel.bind)
 
@@ -67,7 +67,7 @@ def _floats_alike(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
     return STRETCHED if is_stretched(addend, outputs[0], x.shape) else single_or_double(op, inputs, outputs)
 
 
-@fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch, shares=True)
+@fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch, splits_work=True)
 def fused_batch_norm_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     axis = channel_axis(call.op, x.ndim)

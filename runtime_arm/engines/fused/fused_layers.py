@@ -50,8 +50,8 @@ def _multiplies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -
     return _refuses_stretching(fc_shape(op, x, w, b), inputs, outputs) or blas_multiplies(op, inputs, outputs)
 
 
-@fused_fc.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, shares=True)
-@fused_fc_transposed.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, shares=True)
+@fused_fc.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, splits_work=True)
+@fused_fc_transposed.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, splits_work=True)
 def fused_fc_numpy(call: Call) -> Run:
     y, columns = fc_part(call)
     return in_turn([fc_numpy(call), *_tail_steps(Tail(call, 3, y, -1, columns), y)])

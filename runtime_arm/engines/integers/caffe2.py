@@ -72,7 +72,7 @@ def _conv_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs
 
 
-@int8_conv.kernel("INT8", supports=_supports_conv, scratch=_conv_scratch, shares=True)
+@int8_conv.kernel("INT8", supports=_supports_conv, scratch=_conv_scratch, splits_work=True)
 def int8_convolution(call: Call) -> Run:
     arithmetic = _arithmetic(call.op, call.in_specs)
     columns = _columns(call.op, call.in_specs, call.workers)

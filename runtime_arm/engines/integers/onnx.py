@@ -130,7 +130,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs
 
 
-@qlinear_conv.kernel("INT8", supports=supports, scratch=scratch, shares=True)
+@qlinear_conv.kernel("INT8", supports=supports, scratch=scratch, splits_work=True)
 def qlinear_convolution(call: Call) -> Run:
     """Requantised where the sums are: every pass runs on one block."""
     inputs = call.inputs
@@ -142,7 +142,7 @@ def qlinear_convolution(call: Call) -> Run:
     return _convolution(call, lambda sums, work, y: partial(requantize, sums, y, (work,)))
 
 
-@conv_integer.kernel("INT8", supports=supports, scratch=scratch, shares=True)
+@conv_integer.kernel("INT8", supports=supports, scratch=scratch, splits_work=True)
 def integer_convolution(call: Call) -> Run:
     return _convolution(call, lambda sums, work, y: partial(np.copyto, y, sums, casting="unsafe"))
 

@@ -108,7 +108,7 @@ def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
     return Columns(layer.convolution, layer.arithmetic).scratch()
 
 
-@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns, shares=True)
+@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns, splits_work=True)
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution

@@ -104,7 +104,7 @@ def _blocks(layer: Layer, workers: int = 1) -> List[Block]:
     return row_blocks(layer.convolution.batch, layer.window, filters, row_nbytes, workers)
 
 
-@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch, shares=True)
+@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch, splits_work=True)
 def quantized_depthwise(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters

@@ -50,7 +50,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     return [TensorSpec((size,), dtype) for size, dtype in sizes]
 
 
-@quantized_average_pool.kernel("INT8", supports=_supports, scratch=_scratch, shares=True)
+@quantized_average_pool.kernel("INT8", supports=_supports, scratch=_scratch, splits_work=True)
 def quantized_average(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     assert call.in_specs[0] is not None

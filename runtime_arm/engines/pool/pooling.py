@@ -100,14 +100,14 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(0, PASS * sum(planes.window.kernel) * outputs[0].size * (1 + STRETCH / row))
 
 
-@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
-@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
+@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
 def max_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
     pixels, y = planes.arrays(x, call.outputs[0])
     if _whole(planes.window):
-        mine = call.share(planes.planes)
+        mine = call.slice_of(planes.planes)
         flat = pixels.reshape(planes.planes, math.prod(planes.window.image), planes.inner)[mine]
         return partial(np.maximum.reduce, flat, 1, None, y.reshape(planes.planes, planes.inner)[mine])
     empty = (planes.window.counts() == 0)[..., None]
@@ -120,8 +120,8 @@ def max_pool_numpy(call: Call) -> Run:
     return in_turn(steps)
 
 
-@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
-@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, shares=True)
+@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
 def average_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
@@ -130,7 +130,7 @@ def average_pool_numpy(call: Call) -> Run:
     if _whole(planes.window):
         count = math.prod(planes.window.image)
         weights = np.full((1, count), factors.reshape(-1)[0], x.dtype)
-        mine = call.share(planes.planes)
+        mine = call.slice_of(planes.planes)
         flat = pixels.reshape(planes.planes, count, planes.inner)[mine]
         return partial(np.matmul, weights, flat, out=y.reshape(planes.planes, 1, planes.inner)[mine])
     factors = factors.reshape(*planes.window.output, 1)
@@ -149,7 +149,7 @@ def results(call: Call) -> List[Array]:
     planes = _planes(call)
     _, y = planes.arrays(call.inputs[0], call.outputs[0])
     return (
-        [y[call.share(planes.planes)]]
+        [y[call.slice_of(planes.planes)]]
         if _whole(planes.window)
         else [y[planes.outputs(block)] for block in call.mine(planes.blocks)]
     )

@@ -94,7 +94,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     most = most_positions(call.op, convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
     panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
-    strips, filters = tiled.shares_of(call, y, most, convolution.terms * y.channels, panels.group)
+    strips, filters = tiled.parts_of(call, y, most, convolution.terms * y.channels, panels.group)
     panels = panels.columns(filters)
     biases = bias(call, filters)
     for strip in strips:

@@ -18,7 +18,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy
 def bind(call: Call, source: Layout, target: Layout) -> Run:
     """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W).
 
-    Workers share the rows of the image, as they do elsewhere: most of what one reads he wrote himself.
+    Workers split the rows of the image, as they do elsewhere: most of what a worker reads it wrote itself.
     """
     x, y = call.inputs[0], call.outputs[0]
     steps: List[Step] = []
@@ -37,7 +37,7 @@ def bind(call: Call, source: Layout, target: Layout) -> Run:
 
 def _rows_of(call: Call, pairs: Iterable[Tuple[Array, Array]]) -> Iterator[Tuple[Array, Array]]:
     for to, of in pairs:
-        rows = call.share(to.shape[-3])
+        rows = call.slice_of(to.shape[-3])
         yield to[..., rows, :, :], of[..., rows, :, :]
 
 

@@ -96,7 +96,11 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
 def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel, Work]:
     """What brings a blob from one layout into another."""
     kernel = Kernel(
-        "COPY", partial(convert.bind, source=source, target=target), shares=True, reads_slices=True, writes_slices=True
+        "COPY",
+        partial(convert.bind, source=source, target=target),
+        splits_work=True,
+        reads_slices=True,
+        writes_slices=True,
     )
     if source is None or target is None or isinstance(source, Planes) != isinstance(target, Planes):
         return kernel, Work(0, SCATTERED / 3 * spec.size)
@@ -313,7 +317,7 @@ def _convolution(
             engine,
             bind,
             scratch=asks,
-            shares=True,
+            splits_work=True,
             variants=variants,
             reads_slices=reads_slices and is_matrix,
             writes_slices=writes_slices and is_matrix,
@@ -367,7 +371,7 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
                 kernel = Kernel(
                     "NUMPY",
                     partial(tiled_pool.bind, pool=pool, combine=combine, x=of, y=to),
-                    shares=True,
+                    splits_work=True,
                     scratch=_fixed(tiled_pool.scratch(of, to, FLOAT32)),
                     reads_slices=True,
                     writes_slices=True,
@@ -412,7 +416,7 @@ def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain
         kernel = Kernel(
             "COPY",
             partial(tiled_elementwise.bind_concat, inputs=layouts, output=to),
-            shares=True,
+            splits_work=True,
             reads_slices=True,
             writes_slices=True,
         )
@@ -487,7 +491,7 @@ def batch_norms(
         kernel = Kernel(
             "NUMPY",
             partial(_bind_batch_norm, layout=layout),
-            shares=True,
+            splits_work=True,
             scratch=_fixed(tail_scratch(op, inputs, [layout.storage(FLOAT32)])),
             reads_slices=True,
             writes_slices=True,

@@ -57,7 +57,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Opti
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
     filters = call.packed("planar", lambda: planar.Filters(tiled_convolution.by_channel(call.inputs[1]), POSITIONS))
-    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
+    strips, mine = tiled.parts_by_filters(call, y, y.body, planar.FILTERS)
     filters = filters.columns(mine)
     columns = shaped(call.scratch[1], 1, convolution.terms, POSITIONS)
     products, spare = (

@@ -118,7 +118,7 @@ def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
     lanes = planar.lanes(pairs.number)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
     filters = call.packed(f"f1x2_3x3 by {lanes}", lambda: planar.Filters(_filters(call.inputs[1]), lanes))
-    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
+    strips, mine = tiled.parts_by_filters(call, y, y.body, planar.FILTERS)
     filters = filters.columns(mine)
     pixels = shaped(call.scratch[1], PRODUCTS, pairs.depth * lanes + SPARE)[:, : pairs.depth * lanes]
     products = shaped(call.scratch[2], PRODUCTS, planar.padded(filters.width), lanes)

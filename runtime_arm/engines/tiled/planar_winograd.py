@@ -30,7 +30,7 @@ from runtime_arm.engines.tiled import strips as tiled
 from runtime_arm.engines.tiled import winograd as tiled_winograd
 from runtime_arm.engines.tiled.planes import POSITIONS, SPARE, Filters
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
-from runtime_arm.engines.tiled.winograd import Share
+from runtime_arm.engines.tiled.winograd import Part
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
@@ -110,16 +110,16 @@ def scratch(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype, columns: int) 
 
 def bind(call: Call, x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Run:
     """See ``tiled_winograd.bind``."""
-    return tiled_winograd.bind(call, x, y, pooling, partial(_share, columns=columns))
+    return tiled_winograd.bind(call, x, y, pooling, partial(_part, columns=columns))
 
 
-def _share(call: Call, x: Tiles, y: Tiles, columns: int) -> Share:
+def _part(call: Call, x: Tiles, y: Tiles, columns: int) -> Part:
     lanes = planar.lanes(Wide(x, columns).positions)
     filters = call.packed(
         f"f{x.tile}x{columns}_3x3 by {lanes}",
         lambda: planar.Filters(transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes),
     )
-    strips, mine = tiled.shares_of_filters(call, y, y.body, planar.FILTERS)
+    strips, mine = tiled.parts_by_filters(call, y, y.body, planar.FILTERS)
     return strips, mine, partial(convolve, call, x, columns, filters.columns(mine))
 
 

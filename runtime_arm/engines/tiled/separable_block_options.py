@@ -60,7 +60,7 @@ def separable_blocks(
             kernel = Kernel(
                 ENGINE,
                 partial(separable_block.bind, block=block),
-                shares=True,
+                splits_work=True,
                 reads_slices=not isinstance(of, Planes),
                 scratch=partial(_scratch, block),
             )

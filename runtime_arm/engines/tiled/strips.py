@@ -6,7 +6,7 @@ from typing import Callable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv.pointwise import shares_filters
+from runtime_arm.engines.conv.pointwise import splits_filters
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry import steps as plain
@@ -75,20 +75,20 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
     return call.mine(layout.strips(most, call.workers))
 
 
-def shares_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
+def parts_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
     """This worker's strips of output 0, and its channels, whole groups of them.
 
-    Where there are few positions and many ``weights`` the filters are shared, not the strips.
+    Where there are few positions and many ``weights`` the filters are split, not the strips.
     """
     outputs = layout.tile**2 * layout.body * layout.channels
-    few = shares_filters(call.workers, layout.body, weights, outputs)
+    few = splits_filters(call.workers, layout.body, weights, outputs)
     if not few or -(-layout.channels // group) < call.workers:
         return strips_of(call, layout, most), slice(None)
-    return shares_of_filters(call, layout, most, group)
+    return parts_by_filters(call, layout, most, group)
 
 
-def shares_of_filters(call: Call, layout: Tiles, most: int, group: int) -> Tuple[Sequence[Strip], slice]:
+def parts_by_filters(call: Call, layout: Tiles, most: int, group: int) -> Tuple[Sequence[Strip], slice]:
     """All strips of output 0, and this worker's channels, whole groups of them; no strip if it has none."""
-    mine = call.share(-(-layout.channels // group))
+    mine = call.slice_of(-(-layout.channels // group))
     strips = layout.strips(most) if mine.start < mine.stop else ()
     return strips, slice(mine.start * group, min(mine.stop * group, layout.channels))

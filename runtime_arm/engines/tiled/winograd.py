@@ -90,10 +90,10 @@ def hints(op: OperatorDef, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[str]
 
 
 # A worker's strips, its filters, and what computes the pixels of a strip with these: the rest of ``convolve``.
-Share = Tuple[Sequence[Strip], slice, Callable[..., Result]]
+Part = Tuple[Sequence[Strip], slice, Callable[..., Result]]
 
 
-def by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
+def by_strips(call: Call, x: Tiles, y: Tiles) -> Part:
     """As ``convolve`` does it, in strips of tiles."""
     most = most_tiles(x, y, call.outputs[0].itemsize, tiled.block_nbytes(call.op))
     filters = Panels.of(
@@ -102,7 +102,7 @@ def by_strips(call: Call, x: Tiles, y: Tiles) -> Share:
         min(most, y.body),
         lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)),
     )
-    strips, mine = tiled.shares_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
+    strips, mine = tiled.parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
     return strips, mine, partial(convolve, call, x, filters.columns(mine))
 
 
@@ -111,12 +111,12 @@ def bind(
     x: Tiles,
     y: Tiles,
     pooling: Optional[Pooling] = None,
-    share: Callable[[Call, Tiles, Tiles], Share] = by_strips,
+    part_of: Callable[[Call, Tiles, Tiles], Part] = by_strips,
 ) -> Run:
     """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
     to = y if pooling is None else pooling.after(y)
     steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    strips, mine, pixels_of = share(call, x, y)
+    strips, mine, pixels_of = part_of(call, x, y)
     bias = call.inputs[2][mine] if len(call.inputs) > 2 and call.inputs[2] is not None else None
     for strip in strips:
         results = tiled.body(call.outputs[0][..., mine], to, strip)

@@ -13,11 +13,11 @@ from runtime_arm.registry.schema import Call, Run
 def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:
     """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order.
 
-    What lies there already is left alone. Of every pair, of arrays then, only what is the share of the ``call``'s
-    worker, if that is given.
+    What lies there already is left alone. With a ``call``, whose pairs must be of arrays, only its worker's
+    part of each pair is copied.
     """
     if call is not None and call.workers > 1:
-        pairs = [_share_of(call, target, source) for target, source in pairs]
+        pairs = [_part_of(call, target, source) for target, source in pairs]
     pairs = [(target, source) for target, source in pairs if target.size and not are_same(target, source)]
     if len(pairs) == 1:
         only_target, only_source = pairs[0]
@@ -39,7 +39,7 @@ def _layout(array: Array) -> Tuple[Any, ...]:
     return array.__array_interface__["data"], array.shape, array.strides, array.dtype
 
 
-def _share_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:
+def _part_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:
     target = np.atleast_1d(target)
     mine = call.part(target.shape)
     return target[mine], np.broadcast_to(source, target.shape)[mine]

@@ -49,12 +49,12 @@ def formula_of(domain: str, type: str) -> Optional[FastFormula]:
 
 
 def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:
-    """A kernel that shares: the ufunc of all inputs, broadcast."""
+    """A kernel that splits its work: the ufunc of all inputs, broadcast."""
     return lambda call: apply(call, ufunc, *call.inputs)
 
 
 def apply(call: Call, ufunc: Any, *operands: Array) -> Run:
-    """A run of this worker's share of ufunc(*operands), broadcast to output 0."""
+    """A run of this worker's part of ufunc(*operands), broadcast to output 0."""
     y = call.outputs[0]
     if call.workers == 1:
         return partial(ufunc, *operands, out=y)
@@ -171,7 +171,7 @@ def unary(
 
         doc = formula.__doc__ or ""
         for schema in declare_unary(type, exact, doc, caffe2, onnx, inplace=inplace, check=check, **defaults):
-            schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch), shares=True)(bind)
+            schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch), splits_work=True)(bind)
             FORMULAS[schema.domain, schema.type] = FastFormula(formula, scratch, fast, defaults)
         return formula
 

@@ -90,7 +90,7 @@ def _declare(
         b = b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b)))
         return [ufunc(a, b).astype(np.bool_) if result else exactly(ufunc, a, b)]
 
-    schema.kernel("NUMPY", shares=True)(lambda call: apply(call, ufunc, *operands(call)))
+    schema.kernel("NUMPY", splits_work=True)(lambda call: apply(call, ufunc, *operands(call)))
 
 
 def common_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
@@ -136,8 +136,8 @@ def div_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
     return [np.floor_divide(a - np.fmod(a, b), b)]
 
 
-@onnx_div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
-@div.kernel("NUMPY", supports=only_for(FLOATS), shares=True)
+@onnx_div.kernel("NUMPY", supports=only_for(FLOATS), splits_work=True)
+@div.kernel("NUMPY", supports=only_for(FLOATS), splits_work=True)
 def div_numpy(call: Call) -> Run:
     return apply(call, np.divide, *operands(call))
 

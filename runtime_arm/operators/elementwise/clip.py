@@ -29,7 +29,7 @@ def clip_reference(op: OperatorDef, x: Array, low: Optional[Array] = None, high:
     return [y.copy() if high is None else np.minimum(y, high.reshape(()))]
 
 
-@clip.kernel("NUMPY", shares=True)
+@clip.kernel("NUMPY", splits_work=True)
 def clip_numpy(call: Call) -> Run:
     _, low, high = (*call.inputs, None, None)[:3]
     x, y = np.atleast_1d(call.inputs[0], call.outputs[0])

@@ -76,7 +76,7 @@ def _declare_table() -> None:
         if row.onnx:
             schemas += declare_unary(row.onnx, row.ufunc, row.doc, (), row.onnx_dtypes)
         for schema in schemas:
-            schema.kernel("NUMPY", shares=True)(ufunc_kernel(row.ufunc))
+            schema.kernel("NUMPY", splits_work=True)(ufunc_kernel(row.ufunc))
 
 
 _declare_table()

@@ -68,7 +68,7 @@ def concat_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
     return [joined, np.array([1 if adds_axis(op) else x.shape[axis] for x in inputs], np.int32)]
 
 
-@concat.kernel("NUMPY", shares=True)
+@concat.kernel("NUMPY", splits_work=True)
 def concat_numpy(call: Call) -> Run:
     y = call.outputs[0]
     axis, places = join_axis(call.op, y.ndim), _places(call.op, call.in_specs, call.out_specs)

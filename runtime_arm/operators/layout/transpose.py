@@ -65,7 +65,7 @@ def _add_kernels(schema: Operator) -> None:
     def reference(op: OperatorDef, x: Array) -> List[Any]:
         return [np.transpose(x, _axes(op, x.ndim)).copy()]
 
-    @schema.kernel("NUMPY", shares=True)
+    @schema.kernel("NUMPY", splits_work=True)
     def numpy(call: Call) -> Run:
         x = call.inputs[0]
         return copy_all(_in_blocks(call.outputs[0], x.transpose(_axes(call.op, x.ndim))), call)
@@ -120,7 +120,7 @@ def channel_shuffle_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [np.take(x, source, axis=axis)]
 
 
-@channel_shuffle.kernel("NUMPY", shares=True)
+@channel_shuffle.kernel("NUMPY", splits_work=True)
 def channel_shuffle_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     grouped, shuffled, axis = _grouped(call.op, x.shape)

@@ -85,7 +85,7 @@ def fc_reference(op: OperatorDef, x: Array, w: Array, b: Array) -> Sequence[Any]
 def matrix_part(call: Call, shape: Sequence[int]) -> Tuple[slice, slice]:
     """This worker's rows and columns of a product of this shape: the longer side is cut, with the larger factor."""
     cut = max((0, 1), key=lambda axis: shape[axis])
-    rows, columns = (call.share(shape[axis]) if axis == cut else slice(0, shape[axis]) for axis in (0, 1))
+    rows, columns = (call.slice_of(shape[axis]) if axis == cut else slice(0, shape[axis]) for axis in (0, 1))
     return rows, columns
 
 
@@ -96,8 +96,8 @@ def fc_part(call: Call) -> Tuple[Array, slice]:
     return y[rows, columns], columns
 
 
-@fc.kernel("NUMPY", supports=blas_multiplies, shares=True)
-@fc_transposed.kernel("NUMPY", supports=blas_multiplies, shares=True)
+@fc.kernel("NUMPY", supports=blas_multiplies, splits_work=True)
+@fc_transposed.kernel("NUMPY", supports=blas_multiplies, splits_work=True)
 def fc_numpy(call: Call) -> Run:
     x, w = _fc_operands(call.op, call.inputs[0], call.inputs[1])
     rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))

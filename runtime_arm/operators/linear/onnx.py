@@ -50,7 +50,7 @@ def onnx_matmul_reference(op: OperatorDef, a: Array, b: Array) -> Sequence[Any]:
     return [product64(a, b)]
 
 
-@onnx_matmul.kernel("NUMPY", supports=blas_multiplies, shares=True)
+@onnx_matmul.kernel("NUMPY", supports=blas_multiplies, splits_work=True)
 def onnx_matmul_numpy(call: Call) -> Run:
     a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
     if a.ndim == 1 or b.ndim == 1:
@@ -111,7 +111,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
     return () if c is None or op.get_float("beta", 1.0) == 1 else [TensorSpec(c.shape, c.dtype)]
 
 
-@gemm.kernel("NUMPY", supports=blas_multiplies, scratch=_scratch, shares=True)
+@gemm.kernel("NUMPY", supports=blas_multiplies, scratch=_scratch, splits_work=True)
 def gemm_numpy(call: Call) -> Run:
     a, b = _operands(call.op, call.inputs[0], call.inputs[1])
     rows, columns = matrix_part(call, call.outputs[0].shape)

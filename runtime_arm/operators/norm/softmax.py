@@ -98,12 +98,12 @@ def _nothing() -> None:
     return None
 
 
-@softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, shares=True)
-@onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, shares=True)
+@softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
+@onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
 def softmax_numpy(call: Call) -> Run:
     shape = _stack(call.op, call.inputs[0].shape)
     wholes = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
-    x, y, statistics = (whole[call.share(shape[0])] for whole in wholes)
+    x, y, statistics = (whole[call.slice_of(shape[0])] for whole in wholes)
     sums = StackSum(y)
 
     def run() -> None:

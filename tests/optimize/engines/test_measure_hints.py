@@ -159,9 +159,9 @@ def test_what_turns_out_to_be_slower_is_dropped(monkeypatch: pytest.MonkeyPatch)
     assert report.notes == ["threads=1: nothing that was measured is faster than the runtime's own choice, 1000.00 ms"]
 
 
-@pytest.mark.parametrize(("workers", "shared"), [("processes", True), ("threads", False)])
+@pytest.mark.parametrize(("workers", "split"), [("processes", True), ("threads", False)])
 def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(
-    workers: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+    workers: str, split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair, report = convolutions(), Report()
     monkeypatch.setattr(engines, "time_options", lambda *rest: {})
@@ -174,10 +174,10 @@ def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(
     (measurement,) = result.tuning.measurements
     assert (measurement.engines, measurement.workers) == ({0: "block=65536,panel=32"}, workers)
     assert "1 sizes of blocks or panels" in report.notes[0]
-    assert ("threads of BLAS" in report.notes[0]) is not shared
+    assert ("threads of BLAS" in report.notes[0]) is not split
     assert report.engines[0].tuned == {2: "block=65536,panel=32"}
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     with Predictor(result, threads=2) as tuned, Predictor(pair, threads=2) as plain:
-        assert tuned.plan().is_shared is shared
+        assert tuned.plan().is_split is split
         np.testing.assert_allclose(tuned.run([x])["y"], plain.run([x])["y"], rtol=0, atol=1e-4)
-        assert len(tuned.executor.worker_processes()) <= int(shared)
+        assert len(tuned.executor.worker_processes()) <= int(split)

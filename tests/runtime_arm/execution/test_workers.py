@@ -1,4 +1,4 @@
-"""Steps that workers share, and what becomes of the workers."""
+"""Steps that workers split, and what becomes of the workers."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from runtime_arm.execution import workers
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.worker_process import WorkerProcess
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.planning.work_sharing import BYTE, least
+from runtime_arm.planning.work_splitting import BYTE, least
 from runtime_arm.registry.schema import Call, Run, operator
 from runtime_arm.registry.specs import TensorSpec
 from tests.support.paths import ROOT
 
-ROWS = 1 << 15  # of 1 << 7 numbers: more than pays sharing, and workers
+ROWS = 1 << 15  # of 1 << 7 numbers: more than makes splitting pay, and workers
 DESCRIPTORS = 8 if sys.version_info >= (3, 10) else 4  # that it takes to start a worker process
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
-def _declare(type: str, share: Any) -> None:
-    """An operator that shares its rows; ``share(x, y, worker)`` computes some."""
+def _declare(type: str, part: Any) -> None:
+    """An operator that splits its rows; ``part(x, y, worker)`` computes some."""
 
     @operator(type, domain="test")
     def schema(op: OperatorDef, x: TensorSpec) -> Any:
         return [x]
 
-    @schema.kernel("NUMPY", shares=True)
+    @schema.kernel("NUMPY", splits_work=True)
     def kernel(call: Call) -> Run:
         rows = call.mine(range(call.inputs[0].shape[0]))
         mine = slice(rows[0], rows[-1] + 1)
-        return lambda: share(call.inputs[0][mine], call.outputs[0][mine], call.worker)
+        return lambda: part(call.inputs[0][mine], call.outputs[0][mine], call.worker)
 
 
 def _process_ids(x: Array, y: Array, worker: int) -> None:
@@ -83,7 +83,7 @@ def _double(x: Array, y: Array, worker: int) -> None:
     np.multiply(x, 2, out=y)
 
 
-for _type, _share in [
+for _type, _part in [
     ("TestProcess", _process_ids),
     ("TestThread", _thread_ids),
     ("TestFail", _fail),
@@ -92,7 +92,7 @@ for _type, _share in [
     ("TestDouble", _double),
     ("TestHold", _hold),
 ]:
-    _declare(_type, _share)
+    _declare(_type, _part)
 
 
 def net(*types: str) -> NetDef:
@@ -143,12 +143,12 @@ def three() -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("blocks", [0, 1, 4, 5, 17])
-def test_shares_are_neighbours_and_make_up_the_whole(count: int, blocks: int) -> None:
+def test_parts_are_neighbours_and_make_up_the_whole(count: int, blocks: int) -> None:
     op = OperatorDef.of("Relu", ["x"], ["y"])
     calls = [Call(op, [], [], [], [], [], {}, worker, count) for worker in range(count)]
-    shares = [call.mine(range(blocks)) for call in calls]
-    assert [block for share in shares for block in share] == list(range(blocks))
-    sizes = {len(share) for share in shares}
+    parts = [call.mine(range(blocks)) for call in calls]
+    assert [block for part in parts for block in part] == list(range(blocks))
+    sizes = {len(part) for part in parts}
     assert max(sizes) - min(sizes) <= 1
 
 
@@ -197,7 +197,7 @@ def test_one_worker_starts_neither_process_nor_thread(monkeypatch: pytest.Monkey
     assert executor._crew is None
 
 
-def test_small_steps_are_not_shared(three: Any) -> None:
+def test_small_steps_are_not_split(three: Any) -> None:
     executor = three("TestDouble", "TestDouble")
     assert np.array_equal(run(executor, numbers(4)), numbers(4) * 2 * 2)
     assert executor._crew is None
@@ -385,7 +385,7 @@ def test_a_process_that_is_forked_during_a_run_does_not_wait_for_it(three: Any) 
 SCRIPT = """
 import os, sys, time
 import numpy as np
-from tests.runtime_arm.test_workers import Executor, net, run
+from tests.runtime_arm.execution.test_workers import Executor, net, run
 executor = Executor(net("TestDouble"), {}, workers=2)
 run(executor)
 print(*executor.worker_processes(), flush=True)

@@ -162,10 +162,10 @@ def test_hints_change_no_result(hints: str) -> None:
 
 def test_threads_of_blas_take_the_place_of_workers() -> None:
     shape = (1, 4, 1280, 1280)
-    for workers, shared in ((PROCESSES, True), (THREADS, False)):
+    for workers, split in ((PROCESSES, True), (THREADS, False)):
         measurement = Measurement({"x": shape}, 2, {}, {}, workers)
         with Predictor(pair_with(replace(tuning_of(), measurements=(measurement,))), threads=2) as predictor:
-            assert predictor.plan({"x": shape}).is_shared is shared
+            assert predictor.plan({"x": shape}).is_split is split
             assert not predictor.notes
 
 

@@ -97,7 +97,7 @@ def test_it_makes_the_same_numbers_in_the_same_strips(engine: str, threads: int,
         np.testing.assert_array_equal(predictor.run({"x": X})["y"], together)
 
 
-def test_workers_share_it() -> None:
+def test_workers_split_it() -> None:
     segment = planned(pair(), threads=2)
     assert [step.workers for step in segment.steps if step.op.type == "PooledConv"] == [2]
     with Predictor(pair(convolution="REFERENCE"), threads=1) as slow, Predictor(pair(), threads=2) as fast:

@@ -58,7 +58,7 @@ def _binary(type: str, formula: Formula, contract: str) -> Operator:
         pairs = np.broadcast_arrays(a.astype(np.int64), b.astype(np.int64))
         return [formula(op, a.dtype, *pairs)]
 
-    @schema.kernel("TABLE", scratch=_index, shares=True)
+    @schema.kernel("TABLE", scratch=_index, splits_work=True)
     def table(call: Call) -> Run:
         dtype = call.inputs[0].dtype
         every = np.arange(PAIRS, dtype=np.uint16).view(np.uint8).reshape(PAIRS, 2).view(dtype).astype(np.int64)

@@ -135,7 +135,7 @@ def test_tiles_and_blocks_join_seamlessly(tile: int, group: int, monkeypatch: An
 
 
 @pytest.mark.parametrize(("tile", "filters"), [(4, (10, 3, 5, 5)), (4, (3, 1, 5, 5)), (20, (2, 1, 5, 5))])
-def test_workers_share_columns_or_filters_of_a_single_row(tile: int, filters: Any, monkeypatch: Any) -> None:
+def test_workers_split_columns_or_filters_of_a_single_row(tile: int, filters: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(fft, "best_tiling", lambda convolution: Tiling.of(convolution, tile))
     op, inputs = problem((4, 12), filters, pad=2)
     blocks = list(Tiling.of(convolution(op, inputs), tile).blocks(4, workers=2))

@@ -55,7 +55,7 @@ def test_padding_may_be_any_number_that_is_known_when_the_step_runs() -> None:
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("filters", [1, 2, 23])
-def test_workers_share_the_filters_of_few_pixels(filters: int, batch: int, workers: int) -> None:
+def test_workers_split_the_filters_of_few_pixels(filters: int, batch: int, workers: int) -> None:
     draw = np.random.default_rng(0)
     shapes = [(batch, 40, 6, 7), (filters, 40, 3, 3), (filters,), (batch, filters, 3, 4), (filters,)]
     inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]

@@ -293,7 +293,7 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "PRelu", "onnx.Max"])
 @pytest.mark.parametrize(("kernel", "stride", "filters"), [(3, 1, 128), (1, 1, 192), (3, 2, 256)])
-def test_workers_share_filters(
+def test_workers_split_filters(
     kernel: int, stride: int, filters: int, activation: str, small: bool, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)

@@ -163,7 +163,7 @@ def test_small_blocks_of_many_channels(kernel: int, small: bool, monkeypatch: An
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("activation", ["Relu", "PRelu", "onnx.Max"])
 @pytest.mark.parametrize(("kernel", "filters"), [(3, 128), (1, 192), (5, 64)])
-def test_workers_share_filters(kernel: int, filters: int, activation: str, small: bool, monkeypatch: Any) -> None:
+def test_workers_split_filters(kernel: int, filters: int, activation: str, small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     for workers in (2, 3):
         Problem((1, 200, 7, 7), filters, kernel, activation=activation).check(workers, least=2)

@@ -1,10 +1,10 @@
-"""Which blobs may share one buffer, so that all buffers together take least.
+"""Which blobs may reuse one buffer, and so one name, such that all buffers together take least.
 
-A buffer is as large as the largest blob it carries; blobs whose live ranges meet must not share. That is colouring an
-interval graph with colours that cost as much as their largest member (max-colouring), which is NP-hard. But nets need
-few buffers at a time: at no time do more than k blobs of s bytes or more live, so that the k-th largest buffer needs
-the largest s for which that holds. These sizes are a lower bound, and mostly can be kept: a search over time, with a
-beam of partial assignments, starts from them and grows or adds buffers only where it must.
+A buffer is as large as the largest blob it carries; blobs whose live ranges meet need different ones. That is colouring
+an interval graph with colours that cost as much as their largest member (max-colouring), which is NP-hard. But nets
+need few buffers at a time: at no time do more than k blobs of s bytes or more live, so that the k-th largest buffer
+needs the largest s for which that holds. These sizes are a lower bound, and mostly can be kept: a search over time,
+with a beam of partial assignments, starts from them and grows or adds buffers only where it must.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Partial(NamedTuple):
     before: Optional[_Partial]
 
 
-def share(ranges: Mapping[str, Range], sizes: Mapping[str, int], width: int = BEAM_WIDTH) -> List[List[str]]:
+def reuse_buffers(ranges: Mapping[str, Range], sizes: Mapping[str, int], width: int = BEAM_WIDTH) -> List[List[str]]:
     """The blobs of each buffer, in the order of time. Sizes are bytes, or anything that adds up."""
     names = sorted(ranges, key=lambda name: (ranges[name].first, -sizes[name], name))
     start = tuple(_Buffer(nbytes, 0, number) for number, nbytes in enumerate(least_sizes(ranges, sizes)))
