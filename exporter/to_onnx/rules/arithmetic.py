@@ -8,8 +8,7 @@ import numpy as np
 
 from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.errors import ExportError
-from runtime_arm.netdef.dtypes import dtype_of
-from runtime_arm.operators.elementwise.cast import caffe2_dtype
+from runtime_arm.operators.elementwise.cast import LARGEST_HALF, caffe2_dtype
 
 _COMPARISONS = {"EQ": "Equal", "GE": "GreaterOrEqual", "GT": "Greater", "LE": "LessOrEqual", "LT": "Less"}
 
@@ -130,8 +129,12 @@ def cast(call: Call) -> Results:
 
 @rule("FloatToHalf", "HalfToFloat")
 def half(call: Call) -> Results:
-    dtype = dtype_of(12 if call.op.type == "FloatToHalf" else 1)
-    return call.node("Cast", call.x, to=dtype)
+    if call.op.type == "HalfToFloat":
+        return call.node("Cast", call.x, to=np.dtype(np.float32))
+    x = call.x
+    if call.op.get_bool("clip"):
+        x = call.node("Clip", x, call.constant(-LARGEST_HALF), call.constant(LARGEST_HALF))
+    return call.node("Cast", x, to=np.dtype(np.float16))
 
 
 @rule("Where", "Conditional", "onnx.Where")

@@ -287,11 +287,17 @@ def expand(call: Call) -> Results:
 
 @rule("PadImage")
 def pad_image(call: Call) -> Results:
+    """Caffe2 also reflects a second time, and reflects pixels that negative pads remove; ONNX's runtimes do not."""
     pads = caffe2_list(call.op, "pad", "tlbr") or [0, 0, 0, 0]
-    axes = call.ints(1, 2) if channels_last(call.op) else call.ints(2, 3)
+    axes = (1, 2) if channels_last(call.op) else (2, 3)
     mode = call.op.get_str("mode", "constant")
+    if mode == "reflect":
+        for axis, head, tail in zip(axes, pads, pads[2:]):
+            n = (call.known_dims() or (None,) * 4)[axis]
+            if n is not None and max(head, tail, 0) >= n + min(head, 0) + min(tail, 0):
+                raise ExportError(f"pads {pads} reflect further than ONNX allows: less than the pixels that are left")
     value = call.number(call.op.get_float("value", 0.0)) if mode == "constant" else ""
-    return call.node("Pad", call.x, call.ints(*pads), value, axes, mode=mode)
+    return call.node("Pad", call.x, call.ints(*pads), value, call.ints(*axes), mode=mode)
 
 
 @rule("SpaceToBatch")

@@ -105,17 +105,40 @@ def _strings(x: Array, text: Callable[[Any], bytes]) -> Array:
     return y
 
 
-def _to_half_and_back(type: str, source: str, target: str) -> None:
-    @operator(type, dtypes=(source,))
-    def half(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-        return [x.with_dtype(target)]
-
-    half.reference(lambda op, x: [x.astype(target)])
-    half.kernel("NUMPY")(cast_kernel)
+LARGEST_HALF = np.float32(65504)
 
 
-_to_half_and_back("FloatToHalf", "float32", "float16")
-_to_half_and_back("HalfToFloat", "float16", "float32")
+@operator("FloatToHalf", dtypes=("float32",))
+def float_to_half(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = X in float16, rounded to nearest, ties to even.
+
+    What is beyond float16 (65520 and more) becomes an infinity, or +-65504 if ``clip`` is set (0). NaN stays NaN.
+    Source: Caffe2's half_float_ops.cc.
+    """
+    return [x.with_dtype("float16")]
+
+
+@float_to_half.reference
+def float_to_half_reference(op: OperatorDef, x: Array) -> List[Any]:
+    return [(np.clip(x, -LARGEST_HALF, LARGEST_HALF) if op.get_bool("clip") else x).astype(np.float16)]
+
+
+@float_to_half.kernel("NUMPY")
+def float_to_half_numpy(call: Call) -> Run:
+    x, y = call.inputs[0], call.outputs[0]
+    if call.op.get_bool("clip"):
+        return partial(np.clip, x, -LARGEST_HALF, LARGEST_HALF, out=y, casting="unsafe")
+    return cast_kernel(call)
+
+
+@operator("HalfToFloat", dtypes=("float16",))
+def half_to_float(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = X in float32. Source: Caffe2's half_float_ops.cc."""
+    return [x.with_dtype("float32")]
+
+
+half_to_float.reference(lambda op, x: [x.astype(np.float32)])
+half_to_float.kernel("NUMPY")(cast_kernel)
 
 
 @operator("Cast", domain="onnx", dtypes=BOOL + NUMBERS + ("object",))

@@ -1,4 +1,4 @@
-"""Adding and removing elements at the ends of dimensions. Negative pads remove; what remains is then padded."""
+"""Padding: Caffe2's PadImage, ONNX's Pad and CenterCropPad. Negative pads remove elements."""
 
 from __future__ import annotations
 
@@ -10,28 +10,49 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import along, copy_all
 from runtime_arm.operators.common.windows import caffe2_list, channels_last
-from runtime_arm.registry.schema import Call, Operator, Run, axis_of, integers_of, operator, require
+from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, integers_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Padding(NamedTuple):
-    """Elements to add (or, negative, to remove) in front of and behind each dimension, and what to fill with."""
+    """Elements to add (or, negative, to remove) in front of and behind each dimension, and what to fill with.
+
+    mode: constant, reflect, edge or wrap. whole: the pads repeat elements of the whole X (Caffe2), removed ones too;
+    otherwise only elements that are left (ONNX).
+    """
 
     heads: Sequence[int]
     tails: Sequence[int]
     mode: str
+    whole: bool = False
 
     def apply(self, shape: Shape) -> List[int]:
         """The padded shape."""
         return [n + head + tail for n, head, tail in zip(shape, self.heads, self.tails)]
 
-    def kept(self, shape: Shape) -> Tuple[slice, ...]:
-        """The elements that negative pads leave."""
-        return tuple(slice(max(-head, 0), n + min(tail, 0)) for n, head, tail in zip(shape, self.heads, self.tails))
+    def sources(self, shape: Shape, axis: int) -> Sequence[int]:
+        """For each position of Y along ``axis``, the position in X (of this shape) to copy; -1 for the constant."""
+        n, head, tail = shape[axis], self.heads[axis], self.tails[axis]
+        positions = range(-head, n + tail)
+        if not head and not tail:
+            return positions
+        if self.mode == "constant":
+            return [i if 0 <= i < n else -1 for i in positions]
+        if self.whole:
+            return [_image_source(self.mode, i, n) for i in positions]
+        first, left = max(-head, 0), n + min(head, 0) + min(tail, 0)
+        return [first + _source(self.mode, i - first, left) for i in positions]
+
+    def kept(self, shape: Shape) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:
+        """Where Y has X unmoved, and where that is in X."""
+        starts = [min(max(head, 0), n) for head, n in zip(self.heads, self.apply(shape))]
+        stops = [min(max(head + n, 0), size) for head, n, size in zip(self.heads, shape, self.apply(shape))]
+        inner = [slice(start, max(start, stop)) for start, stop in zip(starts, stops)]
+        return tuple(inner), tuple(slice(one.start - head, one.stop - head) for one, head in zip(inner, self.heads))
 
 
-def source_index(mode: str, i: int, length: int) -> int:
-    """The element of 0..length-1 that stands at position ``i`` before or behind them: reflect, edge or wrap."""
+def _source(mode: str, i: int, length: int) -> int:
+    """The element of 0..length-1 that stands at position ``i`` in front of or behind them: reflect, edge or wrap."""
     if mode == "edge":
         return min(max(i, 0), length - 1)
     if mode == "wrap":
@@ -41,33 +62,33 @@ def source_index(mode: str, i: int, length: int) -> int:
     return min(forth, period - forth)
 
 
-def _padded(op: OperatorDef, x: TensorSpec, padding: Padding) -> TensorSpec:
-    rest = [n + min(head, 0) + min(tail, 0) for n, head, tail in zip(x.shape, padding.heads, padding.tails)]
-    require(
-        op, min(rest, default=0) >= 0, f"pads {list(padding.heads)}, {list(padding.tails)} remove more than there is", x
-    )
-    fills = [n > 0 or max(head, tail) <= 0 for n, head, tail in zip(rest, padding.heads, padding.tails)]
-    require(op, padding.mode == "constant" or all(fills), f"nothing is there to pad by {padding.mode}", x)
-    return x.with_shape(padding.apply(x.shape))
+def _image_source(mode: str, i: int, length: int) -> int:
+    """The same by Caffe2: it reflects at the front once, then at the back once."""
+    return min(max(i, 0), length - 1) if mode == "edge" else min(abs(i), 2 * (length - 1) - abs(i))
 
 
 @operator("PadImage")
 def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Pads height and width by ``pad``, ``pads`` or ``pad_t``, ``pad_l``, ``pad_b``, ``pad_r``.
 
-    ``mode`` constant (``value``, 0), reflect or edge; ``order`` NCHW or NHWC. Reflection must not reach beyond the far
-    edge.
+    ``mode`` constant (``value``, 0), reflect or edge; ``order`` NCHW or NHWC. Reflected, position i of an image of n
+    pixels is  min(|i|, 2 (n - 1) - |i|):  Y may begin at -2 (n - 1) and must end at 2 (n - 1). Source: Caffe2's
+    pad_op.cc, which reads outside of the image beyond that.
     """
     require(op, x.ndim == 4, "the input must have four dimensions", x)
     padding = _image_padding(op)
+    pads = f"pads {list(padding.heads)}, {list(padding.tails)}"
+    sizes = padding.apply(x.shape)
+    axes = [axis for axis in range(4) if padding.heads[axis] or padding.tails[axis]]
+    require(op, all(sizes[axis] > 0 for axis in axes), f"{pads} remove all there is", x)
+    filled = padding.mode == "constant" or all(x.shape[axis] for axis in axes)
+    require(op, filled, f"there is nothing to pad with by {padding.mode}", x)
     if padding.mode == "reflect":
-        reach = [max(head, tail) for head, tail in zip(padding.heads, padding.tails)]
-        inside = all(
-            most < n + min(head, 0) + min(tail, 0) or most <= 0
-            for most, n, head, tail in zip(reach, x.shape, padding.heads, padding.tails)
-        )
-        require(op, inside, f"pads {list(padding.heads)}, {list(padding.tails)} reflect beyond the far edge", x)
-    return [_padded(op, x, padding)]
+        for axis in axes:
+            n, head, tail = x.shape[axis], padding.heads[axis], padding.tails[axis]
+            far = max(head, n - 1 + tail)
+            require(op, far <= 2 * (n - 1), f"{pads} reflect too far: at most {2 * n - 2} before and {n - 1} behind", x)
+    return [x.with_shape(sizes)]
 
 
 def _image_padding(op: OperatorDef) -> Padding:
@@ -75,14 +96,14 @@ def _image_padding(op: OperatorDef) -> Padding:
     if len(pads) != 4:
         raise ArgumentError(op, f"pads must be 4 numbers, got {pads}")
     if op.get_int("legacy_pad", 0) or set(caffe2_list(op, "stride", "hw") + caffe2_list(op, "dilation", "hw")) - {1}:
-        raise ArgumentError(op, "only pads are taken: no legacy_pad, stride or dilation")
+        raise ArgumentError(op, "PadImage takes no legacy_pad, stride or dilation")
     mode = op.get_str("mode", "constant")
     if mode not in ("constant", "reflect", "edge"):
         raise ArgumentError(op, f"mode must be constant, reflect or edge, got {mode!r}")
     head, tail = pads[:2], pads[2:]
     if channels_last(op):
-        return Padding((0, *head, 0), (0, *tail, 0), mode)
-    return Padding((0, 0, *head), (0, 0, *tail), mode)
+        return Padding((0, *head, 0), (0, *tail, 0), mode, whole=True)
+    return Padding((0, 0, *head), (0, 0, *tail), mode, whole=True)
 
 
 @operator("Pad", domain="onnx", inputs=(2, 4))
@@ -102,6 +123,15 @@ def pad(
         value,
     )
     return [_padded(op, x, _onnx_padding(op, x, pads, axes))]
+
+
+def _padded(op: OperatorDef, x: TensorSpec, padding: Padding) -> TensorSpec:
+    left = [n + min(head, 0) + min(tail, 0) for n, head, tail in zip(x.shape, padding.heads, padding.tails)]
+    pads = f"pads {list(padding.heads)}, {list(padding.tails)}"
+    require(op, min(left, default=0) >= 0, f"{pads} remove more than there is", x)
+    filled = [n > 0 or max(head, tail) <= 0 for n, head, tail in zip(left, padding.heads, padding.tails)]
+    require(op, padding.mode == "constant" or all(filled), f"there is nothing to pad with by {padding.mode}", x)
+    return x.with_shape(padding.apply(x.shape))
 
 
 def _onnx_padding(op: OperatorDef, x: TensorSpec, pads: TensorSpec, axes: Optional[TensorSpec] = None) -> Padding:
@@ -154,43 +184,46 @@ def _constant(op: OperatorDef, x: Array, extra: Sequence[Optional[Array]]) -> Ar
     return np.array(op.get_float("value", 0.0) if op.type == "PadImage" else 0).astype(x.dtype)
 
 
+def _removed(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
+    """Refuses pads that repeat removed elements: Y does not have them."""
+    x = inputs[0]
+    assert x is not None
+    padding = _padding_of(op, x, inputs[1:])
+    if padding.mode != "constant":
+        for axis, kept in enumerate(padding.kept(x.shape)[1]):
+            if any(not kept.start <= i < kept.stop for i in padding.sources(x.shape, axis)):
+                return "pads repeat elements that negative pads remove"
+    return None
+
+
 def _add_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *extra: Optional[Array]) -> List[Any]:
         known = [None if array is None else TensorSpec.known(array) for array in extra]
         padding = _padding_of(op, TensorSpec.known(x), known)
-        y = x[padding.kept(x.shape)].copy()
-        for axis, (head, tail) in enumerate(zip(padding.heads, padding.tails)):
-            length = y.shape[axis]
-            positions = range(-max(head, 0), length + max(tail, 0))
-            if padding.mode != "constant":
-                y = np.take(y, [source_index(padding.mode, i, length) for i in positions], axis)
-            else:
-                ends = [(0, 0)] * axis + [(max(head, 0), max(tail, 0))] + [(0, 0)] * (y.ndim - axis - 1)
-                y = np.pad(y, ends, mode="constant", constant_values=_constant(op, x, extra))
+        sources = [np.array(padding.sources(x.shape, axis), np.intp) for axis in range(x.ndim)]
+        y = np.full([len(one) for one in sources], _constant(op, x, extra), x.dtype)
+        y[np.ix_(*[one >= 0 for one in sources])] = x[np.ix_(*[one[one >= 0] for one in sources])]
         return [y]
 
-    @schema.kernel("NUMPY")
+    @schema.kernel("NUMPY", supports=_removed)
     def numpy(call: Call) -> Run:
         x, y, spec = call.inputs[0], call.outputs[0], call.in_specs[0]
         assert spec is not None
         padding = _padding_of(call.op, spec, call.in_specs[1:])
-        kept = x[padding.kept(x.shape)]
-        starts = [max(head, 0) for head in padding.heads]
-        inner = tuple(slice(start, start + n) for start, n in zip(starts, kept.shape))
-        pairs: List[Tuple[Array, Any]] = [(y[inner], kept)]
-        for axis, (start, length) in enumerate(zip(starts, kept.shape)):
+        inner, kept = padding.kept(x.shape)
+        pairs: List[Tuple[Array, Any]] = [(y[inner], x[kept])]
+        for axis, head in enumerate(padding.heads):
             # lines along this axis, at full length in the dimensions that are done already
             lines = y[(slice(None),) * (axis + 1) + inner[axis + 1 :]]
+            start, stop, size = inner[axis].start, inner[axis].stop, y.shape[axis]
             if padding.mode == "constant":
                 value = _constant(call.op, x, call.inputs[1:])
-                pairs += [
-                    (lines[along(axis, 0, start)], value),
-                    (lines[along(axis, start + length, y.shape[axis])], value),
-                ]
+                pairs += [(lines[along(axis, 0, start)], value), (lines[along(axis, stop, size)], value)]
                 continue
-            for i in [*range(start), *range(start + length, y.shape[axis])]:
-                source = start + source_index(padding.mode, i - start, length)
+            sources = padding.sources(x.shape, axis)
+            for i in [*range(start), *range(stop, size)]:
+                source = sources[i] + head
                 pairs.append((lines[along(axis, i, i + 1)], lines[along(axis, source, source + 1)]))
         return copy_all(pairs)
 

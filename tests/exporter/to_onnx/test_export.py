@@ -138,6 +138,8 @@ def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
         ('net "n": x -> y\nIm2Col(x) -> y  kernel=2', r"Im2Col\(x\) -> y"),
         ('net "n": x -> y\nGaussianFill(x) -> y', r"GaussianFill\(x\) -> y"),
         ('net "n": x -> y\nDropout(x) -> y, m', r"Dropout\(x\) -> y, m"),
+        ('net "n": x -> y\nPadImage(x) -> y  pads=[8, 0, 0, 0]  mode="reflect"', "reflect further than ONNX allows"),
+        ('net "n": x -> y\nPadImage(x) -> y  pads=[4, 0, -4, 0]  mode="reflect"', "reflect further than ONNX allows"),
         ('net "n": x -> x\nRelu(x) -> x', "'x' is an input that the net overwrites"),
     ],
 )
@@ -219,3 +221,10 @@ def test_an_operator_error_names_the_operator() -> None:
     pair = pair_of('net "n": x -> y\nTopK(x) -> y, i  k=9', {})
     with pytest.raises(OperatorError, match=r"TopK\(x\) -> y, i: k is 9"):
         to_onnx(pair)
+
+
+@pytest.mark.parametrize(("clip", "largest"), [(0, np.inf), (1, 65504)])
+def test_halves_are_clipped_where_caffe2_clips_them(clip: int, largest: float) -> None:
+    pair = pair_of(f'net "n": x -> y\nFloatToHalf(x) -> y  clip={clip}', {}, [TensorInfo("x", (4,), "float32")])
+    y = run(to_onnx(pair), {"x": np.array([1e6, -1e6, 65504, 0.1], np.float32)})[0]
+    np.testing.assert_array_equal(y, np.array([largest, -largest, 65504, 0.1], np.float16))

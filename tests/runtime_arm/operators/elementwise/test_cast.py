@@ -91,10 +91,23 @@ def test_allocates_nothing_of_the_size_of_a_blob() -> None:
         assert allocated_nbytes(op, [random((1 << 21,))], "NUMPY") < NUMPY_NBYTES + 4 * 8 * BLOCK
 
 
-def test_halves_go_to_floats_and_back() -> None:
-    x = np.array([1.5, 1e6, -(2**-14)], np.float32)
-    assert_same(run_kernel(caffe2("FloatToHalf", "X"), [x], "NUMPY")[0], np.array([1.5, np.inf, -(2**-14)], np.float16))
-    assert_same(run_kernel(caffe2("HalfToFloat", "X"), [x[::2].astype(np.float16)], "NUMPY")[0], x[::2])
+@pytest.mark.parametrize("engine", ["REFERENCE", "NUMPY"])
+@pytest.mark.parametrize(("clip", "largest"), [(0, np.inf), (1, 65504)])
+def test_floats_beyond_float16_are_infinite_or_clipped(clip: int, largest: float, engine: str) -> None:
+    x = np.array([1.5, 65504, 65519, 65520, -1e6, np.inf, -np.inf, np.nan, 1 + 2.0**-11, 2.0**-24], np.float32)
+    y = np.array([1.5, 65504, 65504, largest, -largest, largest, -largest, np.nan, 1, 2.0**-24], np.float16)
+    assert_same(run_kernel(caffe2("FloatToHalf", "X", clip=clip), [x], engine)[0], y)
+
+
+def test_clipped_halves_are_made_without_a_copy() -> None:
+    op = caffe2("FloatToHalf", "X", clip=1)
+    assert allocated_nbytes(op, [random((1 << 21,))], "NUMPY") < NUMPY_NBYTES
+
+
+def test_halves_become_floats_exactly() -> None:
+    x = np.array([1.5, np.inf, -(2.0**-24), 65504], np.float16)
+    for engine in ("REFERENCE", "NUMPY"):
+        assert_same(run_kernel(caffe2("HalfToFloat", "X"), [x], engine)[0], x.astype(np.float32))
 
 
 def test_strings_are_read_and_written() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
-from runtime_arm.errors import OperatorError
+from runtime_arm.errors import OperatorError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
@@ -75,14 +75,52 @@ def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
 
 
+def caffe2_source(mode: str, i: int, n: int) -> Optional[int]:
+    """Which pixel pad_op.cc copies to position i of an image of n pixels; None for the constant."""
+    if mode == "constant":
+        return i if 0 <= i < n else None
+    if mode == "edge":
+        return min(n - 1, max(i, 0))
+    i = max(i, -i)
+    return min(i, 2 * n - i - 2)
+
+
+@given(
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.lists(st.integers(-6, 9), min_size=4, max_size=4),
+    st.sampled_from(["constant", "reflect", "edge"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_pad_image_computes_what_caffe2_computes_or_refuses_to_read_outside(
+    image: Tuple[int, int], pads: List[int], mode: str
+) -> None:
+    x = np.arange(2 * image[0] * image[1], dtype=np.float32).reshape(1, 2, *image)
+    op = OperatorDef.of("PadImage", ["X"], ["Y"], pads=pads, mode=mode, value=1.5)
+    rows, columns = (
+        [caffe2_source(mode, i, n) for i in range(-head, n + tail)] for n, head, tail in zip(image, pads, pads[2:])
+    )
+    if not rows or not columns or any(i is not None and i < 0 for i in [*rows, *columns]):
+        with pytest.raises(ShapeError, match=r"remove all there is|reflect too far"):
+            run_kernel(op, [x])
+        return
+    expected = np.full((1, 2, len(rows), len(columns)), 1.5, np.float32)
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            if row is not None and column is not None:
+                expected[:, :, i, j] = x[:, :, row, column]
+    assert_same(run_kernel(op, [x])[0], expected)
+    assert_engines_match_reference(op, [x])
+
+
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        ({"pad": 4, "mode": "reflect"}, "beyond the far edge"),
+        ({"pads": [5, 0, 0, 0], "mode": "reflect"}, "reflect too far: at most 4 before and 2 behind"),
+        ({"pads": [0, 0, 0, 3], "mode": "reflect"}, "reflect too far: at most 4 before and 2 behind"),
         ({"pad": 1, "mode": "wrap"}, "mode must be"),
         ({"pads": [1, 1]}, "must be 4 numbers"),
-        ({"pad": 1, "stride": 2}, "only pads are taken"),
-        ({"pads": [-2, 0, -2, 0]}, "remove more than there is"),
+        ({"pad": 1, "stride": 2}, "takes no legacy_pad, stride or dilation"),
+        ({"pads": [-2, 0, -1, 0]}, "remove all there is"),
         ({"pad": 1, "order": "HWC"}, "order must be"),
     ],
 )
@@ -96,7 +134,7 @@ def test_refuses(arguments: Any, rule: str) -> None:
     [
         ((3,), [1], "constant", "must be two for each"),
         ((3,), [-2, -2], "constant", "remove more than there is"),
-        ((0,), [1, 1], "edge", "nothing is there to pad"),
+        ((0,), [1, 1], "edge", "there is nothing to pad with by edge"),
         ((3,), [1, 1], "mirror", "mode must be"),
     ],
 )

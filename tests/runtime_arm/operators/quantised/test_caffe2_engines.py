@@ -6,6 +6,8 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
 from runtime_arm.errors import ArgumentError, ShapeError
@@ -85,6 +87,28 @@ def test_engines_agree_bit_for_bit(op: OperatorDef, operands: List[Any]) -> None
     assert "NUMPY" in engines
     for engine in engines:
         np.testing.assert_array_equal(run_kernel(op, operands, engine)[0], run_kernel(op, operands)[0])
+
+
+SCALES = st.floats(0.0625, 4, width=32) | st.sampled_from([1 / 3, 2 / 3, 0.1, 0.7, 1.1, 1.5, 5 / 3, 2.7])
+
+
+@given(st.tuples(st.integers(1, 40), st.integers(1, 40)), st.tuples(SCALES, SCALES))
+@settings(max_examples=200)
+def test_resizing_divides_in_float32_as_int8_resize_nearest_op_does(
+    image: Tuple[int, int], scales: Tuple[float, float]
+) -> None:
+    x = quantised(1, 1, *image, 3)
+    op = int8("Int8ResizeNearest", height_scale=scales[0], width_scale=scales[1])
+    pixels = []
+    for n, scale in zip(image, map(np.float32, scales)):
+        size = int(np.float32(n) * scale)
+        pixels.append([min(int(np.float32(i) / scale), n - 1) for i in range(size)])
+    expected = np.zeros((1, len(pixels[0]), len(pixels[1]), 3), np.uint8)
+    for y, row in enumerate(pixels[0]):
+        for x_out, column in enumerate(pixels[1]):
+            expected[0, y, x_out] = x.values[0, row, column]
+    np.testing.assert_array_equal(run_kernel(op, [x])[0], expected)
+    np.testing.assert_array_equal(run_kernel(op, [x], "NUMPY")[0], expected)
 
 
 def test_quantising_rounds_ties_to_even_and_saturates() -> None:
