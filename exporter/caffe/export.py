@@ -3,67 +3,78 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from exporter.caffe.layer import Layer
 from exporter.caffe.net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of, title
-from exporter.caffe.prototxt import AnyPath, read_prototxt
+from exporter.caffe.prototxt import read_prototxt
 from exporter.caffe.rules import find_rule
 from exporter.caffe.upgrade import upgraded
 from exporter.caffe.weights import TrainedBlob, read_weights
 from exporter.common.builder import NetBuilder, refuse_foreign
+from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from runtime_arm.errors import ArmnetError, ExportError
-from runtime_arm.files import map_file
+from runtime_arm.files import AnyPath, map_file
 from runtime_arm.pair.pair import Pair, TensorInfo
 
 NO_SUCH_LAYER = "armnet has no such layer type; `armnet support` lists every layer that a net lacks"
 Dims = Tuple[Optional[int], ...]
-OnProblem = Callable[[Any, str], None]
+OnProblem = Callable[[Any, ArmnetError], None]
 
 
-def from_caffe(
-    prototxt: AnyPath,
-    caffemodel: Optional[AnyPath] = None,
-    *,
-    keep_losses: bool = False,
-    caffe2_compatible: bool = False,
-    meta: Optional[Mapping[str, Any]] = None,
-) -> Pair:
+class CaffeNet(NamedTuple):
+    """What inference needs of a prototxt: the layers, in order, and the blobs that nothing reads afterwards."""
+
+    name: str
+    layers: Sequence[Any]
+    outputs: Sequence[str]
+
+
+def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, options: ExportOptions = DEFAULTS) -> Pair:
     """The pair that computes what Caffe does in the phase TEST, or in the one that the net's ``state`` names.
 
-    Inputs are free in the batch and in their spatial dimensions, whatever the prototxt declares. keep_losses: keep
-    losses and accuracies that need the labels of data layers. Errors name the file, the layer and the blob.
+    Batch and spatial dimensions of the inputs are open, whatever the prototxt declares. Errors name the file, the layer
+    and the blob.
     """
     blobs = read_weights(caffemodel) if caffemodel is not None else {}
-    source = read_prototxt(prototxt)
     with naming(prototxt):
-        net = upgraded(source)
-        layers = inference_layers(net, keep_losses)
-        outputs = outputs_of(layers)
-        if not outputs:
-            raise ExportError("the net computes nothing")
-        builder, inputs = translated(layers, blobs, outputs)
-        meta = {"source": origin(prototxt, map_file(prototxt)), **_default_meta(layers), **(meta or {})}
-        infos = [TensorInfo(name, None, "float32") for name in outputs]
-        pair = builder.pair(net.name, inputs, infos, meta, unpacked=caffe2_compatible)
-        if caffe2_compatible:
-            refuse_foreign(pair.predict_net)
-        return pair
+        net = read_net(prototxt, options)
+        return pair_of(prototxt, net, *translated(net, blobs), options)
+
+
+def read_net(prototxt: AnyPath, options: ExportOptions) -> CaffeNet:
+    """The part of a prototxt's net that is translated. FormatError or ExportError if there is none."""
+    net = upgraded(read_prototxt(prototxt))
+    layers = inference_layers(net, options.keep_losses)
+    outputs = outputs_of(layers)
+    if not outputs:
+        raise ExportError("the net computes nothing")
+    return CaffeNet(net.name, layers, outputs)
+
+
+def pair_of(
+    prototxt: AnyPath, net: CaffeNet, builder: NetBuilder, inputs: Sequence[TensorInfo], options: ExportOptions
+) -> Pair:
+    """The pair of what ``translated`` returns."""
+    meta = {"source": origin(prototxt, map_file(prototxt)), **_default_meta(net.layers), **options.meta}
+    infos = [TensorInfo(name, None, "float32") for name in net.outputs]
+    pair = builder.pair(net.name, inputs, infos, meta, unpacked=options.caffe2_compatible)
+    if options.caffe2_compatible:
+        refuse_foreign(pair.predict_net)
+    return pair
 
 
 def translated(
-    layers: Sequence[Any],
-    blobs: Mapping[str, Sequence[TrainedBlob]],
-    outputs: Sequence[str],
-    on_problem: Optional[OnProblem] = None,
+    net: CaffeNet, blobs: Mapping[str, Sequence[TrainedBlob]], on_problem: Optional[OnProblem] = None
 ) -> Tuple[NetBuilder, List[TensorInfo]]:
     """A builder that holds what the layers compute, and the net's inputs.
 
     on_problem: told of each layer that cannot be translated; without it the first raises an ExportError that names it.
     """
+    layers, outputs = net.layers, net.outputs
     builder = NetBuilder(outputs=outputs)
     builder.reserve([name for layer in layers for name in layer.top])
     read = {name for layer in layers for name in layer.bottom}
@@ -83,7 +94,7 @@ def translated(
         except ArmnetError as error:
             if on_problem is None:
                 raise ExportError(f"{title(proto)}: {error}") from error
-            on_problem(proto, str(error))
+            on_problem(proto, error)
             blobs_of.skip(proto)
     return builder, inputs
 

@@ -14,6 +14,10 @@ from runtime_arm.netdef import Argument, Array, OperatorDef
 TRAIN = 0  # of the phases in caffe.proto
 
 
+class MissingBlobs(ExportError):
+    """A layer needs trained blobs, and the caffemodel, if there is one, has none for it."""
+
+
 class Layer:
     """What a rule is given. ``bottoms`` and ``tops`` are names of blobs; ``blobs`` None where nothing was trained."""
 
@@ -91,7 +95,7 @@ class Layer:
     def require_blobs(self, count: int) -> None:
         """ExportError unless the caffemodel has so many blobs for the layer."""
         if self._blobs is None:
-            raise ExportError(f"needs {count} trained blobs, and there are none: is its caffemodel missing?")
+            raise MissingBlobs(f"needs {count} trained blobs, and there are none: is its caffemodel missing?")
         self.require(len(self._blobs) == count, f"needs {count} blobs, the caffemodel has {len(self._blobs)}")
 
     def blob_count(self) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Union
+from typing import Any
 
 from runtime_arm.errors import FormatError
-from runtime_arm.files import map_file
+from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef.messages import class_from
 from runtime_arm.netdef.pbtxt import problem_of
 
-AnyPath = Union[str, "os.PathLike[str]"]
 DESCRIPTOR = "caffe.desc"  # a FileDescriptorProto: what protoc makes of caffe.proto
 
 

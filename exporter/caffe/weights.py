@@ -11,9 +11,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from exporter.caffe.blob import require_count
-from exporter.caffe.prototxt import AnyPath
 from runtime_arm.errors import FormatError
-from runtime_arm.files import map_file
+from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.wire import BYTES, VARINT, Buffer, WireError
 

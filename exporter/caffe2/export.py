@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, List, Mapping, Optional, Union
+from typing import List
 
 from exporter.common.builder import refuse_foreign, refuse_unknown
+from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import origin
 from runtime_arm.errors import ArmnetError, ExportError, FormatError
 from runtime_arm.execution.workspace import run_init_net
-from runtime_arm.files import map_file
+from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.pair import Pair, read_net
 from runtime_arm.registry.specs import QuantizedTensor
 
-AnyPath = Union[str, "os.PathLike[str]"]
 
-
-def from_caffe2(
-    first: AnyPath, second: AnyPath, *, caffe2_compatible: bool = False, meta: Optional[Mapping[str, Any]] = None
-) -> Pair:
+def from_caffe2(first: AnyPath, second: AnyPath, options: ExportOptions = DEFAULTS) -> Pair:
     """The normalised pair of two .pb or .pbtxt files, init_net and predict_net in any order.
 
     Its init_net holds the weights that predict_net reads and nothing else, whatever operators made them. Errors name
@@ -33,8 +30,8 @@ def from_caffe2(
     try:
         pair = Pair.from_nets(*nets)
         refuse_unknown(pair.predict_net)
-        init_net = NetDef(nets[0].name, tuple(_weights(pair, unpacked=caffe2_compatible)))
-        if caffe2_compatible:
+        init_net = NetDef(nets[0].name, tuple(_weights(pair, unpacked=options.caffe2_compatible)))
+        if options.caffe2_compatible:
             refuse_foreign(pair.predict_net)
     except FormatError as error:
         raise FormatError(f"{os.fspath(paths[1])}: {error}") from error
@@ -48,7 +45,7 @@ def from_caffe2(
         predict_net,
         pair.inputs,
         pair.outputs,
-        {"source": origin(paths[1], map_file(paths[1])), **(meta or {})},
+        {"source": origin(paths[1], map_file(paths[1])), **options.meta},
     ).check()
 
 

@@ -7,7 +7,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
-from exporter.compare.witness import Evidence, Seen
+from exporter.common.evidence import Evidence, Seen
 from runtime_arm.netdef import Array, OperatorDef
 
 Operators = Sequence[OperatorDef]

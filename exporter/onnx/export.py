@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 import numpy as np
 import onnx
 
 from exporter.common.builder import NetBuilder
+from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from exporter.onnx.functions import inline_functions
 from exporter.onnx.reader import OnnxFile, Source, open_onnx
 from exporter.onnx.structure import defined, every_node
-from exporter.onnx.translator import Options, Progress, Scope, Translator, known_of, read_hints
+from exporter.onnx.translator import OnProblem, Options, Scope, Translator, known_of, read_hints
 from exporter.onnx.weights import Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.pair.pair import Pair, TensorInfo
@@ -22,26 +23,25 @@ _LONGEST_PROPAGATED = 1 << 20  # elements
 _LOOKED_THROUGH = ("Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze")
 
 
-def from_onnx(
-    source: Source,
-    *,
-    caffe2_compatible: bool = False,
-    meta: Optional[Mapping[str, Any]] = None,
-    progress: Optional[Progress] = None,
-) -> Pair:
+def from_onnx(source: Source, options: ExportOptions = DEFAULTS) -> Pair:
     """The pair that computes what the ONNX model does.
 
-    caffe2_compatible: use Caffe2's operators and its encoding of weights alone. meta: what model.json shall say
-    besides. progress: called with a stage, how much of it is done, and how much there is. ExportError, FormatError or
-    ResourceError, naming the file, for what cannot be translated.
+    ExportError, FormatError or ResourceError, naming the file, if it cannot be translated.
     """
     file = open_onnx(source)
     with naming(file.source):
-        model = prepared(file)
-        builder, inputs = translated(model, Options(Weights(file), caffe2_compatible, None, progress))
-        outputs = tuple(_output_info(value, builder) for value in model.graph.output)
-        meta = {"source": origin(file.source, file.data), **(meta or {})}
-        return builder.pair(model.graph.name, inputs, outputs, meta, unpacked=caffe2_compatible)
+        return pair_of(file, prepared(file), options)
+
+
+def pair_of(
+    file: OnnxFile, model: onnx.ModelProto, options: ExportOptions, on_problem: Optional[OnProblem] = None
+) -> Pair:
+    """The pair of a file's prepared model. on_problem: see ``translator.Options``."""
+    told = Options(Weights(file), options.caffe2_compatible, on_problem, options.progress)
+    builder, inputs = translated(model, told)
+    outputs = tuple(_output_info(value, builder) for value in model.graph.output)
+    meta = {"source": origin(file.source, file.data), **options.meta}
+    return builder.pair(model.graph.name, inputs, outputs, meta, unpacked=options.caffe2_compatible)
 
 
 def prepared(file: OnnxFile) -> onnx.ModelProto:

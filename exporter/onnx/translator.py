@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from exporter.common.builder import Dims, NetBuilder
+from exporter.common.options import Progress
 from exporter.onnx.functions import Body, function_body
 from exporter.onnx.node import Node, Operators, attributes_of
 from exporter.onnx.rules import find_rule
@@ -24,7 +25,6 @@ MISSING = "armnet has no such operator; `armnet support` lists every operator th
 FOREIGN = "Caffe2 has no operator that means the same"
 _DEEPEST = 32  # graphs and functions inside each other
 OnProblem = Callable[[onnx.NodeProto, str], None]
-Progress = Callable[[str, int, int], None]
 Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
 
 

@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from exporter.common.builder import NetBuilder, refuse_foreign
+from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from exporter.tflite.blobs import Blobs
 from exporter.tflite.metadata import picture_meta
 from exporter.tflite.reader import Graph, Tensor, TfliteFile, open_tflite
-from exporter.tflite.translator import Options, Progress, Translator
+from exporter.tflite.translator import OnProblem, Options, Translator
 from exporter.tflite.weights import quantization_of
 from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath
 from runtime_arm.pair.pair import Pair, TensorInfo
 
 
-def from_tflite(
-    path: AnyPath,
-    *,
-    signature: Optional[str] = None,
-    caffe2_compatible: bool = False,
-    meta: Optional[Mapping[str, Any]] = None,
-    progress: Optional[Progress] = None,
-) -> Pair:
+def from_tflite(path: AnyPath, options: ExportOptions = DEFAULTS) -> Pair:
     """The pair that computes what a .tflite file does, with its inputs and outputs in TFLite's own layouts.
 
-    signature: the key of the signature whose graph to translate, by default the first graph. caffe2_compatible: use
-    Caffe2's operators and its encoding of weights alone. meta: what model.json shall say besides. progress: called with
-    a stage, how much of it is done, and how much there is. ExportError, FormatError or ResourceError, naming the file,
-    for what cannot be translated.
+    ExportError, FormatError or ResourceError, naming the file, if it cannot be translated.
     """
     file = open_tflite(path)
     with naming(file.source):
-        blobs = translated(Options(file, progress=progress), _graph_of(file, signature))
-        graph, names = blobs.graph, output_names(blobs.graph)
-        infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
-        told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
-        meta = {"source": origin(file.source, file.data), **told, **(meta or {})}
-        pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=caffe2_compatible)
-        if caffe2_compatible:
-            refuse_foreign(pair.predict_net)
-        return pair
+        return pair_of(file, graph_of(file, options.signature), options)
+
+
+def pair_of(file: TfliteFile, graph: Graph, options: ExportOptions, on_problem: Optional[OnProblem] = None) -> Pair:
+    """The pair of one of a file's graphs. on_problem: see ``translator.Options``."""
+    blobs = translated(Options(file, on_problem, options.progress), graph)
+    names = output_names(graph)
+    infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
+    told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
+    meta = {"source": origin(file.source, file.data), **told, **options.meta}
+    pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=options.caffe2_compatible)
+    if options.caffe2_compatible:
+        refuse_foreign(pair.predict_net)
+    return pair
 
 
 def translated(options: Options, graph: Graph) -> Blobs:
@@ -96,7 +92,8 @@ def _single(graph: Graph, names: List[str]) -> Dict[int, str]:
     return dict(reversed(list(zip(graph.outputs, names))))
 
 
-def _graph_of(file: TfliteFile, signature: Optional[str]) -> Graph:
+def graph_of(file: TfliteFile, signature: Optional[str]) -> Graph:
+    """The graph of a signature; the first graph if none is named. ExportError if there is no such signature."""
     if signature is None:
         return file.graphs[0]
     graphs = {entry.key: entry.graph for entry in file.signatures}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence
 
 from exporter.common.builder import NetBuilder
+from exporter.common.options import Progress
 from exporter.tflite.blobs import Blobs
 from exporter.tflite.node import Node, Variables
 from exporter.tflite.reader import Graph, Operation, TfliteFile
@@ -16,7 +17,6 @@ from runtime_arm.netdef import NetDef
 _DEEPEST = 16  # graphs inside each other
 _MOST_REPEATED = 1 << 13  # operators of graphs that other operators run
 OnProblem = Callable[[Operation, str], object]
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass

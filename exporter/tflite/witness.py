@@ -9,17 +9,18 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
-from exporter.compare.witness import AnyPath, Evidence, Seen, first_line
+from exporter.common.evidence import Evidence, Seen
 from exporter.tflite.export import input_names, translated
 from exporter.tflite.reader import Graph, open_tflite
 from exporter.tflite.translator import Options
-from runtime_arm.errors import ExportError, MissingDependency
+from runtime_arm.errors import ExportError, MissingDependency, first_line
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 
 _RUNTIMES = (("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.interpreter", "tflite-runtime"))
 
 
-def tflite(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
+def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     """Every tensor of the first graph that has a blob in the pair, in the blob's layout."""
     module, name = _runtime()
     file = open_tflite(path)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from exporter import export
-from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import NetDef, wire
@@ -89,7 +88,7 @@ def test_operators_that_onnx_defines_by_others_are_taken_apart() -> None:
     proto = one_node("Softmax", [x], axis=1)
     assert types(proto) == ["onnx.Softmax"]
     assert set(types(proto, caffe2_compatible=True)) == {"ReduceMax", "Sub", "Exp", "ReduceSum", "Div"}
-    y = Predictor(from_onnx(proto, caffe2_compatible=True)).run([x])["y"]
+    y = Predictor(export(proto, caffe2_compatible=True)).run([x])["y"]
     np.testing.assert_allclose(y, np.full(x.shape, 1 / 3), rtol=1e-6)
 
 
@@ -97,7 +96,7 @@ def test_what_caffe2_lacks_is_refused_by_name() -> None:
     proto = one_node("NonMaxSuppression", [np.zeros((1, 5, 4), np.float32), np.zeros((1, 1, 5), np.float32)])
     assert operators(proto) == ["onnx.NonMaxSuppression(a, b) -> y"]
     with pytest.raises(ExportError, match=r"node 'nonmaxsuppression' \(NonMaxSuppression\).*Caffe2 has no operator"):
-        from_onnx(proto, caffe2_compatible=True)
+        export(proto, caffe2_compatible=True)
 
 
 def test_what_caffe2_lacks_is_refused_inside_of_branches() -> None:
@@ -107,7 +106,7 @@ def test_what_caffe2_lacks_is_refused_inside_of_branches() -> None:
     node = onnx.helper.make_node("If", ["p"], ["y"], then_branch=branch, else_branch=branch)
     proto = model([node], [value("x", [2], np.int64), value("p", [], np.bool_)], ["y"])
     with pytest.raises(ExportError, match=r"\(Mod\).*Caffe2 has no operator"):
-        from_onnx(proto, caffe2_compatible=True)
+        export(proto, caffe2_compatible=True)
 
 
 def test_pairs_load_again_and_compute_the_same(tmp_path: Path) -> None:

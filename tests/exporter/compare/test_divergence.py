@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exporter.common.evidence import Evidence, Seen
 from exporter.compare.divergence import Divergence, divergences, likely_cause, relative_error
-from exporter.compare.witness import Evidence, Seen
 from runtime_arm.netdef import OperatorDef
 
 X = np.random.default_rng(0).standard_normal((1, 3, 12, 12)).astype(np.float32)

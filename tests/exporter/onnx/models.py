@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from exporter.onnx.export import from_onnx
+from exporter import export
 from runtime_arm import Predictor
 
 Shape = Optional[Sequence[Union[int, str, None]]]
@@ -66,16 +66,16 @@ def one_node(
 
 def operators(proto: onnx.ModelProto, **options: Any) -> List[str]:
     """What the model is translated to: an operator a line, without its name."""
-    lines = from_onnx(proto, **options).predict_net.to_text().splitlines()[1:]
+    lines = export(proto, **options).predict_net.to_text().splitlines()[1:]
     return [re.sub(r'  name="[^"]*"', "", line) for line in lines]
 
 
 def types(proto: onnx.ModelProto, **options: Any) -> List[str]:
     """The types of the operators that the model is translated to."""
-    return [op.full_type for op in from_onnx(proto, **options).predict_net.op]
+    return [op.full_type for op in export(proto, **options).predict_net.op]
 
 
 def run(proto: onnx.ModelProto, *inputs: Any, **options: Any) -> List[Any]:
     """The outputs of the translated model."""
-    with Predictor(from_onnx(proto, **options)) as predictor:
+    with Predictor(export(proto, **options)) as predictor:
         return list(predictor.run([np.asarray(array) for array in inputs]).values())

@@ -7,6 +7,7 @@ from typing import Any, Dict, NamedTuple, Sequence
 import numpy as np
 import pytest
 
+from exporter import export
 from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
@@ -548,4 +549,4 @@ def test_what_training_saves_for_the_way_back_is_dropped() -> None:
 def test_caffe2_compatible_nets_keep_caffe2s_operators() -> None:
     for type, inputs, shapes in (("ReduceMax", [X], [[1, 4, 6, "w"]]), ("TopK", [X, ints(2)], [[1, 4, 6, "w"], None])):
         proto = one_node(type, inputs, constants=(1,) if len(inputs) > 1 else (), outputs=len(inputs), shapes=shapes)
-        assert [op.domain for op in from_onnx(proto, caffe2_compatible=True).predict_net.op] == [""]
+        assert [op.domain for op in export(proto, caffe2_compatible=True).predict_net.op] == [""]

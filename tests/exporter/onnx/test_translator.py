@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from exporter import export
 from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
-from runtime_arm.errors import ExportError, MissingDependency, UsageError
+from runtime_arm.errors import ExportError
 from tests.exporter.onnx.models import model, run, types, value
 
 node = helper.make_node
@@ -204,17 +204,3 @@ def test_sequences_are_refused_by_name() -> None:
     sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [2])
     with pytest.raises(ExportError, match="'x' is a sequence_type; only tensors are supported"):
         from_onnx(model([node("SequenceAt", ["x", "i"], ["y"])], [sequence, value("i", [], np.int64)], ["y"]))
-
-
-@pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["init_net.pb"], ["a.pb", "b.pb", "c.pb"]])
-def test_files_that_are_no_model_together_are_refused(paths: List[str]) -> None:
-    with pytest.raises(UsageError, match=r"cannot export .*: give one \.onnx or \.tflite file,"):
-        export(*paths)
-
-
-def test_without_onnx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "exporter.onnx.export", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'armnet\[export\]'"):
-        export("m.onnx")

@@ -1,0 +1,51 @@
+"""What ``armnet support`` reports: one row an operator type, found by exporting the model on trial."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import Dict, Iterable, Iterator, List, NamedTuple
+
+from runtime_arm.errors import ArmnetError
+
+
+class Support(NamedTuple):
+    """An operator type, how many nodes have it, and why one of them cannot be translated; "" if all can."""
+
+    type: str
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    problem: str
+
+
+class Findings:
+    """The operator types of a model and the first problem of each, collected while the model is exported on trial."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._problems: Dict[str, str] = {}
+
+    def count(self, types: Iterable[str]) -> None:
+        """Count the nodes of the model, given the type of each."""
+        self._counts.update(types)
+
+    def note(self, type: str, problem: str) -> None:
+        """Record why a node of this type cannot be translated; only the first reason for each type is kept."""
+        self._problems.setdefault(type, problem)
+        self._counts.setdefault(type, 1)  # such as an input, which is not counted otherwise
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Run the export inside the block. It may fail once a problem is noted; any other failure is passed on.
+
+        So a model without problems is one that was exported.
+        """
+        try:
+            yield
+        except ArmnetError:
+            if not self._problems:
+                raise
+
+    def rows(self) -> List[Support]:
+        """One row a type: those with a problem first, then by name."""
+        rows = [Support(type, count, self._problems.get(type, "")) for type, count in self._counts.items()]
+        return sorted(rows, key=lambda row: (not row.problem, row.type))

@@ -1,0 +1,184 @@
+"""The source formats: the files that make up a model of each, and the functions that export, inspect and run it.
+
+A format's modules are imported when a model of that format is met: each needs packages that others do without.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from exporter.common.evidence import Evidence
+from exporter.common.options import ExportOptions
+from exporter.common.support_rows import Support
+from runtime_arm.errors import MissingDependency, UsageError
+from runtime_arm.files import AnyPath, map_file
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Source = Union[str, "os.PathLike[str]", "ModelProto"]
+Sources = Sequence[Source]
+Feeds = Mapping[str, Array]
+
+
+class Format(NamedTuple):
+    """A source format and what can be done with a model of it, given as its files in any order.
+
+    files: what a user passes, for messages. suffixes: the suffixes of the files of one model, sorted, in every
+    combination that is allowed. magic: the bytes at offset 4 by which a file with an unknown suffix is recognised.
+    """
+
+    files: str
+    suffixes: Tuple[Tuple[str, ...], ...]
+    export: Callable[[Sources, ExportOptions], Pair]
+    support: Callable[[Sources, ExportOptions], List[Support]]
+    witness: Callable[[Sequence[AnyPath], Feeds], Evidence]
+    magic: Optional[bytes] = None
+
+
+def format_of(sources: Sources, task: str) -> Format:
+    """The format of the model in these files. UsageError, saying what the task takes, if they are no model together."""
+    suffixes = tuple(sorted(map(_suffix, sources)))
+    for row in FORMATS:
+        if suffixes in row.suffixes:
+            return row
+    names = " ".join(str(source) for source in sources) or "nothing"
+    *others, last = [row.files for row in FORMATS]
+    raise UsageError(f"cannot {task} {names}: give {', '.join(others)}, or {last}")
+
+
+def _suffix(source: Source) -> str:
+    """The suffix of a file; if no format knows it, that of the format which the content belongs to."""
+    if not isinstance(source, (str, os.PathLike)):
+        return ".onnx"
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if not any(suffix in known for row in FORMATS for known in row.suffixes) and path.is_file():
+        magic = bytes(map_file(path)[4:8])
+        return next((row.suffixes[0][0] for row in FORMATS if row.magic == magic), suffix)
+    return suffix
+
+
+@contextmanager
+def _needed_for(task: str, extras: str = "export") -> Iterator[None]:
+    """Turns the failure of an import inside the block into a MissingDependency that names the extras to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(f"{task} needs {error.name}: pip install 'armnet[{extras}]'") from error
+
+
+def _export_onnx(sources: Sources, options: ExportOptions) -> Pair:
+    with _needed_for("exporting ONNX"):
+        from exporter.onnx.export import from_onnx
+    return from_onnx(sources[0], options)
+
+
+def _support_onnx(sources: Sources, options: ExportOptions) -> List[Support]:
+    with _needed_for("reading ONNX"):
+        from exporter.onnx.support import onnx_support
+    return onnx_support(sources[0], options)
+
+
+def _witness_onnx(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+    with _needed_for("comparing ONNX", "export,validate"):
+        from exporter.onnx.witness import onnx_evidence
+    return onnx_evidence(paths[0], feeds)
+
+
+def _export_tflite(sources: Sources, options: ExportOptions) -> Pair:
+    with _needed_for("exporting TFLite"):
+        from exporter.tflite.export import from_tflite
+    return from_tflite(_path(sources[0]), options)
+
+
+def _support_tflite(sources: Sources, options: ExportOptions) -> List[Support]:
+    with _needed_for("reading TFLite"):
+        from exporter.tflite.support import tflite_support
+    return tflite_support(_path(sources[0]), options)
+
+
+def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+    with _needed_for("comparing TFLite", "export,validate"):
+        from exporter.tflite.witness import tflite_evidence
+    return tflite_evidence(paths[0], feeds)
+
+
+def _export_caffe(sources: Sources, options: ExportOptions) -> Pair:
+    from exporter.caffe.export import from_caffe
+
+    return from_caffe(*_prototxt_first(sources), options=options)
+
+
+def _support_caffe(sources: Sources, options: ExportOptions) -> List[Support]:
+    from exporter.caffe.support import caffe_support
+
+    return caffe_support(*_prototxt_first(sources), options=options)
+
+
+def _witness_caffe(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+    from exporter.caffe.witness import caffe_evidence
+
+    return caffe_evidence(*_prototxt_first(paths), feeds=feeds)
+
+
+def _export_caffe2(sources: Sources, options: ExportOptions) -> Pair:
+    from exporter.caffe2.export import from_caffe2
+
+    return from_caffe2(*_both_nets(sources), options)
+
+
+def _support_caffe2(sources: Sources, options: ExportOptions) -> List[Support]:
+    from exporter.caffe2.support import caffe2_support
+
+    return caffe2_support([_path(source) for source in sources], options)
+
+
+def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+    from exporter.caffe2.witness import caffe2_evidence
+
+    return caffe2_evidence(*_both_nets(paths), feeds)
+
+
+def _path(source: Source) -> AnyPath:
+    """A source of a format that only files hold."""
+    assert isinstance(source, (str, os.PathLike))
+    return source
+
+
+def _prototxt_first(sources: Sources) -> List[AnyPath]:
+    """A .prototxt, and the .caffemodel if there is one."""
+    return sorted(map(_path, sources), key=_suffix, reverse=True)
+
+
+def _both_nets(sources: Sources) -> Tuple[AnyPath, AnyPath]:
+    """The two files of a Caffe2 network."""
+    if len(sources) != 2:
+        raise UsageError(f"{sources[0]} is one of two nets: give init_net.pb and predict_net.pb")
+    first, second = map(_path, sources)
+    return first, second
+
+
+FORMATS = (
+    Format("an .onnx file", ((".onnx",),), _export_onnx, _support_onnx, _witness_onnx),
+    Format("a .tflite file", ((".tflite",),), _export_tflite, _support_tflite, _witness_tflite, magic=b"TFL3"),
+    Format(
+        "a .prototxt and its .caffemodel",
+        ((".prototxt",), (".caffemodel", ".prototxt")),
+        _export_caffe,
+        _support_caffe,
+        _witness_caffe,
+    ),
+    Format(
+        "init_net.pb and predict_net.pb",
+        ((".pb",), (".pbtxt",), (".pb", ".pb"), (".pb", ".pbtxt"), (".pbtxt", ".pbtxt")),
+        _export_caffe2,
+        _support_caffe2,
+        _witness_caffe2,
+    ),
+)

@@ -1,0 +1,22 @@
+"""Which operators of a TFLite model can be translated."""
+
+from __future__ import annotations
+
+from typing import List
+
+from exporter.common.options import ExportOptions
+from exporter.common.source import naming
+from exporter.common.support_rows import Findings, Support
+from exporter.tflite.export import graph_of, pair_of
+from exporter.tflite.reader import open_tflite
+from runtime_arm.files import AnyPath
+
+
+def tflite_support(path: AnyPath, options: ExportOptions) -> List[Support]:
+    """One row an operator type of any graph in the file."""
+    file, findings = open_tflite(path), Findings()
+    findings.count(operation.title for graph in file.graphs for operation in graph.operations)
+    with naming(file.source), findings.trial():
+        graph = graph_of(file, options.signature)
+        pair_of(file, graph, options, lambda operation, problem: findings.note(operation.title, problem))
+    return findings.rows()

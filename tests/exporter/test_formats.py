@@ -1,0 +1,58 @@
+"""Which files make up a model of which format, and what is said of files that do not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from exporter import export
+from exporter.compare.witness import witness
+from exporter.formats import FORMATS
+from exporter.support import support
+from runtime_arm.errors import ArmnetError, FormatError, MissingDependency, UsageError
+
+COMPLETE = [row.suffixes[-1] for row in FORMATS]  # one model of each format, every file given
+
+
+@pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["a.prototxt"] * 2, ["a.pb", "b.pb", "c.pb"]])
+def test_files_that_are_no_model_together_are_refused(paths: List[str]) -> None:
+    for task in (export, support, lambda *files: witness(files, {})):
+        with pytest.raises(UsageError, match=r"cannot \w+ .*: give an \.onnx file, a \.tflite file, a \.prototxt and"):
+            task(*paths)
+
+
+@pytest.mark.parametrize("suffixes", COMPLETE, ids="".join)
+def test_the_files_of_a_model_may_come_in_any_order(suffixes: List[str], tmp_path: Path) -> None:
+    paths = [tmp_path / f"{index}{suffix}" for index, suffix in enumerate(suffixes)]
+    for given in (paths, paths[::-1]):
+        with pytest.raises(ArmnetError, match=r"[nN]o such file"):
+            export(*given)
+
+
+def test_one_of_two_nets_of_caffe2_is_not_enough_to_export(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"predict_net\.pb is one of two nets: give init_net\.pb and predict_net\.pb"):
+        export(tmp_path / "predict_net.pb")
+
+
+def test_a_tflite_file_is_recognised_by_its_content_where_its_suffix_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"\x10\0\0\0TFL3")
+    for task in (export, support):
+        with pytest.raises(FormatError, match=r"model\.bin: "):
+            task(path)
+    path.write_bytes(b"\x10\0\0\0ABCD")
+    with pytest.raises(UsageError, match=r"cannot export .*model\.bin: give"):
+        export(path)
+
+
+@pytest.mark.parametrize("room", ["onnx", "tflite"])
+def test_without_the_packages_of_a_format_the_extra_is_named(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = f"m.{room}"
+    tasks = {"export": export, "support": support, "witness": lambda name: witness([name], {})}
+    for module, task in tasks.items():
+        monkeypatch.setitem(sys.modules, f"exporter.{room}.{module}", None)
+        with pytest.raises(MissingDependency, match=r"pip install 'armnet\[export(,validate)?\]'"):
+            task(file)
