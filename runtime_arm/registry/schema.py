@@ -25,6 +25,7 @@ and goes on once the content is there. A spec returned with a ``value`` is a con
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -53,6 +54,7 @@ Reference = Callable[..., Sequence[Any]]
 Counts = Union[int, Tuple[int, Optional[int]]]
 Inplace = Mapping[int, Union[int, Tuple[int, ...]]]
 Parts = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[Tuple[slice, ...]]]
+MultiplyAdds = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], int]
 
 
 class DataDependent(Exception):
@@ -69,40 +71,29 @@ class Branch(NamedTuple):
 BranchFunction = Callable[[OperatorDef, Specs], Optional[Branch]]
 
 
+@dataclass(eq=False, repr=False)
 class Operator:
-    """The schema of one operator type; made by ``@operator``."""
+    """The schema of one operator type. ``@operator`` makes it, and its docstring says what the fields mean."""
 
-    def __init__(
-        self,
-        type: str,
-        domain: str,
-        inputs: Counts,
-        outputs: Counts,
-        inplace: Inplace,
-        dtypes: Sequence[str],
-        view: bool,
-        pure: bool,
-        control: bool,
-        shape: ShapeFunction,
-        joins: Optional[Parts] = None,
-        splits: Optional[Parts] = None,
-    ):
-        self.type = type
-        self.domain = domain
-        self.inputs = inputs if isinstance(inputs, tuple) else (inputs, inputs)
-        self.outputs = outputs if isinstance(outputs, tuple) else (outputs, outputs)
-        self.inplace = {y: (x,) if isinstance(x, int) else x for y, x in inplace.items()}
-        self.dtypes = tuple(dtypes)
-        self.view = view
-        self.pure = pure
-        self.control = control
-        self.joins = joins
-        self.splits = splits
-        self.shape = shape
-        self.kernels: Dict[str, Kernel] = {}
-        self.branch: Optional[BranchFunction] = None
-        self._reference: Optional[Reference] = None
-        self.__doc__ = shape.__doc__
+    type: str
+    domain: str
+    inputs: Tuple[int, Optional[int]]
+    outputs: Tuple[int, Optional[int]]
+    inplace: Mapping[int, Tuple[int, ...]]
+    dtypes: Tuple[str, ...]
+    view: bool
+    pure: bool
+    control: bool
+    shape: ShapeFunction
+    joins: Optional[Parts]
+    splits: Optional[Parts]
+    multiply_adds: Optional[MultiplyAdds]
+    kernels: Dict[str, Kernel] = field(default_factory=dict)
+    branch: Optional[BranchFunction] = None
+    _reference: Optional[Reference] = None
+
+    def __post_init__(self) -> None:
+        self.__doc__ = self.shape.__doc__
 
     def reference(self, function: Reference) -> Reference:
         """Decorator: the slow and obvious kernel, ``(op, *arrays) -> arrays``; integers exact, floats accumulated in
@@ -224,6 +215,7 @@ def operator(
     control: bool = False,
     joins: Optional[Parts] = None,
     splits: Optional[Parts] = None,
+    multiply_adds: Optional[MultiplyAdds] = None,
 ) -> Callable[[ShapeFunction], Operator]:
     """Decorator over the shape function: declares an operator.
 
@@ -234,14 +226,28 @@ def operator(
     (random fills do not). control: the operator runs sub-nets, its reference kernel takes a SubNets before the
     inputs, see operators/control.py. joins: the inputs are parts of output 0; where each of them lies. Kernels
     find some there already, and leave them as they are. splits: the outputs are parts of input 0; where each of them
-    lies. What lies there already need not be copied.
+    lies. What lies there already need not be copied. multiply_adds: how many multiply-adds the plain algorithm takes
+    for these shapes; required of an operator whose reference kernel multiplies matrices (a test of the registry sees to
+    it), see ``operators/common/multiply_adds.py``.
     """
 
     def register(shape: ShapeFunction) -> Operator:
-        overwritten = inplace or {}
-        return _declare(
-            Operator(type, domain, inputs, outputs, overwritten, dtypes, view, pure, control, shape, joins, splits)
+        schema = Operator(
+            type=type,
+            domain=domain,
+            inputs=inputs if isinstance(inputs, tuple) else (inputs, inputs),
+            outputs=outputs if isinstance(outputs, tuple) else (outputs, outputs),
+            inplace={y: (x,) if isinstance(x, int) else x for y, x in (inplace or {}).items()},
+            dtypes=tuple(dtypes),
+            view=view,
+            pure=pure,
+            control=control,
+            shape=shape,
+            joins=joins,
+            splits=splits,
+            multiply_adds=multiply_adds,
         )
+        return _declare(schema)
 
     return register
 
@@ -317,6 +323,7 @@ __all__ = [
     "DataDependent",
     "EngineRefused",
     "Kernel",
+    "MultiplyAdds",
     "NetDef",
     "Operator",
     "Run",

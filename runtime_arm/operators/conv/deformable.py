@@ -9,6 +9,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import Window, onnx_window, require_at_least
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -36,7 +37,7 @@ def _deformed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, offset: TensorSp
     return Deformed(window, group, shared)
 
 
-@operator("DeformConv", domain="onnx", inputs=(3, 5))
+@operator("DeformConv", domain="onnx", inputs=(3, 5), multiply_adds=per_output())
 def deform_conv(
     op: OperatorDef,
     x: TensorSpec,

@@ -7,6 +7,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.operators.common.windows import Window, caffe2_window, channels_last, require_at_least
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -36,7 +37,7 @@ def _filters_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> LocalFilters:
     return LocalFilters(window, group, filters)
 
 
-@operator("LC", inputs=(2, 3))
+@operator("LC", inputs=(2, 3), multiply_adds=per_row(1, dims=1))
 def lc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[n, m, o] = b[o, m] + sum over c, k of W[o, m, c, k] * X[n, c, o * stride + k * dilation - pad], 1-D to N-D.
 

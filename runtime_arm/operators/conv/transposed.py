@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_input
 from runtime_arm.operators.common.windows import (
     CAFFE_POOLING,
     NOTSET,
@@ -137,7 +138,7 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
     return [TensorSpec(transposed.output_shape, x.dtype)]
 
 
-@operator("ConvTranspose", inputs=(2, 3))
+@operator("ConvTranspose", inputs=(2, 3), multiply_adds=per_input)
 def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[n, m, i * stride + k - pad] = b[m] + the sum over c, i, k of X[n, c, i] * W[c, m, k], over two dimensions.
 
@@ -147,7 +148,7 @@ def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Te
     return _shape(op, x, w, b)
 
 
-@operator("ConvTranspose", domain="onnx", inputs=(2, 3))
+@operator("ConvTranspose", domain="onnx", inputs=(2, 3), multiply_adds=per_input)
 def onnx_conv_transpose(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:

@@ -10,6 +10,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common import boxes as box
 from runtime_arm.operators.common import rotated_boxes as rotated
+from runtime_arm.operators.common.multiply_adds import of_terms
 from runtime_arm.operators.common.rotated_boxes import angles_of
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -237,7 +238,7 @@ def _weights(op: OperatorDef, limits: _Limits, overlap: Array) -> Array:
     return np.asarray(np.exp(-overlap * overlap / np.float32(op.get_float("soft_nms_sigma", 0.5))))
 
 
-@operator("HeatmapMaxKeypoint", inputs=2)
+@operator("HeatmapMaxKeypoint", inputs=2, multiply_adds=of_terms(3))
 def heatmap_max_keypoint(op: OperatorDef, heatmaps: TensorSpec, boxes: TensorSpec) -> List[TensorSpec]:
     """(boxes, 4, keypoints): x, y (in coordinates of the box), score and probability of each heatmap's highest point.
 

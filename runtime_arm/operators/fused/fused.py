@@ -17,6 +17,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.dtypes import require_same_dtype
 from runtime_arm.operators.common.formulas import formula_of
+from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.conv.convolution import conv, conv_reference
 from runtime_arm.operators.norm.channel import spatial_bn, spatial_bn_reference
@@ -90,7 +91,7 @@ def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Opt
     return lookup(activation).evaluate(activation, [y] if operand is None else [y, operand])
 
 
-@operator("FusedConv", domain="armnet", inputs=(2, 5))
+@operator("FusedConv", domain="armnet", inputs=(2, 5), multiply_adds=per_output())
 def fused_conv(
     op: OperatorDef,
     x: TensorSpec,

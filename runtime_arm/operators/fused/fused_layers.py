@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, per_input
 from runtime_arm.operators.conv.transposed import conv_transpose, conv_transpose_reference
 from runtime_arm.operators.fused.fused import tail_specs, tail_values
 from runtime_arm.operators.linear.caffe2 import fc_reference, fc_shape
@@ -12,7 +13,7 @@ from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("FusedConvTranspose", domain="armnet", inputs=(2, 5))
+@operator("FusedConvTranspose", domain="armnet", inputs=(2, 5), multiply_adds=per_input)
 def fused_conv_transpose(
     op: OperatorDef,
     x: TensorSpec,
@@ -37,7 +38,7 @@ def fused_conv_transpose_reference(
     return tail_values(op, conv_transpose_reference(op, x, w, b)[0], addend, slope)
 
 
-@operator("FusedFC", domain="armnet", inputs=(3, 5))
+@operator("FusedFC", domain="armnet", inputs=(3, 5), multiply_adds=fully_connected())
 def fused_fc(
     op: OperatorDef,
     x: TensorSpec,
@@ -50,7 +51,7 @@ def fused_fc(
     return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
 
 
-@operator("FusedFCTransposed", domain="armnet", inputs=(3, 5))
+@operator("FusedFCTransposed", domain="armnet", inputs=(3, 5), multiply_adds=fully_connected())
 def fused_fc_transposed(
     op: OperatorDef,
     x: TensorSpec,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -31,12 +31,24 @@ class Layers(NamedTuple):
 
     def specs(self, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
         """What the layers make."""
+        return [made[0] for _, _, made in self._inferred(op, inputs)]
+
+    def multiply_adds(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+        """The sum of what the layers take."""
+        total = 0
+        for layer, given, made in self._inferred(op, inputs):
+            count = lookup(layer).multiply_adds
+            total += count(layer, given, made) if count else 0
+        return total
+
+    def _inferred(self, op: OperatorDef, inputs: Specs) -> Iterator[Tuple[OperatorDef, Specs, List[TensorSpec]]]:
+        """The layers one after the other, each with the specs of its inputs and outputs."""
         specs: Dict[str, Optional[TensorSpec]] = dict(zip(self.inputs, inputs))
-        made = []
         for layer in self.of(op).op:
-            made.append(lookup(layer).infer(layer, [specs.get(name) for name in layer.input])[0])
-            specs[layer.output[0]] = made[-1]
-        return made
+            given = [specs.get(name) for name in layer.input]
+            made = lookup(layer).infer(layer, given)
+            specs[layer.output[0]] = made[0]
+            yield layer, given, made
 
     def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
         """What the last layer makes, by the reference kernels."""

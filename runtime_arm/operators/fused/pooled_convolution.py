@@ -13,7 +13,7 @@ from runtime_arm.registry.specs import TensorSpec
 LAYERS = Layers(("x", "w", "b", "addend", "slope"), ("convolved", "y"))
 
 
-@operator("PooledConv", domain="armnet", inputs=(2, 5))
+@operator("PooledConv", domain="armnet", inputs=(2, 5), multiply_adds=LAYERS.multiply_adds)
 def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = the second of the operators in the net ``layers``, a pool, which reads what the first, a convolution, makes.
 

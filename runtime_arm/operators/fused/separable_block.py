@@ -13,7 +13,7 @@ INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w"
 LAYERS = Layers(INPUTS, ("expanded", "filtered", "y"))
 
 
-@operator("SeparableBlock", domain="armnet", inputs=(9, 9))
+@operator("SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=LAYERS.multiply_adds)
 def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = the last of the operators in the net ``layers``, which read each other's results: a convolution, one of every
     channel for itself, and one of 1x1, which may add and have any activation.

@@ -10,6 +10,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOATS, NUMBERS
+from runtime_arm.operators.common.multiply_adds import matrix_product
 from runtime_arm.operators.common.resampling import cubic, triangle
 from runtime_arm.operators.elementwise.cast import cast
 from runtime_arm.registry.schema import integers_of, operator, require
@@ -118,7 +119,7 @@ def _tap(op: OperatorDef, index: Array, weight: Array, low: float, high: float, 
     return np.where(seen, index, 0).astype(np.intp), np.where(seen, weight, 0)
 
 
-@operator("AffineGrid", domain="onnx", inputs=2, dtypes=FLOATS)
+@operator("AffineGrid", domain="onnx", inputs=2, dtypes=FLOATS, multiply_adds=matrix_product)
 def affine_grid(op: OperatorDef, theta: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
     """The grid (N, H, W, 2) or (N, D, H, W, 3) for GridSample: theta (N, 2, 3) or (N, 3, 4) applied to every pixel.
 

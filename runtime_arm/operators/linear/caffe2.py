@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
 from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
@@ -52,7 +53,7 @@ def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> Li
     return [x.with_shape((*x.shape[:axis], width))]
 
 
-@operator("FC", inputs=3)
+@operator("FC", inputs=3, multiply_adds=fully_connected())
 def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = X W^T + b with X as a matrix (rows before ``axis``, 1) and W (N, K) likewise (``axis_w``, 1); b (N).
 
@@ -61,7 +62,7 @@ def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[Ten
     return fc_shape(op, x, w, b)
 
 
-@operator("FCTransposed", inputs=3)
+@operator("FCTransposed", inputs=3, multiply_adds=fully_connected())
 def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = X W + b: as FC, but W is (K, N)."""
     return fc_shape(op, x, w, b)
@@ -111,7 +112,14 @@ def fc_numpy(call: Call) -> Run:
     return run
 
 
-@operator("MatMul", inputs=(2, 3))
+def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    a, b = inputs[:2]
+    assert a is not None
+    assert b is not None
+    return outputs[0].size * _oriented(op, a, b)[0][1]
+
+
+@operator("MatMul", inputs=(2, 3), multiply_adds=_products)
 def matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, unused: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y = A B with both as matrices: rows before ``axis_a``, ``axis_b`` (1), then trans_a, trans_b."""
     _require_one_float_type(op, a, b)
@@ -145,7 +153,7 @@ def matmul_numpy(call: Call) -> Run:
     return partial(np.matmul, a, b, out=call.outputs[0])
 
 
-@operator("BatchMatMul", inputs=2)
+@operator("BatchMatMul", inputs=2, multiply_adds=matrix_product)
 def batch_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y[i] = A[i] B[i] over leading dimensions, which may differ with broadcast=1; trans_a, trans_b.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import chain
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -60,7 +61,16 @@ def _labels(op: OperatorDef, term: str, spec: TensorSpec) -> Labels:
     return (*before, *[f"{ELLIPSIS}{i}" for i in reversed(range(rest))], *after)
 
 
-@operator("Einsum", domain="onnx", inputs=(1, None))
+def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    """One for each operand but the first and each combination of labels."""
+    specs = [spec for spec in inputs if spec is not None]
+    sizes: Dict[str, int] = {}
+    for labels, spec in zip(equation_of(op, specs).inputs, specs):
+        sizes.update((label, max(size, sizes.get(label, 0))) for label, size in zip(labels, spec.shape))
+    return (len(specs) - 1) * math.prod(sizes.values())
+
+
+@operator("Einsum", domain="onnx", inputs=(1, None), multiply_adds=_products)
 def einsum(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     """Y by Einstein's summation convention, ``equation`` as in numpy.einsum; dimensions of one element broadcast."""
     same = all(spec.dtype == inputs[0].dtype for spec in inputs)

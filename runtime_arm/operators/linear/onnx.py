@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
 from runtime_arm.operators.linear.caffe2 import blas_multiplies, matrix_part, product64
 from runtime_arm.registry.schema import Call, Run, Specs, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -20,7 +21,7 @@ def _require_one_number_type(op: OperatorDef, *specs: TensorSpec) -> None:
     require(op, same and specs[0].dtype.kind in "iuf", "the inputs must be numbers of one type", *specs)
 
 
-@operator("MatMul", domain="onnx", inputs=2)
+@operator("MatMul", domain="onnx", inputs=2, multiply_adds=matrix_product)
 def onnx_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = numpy.matmul(A, B): stacks of matrices that broadcast; a vector is a row of A or a column of B.
 
@@ -68,7 +69,7 @@ def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:
     return stack[tuple(cut if size > 1 else slice(None) for cut, size in zip(part, stack.shape))]
 
 
-@operator("Gemm", domain="onnx", inputs=(2, 3))
+@operator("Gemm", domain="onnx", inputs=(2, 3), multiply_adds=fully_connected())
 def gemm(op: OperatorDef, a: TensorSpec, b: TensorSpec, c: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y = alpha * A' B' + beta * C with A' = A^T if transA, B' = B^T if transB; C broadcasts to Y. alpha, beta are 1.0.
 

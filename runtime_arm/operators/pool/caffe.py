@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import of_terms
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -90,7 +91,7 @@ def _interpolated(op: OperatorDef, image: int, size: str) -> int:
     return inner + (inner - 1) * (zoom - 1)
 
 
-@operator("Interp", domain="caffe")
+@operator("Interp", domain="caffe", multiply_adds=of_terms(4))
 def interp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """X, (N, C, H, W), resized bilinearly with its corners in place, to height by width or by the factors.
 

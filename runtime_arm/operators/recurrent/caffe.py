@@ -7,6 +7,7 @@ from typing import Any, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -34,7 +35,7 @@ def _sequence_shape(
     return [x.with_shape((*x.shape[:2], hidden))]
 
 
-@operator("LSTM", domain="caffe", inputs=(5, 7))
+@operator("LSTM", domain="caffe", inputs=(5, 7), multiply_adds=per_row(2, 4, dims=2))
 def lstm(
     op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: TensorSpec, r: TensorSpec, *static: TensorSpec
 ) -> List[TensorSpec]:
@@ -75,7 +76,7 @@ def lstm_reference(op: OperatorDef, x: Array, cont: Array, w: Array, b: Array, r
     return [steps]
 
 
-@operator("RNN", domain="caffe", inputs=(7, 9))
+@operator("RNN", domain="caffe", inputs=(7, 9), multiply_adds=per_row(2, 4, 5, dims=2))
 def rnn(
     op: OperatorDef,
     x: TensorSpec,

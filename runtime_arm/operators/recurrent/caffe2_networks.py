@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, require_same_dtype
 from runtime_arm.operators.control.control import SubNets
-from runtime_arm.registry.schema import DataDependent, operator, require
+from runtime_arm.registry.schema import DataDependent, Specs, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
@@ -110,7 +111,14 @@ def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: i
             rows[...] = result.reshape(rows.shape)
 
 
-@operator("InferenceLSTM", inputs=(5, None), outputs=3, dtypes=FLOAT32)
+def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    """Every weight that is no bias, once a step."""
+    x, _, _, *weights = inputs
+    assert x is not None
+    return math.prod(x.shape[:2]) * sum(w.size for w in weights if w is not None and w.ndim == 2)
+
+
+@operator("InferenceLSTM", inputs=(5, None), outputs=3, dtypes=FLOAT32, multiply_adds=_products)
 def inference_lstm(
     op: OperatorDef, x: TensorSpec, hidden: TensorSpec, cell: TensorSpec, *weights: TensorSpec
 ) -> List[TensorSpec]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.operators.common.statistics import require_floats
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -120,7 +121,7 @@ def _checked(
     return [x.with_shape(whole)] + [x.with_shape(state)] * len(states)
 
 
-@operator("LSTM", domain="onnx", inputs=(3, 8), outputs=(0, 3))
+@operator("LSTM", domain="onnx", inputs=(3, 8), outputs=(0, 3), multiply_adds=per_row(1, 2, dims=2))
 def lstm(
     op: OperatorDef,
     x: TensorSpec,
@@ -141,7 +142,7 @@ def lstm(
     return _checked(op, x, w, r, b, lengths, [initial_h, initial_c], p)
 
 
-@operator("GRU", domain="onnx", inputs=(3, 6), outputs=(0, 2))
+@operator("GRU", domain="onnx", inputs=(3, 6), outputs=(0, 2), multiply_adds=per_row(1, 2, dims=2))
 def gru(
     op: OperatorDef,
     x: TensorSpec,
@@ -158,7 +159,7 @@ def gru(
     return _checked(op, x, w, r, b, lengths, [initial_h])
 
 
-@operator("RNN", domain="onnx", inputs=(3, 6), outputs=(0, 2))
+@operator("RNN", domain="onnx", inputs=(3, 6), outputs=(0, 2), multiply_adds=per_row(1, 2, dims=2))
 def rnn(
     op: OperatorDef,
     x: TensorSpec,

@@ -13,6 +13,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.operators.quantised.tflite.hybrid import asymmetric_range, extremes, rounded, symmetric_range
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -112,7 +113,7 @@ def _checked_shape(op: OperatorDef, x: TensorSpec, states: Sequence[Optional[Ten
     return x.shape[:-1]
 
 
-@operator("RNN", domain="tflite", inputs=5, outputs=2, dtypes=("float32",))
+@operator("RNN", domain="tflite", inputs=5, outputs=2, dtypes=("float32",), multiply_adds=per_row(1, 2, dims=-1))
 def rnn(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: TensorSpec, h: TensorSpec) -> List[TensorSpec]:
     """Y, h: h = activation(X W^T + h R^T + b). W: (H, I), R: (H, H), b: (H), h: (N, H). Source: kernel_utils.cc."""
     lead, hidden = _checked_shape(op, x, [h]), h.shape[1]
@@ -148,7 +149,14 @@ _INPUTS = 24
 _I, _F, _C, _O = range(4)
 
 
-@operator("LSTM", domain="tflite", inputs=(20, _INPUTS), outputs=3, dtypes=("float32",))
+@operator(
+    "LSTM",
+    domain="tflite",
+    inputs=(20, _INPUTS),
+    outputs=3,
+    dtypes=("float32",),
+    multiply_adds=per_row(*range(_INPUT, _RECURRENT + 4), _PROJECTION, dims=-1),
+)
 def lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y, h, c of a long short-term memory: i, f and o are the sigmoids of  X W^T + h R^T + c P + b,  g its activation.
 
@@ -226,7 +234,7 @@ def _limited(x: Array, limit: float) -> Array:
     return np.clip(x, -limit, limit) if limit > 0 else x
 
 
-@operator("SVDF", domain="tflite", inputs=(3, 4), outputs=2, dtypes=("float32",))
+@operator("SVDF", domain="tflite", inputs=(3, 4), outputs=2, dtypes=("float32",), multiply_adds=per_row(1, dims=1))
 def svdf(
     op: OperatorDef, features: TensorSpec, w: TensorSpec, state: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:

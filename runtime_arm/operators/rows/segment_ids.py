@@ -13,6 +13,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.indices import absolute, require_indices
+from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.operators.common.segments import reduce_segments, weighted
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -74,7 +75,7 @@ for _name in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"):
     _declare(f"SortedSegmentRange{_name}", _name, _sorted_count)
 
 
-@operator("ReduceFrontWeightedSum", inputs=2, dtypes=("float32",))
+@operator("ReduceFrontWeightedSum", inputs=2, dtypes=("float32",), multiply_adds=per_row(0, dims=0))
 def reduce_front_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec) -> List[TensorSpec]:
     """The sum of X's rows, each times its weight."""
     fits = x.ndim > 0 and weights.shape == x.shape[:1] and weights.dtype == np.float32

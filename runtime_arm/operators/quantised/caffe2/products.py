@@ -14,6 +14,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, per_input, per_output
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.conv.transposed import conv_transpose_reference, transposed_of
 from runtime_arm.operators.layout.reshape import product
@@ -68,7 +69,7 @@ def _centred(x: QuantizedTensor) -> Array:
     return x.values.astype(np.float64) - x.zero_point
 
 
-@operator("Int8Conv", inputs=3)
+@operator("Int8Conv", inputs=3, multiply_adds=per_output())
 def int8_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Conv over X (N, H, W, C) with W (M, kh, kw, C/group), in integers; arguments as for Conv, order NHWC."""
     require_channels_last(op)
@@ -86,7 +87,7 @@ def int8_conv_reference(op: OperatorDef, x: QuantizedTensor, w: QuantizedTensor,
 int8_conv.alias("Int8ConvRelu")
 
 
-@operator("Int8FC", inputs=3)
+@operator("Int8FC", inputs=3, multiply_adds=fully_connected())
 def int8_fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y (M, N) = X W^T + b in integers, for X (M, ...) with K elements a row and W (N, ...) likewise."""
     require(op, x.ndim > 0 and w.ndim > 0, "X and the weights must have a dimension", x, w)
@@ -106,7 +107,7 @@ def int8_fc_reference(op: OperatorDef, x: QuantizedTensor, w: QuantizedTensor, b
 int8_fc.alias("Int8FCRelu")
 
 
-@operator("Int8ConvTranspose", inputs=3)
+@operator("Int8ConvTranspose", inputs=3, multiply_adds=per_input)
 def int8_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """ConvTranspose over X (N, H, W, C) in integers, with W (C, kh, kw, M). Arguments as there, order NHWC, group 1."""
     require_channels_last(op)

@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
 from runtime_arm.operators.quantised.onnx.conversion import dynamic_parameters
 from runtime_arm.operators.quantised.onnx.products import matmul_shape, multiplied
 from runtime_arm.operators.quantised.parameters import (
@@ -28,7 +29,7 @@ Spec = Optional[TensorSpec]
 DOMAIN = "com.microsoft"
 
 
-@operator("QGemm", inputs=(6, 9), domain=DOMAIN)
+@operator("QGemm", inputs=(6, 9), domain=DOMAIN, multiply_adds=fully_connected(3))
 def qgemm(
     op: OperatorDef,
     a: TensorSpec,
@@ -128,7 +129,7 @@ def _scaled(sums: Array, scale: Array, bias: Optional[Array]) -> Array:
     return reals if bias is None else reals + bias
 
 
-@operator("MatMulIntegerToFloat", inputs=(4, 7), domain=DOMAIN)
+@operator("MatMulIntegerToFloat", inputs=(4, 7), domain=DOMAIN, multiply_adds=matrix_product)
 def matmul_integer_to_float(
     op: OperatorDef,
     a: TensorSpec,
@@ -163,7 +164,7 @@ def matmul_integer_to_float_reference(
     return [_scaled(multiplied(a, a_zero_point, b, b_zero_point), scale, bias)]
 
 
-@operator("DynamicQuantizeMatMul", inputs=(3, 5), domain=DOMAIN)
+@operator("DynamicQuantizeMatMul", inputs=(3, 5), domain=DOMAIN, multiply_adds=matrix_product)
 def dynamic_quantize_matmul(
     op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec = None, bias: Spec = None
 ) -> List[TensorSpec]:

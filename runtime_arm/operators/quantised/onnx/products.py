@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import matrix_product, per_output
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.quantised.parameters import (
     EIGHT_BITS,
@@ -30,7 +31,7 @@ def _require_zero_point(op: OperatorDef, what: str, blob: TensorSpec, zero_point
     require(op, zero_point.ndim <= 1 and zero_point.size in (1, channels), rule, zero_point)
 
 
-@operator("QLinearConv", inputs=(8, 9), domain="onnx")
+@operator("QLinearConv", inputs=(8, 9), domain="onnx", multiply_adds=per_output(3))
 def qlinear_conv(
     op: OperatorDef,
     x: TensorSpec,
@@ -95,7 +96,7 @@ def qlinear_conv_reference(
     return [requantize(sums, multiplier, int(py.zero_point), y_zero_point.dtype)]
 
 
-@operator("ConvInteger", inputs=(2, 4), domain="onnx")
+@operator("ConvInteger", inputs=(2, 4), domain="onnx", multiply_adds=per_output())
 def conv_integer(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, x_zero_point: Spec = None, w_zero_point: Spec = None
 ) -> List[TensorSpec]:
@@ -183,7 +184,7 @@ def multiplied(a: Array, a_zero_point: Optional[Array], b: Array, b_zero_point: 
     return np.asarray(np.matmul(left.reshape(a.shape), right.reshape(b.shape)))
 
 
-@operator("MatMulInteger", inputs=(2, 4), domain="onnx")
+@operator("MatMulInteger", inputs=(2, 4), domain="onnx", multiply_adds=matrix_product)
 def matmul_integer(
     op: OperatorDef, a: TensorSpec, b: TensorSpec, a_zero_point: Spec = None, b_zero_point: Spec = None
 ) -> List[TensorSpec]:
@@ -204,7 +205,7 @@ def matmul_integer_reference(
     return [multiplied(a, a_zero_point, b, b_zero_point).astype(np.int32)]
 
 
-@operator("QLinearMatMul", inputs=8, domain="onnx")
+@operator("QLinearMatMul", inputs=8, domain="onnx", multiply_adds=matrix_product)
 def qlinear_matmul(
     op: OperatorDef,
     a: TensorSpec,

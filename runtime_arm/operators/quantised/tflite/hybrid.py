@@ -20,6 +20,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, per_output
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of, convolve
 from runtime_arm.operators.quantised.parameters import check_scale
 from runtime_arm.registry.schema import operator, require
@@ -96,7 +97,7 @@ def _conv_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
     return [TensorSpec(convolution.output_shape, np.float32)]
 
 
-@operator("HybridConv", domain="tflite", inputs=(2, 3), dtypes=("float32",))
+@operator("HybridConv", domain="tflite", inputs=(2, 3), dtypes=("float32",), multiply_adds=per_output())
 def hybrid_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """CONV_2D of X (N, C, H, W) with int8 W (M, C / group, kh, kw), b float32 (M). Arguments: those of Caffe2's Conv.
 
@@ -106,7 +107,7 @@ def hybrid_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
     return _conv_shape(op, x, w, b)
 
 
-@operator("HybridDepthwiseConv", domain="tflite", inputs=(2, 3), dtypes=("float32",))
+@operator("HybridDepthwiseConv", domain="tflite", inputs=(2, 3), dtypes=("float32",), multiply_adds=per_output())
 def hybrid_depthwise_conv(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
@@ -149,7 +150,7 @@ def extremes(x: Array) -> Tuple[Any, Any]:
     return (x.min(), x.max()) if x.size else (np.float32(0), np.float32(0))
 
 
-@operator("HybridFullyConnected", domain="tflite", inputs=(2, 3), dtypes=("float32",))
+@operator("HybridFullyConnected", domain="tflite", inputs=(2, 3), dtypes=("float32",), multiply_adds=fully_connected())
 def hybrid_fully_connected(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:

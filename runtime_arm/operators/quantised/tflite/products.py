@@ -15,6 +15,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product, per_output, per_row
 from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.layout.reshape import product
@@ -77,7 +78,7 @@ def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional
     products_of(op, x.dtype, filters)
 
 
-@quantised("QuantizedConv", inputs=(2, 3), dtypes=EIGHT_BITS)
+@quantised("QuantizedConv", inputs=(2, 3), dtypes=EIGHT_BITS, multiply_adds=per_output())
 def quantized_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """CONV_2D and DEPTHWISE_CONV_2D: X (N, H, W, C), W (M, kh, kw, C / group), Y (N, H', W', M).
 
@@ -100,7 +101,7 @@ def _finished(products: Products, sums: Array, dtype: Any) -> Array:
     return requantised(sums, products.multiplier, products.y.zero_point, products.limits, dtype, products.rule)
 
 
-@quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS)
+@quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS, multiply_adds=fully_connected())
 def quantized_fully_connected(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
@@ -149,7 +150,7 @@ def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[
     return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
 
 
-@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS)
+@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS, multiply_adds=per_row(1, dims=-1))
 def quantized_conv_transpose(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
@@ -174,7 +175,7 @@ def quantized_conv_transpose_reference(
     return [_finished(products, sums if b is None else sums + b, x.dtype)]
 
 
-@quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS)
+@quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS, multiply_adds=matrix_product)
 def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """BATCH_MATMUL: matmul(A - A_zero_point, B - B_zero_point), requantised by A_scale * B_scale / Y_scale."""
     require(op, a.dtype == b.dtype and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b)
