@@ -9,7 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import run_kernel, supporting_engines
 from runtime_arm.netdef import OperatorDef, dtypes
-from runtime_arm.operators.elementwise.cast import to_integers
+from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.quantised.rounding import requantize
 
 inf, nan = np.inf, np.nan

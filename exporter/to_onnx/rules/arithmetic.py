@@ -8,7 +8,7 @@ import numpy as np
 
 from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.errors import ExportError
-from runtime_arm.operators.elementwise.cast import LARGEST_HALF, caffe2_dtype
+from runtime_arm.operators.common.casting import LARGEST_HALF, caffe2_dtype
 
 _COMPARISONS = {"EQ": "Equal", "GE": "GreaterOrEqual", "GT": "Greater", "LE": "LessOrEqual", "LT": "Less"}
 

@@ -8,8 +8,8 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.casting import cast
 from runtime_arm.operators.common.statistics import StackSum
-from runtime_arm.operators.elementwise.cast import cast
 from runtime_arm.registry.schema import Call, Run, Specs
 from runtime_arm.registry.specs import Shape, TensorSpec
 

@@ -8,9 +8,9 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.common.windows import channels_last, require_at_least
 from runtime_arm.operators.detection.roi_align import batch_and_corners, grid_of, require_regions
-from runtime_arm.operators.elementwise.cast import to_integers
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 

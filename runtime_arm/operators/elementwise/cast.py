@@ -1,85 +1,21 @@
-"""From one dtype to another, the same on every CPU.
+"""Casts: Caffe2's Cast, FloatToHalf and HalfToFloat; ONNX's Cast, CastLike and BitCast.
 
-From float to integer: towards zero. What does not fit is undefined in C, and ARM and x86 differ on it. Here uint64,
-int64 and int32 saturate, and NaN gives their smallest number; the narrower ones are the low bits of int32 (uint32: of
-int64), as compiled C gives them on x86: 300.5 is 44 in uint8, -1.5 is 255. Between integers the low bits stay. Anything
-but 0 is true.
+The rule for floats that do not fit an integer is in common/casting.py.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
+from runtime_arm.operators.common.casting import LARGEST_HALF, STRING, caffe2_dtype, cast, cast_kernel, no_strings
 from runtime_arm.operators.common.dtypes import BOOL, CAFFE2_NUMBERS, NUMBERS
-from runtime_arm.operators.common.formulas import in_blocks
-from runtime_arm.registry.schema import Call, Run, Specs, operator
+from runtime_arm.registry.schema import Call, Run, operator
 from runtime_arm.registry.specs import TensorSpec
-
-STRING = np.dtype(object)
-
-
-def to_integers(x: Any, dtype: Any) -> Array:
-    """Floats as integers of ``dtype``, by the rule above."""
-    wide = np.dtype({"int64": np.int64, "uint32": np.int64, "uint64": np.uint64}.get(np.dtype(dtype).name, np.int32))
-    if wide != np.uint64 and np.size(x) and float(np.abs(x).max()) < 2.0**31:
-        return np.asarray(x).astype(wide).astype(dtype)
-    limits = np.iinfo(wide)
-    values = np.fmax(np.asarray(x, np.float64), float(limits.min))  # fmax passes NaN over
-    fits = values < float(limits.max)  # 2**63 for int64, which is the first float that does not fit
-    whole = np.where(fits, values, 0.0).astype(wide)
-    return np.where(fits, whole, limits.max).astype(wide).astype(dtype)
-
-
-def cast(x: Array, dtype: Any) -> Array:
-    """A fresh array of the numbers or booleans ``x`` in ``dtype``, by the rule above."""
-    if x.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
-        return to_integers(x, dtype)
-    return x.astype(dtype)
-
-
-def cast_kernel(call: Call) -> Run:
-    """The kernel of every cast between numbers and booleans."""
-    x, y = call.inputs[0], call.outputs[0]
-    if x.dtype.kind == "f" and y.dtype.kind in "iu":
-        return in_blocks(call, lambda x, y: np.copyto(y, to_integers(x, y.dtype)))
-    return partial(np.copyto, y, x, casting="unsafe")
-
-
-def no_strings(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
-    """Refuses what is not of a fixed size."""
-    return "strings have no buffers" if STRING in (inputs[0].dtype, outputs[0].dtype) else None  # type: ignore[union-attr]
-
-
-CAFFE2_TYPES = {
-    "FLOAT": dtypes.FLOAT,
-    "INT32": dtypes.INT32,
-    "STRING": dtypes.STRING,
-    "BOOL": dtypes.BOOL,
-    "UINT8": dtypes.UINT8,
-    "INT8": dtypes.INT8,
-    "UINT16": dtypes.UINT16,
-    "INT16": dtypes.INT16,
-    "INT64": dtypes.INT64,
-    "DOUBLE": dtypes.DOUBLE,
-}
-
-
-def caffe2_dtype(op: OperatorDef, name: str) -> np.dtype[Any]:
-    """The dtype that a Caffe2 argument names, by number or by name in any case; float32 where it is absent."""
-    argument = op.argument(name)
-    if argument is not None and argument.s is not None:
-        number = CAFFE2_TYPES.get(op.get_str(name).upper(), 0)
-    else:
-        number = op.get_int(name, dtypes.FLOAT)
-    dtype = dtypes.dtype_of(number) if number in CAFFE2_TYPES.values() else None
-    if dtype is None:
-        raise ArgumentError(op, f"{name} must be one of {', '.join(CAFFE2_TYPES)} or its number")
-    return dtype
 
 
 @operator("Cast", dtypes=BOOL + CAFFE2_NUMBERS + ("uint8", "int8", "uint16", "int16"))
@@ -103,9 +39,6 @@ def _strings(x: Array, text: Callable[[Any], bytes]) -> Array:
     y = np.empty(x.shape, object)
     y.reshape(-1)[:] = [text(value) for value in x.reshape(-1)]
     return y
-
-
-LARGEST_HALF = np.float32(65504)
 
 
 @operator("FloatToHalf", dtypes=("float32",))

@@ -10,10 +10,10 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast, second_shape
+from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS
 from runtime_arm.operators.common.formulas import block_scratch, exactly, in_blocks
 from runtime_arm.operators.elementwise.binary import common_shape, operands
-from runtime_arm.operators.elementwise.cast import to_integers
 from runtime_arm.registry.schema import Call, Run, Specs, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

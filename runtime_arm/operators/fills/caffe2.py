@@ -13,7 +13,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import Argument, Array, OperatorDef, dtypes
-from runtime_arm.operators.elementwise.cast import STRING, caffe2_dtype
+from runtime_arm.operators.common.casting import STRING, caffe2_dtype
 from runtime_arm.operators.quantised.parameters import stated_quantization
 from runtime_arm.registry.schema import Call, Run, integers_of, operator, require
 from runtime_arm.registry.specs import Quantization, Shape, TensorSpec, require_memory

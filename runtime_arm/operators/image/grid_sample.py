@@ -9,10 +9,10 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.casting import cast
 from runtime_arm.operators.common.dtypes import FLOATS, NUMBERS
 from runtime_arm.operators.common.multiply_adds import matrix_product
 from runtime_arm.operators.common.resampling import cubic, triangle
-from runtime_arm.operators.elementwise.cast import cast
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

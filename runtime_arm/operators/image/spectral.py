@@ -9,8 +9,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.dtypes import dtype_of
+from runtime_arm.operators.common.casting import cast
 from runtime_arm.operators.common.dtypes import FLOATS, NUMBERS
-from runtime_arm.operators.elementwise.cast import cast
 from runtime_arm.registry.schema import axis_of, integers_of, operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 

@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.netdef.dtypes import number_of
 from runtime_arm.operators.common.formulas import BLOCK
-from runtime_arm.operators.elementwise.cast import to_integers
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
@@ -37,23 +33,6 @@ def test_behaves_as_caffe2(case: Any, engine: str) -> None:
 def test_behaves_as_onnx(case: NodeCase) -> None:
     assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
     assert_engines_match_reference(case.op, case.inputs)
-
-
-def in_c(number: float, dtype: np.dtype[Any]) -> int:
-    """The documented rule, one number at a time."""
-    wide = {"int64": 64, "uint32": 64, "uint64": 64}.get(dtype.name, 32)
-    low, high = (0, 2**64 - 1) if dtype == np.uint64 else (-(2 ** (wide - 1)), 2 ** (wide - 1) - 1)
-    whole = low if np.isnan(number) else high if number == np.inf else low if number == -np.inf else int(number)
-    bits = max(low, min(high, whole)) % 2 ** (8 * dtype.itemsize)
-    return bits - 2 ** (8 * dtype.itemsize) if dtype.kind == "i" and bits >= 2 ** (8 * dtype.itemsize - 1) else bits
-
-
-@given(arrays.arrays(st.sampled_from(["f4", "f8", "f2"]), st.integers(0, 6)), st.sampled_from(INTEGERS))
-@settings(max_examples=300)
-def test_floats_become_integers_by_the_rule(x: Any, name: str) -> None:
-    dtype = np.dtype(name)
-    with np.errstate(all="raise"):
-        assert_same(to_integers(x, dtype), np.array([in_c(float(number), dtype) for number in x], dtype))
 
 
 @pytest.mark.parametrize(
