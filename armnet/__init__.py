@@ -1,49 +1,109 @@
-"""armnet: trained networks on any ARM device that has Python and NumPy.
+"""Trained neural networks on any ARM device that has Python and NumPy.
 
     import armnet
-    pair = armnet.export("model.onnx")
+
+    pair = armnet.optimize(armnet.export("model.onnx"))
     with armnet.Predictor(pair) as predictor:
         outputs = predictor.run([x])
 
-Names are imported when they are first used, so that a device needs neither onnx nor anything else of the workstation's.
+With NumPy alone, as on a device:
+
+Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
+load              a Predictor for a pair's folder, a bundle, or an init_net.pb and a predict_net.pb
+Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
+TensorInfo        name, shape and dtype of one input or output of a pair
+Workspace         runs nets one by one on named blobs, as Caffe2's workspace does
+QuantizedTensor   an 8-bit blob with its scale and zero point
+NetDef            a net: an immutable list of operators, with its bytes and its text form
+OperatorDef       an operator of a net: type, inputs, outputs, arguments, engine
+optimize          makes a pair cheaper: folds, fuses, removes operators and saves memory
+Report            what optimize did, step by step, and what it did not do
+pick_engines      chooses, and with ``engines="measure"`` times, the engine of every operator
+pack              writes a pair, its runtime and a self-test as one file, a bundle
+ArmnetError       the base of every error that armnet raises on purpose
+
+With other packages, which depend on the model's format (a MissingDependency says what to install):
+
+export            translates an ONNX, TFLite, Caffe or Caffe2 model into a pair
+support           says, before conversion, which operators of a model cannot be translated
+compare           runs the original beside the pair and finds the first blob that differs
+save_onnx         writes a pair as an ONNX file
+
+Modules: ``armnet.errors`` (the exceptions), ``armnet.netdef`` (nets as values), ``armnet.memonger`` (Caffe2's memory
+sharing by blob names) and ``armnet.onnx_backend`` (ONNX's backend interface; needs onnx).
+
+These names are the public interface; everything else is internal. They are imported when they are first used.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING
 
+from runtime_arm.imports import lazy_names
 from runtime_arm.version import VERSION
+
+if TYPE_CHECKING:
+    from armnet import errors, memonger, netdef
+    from armnet.comparison import compare
+    from armnet.onnx_file import save_onnx
+    from exporter import export
+    from exporter.bundle.pack import pack
+    from exporter.support import support
+    from optimize import Report, optimize, pick_engines
+    from runtime_arm.errors import ArmnetError
+    from runtime_arm.execution.predictor import Predictor, load
+    from runtime_arm.execution.workspace import Workspace
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.pair import Pair, TensorInfo
+    from runtime_arm.registry.specs import QuantizedTensor
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "ArmnetError": "runtime_arm.errors",
+            "NetDef": "runtime_arm.netdef",
+            "OperatorDef": "runtime_arm.netdef",
+            "Pair": "runtime_arm.pair.pair",
+            "Predictor": "runtime_arm.execution.predictor",
+            "QuantizedTensor": "runtime_arm.registry.specs",
+            "Report": "optimize",
+            "TensorInfo": "runtime_arm.pair.pair",
+            "Workspace": "runtime_arm.execution.workspace",
+            "compare": "armnet.comparison",
+            "errors": "armnet.errors",
+            "export": "exporter",
+            "load": "runtime_arm.execution.predictor",
+            "memonger": "armnet.memonger",
+            "netdef": "armnet.netdef",
+            "optimize": "optimize",
+            "pack": "exporter.bundle.pack",
+            "pick_engines": "optimize",
+            "save_onnx": "armnet.onnx_file",
+            "support": "exporter.support",
+        },
+    )
 
 __version__ = VERSION
 
-_HOME = {
-    "ArmnetError": "runtime_arm.errors",
-    "Pair": "runtime_arm",
-    "Predictor": "runtime_arm",
-    "QuantizedTensor": "runtime_arm",
-    "Workspace": "runtime_arm",
-    "export": "exporter",
-    "load": "runtime_arm",
-    "optimize": "optimize",
-}
-
-if TYPE_CHECKING:
-    from exporter import export as export
-    from optimize import optimize as optimize
-    from runtime_arm import Pair as Pair
-    from runtime_arm import Predictor as Predictor
-    from runtime_arm import QuantizedTensor as QuantizedTensor
-    from runtime_arm import Workspace as Workspace
-    from runtime_arm import load as load
-    from runtime_arm.errors import ArmnetError as ArmnetError
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'armnet' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> List[str]:
-    return sorted([*globals(), *_HOME])
+__all__ = [
+    "ArmnetError",
+    "NetDef",
+    "OperatorDef",
+    "Pair",
+    "Predictor",
+    "QuantizedTensor",
+    "Report",
+    "TensorInfo",
+    "Workspace",
+    "compare",
+    "errors",
+    "export",
+    "load",
+    "memonger",
+    "netdef",
+    "optimize",
+    "pack",
+    "pick_engines",
+    "save_onnx",
+    "support",
+]

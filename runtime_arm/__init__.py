@@ -1,30 +1,35 @@
-"""The runtime: loads a pair of nets and runs it with NumPy. Works alone, copied into an empty folder.
+"""The runtime: loads a network and runs it with NumPy alone. It also works copied into an empty folder.
 
-Names are imported when they are first used, so that errors and the version are to be had without NumPy.
+Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
+load              a Predictor for a pair's folder, a bundle, or an init_net.pb and a predict_net.pb
+Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
+Workspace         runs nets one by one on named blobs, as Caffe2's workspace does
+QuantizedTensor   an 8-bit blob with its scale and zero point
+
+Names are imported when they are first used, so the errors and the version need no NumPy.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_HOME = {
-    "Pair": "runtime_arm.pair.pair",
-    "Predictor": "runtime_arm.execution.predictor",
-    "QuantizedTensor": "runtime_arm.registry.specs",
-    "Workspace": "runtime_arm.execution.workspace",
-    "load": "runtime_arm.execution.predictor",
-}
+from runtime_arm.imports import lazy_names
 
 if TYPE_CHECKING:
-    from runtime_arm.execution.predictor import Predictor as Predictor
-    from runtime_arm.execution.predictor import load as load
-    from runtime_arm.execution.workspace import Workspace as Workspace
-    from runtime_arm.pair.pair import Pair as Pair
-    from runtime_arm.registry.specs import QuantizedTensor as QuantizedTensor
+    from runtime_arm.execution.predictor import Predictor, load
+    from runtime_arm.execution.workspace import Workspace
+    from runtime_arm.pair.pair import Pair
+    from runtime_arm.registry.specs import QuantizedTensor
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "Pair": "runtime_arm.pair.pair",
+            "Predictor": "runtime_arm.execution.predictor",
+            "QuantizedTensor": "runtime_arm.registry.specs",
+            "Workspace": "runtime_arm.execution.workspace",
+            "load": "runtime_arm.execution.predictor",
+        },
+    )
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'runtime_arm' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__all__ = ["Pair", "Predictor", "QuantizedTensor", "Workspace", "load"]

@@ -15,9 +15,11 @@ reference kernels are the witness.
 from __future__ import annotations
 
 import argparse
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
 
-from runtime_arm.errors import ExportError, UsageError
+if TYPE_CHECKING:
+    from armnet.comparison import Comparison
+    from exporter.compare.divergence import Divergence
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,56 +53,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from armnet.comparison import compare
     from armnet.console import note, print_json, progress
-    from armnet.shapes import parse_shapes, sizes_assumed
-    from exporter.bundle.random_inputs import random_inputs
-    from exporter.compare.divergence import divergences
-    from exporter.compare.witness import witness
-    from runtime_arm import load
+    from armnet.shapes import parse_shapes
     from runtime_arm.app.inputs import read_single_run
+    from runtime_arm.pair.pair import Pair
 
-    with load(args.pair) as predictor, progress("compare") as report:
-        shapes = parse_shapes(args.shape)
-        feeds = (
-            read_single_run(args.input, predictor.inputs, predictor.pair.meta.get("preprocessing") or {})
-            if args.input
-            else random_inputs(predictor.pair, args.seed, shapes)
+    pair, shapes = Pair.load(args.pair), parse_shapes(args.shape)
+    rule = pair.meta.get("preprocessing") or {}
+    inputs = read_single_run(args.input, pair.inputs, rule) if args.input else None
+    with progress("compare") as report:
+        found = compare(
+            args.model, pair, inputs, tolerance=args.tolerance, seed=args.seed, shapes=shapes, progress=report
         )
-        report("the original", 0, 2)
-        given = feeds if args.input else shapes
-        try:
-            evidence = witness(args.model, feeds)
-        except ExportError:
-            with sizes_assumed(predictor.inputs, given):  # perhaps for want of sizes
-                predictor.plan({name: array.shape for name, array in feeds.items()})
-            raise
-        report("the pair", 1, 2)
-        producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-        with sizes_assumed(predictor.inputs, given):
-            ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
-    rows = divergences(evidence, ours, producers, args.tolerance)
-    if not rows:
-        raise UsageError(f"{args.pair} has none of the original's blobs; is it made from it?")
-    first = next((row for row in rows if row.diverges), None)
-    worst = sorted(rows, key=lambda row: -row.error)[: args.worst]
+    first, worst = found.first, found.worst(args.worst)
     if args.json:
         print_json(
             "compare",
             {
                 "agree": first is None,
-                "runtime": evidence.runtime,
-                "blobs": len(rows),
+                "runtime": found.runtime,
+                "blobs": len(found.blobs),
                 "first": first and first._asdict(),
                 "worst": [row._asdict() for row in worst],
             },
         )
     else:
-        note(f"the original is run by {evidence.runtime}")
-        _print_text(rows, first, worst)
+        note(f"the original is run by {found.runtime}")
+        _print_text(found, worst)
     return 0 if first is None else 1
 
 
-def _print_text(rows: List[Any], first: Any, worst: List[Any]) -> None:
+def _print_text(found: Comparison, worst: List[Divergence]) -> None:
     from runtime_arm.app.display import shape_text, table
 
     listed: List[List[Any]] = [
@@ -109,8 +93,9 @@ def _print_text(rows: List[Any], first: Any, worst: List[Any]) -> None:
     ]
     print(table(["blob", "shape", "error", "", "computed by"], listed, right=["error"]))
     print()
+    first = found.first
     if first is None:
-        print(f"all {len(rows)} blobs agree")
+        print(f"all {len(found.blobs)} blobs agree")
         return
     print(f"first divergence: {first.blob}, error {first.error:.2e}, computed by {first.producer}")
     print(f"likely cause: {first.cause}")

@@ -100,9 +100,9 @@ def _to_onnx(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
+    from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from exporter import export
-    from exporter.to_onnx.export import save_onnx
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 

@@ -1,0 +1,23 @@
+"""Writes pairs as ONNX files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, List, Mapping, Optional, Sequence
+
+from runtime_arm.imports import needed_for
+
+if TYPE_CHECKING:
+    from runtime_arm.files import AnyPath
+    from runtime_arm.pair.pair import Pair
+
+
+def save_onnx(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> List[Path]:
+    """Writes a pair, optimised or not, as an ONNX model; returns the files, which appear whole or not at all.
+
+    Weights beyond 2 GB go to a second file, ``<path>.data``. shapes: those of inputs for which the pair declares none.
+    ExportError or OperatorError, naming the operator, for what has no meaning in ONNX; MissingDependency without onnx.
+    """
+    with needed_for("writing ONNX"):
+        from exporter.to_onnx.export import save_onnx as save
+    return save(pair, path, shapes=shapes)

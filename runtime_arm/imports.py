@@ -1,0 +1,61 @@
+"""Imports that wait: names that are imported when they are first used, and packages that not every machine has."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Callable, Iterator, List, Mapping, Tuple
+
+from runtime_arm.errors import MissingDependency
+
+OURS = ("armnet", "runtime_arm", "optimize", "exporter", "device_tests")
+INSTALL = {
+    "onnx": "'armnet[export]'",
+    "tflite": "'armnet[export]'",
+    "flatbuffers": "'armnet[export]'",
+    "onnxruntime": "'armnet[validate]'",
+    "ai_edge_litert": "'armnet[validate]'",
+    "cv2": "'armnet[caffe]'",
+    "PIL": "'armnet[image]'",
+    "rich": "'armnet[report]'",
+    "matplotlib": "'armnet[report]'",
+    "google": "protobuf",
+}  # what pip is asked for, by the package that is imported
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
+    """``__getattr__`` and ``__dir__`` (PEP 562) of a package whose public names are imported when they are first used.
+
+    homes: for each name the module that defines it; a submodule of the package is its own home.
+    """
+    namespace = vars(sys.modules[package])
+
+    def get(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with needed_for(f"{package}.{name}"):
+            module = import_module(home)
+        value = module if home == f"{package}.{name}" else getattr(module, name)
+        namespace[name] = value
+        return value
+
+    def names() -> List[str]:
+        return sorted([*homes, *(name for name in namespace if name.startswith("__"))])
+
+    return get, names
+
+
+@contextmanager
+def needed_for(purpose: str) -> Iterator[None]:
+    """Turns the failed import of somebody else's package, inside the block, into a MissingDependency of one line."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or package in OURS:
+            raise
+        raise MissingDependency(
+            f"{purpose} needs the package {package}: pip install {INSTALL.get(package, package)}"
+        ) from error
