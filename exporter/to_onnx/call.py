@@ -1,57 +1,46 @@
-"""One operator while it is said in ONNX: its arguments, what is known of its inputs, and the nodes made for it."""
+"""One operator that is being translated to ONNX: its arguments, what is known of its inputs, and its nodes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from exporter.onnx.weights import DTYPES
-from optimize.rewriting.shapes import infer_more
+from exporter.to_onnx.graph import Graph
+from exporter.to_onnx.operand import ONNX_NUMBERS, Operand, Results, constant_value, inferred
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry.specs import TensorSpec
-
-if TYPE_CHECKING:
-    from exporter.to_onnx.graph import Graph
-
-Known = Tuple[Optional[TensorSpec], ...]  # a spec for each choice of the sizes that the pair's inputs leave open
-Results = Union[str, Sequence[Optional[str]]]
-
-ONNX_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
-class Operand(NamedTuple):
-    """A blob under its name in the graph, with what is known of it; the empty name for an input that is left out."""
+class Translates(Protocol):
+    """How a rule gets other operators and sub-nets translated: ``translator.Translator``, which calls the rules."""
 
-    name: str
-    known: Known
+    graph: Graph
 
+    def nested(self) -> Translates:
+        """A translator into a graph inside this one."""
+        ...
 
-def inferred(op: OperatorDef, operands: Sequence[Operand]) -> List[Known]:
-    """What is known of the operator's outputs."""
-    anew = tuple(f"{name} anew" if name and name in op.input else name for name in op.output)
-    net = NetDef(op=(replace(op, output=anew),))
-    inputs = [(blob, operand) for blob, operand in zip(op.input, operands) if blob]
-    count = max((len(operand.known) for _, operand in inputs), default=1)
-    choices = [infer_more(net, {blob: _of_choice(operand, i) for blob, operand in inputs})[0] for i in range(count)]
-    return [tuple(choice.get(name) for choice in choices) for name in anew]
+    def add_net(self, net: NetDef) -> None:
+        """Translate every operator of a net whose inputs are defined in the graph."""
+        ...
 
-
-def _of_choice(operand: Operand, index: int) -> Optional[TensorSpec]:
-    return operand.known[index] if index < len(operand.known) else None
+    def results(self, op: OperatorDef, operands: Sequence[Operand]) -> Results:
+        """Add the nodes of an operator; the names of its results, which are not bound to blobs yet."""
+        ...
 
 
 class Call:
     """What a rule is given. Inputs are counted from 0; ``x`` is the first."""
 
-    def __init__(self, op: OperatorDef, operands: Sequence[Operand], graph: Graph):
+    def __init__(self, op: OperatorDef, operands: Sequence[Operand], translator: Translates):
         self.op = op
         self.operands = list(operands)
-        self.graph = graph
+        self.translator = translator
+        self.graph = translator.graph
 
     # Inputs and outputs
 
@@ -179,20 +168,11 @@ class Call:
         """(N, C, image) as (N, image, C)."""
         return self.transposed(name, [0, *range(2, rank), 1])
 
-    def say(self, op: OperatorDef, operands: Sequence[Operand]) -> Operand:
-        """What another operator makes of these operands: its first output."""
-        results = self.graph.results(op, operands)
+    def translate(self, op: OperatorDef, operands: Sequence[Operand]) -> Operand:
+        """The first output of another operator, translated here, on these operands."""
+        results = self.translator.results(op, operands)
         name = results if isinstance(results, str) else results[0]
         return Operand(name or "", inferred(op, operands)[0])
-
-
-def constant_value(known: Known) -> Optional[Array]:
-    """The content of a blob where it is known and the same whatever the open sizes; not of a quantised one."""
-    values = [spec.value for spec in known if spec is not None and spec.value is not None and spec.quantization is None]
-    if not values or len(values) < len(known):
-        return None
-    same = all(value is values[0] or np.array_equal(values[0], value) for value in values)
-    return values[0] if same else None
 
 
 def trimmed(names: Sequence[str]) -> List[str]:

@@ -15,8 +15,9 @@ import onnx
 from onnx import helper
 
 from exporter.onnx.weights import DTYPES
-from exporter.to_onnx.call import ONNX_NUMBERS, Known
 from exporter.to_onnx.graph import Constants, Graph
+from exporter.to_onnx.operand import ONNX_NUMBERS, Known
+from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
 from optimize.rewriting.shapes import example_specs
@@ -76,7 +77,7 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
         graph.define(name, known)
         if known[0] is not None and known[0].value is not None:
             constants.define(name, known[0].value)
-    graph.add_net(net)
+    Translator(graph).add_net(net)
     outputs = [_output(graph, info) for info in pair.outputs]
     proto = helper.make_graph(graph.nodes, net.name or "armnet", [_typed(info) for info in inputs], outputs)
     used = set(_names_read(proto))

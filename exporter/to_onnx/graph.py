@@ -1,22 +1,18 @@
-"""ONNX graphs as they grow: names, constants, nodes, and what is known of the blobs that they compute."""
+"""An ONNX graph as it grows: names, constants, nodes, and what is known of the blobs that they compute."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 import onnx
-from onnx import helper
 
-from exporter.to_onnx.call import Call, Known, Operand, Results, constant_value, inferred
-from exporter.to_onnx.rules import find_rule
+from exporter.to_onnx.operand import Known, Operand
 from exporter.to_onnx.types import Types
-from runtime_arm.errors import ArmnetError, ExportError, OperatorError
-from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import Array
 
-NO_MEANING = "ONNX has no operators that mean the same"
-LARGEST_FOLDED = 1 << 26  # bytes of a result that is known before the net runs
-SHARED_NBYTES = 256  # constants up to here are looked up by content
+SHARED_NBYTES = 256  # constants of up to this size are looked up by content
 
 
 class Constants:
@@ -55,7 +51,7 @@ class Constants:
 
 
 class Graph:
-    """One graph of a model, into which the operators of one net are said in their order.
+    """One graph of a model, into which one net is translated.
 
     read: every blob that anything in the model reads. outer: the graph around this one.
     """
@@ -114,80 +110,34 @@ class Graph:
         self._learnt = len(self.nodes)
 
     def define(self, blob: str, known: Known) -> str:
-        """Let the blob, which comes from outside, stand for its own name, or in an inner graph for one made of it."""
+        """Define a blob that comes from outside. Its name in the graph is its own, in an inner graph a new one."""
         name = self.fresh(blob) if self._outer else blob
         self._operands[blob] = Operand(name, known)
         return name
 
-    def _written(self, blob: str, known: Known) -> str:
-        """The name for what is written to a blob now: its own the last time, unless it came from outside."""
+    def expect(self, written: Iterable[str]) -> None:
+        """Prepare for a net that writes these blobs, in order; what is defined by now comes from outside."""
+        self._outside = set(self._operands)
+        self._writes = Counter(written)
+
+    def write(self, blob: str, known: Known) -> str:
+        """The name of what is written to a blob now. The last time it is the blob's own, unless that is an input's."""
         self._writes[blob] -= 1
         own = self._outer is None and not self._writes[blob] and blob not in self._outside
         name = blob if own else self.fresh(blob)
         self._operands[blob] = Operand(name, known)
         return name
 
-    def add(self, op: OperatorDef) -> None:
-        """Say one operator in ONNX. OperatorError if it has no meaning there."""
-        operands = [self.operand(blob) for blob in op.input]
-        known = inferred(op, operands)
-        start = len(self.nodes)
-        try:
-            results = self.results(op, operands)
-        except ArmnetError as error:
-            del self.nodes[start:]
-            self._learnt = min(self._learnt, start)
-            constant = self._folded(op, known)
-            if constant is None:
-                raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
-            results = constant
-        self._bind(op, known, results, start)
+    def discard(self, start: int) -> None:
+        """Take back the nodes from ``start`` on."""
+        del self.nodes[start:]
+        self._learnt = min(self._learnt, start)
 
-    def results(self, op: OperatorDef, operands: Sequence[Operand]) -> Results:
-        """Make the nodes of an operator; the names of its results, which are not bound to blobs yet."""
-        rule = find_rule(op)
-        if rule is None:
-            raise ExportError(NO_MEANING)
-        return rule(Call(op, operands, self))
-
-    def _folded(self, op: OperatorDef, known: Sequence[Known]) -> Optional[Results]:
-        """The outputs as constants if those that are read are known whatever the open sizes."""
-        names: List[Optional[str]] = []
-        for blob, specs in zip(op.output, known):
-            value = constant_value(specs) if self.wants(blob) else None
-            if self.wants(blob) and (value is None or value.nbytes > LARGEST_FOLDED):
-                return None
-            names.append(None if value is None else self.constant(f"{blob}_constant", value))
-        return names
-
-    def _bind(self, op: OperatorDef, known: Sequence[Known], results: Results, start: int) -> None:
-        """Let the outputs stand for the results; nodes from ``start`` on write under the outputs' own names."""
-        found = [results] if isinstance(results, str) else list(results)
-        made = {name for node in self.nodes[start:] for name in node.output}
-        renamed: Dict[str, str] = {}
-        for blob, specs, result in zip(op.output, known, found):
-            if not blob or not result:
-                continue
-            name = self._written(blob, specs)
-            if result in made:
-                made.remove(result)
-                renamed[result] = name
-            else:
-                self.nodes.append(helper.make_node("Identity", [renamed.get(result, result)], [name]))
+    def rename(self, start: int, names: Mapping[str, str]) -> None:
+        """Give blobs of the nodes from ``start`` on other names."""
         for node in self.nodes[start:]:
-            _rename(node, renamed)
-        self._constants.types.rename(renamed)
-
-    def add_net(self, net: NetDef) -> None:
-        """Say every operator of a net, once what comes from outside is defined."""
-        self._outside = set(self._operands)
-        self._writes = Counter(name for op in net.op for name in op.output)
-        for op in net.op:
-            self.add(op)
-
-
-def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    for field in (node.input, node.output):
-        for index, name in enumerate(field):
-            if name in names:
-                field[index] = names[name]
+            for field in (node.input, node.output):
+                for index, name in enumerate(field):
+                    if name in names:
+                        field[index] = names[name]
+        self._constants.types.rename(names)

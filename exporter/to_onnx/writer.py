@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from exporter.to_onnx.call import ONNX_NUMBERS
+from exporter.to_onnx.operand import ONNX_NUMBERS
 from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath, Chunk, write_file
 from runtime_arm.netdef import Array

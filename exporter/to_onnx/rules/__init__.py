@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from exporter.common.rules import Rules
-from exporter.to_onnx.call import Call, Results
+from exporter.to_onnx.call import Call
+from exporter.to_onnx.operand import Results
 from runtime_arm.netdef import OperatorDef
 
 __all__ = ["Call", "Results", "Rule", "find_rule", "rule"]

@@ -75,9 +75,10 @@ def scan(call: Call) -> Results:
 
 def _graph(call: Call, net: NetDef, formal: Sequence[str], outputs: Sequence[str]) -> onnx.GraphProto:
     """A net as a graph of ONNX that takes the formal inputs and sees the blobs around it."""
-    inner = call.graph.nested()
+    translator = call.translator.nested()
+    inner = translator.graph
     inputs = [inner.define(blob, ()) for blob in formal]
-    inner.add_net(net)
+    translator.add_net(net)
     names = [_own_output(inner, blob) for blob in outputs]
     inner.learn_types()
     return helper.make_graph(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.to_onnx.call import Operand
+from exporter.to_onnx.operand import Operand
 from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.formulas import FORMULAS
@@ -28,9 +28,9 @@ def fused(call: Call) -> Results:
     type, count = _FIRST[op.type]
     args = tuple(arg for arg in op.arg if arg.name != "activation")
     parts = [operand for operand in call.operands[:count] if operand.name]
-    y = call.say(replace(op, type=type, domain="", input=op.input[: len(parts)], arg=args), parts)
+    y = call.translate(replace(op, type=type, domain="", input=op.input[: len(parts)], arg=args), parts)
     if call.has(count):
-        y = call.say(OperatorDef.of("Add", ["first", "addend"], op.output), [y, call.operands[count]])
+        y = call.translate(OperatorDef.of("Add", ["first", "addend"], op.output), [y, call.operands[count]])
     return (y if activation is None else _activated(call, activation, y)).name
 
 
@@ -41,4 +41,4 @@ def _activated(call: Call, activation: OperatorDef, y: Operand) -> Operand:
     known = {"order"} if activation.full_type == PRELU else set()
     wanted = known if operands else set(FORMULAS[activation.domain, activation.type].defaults)
     own = replace(activation, arg=tuple(arg for arg in activation.arg if arg.name in wanted))
-    return call.say(own, [y, *operands])
+    return call.translate(own, [y, *operands])

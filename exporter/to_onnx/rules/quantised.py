@@ -253,4 +253,4 @@ def moved(call: Call) -> Results:
     """What the operator without Int8 in its name does."""
     spec = _spec(call, 0)
     plain = replace(READINGS[call.op.type](call.op, spec.ndim), type=call.op.type[len("Int8") :])
-    return call.graph.results(plain, call.operands)
+    return call.translator.results(plain, call.operands)
