@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from runtime_arm.execution.predictor import Predictor, load
     from runtime_arm.execution.workspace import Workspace
     from runtime_arm.netdef import NetDef, OperatorDef
-    from runtime_arm.pair.pair import Pair, TensorInfo
+    from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
     from runtime_arm.registry.specs import QuantizedTensor
 else:
     __getattr__, __dir__ = lazy_names(

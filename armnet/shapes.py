@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence
 from runtime_arm.errors import OperatorError, UsageError
 
 if TYPE_CHECKING:
-    from runtime_arm.pair.pair import TensorInfo
+    from runtime_arm.pair.metadata import TensorInfo
 
 
 def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:

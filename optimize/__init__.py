@@ -17,7 +17,8 @@ from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import TUNING
 from runtime_arm.registry.schema import find
 

@@ -10,7 +10,8 @@ from armnet.page.elements import FAMILIES, bar, family, key, table, text
 from armnet.page.style import STYLE
 from armnet.page.timeline import Timeline
 from runtime_arm.app.display import count, shape_text, size
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

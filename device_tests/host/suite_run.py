@@ -17,7 +17,7 @@ from device_tests.host.golden_vectors import save_golden_vectors
 from device_tests.host.targets.target import TIMEOUT, Files, Target, last_line
 from exporter.bundle.random_inputs import random_inputs
 from runtime_arm import Predictor
-from runtime_arm.registry.schema import REFERENCE
+from runtime_arm.registry.kernel import REFERENCE
 
 NETWORKS = 6  # small ones, drawn at random
 SUFFIXES = (".py", ".desc")

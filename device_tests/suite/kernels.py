@@ -12,7 +12,8 @@ import numpy as np
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
-from runtime_arm.registry.schema import REFERENCE, Call, Run, lookup
+from runtime_arm.registry.kernel import REFERENCE, Call, Run
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 

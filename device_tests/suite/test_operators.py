@@ -12,7 +12,8 @@ from device_tests.suite.conftest import DATA
 from device_tests.suite.kernels import amplification_of, run_kernel, supporting_engines
 from device_tests.suite.tolerance import assert_close
 from device_tests.suite.vectors import Vector, read_vectors
-from runtime_arm.registry.schema import REFERENCE, DataDependent, lookup
+from runtime_arm.registry.kernel import REFERENCE
+from runtime_arm.registry.schema import DataDependent, lookup
 from runtime_arm.registry.specs import QuantizedTensor
 
 ARCHIVE = DATA / "vectors.pb"

@@ -14,8 +14,9 @@ import numpy as np
 from device_tests.suite.kernels import check_parts, specs_of
 from runtime_arm.engines.tiled.options import Option, options_of
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.layouts import Layout, Planes, Tiles, in_tiles
-from runtime_arm.registry.schema import Call, lookup
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -18,7 +18,8 @@ from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import AnyPath, map_file
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 NO_SUCH_LAYER = "armnet has no such layer type; `armnet support` lists every layer that a net lacks"
 Dims = Tuple[Optional[int], ...]

@@ -11,7 +11,8 @@ import numpy as np
 from runtime_arm.errors import ArmnetError, ExportError, ResourceError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import DataDependent, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import TensorSpec

@@ -11,7 +11,7 @@ from exporter.common.evidence import Evidence, Seen
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.schema import REFERENCE
+from runtime_arm.registry.kernel import REFERENCE
 
 
 def reference_evidence(pair: Pair, feeds: Mapping[str, Array]) -> Evidence:

@@ -17,7 +17,8 @@ from exporter.onnx.structure import defined, every_node
 from exporter.onnx.translator import OnProblem, Options, Scope, Translator, known_of, read_hints
 from exporter.onnx.weights import Weights
 from runtime_arm.errors import ExportError
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 _LONGEST_PROPAGATED = 1 << 20  # elements
 _LOOKED_THROUGH = ("Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze")

@@ -14,7 +14,8 @@ from exporter.tflite.translator import OnProblem, Options, Translator
 from exporter.tflite.weights import quantization_of
 from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 
 def from_tflite(path: AnyPath, options: ExportOptions = DEFAULTS) -> Pair:

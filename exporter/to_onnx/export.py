@@ -27,8 +27,8 @@ from runtime_arm.errors import ExportError
 from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
-from runtime_arm.pair.metadata import Dim
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import Dim, TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
 OPSET = 21  # the oldest that has every operator of the rules; younger ones where a net has operators of theirs

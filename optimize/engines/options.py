@@ -11,7 +11,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.trace import Step
 from runtime_arm.registry.engine_wishes import Wish, preferring, ruled_out
-from runtime_arm.registry.schema import Kernel, Specs, Work
+from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -27,7 +27,8 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import PROCESSES, Measurement, Tuning, net_hash
 from runtime_arm.registry.engine_wishes import DEFAULT, Wish
-from runtime_arm.registry.schema import REFERENCE, find, registered
+from runtime_arm.registry.kernel import REFERENCE
+from runtime_arm.registry.schema import find, registered
 from runtime_arm.registry.specs import TensorSpec
 
 AUTO, MEASURE = "auto", "measure"

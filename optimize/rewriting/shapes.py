@@ -10,7 +10,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair.pair import TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.registry.schema import DataDependent
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec

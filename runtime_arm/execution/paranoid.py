@@ -20,7 +20,8 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.plan import Segment
 from runtime_arm.planning.trace import Step, Value
 from runtime_arm.planning.verify import BrokenPlan
-from runtime_arm.registry.schema import Run, find
+from runtime_arm.registry.kernel import Run
+from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, Sequence
 import numpy as np
 
 if TYPE_CHECKING:
-    from runtime_arm.registry.schema import Run
+    from runtime_arm.registry.kernel import Run
 
     Programs = Sequence[Sequence[Run]]  # one worker's parts of each segment, in order
 

@@ -30,7 +30,7 @@ from runtime_arm.netdef import OperatorDef
 if TYPE_CHECKING:
     from runtime_arm.execution.worker_protocol import Programs
     from runtime_arm.planning.plan import Segment
-    from runtime_arm.registry.schema import Run
+    from runtime_arm.registry.kernel import Run
 
 FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not survive it
 

@@ -10,8 +10,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import NetError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.kernel import Call, Kernel, Run
 from runtime_arm.registry.layouts import Layout
-from runtime_arm.registry.schema import Call, DataDependent, Kernel, Operator, Run, lookup
+from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 

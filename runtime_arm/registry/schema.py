@@ -30,19 +30,16 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from runtime_arm.errors import ArgumentError, EngineRefused, ShapeError, UnknownOperator
+from runtime_arm.errors import ArgumentError, ShapeError, UnknownOperator
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry.engine_wishes import DEFAULT
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
-    REFERENCE,
     Call,
     Cost,
     Kernel,
     Run,
     Specs,
     Supports,
-    Work,
     always,
     choose,
     no_scratch,
@@ -312,32 +309,3 @@ def axis_of(op: OperatorDef, axis: int, ndim: int, what: str = "axis") -> int:
     if not -ndim <= axis < max(ndim, 1):
         raise ArgumentError(op, f"{what} {axis} is out of range for {ndim} dimensions")
     return axis % ndim if ndim else 0
-
-
-__all__ = [
-    "DEFAULT",
-    "REFERENCE",
-    "ArgumentError",
-    "Call",
-    "Cost",
-    "DataDependent",
-    "EngineRefused",
-    "Kernel",
-    "MultiplyAdds",
-    "NetDef",
-    "Operator",
-    "Run",
-    "Specs",
-    "Supports",
-    "Work",
-    "axis_of",
-    "describe",
-    "domain_of",
-    "find",
-    "integers_of",
-    "lookup",
-    "operator",
-    "registered",
-    "require",
-    "value_of",
-]

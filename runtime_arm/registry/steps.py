@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.registry.schema import Run
+from runtime_arm.registry.kernel import Run
 
 Step = Callable[[], Any]
 

@@ -18,7 +18,8 @@ from armnet.commands import COMMANDS
 from runtime_arm import files
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from tests.exporter.onnx.models import one_node
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO

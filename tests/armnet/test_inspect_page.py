@@ -18,7 +18,8 @@ from armnet.page.timeline import timeline
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 VOID = {"meta"}
 HOSTILE = '<script>alert(\'x\')</script>"&\u202e\x00 onload="x"'

@@ -13,7 +13,8 @@ from armnet.__main__ import main
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 NET = """
     net "tiny": x, w, s -> y

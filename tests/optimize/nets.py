@@ -13,7 +13,8 @@ from optimize.rewriting.rewrite import Pass, run_passes
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from tests.support.random_nets import KINDS, Kind, RandomNet, random_nets
 
 Arrays = Mapping[str, Any]

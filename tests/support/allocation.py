@@ -10,7 +10,8 @@ import numpy as np
 from device_tests.suite.kernels import specs_of
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.planning.arena import allocate
-from runtime_arm.registry.schema import Call, lookup
+from runtime_arm.registry.kernel import Call
+from runtime_arm.registry.schema import lookup
 
 NUMPY_NBYTES = 128 << 10  # what NumPy's iterators take for themselves, whatever the arrays' size
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from device_tests.suite.kernels import specs_of
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry.schema import Call, lookup
+from runtime_arm.registry.kernel import Call
+from runtime_arm.registry.schema import lookup
 
 
 def run_in_place(op: OperatorDef, inputs: Sequence[Any], engine: str, index: int = 0) -> Array:

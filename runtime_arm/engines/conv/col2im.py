@@ -17,7 +17,7 @@ from runtime_arm.engines.conv.pointwise import DTYPES
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.conv.transposed import conv_transpose, onnx_conv_transpose, transposed_of
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, multiply
 

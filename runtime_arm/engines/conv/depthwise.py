@@ -23,7 +23,7 @@ from runtime_arm.engines.conv.pointwise import DTYPES
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
 from runtime_arm.registry.blocks import ranges
-from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
 

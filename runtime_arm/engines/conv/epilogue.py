@@ -14,7 +14,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import FastFormula, Formula, arguments_of, formula_of, level
 from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of
 from runtime_arm.registry.blocks import BLOCK, blocks
-from runtime_arm.registry.schema import Call, Specs
+from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 

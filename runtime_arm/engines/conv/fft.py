@@ -33,7 +33,7 @@ from runtime_arm.engines.conv.fft_transforms import PLANES, Spectrum, basis, fre
 from runtime_arm.engines.conv.overlapping_tiles import convolution_in, refusal
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
-from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, multiply, shaped
 

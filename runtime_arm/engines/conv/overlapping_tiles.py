@@ -7,7 +7,7 @@ from typing import Optional
 from runtime_arm.engines.conv.pointwise import DTYPES
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
-from runtime_arm.registry.schema import Specs
+from runtime_arm.registry.kernel import Specs
 
 
 def convolution_in(op: OperatorDef, inputs: Specs) -> Convolution:

@@ -9,7 +9,7 @@ from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, convolution_of, onnx_conv
-from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn, multiply
 

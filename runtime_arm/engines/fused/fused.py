@@ -17,7 +17,7 @@ from runtime_arm.operators.fused.fused import fused_batch_norm, fused_conv, is_s
 from runtime_arm.operators.norm.channel import channel_axis, inference_factors
 from runtime_arm.registry.blocks import blocks
 from runtime_arm.registry.families import load_operator
-from runtime_arm.registry.schema import Call, Kernel, Run, Specs, Supports
+from runtime_arm.registry.kernel import Call, Kernel, Run, Specs, Supports
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

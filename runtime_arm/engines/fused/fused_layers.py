@@ -14,7 +14,7 @@ from runtime_arm.operators.fused.fused import is_stretched
 from runtime_arm.operators.fused.fused_layers import fused_conv_transpose, fused_fc, fused_fc_transposed
 from runtime_arm.operators.linear.caffe2 import blas_multiplies, fc_numpy, fc_part, fc_shape
 from runtime_arm.registry.blocks import blocks
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

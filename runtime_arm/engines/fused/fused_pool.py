@@ -9,7 +9,7 @@ from runtime_arm.engines.conv.epilogue import limits_of
 from runtime_arm.engines.pool import pooling
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.fused.fused_pool import fused_max_pool
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

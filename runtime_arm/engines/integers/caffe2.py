@@ -17,7 +17,7 @@ from runtime_arm.operators.layout.reshape import product
 from runtime_arm.operators.quantised.caffe2.conversion import quantization_of
 from runtime_arm.operators.quantised.caffe2.products import int8_conv, int8_fc, requantizer_of
 from runtime_arm.operators.quantised.parameters import all_known
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn, multiply
 

@@ -18,7 +18,7 @@ from runtime_arm.operators.quantised.microsoft.products import (
 )
 from runtime_arm.operators.quantised.onnx.conversion import dynamic_parameters
 from runtime_arm.operators.quantised.parameters import all_known, parameters
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

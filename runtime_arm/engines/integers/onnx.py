@@ -25,7 +25,7 @@ from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.quantised.onnx.products import conv_integer, qlinear_conv
 from runtime_arm.operators.quantised.parameters import all_known, parameters
 from runtime_arm.operators.quantised.rounding import Requantizer
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn, multiply
 

@@ -18,7 +18,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.onnx.products import matmul_integer, qlinear_matmul
 from runtime_arm.operators.quantised.parameters import all_known, check_scale
 from runtime_arm.operators.quantised.rounding import Requantizer
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn, multiply
 

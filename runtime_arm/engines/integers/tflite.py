@@ -26,7 +26,7 @@ from runtime_arm.operators.quantised.tflite.products import (
     quantized_fully_connected,
     quantized_matmul,
 )
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn, multiply
 

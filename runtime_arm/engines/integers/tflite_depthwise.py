@@ -27,7 +27,7 @@ from runtime_arm.engines.integers.tflite_rows import (
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.quantised.tflite.products import quantized_conv
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

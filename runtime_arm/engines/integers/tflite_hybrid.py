@@ -29,8 +29,8 @@ from runtime_arm.operators.quantised.tflite.hybrid import (
     symmetric_range,
     weight_scales,
 )
-from runtime_arm.registry.kernel import Kernel
-from runtime_arm.registry.schema import Call, Run, Specs, lookup
+from runtime_arm.registry.kernel import Call, Kernel, Run, Specs
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

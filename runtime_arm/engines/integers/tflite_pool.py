@@ -18,7 +18,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine
 from runtime_arm.operators.quantised.tflite.pool import pool_window, quantized_average_pool, quantized_max_pool
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

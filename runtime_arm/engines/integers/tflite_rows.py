@@ -19,7 +19,7 @@ from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import FixedPointRequantizer, Requantizer, requantizer
 from runtime_arm.operators.quantised.tflite.products import Products, products_of
 from runtime_arm.registry.blocks import ranges
-from runtime_arm.registry.schema import Specs
+from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import Shape
 from runtime_arm.registry.steps import Step, copy, margins
 

@@ -19,7 +19,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.pool.caffe2 import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
 from runtime_arm.operators.pool.onnx import onnx_average_pool, onnx_max_pool
-from runtime_arm.registry.schema import Call, Run, Specs, Work
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn
 

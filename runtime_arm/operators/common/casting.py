@@ -16,7 +16,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.operators.common.formulas import in_blocks
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 
 STRING = np.dtype(object)
 LARGEST_HALF = np.float32(65504)  # what float16 can hold

@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.registry.schema import Call, Run
+from runtime_arm.registry.kernel import Call, Run
 
 
 def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:

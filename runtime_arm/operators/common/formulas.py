@@ -16,7 +16,8 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, Dtypes
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.families import load_operator
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, Supports, operator
+from runtime_arm.registry.kernel import Call, Run, Specs, Supports
+from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
 Formula = Callable[..., Any]  # (x, y, *scratch, **arguments)

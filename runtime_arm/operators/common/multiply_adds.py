@@ -10,7 +10,8 @@ import math
 from typing import Optional, Sequence
 
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry.schema import MultiplyAdds, Specs
+from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.schema import MultiplyAdds
 from runtime_arm.registry.specs import TensorSpec
 
 

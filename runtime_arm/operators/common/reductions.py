@@ -10,7 +10,7 @@ import numpy as np
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.casting import cast
 from runtime_arm.operators.common.statistics import StackSum
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 Axes = Tuple[int, ...]

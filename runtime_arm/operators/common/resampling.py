@@ -13,7 +13,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.copying import copy_all
-from runtime_arm.registry.schema import Run
+from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 BLOCK = 16  # outputs in one matrix product: its matrix has a dozen columns or two, of which two to four are used

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.registry.blocks import block_size, cut
-from runtime_arm.registry.schema import Run
+from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window, channels_last, require_at_least
-from runtime_arm.registry.schema import Call, Operator, Run, integers_of, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import Operator, integers_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

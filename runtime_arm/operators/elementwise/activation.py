@@ -23,7 +23,8 @@ from runtime_arm.operators.common.formulas import (
     must_exceed,
     unary,
 )
-from runtime_arm.registry.schema import Call, Run, operator
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -23,7 +23,8 @@ from runtime_arm.operators.common.dtypes import (
     require_same_dtype,
 )
 from runtime_arm.operators.common.formulas import apply, exactly, only_for
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 CAFFE2_ORDERED = BOOL + CAFFE2_NUMBERS

@@ -9,7 +9,8 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry.schema import Call, Run, operator
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 FLOATS = ("float32", "float64")

@@ -14,7 +14,8 @@ from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS
 from runtime_arm.operators.common.formulas import block_scratch, exactly, in_blocks
 from runtime_arm.operators.elementwise.binary import common_shape, operands
-from runtime_arm.registry.schema import Call, Run, Specs, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -13,7 +13,8 @@ from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, require_same_dtype
 from runtime_arm.operators.common.formulas import block_scratch, exactly, level, only_for
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

@@ -11,7 +11,8 @@ from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import NUMBERS
 from runtime_arm.operators.elementwise.binary import common_shape
-from runtime_arm.registry.schema import Call, Operator, Run, operator
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
 _SHIFTABLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")

@@ -9,7 +9,8 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.dtypes import BOOL, CAFFE2_NUMBERS, require_same_dtype
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -7,7 +7,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry.schema import Specs, lookup
+from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -6,7 +6,8 @@ from typing import Any, List, Optional, Sequence
 
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.operators.fused.layers import Layers, renamed
-from runtime_arm.registry.schema import Specs, operator
+from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w", "project b", "addend", "slope")

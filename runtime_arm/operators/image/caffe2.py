@@ -18,7 +18,8 @@ from runtime_arm.operators.common.resampling import (
     triangle,
 )
 from runtime_arm.operators.common.statistics import channels_last, require_floats, single_or_double
-from runtime_arm.registry.schema import Call, Run, Specs, operator, require, value_of
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

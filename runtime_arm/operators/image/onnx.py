@@ -21,7 +21,8 @@ from runtime_arm.operators.common.resampling import (
     triangle,
 )
 from runtime_arm.operators.common.statistics import single_or_double
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, integers_of, operator, require, value_of
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, integers_of, operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec, require_memory
 
 _AXIS_NBYTES = 64  # by element of an axis, for its coordinate and for what is read there with which weights

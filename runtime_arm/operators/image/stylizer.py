@@ -10,7 +10,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.random_numbers import generator
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import copy, in_turn
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.indices import absolute, check_range, require_indices
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator, axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

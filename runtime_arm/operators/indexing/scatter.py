@@ -10,7 +10,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.indices import absolute, check_range, require_indices
 from runtime_arm.operators.indexing.gather import element_index, fits_but, tuple_index
-from runtime_arm.registry.schema import Call, Run, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 Write = Callable[[Array, Any, Array], None]

@@ -10,7 +10,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import along, copy_all
 from runtime_arm.operators.common.windows import channels_last
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

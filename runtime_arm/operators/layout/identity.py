@@ -11,7 +11,8 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import exactly
 from runtime_arm.operators.common.random_numbers import generator
-from runtime_arm.registry.schema import Call, Run, Specs, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

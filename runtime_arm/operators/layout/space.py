@@ -10,7 +10,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import copy_all
 from runtime_arm.operators.common.windows import Window, channels_last
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 # Axes that bring (N, depth split in three, H, W) to (N, C, H, block, W, block); the depth is (block, block, C) in mode

@@ -9,7 +9,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import copy_all
-from runtime_arm.registry.schema import Call, Operator, Run, axis_of, integers_of, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import Operator, axis_of, integers_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 

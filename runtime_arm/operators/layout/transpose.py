@@ -11,7 +11,8 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import copy_all
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.layout.reshape import product
-from runtime_arm.registry.schema import Call, Operator, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 LINE_NBYTES = 64  # of a cache

@@ -12,7 +12,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.linear.caffe2 import blas_multiplies
-from runtime_arm.registry.schema import Call, Run, Specs, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 ELLIPSIS = "..."

@@ -11,7 +11,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
 from runtime_arm.operators.linear.caffe2 import blas_multiplies, matrix_part, product64
-from runtime_arm.registry.schema import Call, Run, Specs, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

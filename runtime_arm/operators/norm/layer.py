@@ -20,7 +20,8 @@ from runtime_arm.operators.common.statistics import (
     standardized,
     statistics_buffers,
 )
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

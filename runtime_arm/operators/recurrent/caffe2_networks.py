@@ -11,7 +11,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, require_same_dtype
 from runtime_arm.operators.control.control import SubNets
-from runtime_arm.registry.schema import DataDependent, Specs, operator, require
+from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.statistics import single_or_double
 from runtime_arm.operators.recurrent.onnx import DEFAULTS, GATES, activation_names, direction_count, gru, lstm
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 
 Step = Callable[[Array, Array, Array], None]  # (projected input, hidden state, where the next one goes)

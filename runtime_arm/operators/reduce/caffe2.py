@@ -27,7 +27,8 @@ from runtime_arm.operators.common.reductions import (
     zero,
 )
 from runtime_arm.operators.common.statistics import moments, require_floats, split_at
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator, axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 AxesOf = Callable[[OperatorDef, int], Axes]

@@ -30,7 +30,8 @@ from runtime_arm.operators.common.reductions import (
     scratch_of,
     why_slow,
 )
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, integers_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator, axis_of, integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 

@@ -12,7 +12,8 @@ from runtime_arm import Predictor
 from runtime_arm.errors import ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 FLOAT = np.dtype(np.float32)
 

@@ -19,7 +19,8 @@ from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from tests.support.random_nets import RandomNet, random_nets
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed to write models with")

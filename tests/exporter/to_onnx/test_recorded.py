@@ -18,7 +18,8 @@ from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import SMALL
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import QuantizedTensor
 from tests.exporter.caffe.test_export import REAL
 from tests.exporter.onnx.test_real_models import FLOAT_NETWORKS, QUANTISED, RELATIVE_ERROR, samples

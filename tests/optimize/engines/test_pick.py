@@ -22,7 +22,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_wishes import Wish
-from runtime_arm.registry.schema import Work
+from runtime_arm.registry.kernel import Work
 from tests.optimize.nets import pair_of
 
 CHANNELS, SIZE, LAYERS = 64, 28, 4

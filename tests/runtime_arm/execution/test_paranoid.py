@@ -12,7 +12,8 @@ from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.planning import plan
 from runtime_arm.planning.memory_sharing import MemoryPlan, plan_memory
 from runtime_arm.planning.trace import Step, Value

@@ -21,7 +21,8 @@ from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.worker_process import WorkerProcess
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.planning.work_splitting import BYTE, least
-from runtime_arm.registry.schema import Call, Run, operator
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 from tests.support.paths import ROOT
 

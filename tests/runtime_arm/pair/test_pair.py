@@ -17,7 +17,8 @@ import pytest
 from runtime_arm.errors import ArmnetError, FormatError, NetError, PairError, ResourceError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import ALIGNMENT
-from runtime_arm.pair.pair import Pair, TensorInfo, read_net
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair, read_net
 from tests.support.paths import ROOT
 
 INFO = TensorInfo("data", ("batch", 3, None, 8), "float32")

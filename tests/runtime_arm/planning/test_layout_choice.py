@@ -13,8 +13,8 @@ from runtime_arm import Predictor
 from runtime_arm.engines.conv import gemm
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.layouts import Tiles
-from runtime_arm.registry.schema import REFERENCE
 from tests.support.tiles import tiles_everywhere
 
 

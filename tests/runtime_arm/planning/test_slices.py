@@ -15,13 +15,14 @@ from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from runtime_arm.pair.pair import Pair, TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.planning import memory_sharing as memory
 from runtime_arm.planning import plan
 from runtime_arm.planning.memory_sharing import MemoryPlan, Sharing
 from runtime_arm.planning.plan import Segment
 from runtime_arm.planning.trace import Step, Value
-from runtime_arm.registry.schema import REFERENCE
+from runtime_arm.registry.kernel import REFERENCE
 from tests.support.random_nets import TILED, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 

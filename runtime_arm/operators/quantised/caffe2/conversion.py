@@ -15,7 +15,8 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.quantised.parameters import Parameters, dequantized, stated_quantization
-from runtime_arm.registry.schema import Call, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

@@ -20,7 +20,8 @@ from runtime_arm.operators.quantised.caffe2.conversion import (
     scale_ratio,
 )
 from runtime_arm.operators.quantised.parameters import saturated
-from runtime_arm.registry.schema import Call, Operator, Run, operator, require
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
 _BYTES = np.arange(LARGEST + 1)

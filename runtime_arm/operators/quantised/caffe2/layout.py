@@ -21,7 +21,8 @@ from runtime_arm.operators.quantised.caffe2.conversion import (
     require_channels_last,
     require_kept_quantization,
 )
-from runtime_arm.registry.schema import Call, Kernel, Operator, Specs, operator, require
+from runtime_arm.registry.kernel import Call, Kernel, Specs
+from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 Reading = Callable[[OperatorDef, int], OperatorDef]  # an operator and the rank of X

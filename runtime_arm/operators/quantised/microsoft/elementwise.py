@@ -27,7 +27,8 @@ from runtime_arm.operators.quantised.parameters import (
     saturated,
 )
 from runtime_arm.registry.blocks import block_size, cut
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator, axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn
 

@@ -28,7 +28,8 @@ from runtime_arm.operators.quantised.parameters import (
 )
 from runtime_arm.operators.quantised.rounding import Requantizer, requantize
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 Spec = Optional[TensorSpec]

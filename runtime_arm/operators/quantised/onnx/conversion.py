@@ -22,7 +22,8 @@ from runtime_arm.operators.quantised.parameters import (
     require_dtype,
 )
 from runtime_arm.registry.blocks import block_size, cut
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, operator, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))

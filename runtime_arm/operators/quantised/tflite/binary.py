@@ -24,7 +24,8 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     require_below_one,
 )
 from runtime_arm.registry.blocks import block_size, cut
-from runtime_arm.registry.schema import Call, Operator, Run, Specs, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator, require
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

@@ -23,7 +23,7 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     quantised,
 )
 from runtime_arm.registry.blocks import block_size, cut
-from runtime_arm.registry.schema import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

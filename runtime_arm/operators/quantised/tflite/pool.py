@@ -22,7 +22,8 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     limits_of,
     quantised,
 )
-from runtime_arm.registry.schema import Call, Run, Specs, axis_of, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import axis_of, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

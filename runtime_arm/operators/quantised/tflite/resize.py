@@ -14,7 +14,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, quantised
 from runtime_arm.registry.blocks import ranges
-from runtime_arm.registry.schema import Call, Run, Specs, integers_of, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import integers_of, require
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 

@@ -17,7 +17,8 @@ from runtime_arm.operators.quantised.fixed_point import divide_by_power, exp_of_
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.schema import Call, Run, Specs, require
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 
 FRACTION_BITS, SUM_BITS = 26, 12

@@ -26,7 +26,8 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     multiplied,
     quantised,
 )
-from runtime_arm.registry.schema import Call, Operator, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.schema import Operator
 from runtime_arm.registry.specs import TensorSpec
 
 _ROOT_BITS = 20  # behind the point of inverse square roots

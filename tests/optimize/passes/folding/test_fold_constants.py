@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimize.passes.folding.fold_constants import FREE_NBYTES, PASS
-from runtime_arm.pair.pair import TensorInfo
+from runtime_arm.pair.metadata import TensorInfo
 from tests.optimize.kinds import of_constants
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, pair_of
 

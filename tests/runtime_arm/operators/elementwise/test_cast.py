@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.netdef.dtypes import number_of
-from runtime_arm.operators.common.formulas import BLOCK
+from runtime_arm.registry.blocks import BLOCK
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same

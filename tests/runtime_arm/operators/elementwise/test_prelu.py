@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm import Predictor
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import NetDef
-from runtime_arm.operators.common.formulas import BLOCK
+from runtime_arm.registry.blocks import BLOCK
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.in_place import run_in_place

@@ -14,7 +14,7 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.common.formulas import BLOCK
+from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.caffe2_goldens import golden_cases, run_case
