@@ -5,7 +5,6 @@ from __future__ import annotations
 from runtime_arm.errors import (
     ArgumentError,
     ArmnetError,
-    EngineRefused,
     ExportError,
     FeedError,
     FormatError,
@@ -23,7 +22,6 @@ from runtime_arm.errors import (
 __all__ = [
     "ArgumentError",
     "ArmnetError",
-    "EngineRefused",
     "ExportError",
     "FeedError",
     "FormatError",

@@ -1,101 +1,100 @@
-"""Every refusal of armnet is an ArmnetError; anything else that escapes is a bug of ours.
+"""The errors that armnet raises on purpose: all are ArmnetErrors. Any other exception that escapes is a bug of ours.
 
 ArmnetError
-+-- FormatError            bytes that are no network: truncated, wrong wire types, lengths that lie
-|   +-- PairError          a pair whose files or metadata do not fit together
-+-- NetError               a net that is no program: a blob read before it is written, an output nobody writes
-+-- OperatorError          one operator is at fault; the message names it with its blobs
++-- FormatError            bytes that are not a network: truncated, wrong wire types, false lengths
+|   +-- PairError          a pair whose files or metadata contradict each other
++-- NetError               a net that cannot run: a blob is read before it is written, an output is never written
++-- OperatorError          one operator is at fault; the message names it and its blobs
 |   +-- UnknownOperator    no such operator type
-|   +-- ArgumentError      an argument is missing, of another kind, or out of range
+|   +-- ArgumentError      an argument is missing, of the wrong kind, or out of range
 |   +-- ShapeError         the shapes or dtypes of the inputs do not fit the operator
-|   +-- EngineRefused      an engine that was demanded cannot run this operator
-+-- FeedError              what the caller feeds or fetches does not fit the net
-+-- ResourceError          memory, disk or a limit that protects them
-+-- ExportError            a source model that cannot be translated
-+-- WorkerError            a worker process failed or was killed
-+-- UsageError             contradictory or impossible options
-+-- MissingDependency      a package that this command needs is not installed
++-- FeedError              the caller feeds or fetches something that does not fit the net
++-- ResourceError          not enough memory or disk, or a limit that protects them
++-- ExportError            the source model cannot be translated
++-- WorkerError            a worker failed or was killed
++-- UsageError             options that contradict each other or make no sense
++-- MissingDependency      a package that the command needs is not installed
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from runtime_arm.netdef import OperatorDef
+
+class HasSignature(Protocol):
+    """What an OperatorError needs of an OperatorDef."""
+
+    def signature(self) -> str:
+        """``Conv(X, W) -> Y``."""
 
 
 class ArmnetError(Exception):
-    """Base of every refusal."""
+    """The base class of all errors that armnet raises on purpose."""
 
 
 class FormatError(ArmnetError):
-    """Bytes that are no network."""
+    """The bytes are not a network."""
 
 
 class PairError(FormatError):
-    """A pair whose files or metadata do not fit together."""
+    """The files or the metadata of a pair contradict each other."""
 
 
 class NetError(ArmnetError):
-    """A net that is no program."""
+    """The net cannot run."""
 
 
 class OperatorError(ArmnetError):
     """One operator is at fault: ``OperatorError(op, "stride must be positive, got 0")``.
 
-    The message starts with the operator's signature. ``op`` keeps the OperatorDef.
+    The message starts with the operator's signature. ``op`` is the OperatorDef, ``rule`` the rest of the message.
     """
 
-    def __init__(self, op: OperatorDef, rule: str):
+    def __init__(self, op: HasSignature, rule: str):
         self.op = op
         self.rule = rule
         super().__init__(f"{op.signature()}: {rule}")
 
-    def __reduce__(self) -> tuple[type, tuple[OperatorDef, str]]:
+    def __reduce__(self) -> tuple[type, tuple[HasSignature, str]]:
         return type(self), (self.op, self.rule)
 
 
 class UnknownOperator(OperatorError):
-    """No such operator type."""
+    """There is no such operator type."""
 
 
 class ArgumentError(OperatorError):
-    """An argument is missing, of another kind, or out of range."""
+    """An argument is missing, of the wrong kind, or out of range."""
 
 
 class ShapeError(OperatorError):
     """The shapes or dtypes of the inputs do not fit the operator."""
 
 
-class EngineRefused(OperatorError):
-    """An engine that was demanded cannot run this operator."""
-
-
 class FeedError(ArmnetError):
-    """What the caller feeds or fetches does not fit the net."""
+    """The caller feeds or fetches something that does not fit the net."""
 
 
 class ResourceError(ArmnetError):
-    """Memory, disk or a limit that protects them."""
+    """There is not enough memory or disk, or a limit that protects them is exceeded."""
 
 
 class WorkerError(ArmnetError):
-    """A worker process failed or was killed."""
+    """A worker failed or was killed."""
 
 
 class ExportError(ArmnetError):
-    """A source model that cannot be translated."""
+    """The source model cannot be translated."""
 
 
 class UsageError(ArmnetError):
-    """Contradictory or impossible options."""
+    """The options contradict each other or make no sense."""
 
 
 class MissingDependency(ArmnetError):
-    """A package that this command needs is not installed."""
+    """A package that the command needs is not installed."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, its first line alone; its kind where it says nothing."""
+    """The first line of the error's message that is not blank; the name of its class if there is none."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
