@@ -1,4 +1,4 @@
-"""The command: ``armnet COMMAND ...``, one file a command in ``commands/``."""
+"""The command ``armnet COMMAND ...``; each command is a module in ``commands/``."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import sys
 from importlib import import_module
 from typing import List, Optional
 
-import armnet
 from armnet.commands import COMMANDS
-from runtime_arm.app.command_line import REFUSED, guarded
+from runtime_arm.app.command_line import Parser, guarded
+from runtime_arm.errors import UsageError
+from runtime_arm.version import VERSION
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs one command. Results go to stdout, everything else to stderr; a user's mistake is one line and status 2."""
+    """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
     words = sys.argv[1:] if argv is None else argv
     return guarded("armnet", lambda: _run(words))
 
 
 def _run(words: List[str]) -> int:
-    if not words or words[0] not in COMMANDS:
+    if not words or words[0].startswith("-"):
         _overview().parse_args(words or ["--help"])
-        return REFUSED
+    if words[0] not in COMMANDS:
+        raise UsageError(f"no command {words[0]!r}; there are {', '.join(COMMANDS)}; armnet --help tells more")
     module = import_module(f"armnet.commands.{words[0]}")
-    parser = argparse.ArgumentParser(
-        prog=f"armnet {words[0]}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog=f"armnet {words[0]}", description=module.__doc__)
     module.add_arguments(parser)
     args = parser.parse_args(words[1:])
     if getattr(args, "threads", None) == 1:
@@ -37,15 +37,13 @@ def _run(words: List[str]) -> int:
 def _overview() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="armnet",
         usage="armnet COMMAND ...",
-        description="Run trained neural networks on any device that has Python and NumPy.",
-        epilog=f"commands:\n{listing}\n\n'armnet COMMAND --help' tells more.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Run trained neural networks on any ARM device that has Python and NumPy.",
+        epilog=f"commands:\n{listing}\n\n'armnet COMMAND --help' describes a command, with examples.",
     )
-    parser.add_argument("--version", action="version", version=f"armnet {armnet.__version__}")
-    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.add_argument("--version", action="version", version=f"armnet {VERSION}")
     return parser
 
 

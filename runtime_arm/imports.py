@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
-from runtime_arm.errors import MissingDependency
+from runtime_arm.errors import MissingDependency, first_line
 
 OURS = ("armnet", "runtime_arm", "optimize", "exporter", "device_tests")
 INSTALL = {
@@ -49,13 +49,14 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], 
 
 @contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
-    """Turns the failed import of somebody else's package, inside the block, into a MissingDependency of one line."""
+    """Inside the block, somebody else's package that cannot be imported is a MissingDependency of one line."""
     try:
         yield
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
         if not package or package in OURS:
             raise
-        raise MissingDependency(
-            f"{purpose} needs the package {package}: pip install {INSTALL.get(package, package)}"
-        ) from error
+        problem = f": pip install {INSTALL.get(package, package)}"
+        if not isinstance(error, ModuleNotFoundError):
+            problem = f", which is installed but cannot be imported: {first_line(error)}"
+        raise MissingDependency(f"{purpose} needs the package {package}{problem}") from error

@@ -13,7 +13,6 @@ import numpy as np
 
 import armnet
 from armnet.console import note, print_json
-from armnet.device.count import count_action
 from device_tests.host.suite_run import (
     SUFFIXES,
     SuiteResult,
@@ -164,6 +163,13 @@ def doctor_action(args: argparse.Namespace) -> int:
     else:
         print(as_text(facts))
     return 0
+
+
+def count_action(args: argparse.Namespace) -> int:
+    """Counts the instructions of an inference."""
+    from armnet.device.count import count
+
+    return count(args)
 
 
 ACTIONS: Dict[str, Callable[[argparse.Namespace], int]] = {

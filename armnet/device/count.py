@@ -20,8 +20,8 @@ COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
 CHANGE, START = "against budget", "start"
 
 
-def count_action(args: argparse.Namespace) -> int:
-    """Counts a pair, or the networks with a budget; 1 if one of these exceeds it."""
+def count(args: argparse.Namespace) -> int:
+    """Counts a pair, or the networks that have a budget; returns 1 if one of these exceeds its budget."""
     if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
         raise UsageError(
             f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no --cpu"

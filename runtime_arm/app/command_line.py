@@ -1,26 +1,39 @@
-"""How a command of ours ends: a refusal is one line, a reader that has gone and Ctrl-C are no errors of ours."""
+"""How a command starts and ends: a mistake in what was asked is one line on stderr, a bug keeps its traceback."""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import os
 import sys
-from typing import Callable
+from typing import Any, Callable, NoReturn
 
 from runtime_arm.errors import ArmnetError
+from runtime_arm.imports import needed_for
 
-REFUSED = 2  # exit status for the user's mistakes; 1 is an answer ("they differ"), tracebacks are our bugs
-INTERRUPTED = 130  # what a shell makes of a program that Ctrl-C ended
+REFUSED = 2  # the exit status of a user's mistake; 1 is an answer ("they differ")
+INTERRUPTED = 130  # the exit status that shells give to a program ended by Ctrl-C
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads a command line. A mistake is one line on stderr, which names the way to the help, and exit status 2."""
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))
 
 
 def guarded(program: str, command: Callable[[], int]) -> int:
-    """The exit status of ``command()``; what ends it is told in one line on stderr, under the program's name."""
+    """The exit status of ``command()``; an error that ends it is one line on stderr, after the program's name."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a label or a file name that the terminal cannot show
     try:
-        return _flushed(command)
+        with needed_for("this"):
+            return _flushed(command)
     except ArmnetError as error:
         return _told(program, str(error), REFUSED)
     except MemoryError as error:
@@ -38,10 +51,10 @@ def guarded(program: str, command: Callable[[], int]) -> int:
 
 
 def _flushed(command: Callable[[], int]) -> int:
-    """Its status, once all that it printed has left."""
+    """The command's exit status, after everything it printed has been written."""
     try:
         status = command()
-    except SystemExit:  # argparse's, which may have printed its help
+    except SystemExit:  # raised by argparse, perhaps after it printed its help
         _flush()
         raise
     _flush()
@@ -60,5 +73,5 @@ def _told(program: str, problem: str, status: int) -> int:
 
 
 def _drop_output() -> None:
-    """What is still buffered for stdout goes nowhere, instead of failing again when Python exits."""
+    """Sends what is still buffered for stdout nowhere, so that it does not fail again when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

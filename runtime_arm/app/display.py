@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> str:
-    """Lines with aligned columns; those named in ``right`` are set flush right."""
+    """Lines with aligned columns; columns named in ``right`` are aligned to the right."""
     cells = [list(columns), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     cells.insert(1, ["-" * width for width in widths])
@@ -32,7 +32,7 @@ def size(nbytes: float) -> str:
 
 
 def shape_text(shape: Optional[Sequence[Any]]) -> str:
-    """(1, 3, 224, 224) as ``1x3x224x224``; ``?`` for what is not known."""
+    """(1, 3, 224, 224) as ``1x3x224x224``; ``?`` for an unknown size or shape."""
     if shape is None:
         return "?"
     return "x".join("?" if n is None else str(n) for n in shape) or "scalar"

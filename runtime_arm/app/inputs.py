@@ -1,4 +1,4 @@
-"""From files to feeds: arrays, archives of arrays and pictures."""
+"""Reads inputs from files: arrays, archives of arrays and pictures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from runtime_arm.errors import ArmnetError, FeedError, UsageError, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
 
-Run = Tuple[str, Dict[str, Array]]  # what the run is called, and its inputs by name
+Run = Tuple[str, Dict[str, Array]]  # the name of the run, and its inputs by name
 
 
 def read_runs(words: Sequence[str], infos: Sequence[TensorInfo], preprocessing: Mapping[str, Any]) -> Iterator[Run]:
-    """The runs that the files make, in order: each picture and each .npz is one, all .npy together are one.
+    """The runs that the files make, in order: each picture and each .npz is a run, all .npy files together are one.
 
-    A word is a path, or NAME=PATH to say which input it is for.
+    A word is a path, or NAME=PATH for the input of that name. FeedError if a file cannot be read or names no input.
     """
     arrays: Dict[str, Array] = {}
     positional = iter(infos)
@@ -35,14 +35,14 @@ def read_runs(words: Sequence[str], infos: Sequence[TensorInfo], preprocessing: 
         else:
             info = _named(name, infos) if name else next(positional, None)  # type: ignore[assignment]
             if info is None:
-                raise FeedError(f"{path}: the net takes only {len(infos)} inputs")
+                raise FeedError(f"{path}: more files than the net has inputs, which are {len(infos)}")
             arrays[info.name] = read_npy(path)
     if arrays:
         yield ", ".join(arrays), arrays
 
 
 def _named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
-    """The input of that name, the first for no name."""
+    """The input of that name; the first input for an empty name."""
     for info in infos:
         if info.name == name or not name:
             return info
@@ -57,14 +57,14 @@ def read_npy(path: str) -> Array:
         if start == MAGIC_PREFIX:
             return np.asarray(np.load(file, allow_pickle=False))
     if start.startswith(b"PK"):
-        raise FeedError(f"{path}: holds an archive; name it .npz")
-    raise FeedError(f"{path}: is no .npy array; the names of pictures end in {', '.join(SUFFIXES)}")
+        raise FeedError(f"{path}: this is an archive; rename it to .npz")
+    raise FeedError(f"{path}: not an .npy array; the names of pictures end in {', '.join(SUFFIXES)}")
 
 
 def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
     """The arrays of an .npz by input name; a key may carry the prefix ``in_``. FeedError if it cannot be read."""
     with _read_errors(path, ".npz archive"):
-        with zipfile.ZipFile(path):  # NumPy's own reader prints more than an error for what is none
+        with zipfile.ZipFile(path):  # for other files NumPy's own reader prints more than an error
             pass
         with np.load(path, allow_pickle=False) as archive:
             keys = {name: key for name in names for key in (name, f"in_{name}") if key in archive.files}
@@ -77,7 +77,7 @@ def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
 
 @contextmanager
 def _read_errors(path: str, what: str) -> Iterator[None]:
-    """Turns whatever NumPy raises for a broken file, which may be anything, into a FeedError of one line."""
+    """Turns the exception that NumPy raises for a broken file, of whatever type, into a FeedError of one line."""
     try:
         yield
     except ArmnetError:
@@ -94,5 +94,5 @@ def read_single_run(
     """The inputs of the one run that the files make. UsageError if they make several."""
     runs = list(read_runs(words, infos, preprocessing))
     if len(runs) != 1:
-        raise UsageError(f"{len(runs)} runs are given, one is due")
+        raise UsageError(f"the files make {len(runs)} runs; give the inputs of one run")
     return runs[0][1]

@@ -1,5 +1,4 @@
-"""What a bundle does, and ``python -m runtime_arm PAIR``: answers for files, a self-test, a benchmark, a
-description."""
+"""What a bundle does, and ``python -m runtime_arm PAIR``: runs the network, tests, times or describes it."""
 
 from __future__ import annotations
 
@@ -8,11 +7,11 @@ import json
 import os
 import platform
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.app.command_line import guarded
+from runtime_arm.app.command_line import Parser, guarded
 from runtime_arm.app.display import size
 from runtime_arm.app.inputs import read_runs
 from runtime_arm.app.outputs import answers_wanted, plain, summarise, text, write_npz
@@ -20,37 +19,54 @@ from runtime_arm.app.pictures import read_labels
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
-from runtime_arm.pair.bundle import open_bundle
+from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
+MODULE = "runtime_arm"  # the program's name where no bundle gives it one
+
+_HELP = """\
+Run the network on pictures or arrays.
+
+  {call} photo.jpg --top 3         print the three best labels for a picture
+  {call} a.npy --output out.npz    read an array, write the outputs
+  {call} --self-test               check that this machine computes what the packing machine did
+  {call} --bench 50                time 50 inferences
+"""
+
 
 def main(path: str, words: Sequence[str], program: str) -> int:
-    """Runs the bundle or pair at ``path`` for the command line ``words``; the exit status: 0, 1 (self-test failed), 2
-    (refused)."""
+    """Runs the bundle or pair at ``path`` with the command line ``words``.
+
+    Returns the exit status: 0, 1 if the self-test failed, 2 for a mistake in what was asked. program: what stands
+    before error messages.
+    """
     return guarded(program, lambda: _run(path, _parser(program).parse_args(words)))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description="Runs the packed network on pictures or arrays.")
+    call = f"python3 -m {MODULE} PAIR" if program == MODULE else f"python3 {program}"
+    parser = Parser(prog=call, description=_HELP.format(call=call))
     parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, .npy, .npz, or NAME=FILE")
-    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs here")
-    parser.add_argument("--labels", metavar="FILE", help="one label a line (default: those packed)")
-    parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (with labels: 5)")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
+    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs to this file")
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label a line (default: the packed labels)")
+    parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast cores)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--self-test", action="store_true", help="run the packed sample and compare with the expected outputs"
+        "--self-test", action="store_true", help="run the packed sample and compare its outputs with the packed ones"
     )
     what.add_argument(
-        "--bench", type=int, nargs="?", const=20, metavar="RUNS", help="time the network (default: %(const)s runs)"
+        "--bench", type=int, nargs="?", const=20, metavar="RUNS", help="time RUNS inferences (default: %(const)s)"
     )
-    what.add_argument("--info", action="store_true", help="say what is packed and what runs it")
+    what.add_argument("--info", action="store_true", help="describe the network and the machine")
     return parser
 
 
 def _run(path: str, args: argparse.Namespace) -> int:
+    if not path:
+        raise UsageError(f"give the folder of a pair or a bundle first; python3 -m {MODULE} --help tells more")
     bundle = open_bundle(path) if os.path.isfile(path) else None
     pair = bundle.pair if bundle else Pair.load(path)
     if args.info:
@@ -65,7 +81,7 @@ def _run(path: str, args: argparse.Namespace) -> int:
 
 def _answer(predictor: Predictor, args: argparse.Namespace) -> int:
     if not args.input:
-        raise UsageError("give a picture, an .npy or an .npz; --help tells more")
+        raise UsageError("give a picture, an .npy or an .npz file; --help tells more")
     meta = predictor.pair.meta
     labels = read_labels(args.labels) if args.labels else meta.get("labels")
     top = answers_wanted(args.top, labels)
@@ -79,22 +95,23 @@ def _answer(predictor: Predictor, args: argparse.Namespace) -> int:
     return _show(args, {"runs": summaries}, lambda facts: "\n".join(map(text, summaries)))
 
 
-def self_test(predictor: Predictor, bundle: Any, args: argparse.Namespace) -> int:
-    """Runs the sample; 0 if every output is within the tolerance of what the packing machine computed."""
+def self_test(predictor: Predictor, bundle: Optional[Bundle], args: argparse.Namespace) -> int:
+    """Runs the packed sample; 0 if every output is within the tolerance of the packing machine's output, else 1."""
     if bundle is None:
-        raise UsageError("only a bundle carries a sample to test itself with; make one by armnet pack")
+        raise UsageError("--self-test needs a bundle, which holds a sample; armnet pack makes one")
     outputs = predictor.run(bundle.sample_inputs)
     errors = {name: _error(plain(outputs[name]), wanted) for name, wanted in bundle.sample_outputs.items()}
-    passed = all(error <= bundle.tolerance for error in errors.values())
+    tolerance = bundle.tolerance
+    passed = all(error <= tolerance for error in errors.values())
 
     def report(facts: Dict[str, Any]) -> str:
         lines = [
-            f"{name}: error {error:.2e} of the largest magnitude, allowed {bundle.tolerance:g}"
+            f"{name}: error {error:.2e} of the largest magnitude, {tolerance:g} is allowed"
             for name, error in errors.items()
         ]
         return "\n".join([*lines, "self-test passed" if passed else "self-test FAILED"])
 
-    _show(args, {"passed": passed, "tolerance": bundle.tolerance, "errors": errors}, report)
+    _show(args, {"passed": passed, "tolerance": tolerance, "errors": errors}, report)
     return 0 if passed else 1
 
 
@@ -106,9 +123,9 @@ def _error(ours: Any, wanted: Any) -> float:
     return error if error == error else float("inf")
 
 
-def _bench(predictor: Predictor, bundle: Any, runs: int) -> Dict[str, Any]:
+def _bench(predictor: Predictor, bundle: Optional[Bundle], runs: int) -> Dict[str, Any]:
     if runs < 1:
-        raise UsageError(f"--bench takes 1 or more runs, got {runs}")
+        raise UsageError(f"--bench must be 1 or more, got {runs}")
     feeds = bundle.sample_inputs if bundle else {info.name: info.example() for info in predictor.inputs}
     predictor.run(feeds)
     times: List[float] = []
@@ -125,8 +142,9 @@ def _bench(predictor: Predictor, bundle: Any, runs: int) -> Dict[str, Any]:
 
 
 def _bench_text(facts: Dict[str, Any]) -> str:
-    spread = f"median of {facts['runs']}, fastest {facts['fastest_ms']:.2f}, {facts['threads']} cores"
-    return f"{facts['median_ms']:.2f} ms an inference ({spread})"
+    cores = f"{facts['threads']} core" + ("s" if facts["threads"] > 1 else "")
+    spread = f"median of {facts['runs']} runs, fastest {facts['fastest_ms']:.2f} ms, {cores}"
+    return f"{facts['median_ms']:.2f} ms per inference ({spread})"
 
 
 def _info(pair: Pair) -> Dict[str, Any]:

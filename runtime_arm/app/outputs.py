@@ -1,4 +1,4 @@
-"""From outputs to what people read and files keep."""
+"""Formats outputs as text, JSON or .npz."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Outputs = Mapping[str, Any]
 
 
 def answers_wanted(top: Optional[int], labels: Optional[Sequence[str]]) -> int:
-    """How many answers to print: ``--top``, else 5 where there are labels. UsageError for less than none."""
+    """How many answers to print: ``--top``, or 5 if there are labels, or none. UsageError for a negative number."""
     if top is not None and top < 0:
         raise UsageError(f"--top must be 0 or more, got {top}")
     return top if top is not None else 5 if labels else 0
 
 
 def plain(value: Any) -> Array:
-    """The array of an output; the integers of a quantised one."""
+    """The array of an output; of a quantised output its integers."""
     return value.values if isinstance(value, QuantizedTensor) else np.asarray(value)
 
 
 def summarise(name: str, outputs: Outputs, labels: Optional[Sequence[str]], top: int) -> Dict[str, Any]:
-    """One run as JSON: its outputs' shapes and ranges, and the ``top`` best answers of the first output.
+    """One run as JSON: the shapes and ranges of its outputs, and the ``top`` best answers of the first output.
 
-    Of a batch of several they are the best of each item, whose number stands in "item".
+    For a batch of several items the best answers of each item are listed; "item" is its number.
     """
     described = {key: _describe(plain(value)) for key, value in outputs.items()}
     answers = _best_answers(plain(next(iter(outputs.values()))), labels, top) if top and outputs else []
@@ -54,7 +54,7 @@ def _describe(array: Array) -> Dict[str, Any]:
 
 
 def text(summary: Mapping[str, Any]) -> str:
-    """The best answers if there are any, else a line an output."""
+    """The best answers, or a line for each output if there are none."""
     if summary["top"]:
         return "\n".join([summary["input"], *map(_answer_line, summary["top"])])
     lines = []
@@ -72,14 +72,17 @@ def _answer_line(answer: Mapping[str, Any]) -> str:
 
 
 def write_npz(path: str, runs: Sequence[Outputs]) -> None:
-    """The outputs by name; those of several runs stacked. UsageError if their shapes differ, ResourceError if the
-    disk refuses."""
+    """Writes the outputs by name, those of several runs stacked.
+
+    UsageError if an output's shape differs between runs, ResourceError if the file cannot be written.
+    """
     arrays: Dict[str, Any] = {}
     for name in runs[0]:
         values: List[Array] = [plain(outputs[name]) for outputs in runs]
         if len({value.shape for value in values}) > 1:
             raise UsageError(
-                f"output {name!r} has other shapes from run to run; give one input at a time with an output file"
+                f"the shape of output {name!r} differs between runs, so they cannot be stacked in one file; "
+                "give one input at a time"
             )
         arrays[name] = values[0] if len(values) == 1 else np.stack(values)
     content = io.BytesIO()

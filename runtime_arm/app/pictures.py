@@ -1,17 +1,17 @@
-"""Pictures as a network's input, and its answers as labels.
+"""Turns pictures into a network's input, and its scores into labels.
 
-Preprocessing is data, kept in a pair's model.json:
+Preprocessing is described by data, which a pair keeps in its model.json:
 
-    resize     [height, width], or one number: the shorter side, keeping the proportions; bilinear with antialiasing,
-               as Pillow's
-    crop       [height, width] cut from the middle after resizing
+    resize     [height, width], or one number for the shorter side, which keeps the proportions; bilinear with
+               antialiasing, as Pillow does it
+    crop       [height, width] to cut from the middle after resizing
     channels   "RGB", "BGR" or "GRAY"
-    scale      what pixel values 0..255 are multiplied by first (default 1)
-    mean, std  a number or one a channel, in the order of ``channels``: value = (pixel * scale - mean) / std
+    scale      the factor for pixel values 0..255, applied first (default 1)
+    mean, std  one number, or one for each channel in the order of ``channels``: value = (pixel * scale - mean) / std
     layout     "NCHW" or "NHWC"
 
-Where neither resize nor crop is given, a picture is resized to the size that the input's declared shape asks for.
-Before all that it is turned upright, if its camera noted how (EXIF), and of 16 bits a channel the upper eight count.
+With neither resize nor crop, a picture is resized to the size in the input's declared shape. First of all it is turned
+upright if the camera recorded its orientation (EXIF), and channels of 16 bits are reduced to their upper eight bits.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".
 KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 LAYOUTS = ("NCHW", "NHWC")
 CHANNELS = ("RGB", "BGR", "GRAY")
-MAX_PIXELS = 1 << 28  # a picture that claims more is refused before it is decoded
+MAX_PIXELS = 1 << 28  # a picture that declares more is refused before it is decoded
 
 
 class Answer(NamedTuple):
-    """One line of a classification."""
+    """One class of a classification: its number, label and score."""
 
     number: int
     label: str
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def is_picture(path: Union[str, os.PathLike[str]]) -> bool:
-    """Whether the file name says that it is a picture."""
+    """Whether the file name is that of a picture."""
     return os.fspath(path).lower().endswith(SUFFIXES)
 
 
@@ -50,8 +50,11 @@ def read_picture(
     shape: Optional[Sequence[Any]] = None,
     dtype: Any = np.float32,
 ) -> Array:
-    """The picture as a batch of one, prepared by ``rule``; ``shape`` is the input's declared shape, as far as it is
-    known."""
+    """The picture as a batch of one, prepared as ``rule`` says.
+
+    shape: the input's declared shape, as far as it is known. FeedError if the file cannot be read or is too small,
+    UsageError if the rule is wrong, MissingDependency without Pillow.
+    """
     check_rule(rule)
     layout = _choice(rule, "layout", LAYOUTS, "NCHW")
     channels = _choice(rule, "channels", CHANNELS, _default_channels(shape, layout))
@@ -71,10 +74,10 @@ def read_picture(
 
 
 def check_rule(rule: Mapping[str, Any]) -> None:
-    """UsageError, naming the key, unless this could prepare a picture."""
+    """UsageError, naming the key, unless ``rule`` is a preprocessing rule."""
     unknown = sorted(set(rule) - set(KEYS))
     if unknown:
-        raise UsageError(f"preprocessing knows {', '.join(KEYS)}; not {unknown[0]!r}")
+        raise UsageError(f"preprocessing has no key {unknown[0]!r}; there are {', '.join(KEYS)}")
     _choice(rule, "layout", LAYOUTS, "NCHW")
     depth = 1 if _choice(rule, "channels", CHANNELS, "RGB") == "GRAY" else 3
     for key in ("resize", "crop"):
@@ -114,7 +117,7 @@ def _pair_of(value: Any, what: str) -> Optional[Tuple[int, int]]:
 
 
 def _target_size(rule: Mapping[str, Any], shape: Optional[Sequence[Any]], layout: str) -> Any:
-    """One number (shorter side), (height, width), or None for the picture's own size."""
+    """The shorter side as one number, (height, width), or None to keep the picture's size."""
     value = rule.get("resize")
     if isinstance(value, int):
         return _pair_of(value, "resize")[0]  # type: ignore[index]
@@ -144,7 +147,7 @@ def _decode(path: Union[str, os.PathLike[str]], gray: bool, target: Any, crop: O
     except ArmnetError:
         raise
     except Exception as error:  # decoders raise anything for a broken file
-        raise FeedError(f"{named}: not a picture that can be read: {first_line(error)}") from error
+        raise FeedError(f"{named}: cannot be read as a picture: {first_line(error)}") from error
     width, height = picture.size
     if isinstance(target, int):
         ratio = target / min(width, height)
@@ -160,12 +163,12 @@ def _decode(path: Union[str, os.PathLike[str]], gray: bool, target: Any, crop: O
 
 
 def _eight_bits(image: Any, mode: str, path: str) -> Any:
-    """The picture in ``mode``, upright as its camera noted; of 16 bits a channel the upper eight."""
+    """The picture in ``mode``, upright, with the upper eight bits of channels of 16 bits."""
     from PIL import Image, ImageOps
 
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
     if image.mode in ("I", "F") and not deep:
-        raise FeedError(f"{path}: pixels of mode {image.mode} may mean anything; save them with 8 or 16 bits")
+        raise FeedError(f"{path}: pixels of mode {image.mode} have no defined range; save it with 8 or 16 bits")
     if deep:
         image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).astype(np.uint8))
     return ImageOps.exif_transpose(image).convert(mode)
@@ -173,7 +176,7 @@ def _eight_bits(image: Any, mode: str, path: str) -> Any:
 
 def _require_size(width: int, height: int, path: str) -> None:
     if width * height > MAX_PIXELS:
-        raise FeedError(f"{path}: {width}x{height} pixels are too many")
+        raise FeedError(f"{path}: {width}x{height} pixels are too many, the limit is {MAX_PIXELS}")
 
 
 def _centre(pixels: Array, crop: Tuple[int, int], path: Union[str, os.PathLike[str]]) -> Array:
@@ -193,19 +196,18 @@ def _per_channel(value: Any, depth: int, what: str) -> Array:
 
 
 def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
-    """One label a line. FeedError if the file cannot be read as UTF-8 text."""
+    """The labels in a file with one label a line. FeedError if it cannot be read as UTF-8 text."""
     try:
-        with open(path, encoding="utf-8-sig") as file:  # Windows puts a mark before the first line
+        with open(path, encoding="utf-8-sig") as file:  # Windows puts a byte order mark before the first line
             return [line.rstrip("\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise FeedError(f"{os.fspath(path)}: cannot read labels: {error}") from error
 
 
 def best(scores: Array, labels: Optional[Sequence[str]], top: int) -> List[Answer]:
-    """The highest scores of one picture, largest first.
+    """The ``top`` highest scores of one picture, the highest first.
 
-    A label file for networks with a background class serves those without one, too: its first label is passed over
-    then.
+    If the labels start with a background class that the network does not have, that label is skipped.
     """
     flat = np.asarray(scores, np.float64).reshape(-1)
     if labels and len(labels) == flat.size + 1 and labels[0].strip().lower() == "background":

@@ -40,12 +40,6 @@ def test_the_overview_lists_the_commands(armnet: Armnet) -> None:
         assert all(command in out for command in COMMANDS)
 
 
-def test_an_unknown_command_is_refused(armnet: Armnet) -> None:
-    status, _, err = armnet("frobnicate")
-    assert status == 2
-    assert "frobnicate" in err
-
-
 def test_ten_pictures_are_read(armnet: Armnet, digits: Path) -> None:
     pictures = sorted((DEMO / "pictures").glob("*.png"))
     status, out, _ = armnet("run", digits, "--json", "--top", 1, "--input", *pictures)

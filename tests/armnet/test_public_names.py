@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Dict
+from typing import Dict, List
 
 import pytest
 
@@ -168,3 +168,25 @@ except armnet.errors.MissingDependency as error:
     (line,) = python(program).splitlines()
     assert package in line
     assert "pip install 'armnet[export" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "problem"),
+    [
+        (["device", "list"], 0, ""),
+        (["device", "count", "PAIR"], 2, "armnet: this needs the package onnx: pip install 'armnet[export]'"),
+        (["export", "PAIR", "--to", "onnx", "-o", "x"], 2, "armnet: writing ONNX needs the package onnx: "),
+    ],
+)
+def test_commands_need_only_the_packages_that_they_use(
+    words: List[str], status: int, problem: str, digits: Path, tmp_path: Path
+) -> None:
+    words = [str(digits) if word == "PAIR" else word for word in words]
+    program = f"""{NUMPY_ALONE}
+sys.stderr = sys.stdout
+from armnet.__main__ import main
+print(main({words!r}))
+"""
+    lines = python(program, tmp_path).splitlines()
+    assert lines[-1] == str(status)
+    assert not problem or (len(lines) == 2 and lines[0].startswith(problem)), lines

@@ -50,7 +50,7 @@ def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path)
 def test_what_is_neither_an_array_nor_named_as_a_picture_is_refused(tmp_path: Path) -> None:
     for name, content in (("photo.heic", b"\0\0\0\x24ftypheic"), ("notes.txt", b"hello"), ("nothing", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(FeedError, match=rf"{name}: is no \.npy array; the names of pictures end in \.jpg, "):
+        with pytest.raises(FeedError, match=rf"{name}: not an \.npy array; the names of pictures end in \.jpg, "):
             read_npy(str(tmp_path / name))
 
 
@@ -76,7 +76,7 @@ def test_a_damaged_archive_leaves_one_error(tmp_path: Path, capfd: pytest.Captur
 def test_an_archive_and_an_array_under_each_others_names_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=X)
     (tmp_path / "x.npz").rename(tmp_path / "x.npy")
-    with pytest.raises(FeedError, match=r"holds an archive; name it \.npz"):
+    with pytest.raises(FeedError, match=r"this is an archive; rename it to \.npz"):
         read_npy(str(tmp_path / "x.npy"))
 
 
@@ -97,6 +97,6 @@ def test_files_make_runs(tmp_path: Path) -> None:
     assert (name, sorted(feeds)) == ("a, b", ["a", "b"])
     with pytest.raises(FeedError, match="no input 'c'; the net takes a, b"):
         list(read_runs([f"c={tmp_path / '1.npy'}"], infos, {}))
-    with pytest.raises(FeedError, match="takes only 2 inputs"):
+    with pytest.raises(FeedError, match="more files than the net has inputs, which are 2"):
         list(read_runs([str(tmp_path / "1.npy")] * 3, infos, {}))
     assert next(read_runs([str(tmp_path / "b=3.npy")], infos, {}))[0] == "a"

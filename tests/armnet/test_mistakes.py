@@ -1,0 +1,80 @@
+"""Mistakes on the command line: one line on stderr that says what is wrong and where help is, and exit status 2."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Iterator, List
+
+import pytest
+
+from armnet.commands import COMMANDS
+from runtime_arm.app.command_line import Parser
+from runtime_arm.app.main import main as run_bundle
+from tests.support.commands import Armnet, refused
+from tests.support.paths import ROOT
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    parser = Parser(prog=f"armnet {command}")
+    import_module(f"armnet.commands.{command}").add_arguments(parser)
+    return parser
+
+
+def mistakes(parser: argparse.ArgumentParser) -> Iterator[List[str]]:
+    """Command lines that the parser cannot accept: an unknown option, and for each argument what it does not take."""
+    yield ["--frobnicate"]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield ["frobnicate"]
+            for name, sub in action.choices.items():
+                yield from ([name, *words] for words in mistakes(sub))
+        elif action.required and not action.option_strings:
+            yield []
+        elif action.option_strings and not isinstance(action, argparse._HelpAction):
+            option = action.option_strings[-1]
+            if action.nargs == 0:
+                yield [f"{option}=yes"]
+            elif action.nargs in (None, "+"):
+                yield [option]
+            if action.type in (int, float) or action.choices:
+                yield [option, "frobnicate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mistake_is_one_line_that_names_the_help(armnet: Armnet, command: str) -> None:
+    tried = list(mistakes(parser_of(command)))
+    assert len(tried) >= 3
+    for words in tried:
+        outcome = armnet(command, *words)
+        refused(outcome, f"armnet {command}", "--help tells more")
+
+
+def test_the_name_of_the_mistaken_option_is_told(armnet: Armnet) -> None:
+    refused(armnet("run", "pair", "--input", "x.npy", "--threads", "many"), "--threads", "'many'")
+    refused(armnet("run", "pair"), "--input")
+    refused(armnet("bench", "pair", "--run\ns"), r"--run\ns")
+
+
+def test_an_unknown_command_is_answered_with_those_that_exist(armnet: Armnet) -> None:
+    refused(armnet("frobnicate"), "'frobnicate'", ", ".join(COMMANDS), "--help tells more")
+    refused(armnet("--frobnicate"), "--frobnicate", "--help tells more")
+
+
+@pytest.mark.parametrize("words", [["--frobnicate"], ["--top"], ["--threads", "many"], ["--info", "--bench"], []])
+def test_the_same_holds_for_a_bundle(words: List[str], digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = run_bundle(str(digits), words, "app.pyz")
+    except SystemExit as leaving:
+        status = int(leaving.code or 0)
+    refused((status, *capsys.readouterr()), "app.pyz: ", "--help tells more")
+
+
+@pytest.mark.parametrize("words", [[], ["--frobnicate"], ["--bench", "x"]])
+def test_the_same_holds_for_the_runtime_as_a_module(words: List[str]) -> None:
+    command = [sys.executable, "-m", "runtime_arm", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    refused((done.returncode, done.stdout, done.stderr), "python3 -m runtime_arm", "--help tells more")
