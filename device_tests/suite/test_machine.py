@@ -20,9 +20,9 @@ from runtime_arm.errors import ArmnetError, ResourceError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.machine import blas
 from runtime_arm.machine import identity as machine
+from runtime_arm.machine.memory import memory_limit
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.planning.arena import allocate
-from runtime_arm.registry.specs import memory_limit
 
 PROGRAM = """
 import sys

@@ -12,8 +12,8 @@ import onnx
 from exporter.onnx.reader import FLOAT_DATA, RAW_DATA, OnnxFile
 from runtime_arm.errors import ExportError
 from runtime_arm.files import map_file
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
-from runtime_arm.registry.specs import require_memory
 
 _FLOAT16 = onnx.TensorProto.FLOAT16
 DTYPES: Dict[int, np.dtype[Any]] = {

@@ -20,7 +20,7 @@ import numpy as np
 
 from runtime_arm.machine import blas
 from runtime_arm.machine.caches import caches
-from runtime_arm.registry.specs import memory_limit
+from runtime_arm.machine.memory import memory_limit
 from runtime_arm.version import VERSION
 
 ROOT = Path("/")

@@ -23,9 +23,10 @@ from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.errors import PairError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.dtypes import number_of
-from runtime_arm.registry.specs import TensorSpec, require_memory
+from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 
 INIT_NET, PREDICT_NET, MODEL = "init_net.pb", "predict_net.pb", "model.json"

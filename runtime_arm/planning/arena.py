@@ -18,8 +18,8 @@ from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.errors import ResourceError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
-from runtime_arm.registry.specs import require_memory
 
 MOST_ATTEMPTS = 6  # with each of the orders
 MOST_SEARCHED = 64  # blobs among which a better placement is searched for

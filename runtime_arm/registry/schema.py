@@ -31,6 +31,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, ShapeError, UnknownOperator
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
@@ -44,7 +45,7 @@ from runtime_arm.registry.kernel import (
     choose,
     no_scratch,
 )
-from runtime_arm.registry.specs import QuantizedTensor, TensorSpec, require_memory
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 ShapeFunction = Callable[..., Sequence[TensorSpec]]
 Reference = Callable[..., Sequence[Any]]

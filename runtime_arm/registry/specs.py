@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.errors import ResourceError
 from runtime_arm.netdef import Array
 
 Shape = Tuple[int, ...]
@@ -94,19 +91,3 @@ class TensorSpec:
 
     def __repr__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)}"
-
-
-def memory_limit() -> int:
-    """Bytes that one blob may take: what the machine has, and never more than it can address."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        physical = sys.maxsize
-    return min(physical, sys.maxsize)
-
-
-def require_memory(nbytes: int, what: str) -> None:
-    """ResourceError if ``nbytes`` cannot be had on this machine; ``what`` names who wants them."""
-    limit = memory_limit()
-    if nbytes > limit:
-        raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")

@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.caffe.layer import Layer
 from exporter.caffe.rules import rule
-from runtime_arm.registry.specs import require_memory
+from runtime_arm.machine.memory import require_memory
 
 _END = np.iinfo(np.int64).max
 

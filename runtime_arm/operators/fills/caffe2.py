@@ -12,12 +12,13 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Argument, Array, OperatorDef, dtypes
 from runtime_arm.operators.common.casting import STRING, caffe2_dtype
 from runtime_arm.operators.quantised.parameters import stated_quantization
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import integers_of, operator, require
-from runtime_arm.registry.specs import Quantization, Shape, TensorSpec, require_memory
+from runtime_arm.registry.specs import Quantization, Shape, TensorSpec
 
 ANY_DTYPE = "GivenTensorFill"  # the fill whose tensor may be of any dtype: Caffe2 has no fill of their own for some
 LISTED: Dict[str, np.dtype[Any]] = {

@@ -8,12 +8,13 @@ from typing import Any, Callable, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.operators.common.casting import STRING
 from runtime_arm.operators.common.dtypes import FLOATS, require_same_dtype
 from runtime_arm.operators.common.random_numbers import generator
 from runtime_arm.registry.schema import integers_of, operator, require, value_of
-from runtime_arm.registry.specs import Shape, TensorSpec, require_memory
+from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def dtype_argument(op: OperatorDef, name: str, default: Any) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.resampling import (
     Resampled,
@@ -23,7 +24,7 @@ from runtime_arm.operators.common.resampling import (
 from runtime_arm.operators.common.statistics import single_or_double
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, integers_of, operator, require, value_of
-from runtime_arm.registry.specs import TensorSpec, require_memory
+from runtime_arm.registry.specs import TensorSpec
 
 _AXIS_NBYTES = 64  # by element of an axis, for its coordinate and for what is read there with which weights
 

@@ -1,0 +1,24 @@
+"""How much memory the machine has."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from runtime_arm.errors import ResourceError
+
+
+def memory_limit() -> int:
+    """The most bytes that one blob may take: the machine's memory, and never more than it can address."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        physical = sys.maxsize
+    return min(physical, sys.maxsize)
+
+
+def require_memory(nbytes: int, what: str) -> None:
+    """ResourceError if ``nbytes`` is more than the machine's memory; ``what`` names what needs them."""
+    limit = memory_limit()
+    if nbytes > limit:
+        raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")
