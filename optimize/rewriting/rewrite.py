@@ -97,6 +97,7 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
         try:
             rewrite = rule.rewrite(program, match)
             known = program.known_specs
+            _check_renames(name, rewrite, known)
             result = program.rewritten(match, rewrite)
             _check_shapes(name, rewrite, known, result.known_specs)
         except Refusal as refusal:
@@ -108,6 +109,15 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
             return result
     report.refuse(name, program.operators(match), reason)
     return None
+
+
+def _check_renames(name: str, rewrite: Rewrite, known: Sequence[Specs]) -> None:
+    """BrokenPass if two blobs of different shapes or dtypes would share a name."""
+    for specs in known:
+        for old, new in rewrite.rename.items():
+            one, other = specs.get(old), specs.get(new)
+            if one is not None and other is not None and one != other:
+                raise BrokenPass(f"pass {name} gave {old!r}, {one}, the name of {new!r}, {other}")
 
 
 def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[Specs], after: Sequence[Specs]) -> None:

@@ -38,6 +38,23 @@ def viewing(d: Drawing) -> None:
     d.emit("Reshape", [x], shape, extra_outputs=1, shape=list(shape))
 
 
+def stacking(d: Drawing) -> None:
+    """One blob or two stacked along a new dimension, perhaps activated, and brought back to four dimensions."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    axis, name = int(d.draw(st.integers(0, 4))), f"stacked{len(d.ops)}"
+    parts = [x, d.like(x)] if c <= 12 and d.draw(st.integers(0, 2)) == 0 else [x]
+    d.ops.append(OperatorDef.of("Concat", parts, [name, f"{name}_lengths"], axis=axis, add_axis=1))
+    if d.draw(st.booleans()):
+        d.ops.append(OperatorDef.of("Relu", [name], [f"{name}_activated"]))
+        name = f"{name}_activated"
+    if len(parts) == 1 and d.draw(st.booleans()):
+        d.emit("Squeeze", [name], (n, c, h, w), dims=[axis])
+    else:
+        shape = (n, len(parts) * c, h, w)
+        d.emit("Reshape", [name], shape, extra_outputs=1, shape=list(shape))
+
+
 def transposing(d: Drawing) -> None:
     x = latest(d)
     shape = d.shapes[x]

@@ -80,11 +80,14 @@ def numbers(pair: Pair, feeds: Arrays) -> Dict[str, np.ndarray]:
 
 
 def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: float) -> None:
-    """Outputs differ by at most ``tolerance`` of the largest magnitude; bit by bit where it is 0."""
+    """Outputs have the same names, shapes and dtypes, and differ by at most ``tolerance`` of the largest magnitude.
+
+    Where the tolerance is 0, they are bit-equal.
+    """
     wanted, actual = numbers(before, feeds), numbers(after, feeds)
     assert list(wanted) == list(actual)
     for name, expected in wanted.items():
-        assert actual[name].dtype == expected.dtype
+        assert (actual[name].dtype, actual[name].shape) == (expected.dtype, expected.shape)
         if tolerance == 0:
             np.testing.assert_array_equal(actual[name], expected, err_msg=name)
         else:

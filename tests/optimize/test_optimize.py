@@ -34,6 +34,7 @@ EVERYTHING = [
     kinds.repeating,
     kinds.residual,
     kinds.scaling,
+    kinds.stacking,
     kinds.transposing,
     kinds.twin_weights,
     kinds.viewing,

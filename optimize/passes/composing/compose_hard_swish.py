@@ -85,12 +85,20 @@ def _hard_swishes(program: Program, start: int) -> Iterator[Match]:
 
 
 def _x(program: Program, match: Match) -> str:
-    """The blob that the first of the matched operators adds 3 to. Refusal if the numbers bring dimensions of their
-    own."""
-    total, last = program.net.op[match.places[0]], program.net.op[match.places[-1]]
+    """The blob to which the first of the matched operators adds 3.
+
+    Refusal if the result has, or may have, more dimensions than that blob: the numbers may bring some of their own.
+    """
+    operators = program.operators(match)
+    total, last = operators[0], operators[-1]
     x = next(name for name in total.input if _number(program, other_input(total, name) or "") == 3)
+    values = [program.value(name) for op in operators for name in op.input if name in program.weights]
+    if all(value is not None and value.ndim == 0 for value in values):
+        return x
     for before, after in zip(program.specs(x), program.specs(last.output[0])):
-        if before is not None and after is not None and before.shape != after.shape:
+        if before is None or after is None:
+            raise Refusal(f"{last.output[0]!r} may have more dimensions than {x!r}, whose shape is not known")
+        if before.shape != after.shape:
             raise Refusal(f"{last.output[0]!r} has more dimensions than {x!r}")
     return x
 

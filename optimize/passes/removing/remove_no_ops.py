@@ -1,4 +1,8 @@
-"""Operators that hand their input on as it is: copies, Dropout of a trained net, idle casts and views."""
+"""Removes operators whose output is their input: copies, Dropout of a trained net, casts and views that change nothing.
+
+An operator is one of these only if its output has the input's shape and dtype. Views are therefore removed only where
+both shapes are known, and a Concat of one input only if it adds no axis.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from optimize.rewriting.patterns import each
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.layout.concat import adds_axis
 from runtime_arm.registry.schema import find
 
 _COPIES = {"Alias", "Copy", "EnsureCPUOutput", "EnsureDense", "StopGradient", "onnx.Identity"}
@@ -26,7 +31,7 @@ def _is_no_op(program: Program, op: OperatorDef) -> bool:
     if op.full_type in _COPIES:
         return True
     if op.full_type in _OF_ONE_INPUT:
-        return len(op.input) == 1
+        return len(op.input) == 1 and not adds_axis(op)
     if op.full_type == "Dropout":
         return op.get_bool("is_test")
     if op.full_type == "onnx.Dropout":

@@ -84,6 +84,16 @@ def test_stop_after_stops_after_so_many_steps() -> None:
         assert len(outcome.report.steps) == min(steps, 3)
 
 
+def test_blobs_of_different_shapes_cannot_share_a_name() -> None:
+    def drop(program: Program, match: Match) -> Rewrite:
+        op = program.operators(match)[0]
+        return Rewrite(rename={op.output[0]: op.input[0]})
+
+    pair = pair_of('net "": x -> y\n Flatten(x) -> a\n Relu(a) -> y', shapes={"x": ("n", 2, 3)})
+    with pytest.raises(BrokenPass, match=r"test_pass gave 'a', float32\[2, 6\], .* 'x', float32\[2, 2, 3\]"):
+        Outcome(pair, [pass_of(drop, "Flatten")])
+
+
 def test_a_refusal_keeps_its_reason() -> None:
     def refuse(program: Program, match: Match) -> Rewrite:
         raise Refusal("not today")

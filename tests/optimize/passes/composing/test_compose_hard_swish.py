@@ -68,5 +68,13 @@ def test_numbers_of_more_dimensions_stay() -> None:
     assert outcome.reasons == ["'y' has more dimensions than 'x'"]
 
 
+def test_numbers_that_may_add_dimensions_stay_where_the_shape_is_not_known() -> None:
+    net = f"{HEAD} -> y\n Add(x, three) -> a\n ReluN(a) -> b\n Div(b, six) -> y"
+    outcome = applied(PASS, net, NUMBERS)
+    assert outcome.reasons == ["'y' may have more dimensions than 'x', whose shape is not known"]
+    scalars = applied(PASS, net, {**NUMBERS, "six": np.float32(6)})
+    assert scalars.text == ["HardSigmoid(x) -> y  alpha=0.16666667  beta=0.5"]
+
+
 def test_random_nets_compute_the_same() -> None:
     assert_keeps_numbers([PASS], [hard_gating], tolerance=1e-6)

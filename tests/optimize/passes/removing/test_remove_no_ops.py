@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimize.passes.removing.remove_no_ops import PASS
-from tests.optimize.kinds import copying, viewing
+from tests.optimize.kinds import copying, stacking, viewing
 from tests.optimize.nets import applied, assert_keeps_numbers
 
 SHAPES = {"x": (2, 3, 4, 4)}
@@ -46,6 +46,8 @@ def test_what_changes_nothing_is_removed(op: str) -> None:
         "onnx.Dropout(a, ratio, train) -> b",
         "Cast(a) -> b  to=13",
         "Sum(a, a) -> b",
+        "Concat(a) -> b, b_dims  axis=1  add_axis=1",
+        "DepthConcat(a) -> b, b_dims  axis=1  add_axis=1",
         "Reshape(a) -> b, b_old  shape=[3, 2, 4, 4]",
         "Flatten(a) -> b",
         "Transpose(a) -> b  axes=[0, 1, 3, 2]",
@@ -110,4 +112,4 @@ def test_a_reshape_that_copies_sizes_needs_the_one_before() -> None:
 
 
 def test_random_nets_compute_the_same() -> None:
-    assert_keeps_numbers([PASS], [copying, viewing])
+    assert_keeps_numbers([PASS], [copying, stacking, viewing])
