@@ -1,10 +1,4 @@
-"""Recorded runs of the real Caffe2: one net, its inputs and outputs a case. They lie outside, in ../shared/goldens.
-
-CASES = golden_cases("Conv", "ConvTranspose")
-
-@pytest.mark.parametrize("case", CASES)
-def test_behaves_as_caffe2(case): run_case(case)
-"""
+"""Recorded runs of the real Caffe2, in ../shared/goldens: each case is one net with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import base64
 import importlib.util
 from dataclasses import replace
 from functools import cache
-from typing import Any, Dict, List
+from typing import Any, Collection, Dict, List
 
 import numpy as np
 import pytest
@@ -46,14 +40,16 @@ def load_cases(kind: str = "ops") -> List[Case]:
     return list(goldens_module().caffe2_cases(kind)) if GOLDENS.is_dir() else []
 
 
-def golden_cases(*types: str, kind: str = "ops") -> List[Any]:
-    """Parameters for pytest, one a case of these types; one skipped with the reason where the recordings are absent."""
+def golden_cases(kind: str = "ops", status: str = "", types: Collection[str] = ()) -> List[Any]:
+    """Parameters for pytest: the cases of a kind, a status and some types ("", (): all), one skipped where there are
+    no recordings."""
     cases = load_cases(kind)
     if not cases:
         return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
     missing = set(types) - {case["op"] for case in cases}
     assert not missing, f"no recorded case of {sorted(missing)}"
-    return [pytest.param(case, id=case["id"]) for case in cases if case["op"] in types]
+    chosen = [case for case in cases if status in ("", case["status"]) and (not types or case["op"] in types)]
+    return [pytest.param(case, id=case["id"]) for case in chosen]
 
 
 def run_case(case: Case, *, engine: str = "", terms: int = TERMS) -> None:

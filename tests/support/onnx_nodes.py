@@ -1,6 +1,6 @@
 """Single ONNX nodes: the cases of ONNX's own backend test, and one-node models run by onnxruntime as a witness.
 
-Where onnx is not installed there are no cases, and what asks the witness is skipped from there on.
+Where onnx is not installed there are no cases, and a test that calls the witness is skipped.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import pytest
 
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.registry.schema import registered
 
 if TYPE_CHECKING:
     import onnx
 
+DATA_TYPES = "FLOAT DOUBLE FLOAT16 BOOL STRING INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
 DTYPE_ATTRIBUTES = ("dtype", "output_dtype", "output_datatype", "precision", "to")
 
 
@@ -31,29 +33,50 @@ class NodeCase(NamedTuple):
     outputs: List[Any]
 
 
+def node_cases(*types: str) -> List[Any]:
+    """Parameters for pytest: a NodeCase for every case of these operators, by default of all that the runtime has.
+
+    Only cases of one node without sub-nets, and only where the runtime has the data types.
+    """
+    if find_spec("onnx") is None:
+        return []
+    known = {(schema.domain, schema.type) for schema in registered()}
+    cases = [
+        case for case in _all_cases() if (case.op.type in types if types else (case.op.domain, case.op.type) in known)
+    ]
+    assert not set(types) - {case.op.type for case in cases}, f"no cases of some of {types}"
+    return [pytest.param(case, id=f"{case.op.full_type}-{case.name[len('test_') :]}") for case in cases]
+
+
 @cache
-def _backend_cases() -> List[Any]:
+def _all_cases() -> List[NodeCase]:
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(collect_testcases(None))
-
-
-def node_cases(*types: str, without: Sequence[str] = ()) -> List[NodeCase]:
-    """The backend test's one-node cases of these types, but for those whose names contain one of ``without``."""
-    if find_spec("onnx") is None:
-        return []
+        collected = collect_testcases(None)
     found = []
-    for case in _backend_cases():
-        nodes = case.model.graph.node
-        if len(nodes) == 1 and nodes[0].op_type in types and not any(word in case.name for word in without):
-            for inputs, outputs in case.data_sets:
+    for case in collected:
+        assert case.model is not None
+        node = case.model.graph.node[0]
+        if len(case.model.graph.node) > 1 or any(attribute.HasField("g") for attribute in node.attribute):
+            continue
+        for inputs, outputs in case.data_sets:
+            if all(map(_is_supported, [*inputs, *outputs])):
                 operands = iter(inputs)
-                given = [_array(next(operands)) if name else None for name in nodes[0].input]
-                found.append(NodeCase(case.name, operator_of(nodes[0]), given, [_array(y) for y in outputs]))
-    assert {case.op.type for case in found} == set(types), f"no cases of some of {types}"
+                given = [_array(next(operands)) if name else None for name in node.input]
+                found.append(NodeCase(case.name, operator_of(node), given, [_array(y) for y in outputs]))
     return found
+
+
+def _is_supported(value: Any) -> bool:
+    """Whether a recorded operand is a tensor of a data type that the runtime has: no bfloat16, no 4 or 8-bit floats."""
+    import onnx
+
+    types = {onnx.TensorProto.DataType.Value(name) for name in DATA_TYPES.split()}
+    if isinstance(value, onnx.TensorProto):
+        return value.data_type in types
+    return isinstance(value, (np.ndarray, np.generic)) and number_of(value.dtype) is not None
 
 
 def _array(value: Any) -> Any:

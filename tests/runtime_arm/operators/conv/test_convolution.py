@@ -15,15 +15,8 @@ from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 
 Problem = Tuple[OperatorDef, List[Any]]
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE", "IM2COL"])
-@pytest.mark.parametrize("case", golden_cases("Conv", "Conv1D", "Conv2D", "ConvRelu"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
 
 
 def arrays(seed: int, *shapes: Tuple[int, ...], dtype: Any = np.float32) -> List[Any]:

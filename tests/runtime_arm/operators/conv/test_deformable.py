@@ -11,15 +11,8 @@ from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.onnx_nodes import NodeCase, node_cases
 
-NODES = node_cases("DeformConv")
 rng = np.random.default_rng(0)
-
-
-@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
-def test_onnx_node(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0], terms=64, what=case.name)
 
 
 @pytest.mark.parametrize("image", [(9,), (7, 8), (4, 5, 6)])

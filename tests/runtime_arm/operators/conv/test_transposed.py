@@ -15,22 +15,7 @@ from runtime_arm.engines.conv import im2col
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
-
-NODES = node_cases("ConvTranspose")
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("ConvTranspose"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
-def test_onnx_node(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
+from tests.support.onnx_nodes import witness
 
 
 def numbers(*shapes: Tuple[int, ...], dtype: Any = np.float32) -> List[Any]:

@@ -11,32 +11,8 @@ from device_tests.suite.kernels import run_kernel, specs_of
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import DataDependent, lookup
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
-
-ONNX = node_cases("NonMaxSuppression")
-
-
-@pytest.mark.parametrize(
-    "case",
-    golden_cases(
-        "BBoxTransform",
-        "BoxWithNMSLimit",
-        "HeatmapMaxKeypoint",
-        "RMACRegions",
-        "GenerateProposals",
-        "GenerateProposalsCPP",
-        "CollectAndDistributeFpnRpnProposals",
-    ),
-)
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(lookup(case.op).evaluate(case.op, case.inputs)[0], case.outputs[0])
+from tests.support.onnx_nodes import witness
 
 
 def detections(seed: int, batch: int = 2, classes: int = 3, count: int = 60) -> List[Any]:

@@ -11,20 +11,7 @@ from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
-
-NODES = node_cases("RoiAlign", without=["aligned"])  # ONNX gives the outputs of those two with four digits
-
-
-@pytest.mark.parametrize("case", golden_cases("RoIAlign", "RoIAlignRotated", "RoIPool"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
-def test_onnx_node(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0], terms=64, what=case.name)
+from tests.support.onnx_nodes import witness
 
 
 def regions(count: int) -> Any:

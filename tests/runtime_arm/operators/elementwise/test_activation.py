@@ -17,49 +17,8 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-RECORDED = golden_cases(
-    "Clip",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "Hardswish",
-    "LeakyRelu",
-    "Logit",
-    "Mish",
-    "Relu",
-    "ReluN",
-    "Selu",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Swish",
-    "Tanh",
-    "ThresholdedRelu",
-)
-ONNX = node_cases(
-    "Celu",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Mish",
-    "Relu",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Swish",
-    "Tanh",
-    "ThresholdedRelu",
-    without=["expanded", "bfloat16"],
-)
 
 
 def logistic(x: float) -> float:
@@ -103,18 +62,6 @@ SCALAR: Dict[OperatorDef, Callable[[float], float]] = {
 }
 OPERATORS = [pytest.param(op, id=" ".join([op.full_type, *(a.name for a in op.arg)])) for op in SCALAR]
 AWKWARD = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e-38, 3e38, -3e38, 89, -89, 20, -20, 6, 0.5], np.float32)
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", RECORDED)
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -14,50 +14,10 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-RECORDED = golden_cases(
-    "Add",
-    "And",
-    "BitwiseAnd",
-    "BitwiseXor",
-    "Div",
-    "EQ",
-    "GE",
-    "GT",
-    "LE",
-    "LT",
-    "Mod",
-    "Mul",
-    "NE",
-    "Or",
-    "Sub",
-    "Xor",
-)
-ONNX = node_cases(
-    "Add",
-    "And",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Mod",
-    "Mul",
-    "Or",
-    "Sub",
-    "Xor",
-    without=["expanded", "bfloat16", "string"],
-)
 NUMPY = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -70,18 +30,6 @@ NUMPY = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", RECORDED)
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @st.composite

@@ -12,27 +12,11 @@ from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.netdef.dtypes import number_of
 from runtime_arm.registry.blocks import BLOCK
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-SMALL = ["INT4", "INT2", "FLOAT4", "FLOAT8", "e8m0", "BFLOAT16", "expanded"]
-ONNX = node_cases("Cast", "CastLike", "BitCast", without=SMALL)
 INTEGERS = ["uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64"]
 NUMBERS = [*INTEGERS, "bool", "float16", "float32", "float64"]
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Cast"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,7 @@ from runtime_arm.errors import ShapeError
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import onnx, random
-
-ONNX = node_cases("Clip", without=["expanded", "bfloat16"])
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert assert_engines_match_reference(case.op, case.inputs) == ["NUMPY"]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float16", "float32", "float64"])

@@ -10,21 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import OperatorError
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-ONNX = node_cases("SwiGLU", without=["expanded", "bfloat16"])
-
-
-@pytest.mark.parametrize("case", golden_cases("Glu"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])

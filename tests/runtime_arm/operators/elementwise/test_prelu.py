@@ -14,25 +14,10 @@ from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.blocks import BLOCK
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-ONNX = node_cases("PRelu", without=["expanded", "bfloat16"])
 SHAPES = [(2, 3), (2, 3, 0), (1, 3, 200, 200), (3, 4, BLOCK + 1), (BLOCK + 7, 3), (2, 5, 7, 11), (1, 2, 3, 4, 5)]
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("PRelu"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])

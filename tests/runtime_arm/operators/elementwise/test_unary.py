@@ -17,73 +17,9 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-RECORDED = golden_cases(
-    "Abs",
-    "Acos",
-    "Asin",
-    "Atan",
-    "Cbrt",
-    "Ceil",
-    "Cos",
-    "Cosh",
-    "Cube",
-    "Erf",
-    "Exp",
-    "Floor",
-    "IsMemberOf",
-    "IsNaN",
-    "Log",
-    "Neg",
-    "Negative",
-    "Not",
-    "Reciprocal",
-    "ReplaceNaN",
-    "Round",
-    "Rsqrt",
-    "Scale",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Sqr",
-    "Sqrt",
-    "SqrtGradient",
-    "Tan",
-)
-ONNX = node_cases(
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BitwiseNot",
-    "Ceil",
-    "Cos",
-    "Cosh",
-    "Erf",
-    "Exp",
-    "Floor",
-    "IsInf",
-    "IsNaN",
-    "Log",
-    "Neg",
-    "Not",
-    "Reciprocal",
-    "Round",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Sqrt",
-    "Tan",
-    without=["expanded", "bfloat16"],
-)
 
 SCALAR: Dict[OperatorDef, Callable[[float], float]] = {
     caffe2("Abs", "X"): abs,
@@ -123,18 +59,6 @@ UNIT: Dict[OperatorDef, Callable[[float], float]] = {
 RANGES = ((SCALAR, -640, 640), (POSITIVE, 1, 6400), (UNIT, -63, 63))  # in 64ths
 EVERY = [(op, scalar, low, high) for table, low, high in RANGES for op, scalar in table.items()]
 OPERATORS = [pytest.param(*row, id=row[0].full_type) for row in EVERY]
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", RECORDED)
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @pytest.mark.parametrize(("op", "scalar", "low", "high"), OPERATORS)

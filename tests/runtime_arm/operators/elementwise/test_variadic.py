@@ -14,26 +14,11 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ShapeError
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-ONNX = node_cases("Max", "Mean", "Min", "Sum", without=["expanded", "bfloat16"])
 TYPES = {"Sum": np.add, "Mean": np.add, "Max": np.maximum, "Min": np.minimum}
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Max", "Mean", "Min", "Sum", "SumRelu"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_close(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert_engines_match_reference(case.op, case.inputs)
 
 
 @given(st.sampled_from(sorted(TYPES)), st.lists(st.lists(st.sampled_from([0, 1]), max_size=3), min_size=1, max_size=4))

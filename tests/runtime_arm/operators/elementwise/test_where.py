@@ -10,25 +10,10 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ShapeError
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-ONNX = node_cases("Where", without=["bfloat16"])
 ROWS = np.array([True, False, True])
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Conditional", "Where"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-    assert assert_engines_match_reference(case.op, case.inputs) == ["NUMPY"]
 
 
 @pytest.mark.parametrize("op", [caffe2("Conditional", "C A B"), caffe2("Where", "C A B", broadcast_on_rows=1)])

@@ -6,26 +6,6 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, ArmnetError, ResourceError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-
-RECORDED = (
-    "GivenTensorFill",
-    "GivenTensorIntFill",
-    "GivenTensorInt64Fill",
-    "GivenTensorBoolFill",
-    "GivenTensorInt16Fill",
-    "GivenTensorStringFill",
-    "ConstantFill",
-    "Float16ConstantFill",
-    "RangeFill",
-    "DiagonalFill",
-    "LengthsRangeFill",
-)
-
-
-@pytest.mark.parametrize("case", golden_cases(*RECORDED))
-def test_fills_behave_as_caffe2s(case) -> None:
-    run_case(case)
 
 
 def fill(type: str, **arguments) -> np.ndarray:

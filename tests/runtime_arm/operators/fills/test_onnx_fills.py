@@ -13,15 +13,7 @@ from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef.dtypes import DOUBLE
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import onnx
-
-ONNX = node_cases("ConstantOfShape", "EyeLike", "Range", without=["expanded", "bfloat16"])
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs, constants=range(len(case.inputs)))[0], case.outputs[0])
 
 
 @given(

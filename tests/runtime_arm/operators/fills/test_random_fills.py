@@ -11,12 +11,9 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, DeviceOption, OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx
-
-BERNOULLI = node_cases("Bernoulli", without=["expanded"])
 
 
 def seeded(type: str, inputs: str = "", seed: int = 5, **arguments: Any) -> OperatorDef:
@@ -25,11 +22,6 @@ def seeded(type: str, inputs: str = "", seed: int = 5, **arguments: Any) -> Oper
 
 def drawn(type: str, **arguments: Any) -> Array:
     return run_kernel(seeded(type, **arguments), [])[0]
-
-
-@pytest.mark.parametrize("case", golden_cases("GaussianFill", "MSRAFill", "XavierFill"))
-def test_has_the_shape_of_caffe2s(case: Any) -> None:
-    run_case(case)
 
 
 def test_uniform_numbers_lie_between_the_bounds() -> None:
@@ -105,7 +97,7 @@ def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
         run_kernel(op, inputs)
 
 
-@pytest.mark.parametrize("case", BERNOULLI, ids=[case.name for case in BERNOULLI])
+@pytest.mark.parametrize("case", node_cases("Bernoulli"))
 def test_bernoulli_has_onnx_shapes_and_dtypes(case: NodeCase) -> None:
     y = run_kernel(case.op, case.inputs)[0]
     assert (y.shape, y.dtype) == (case.outputs[0].shape, case.outputs[0].dtype)

@@ -13,21 +13,7 @@ from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
-
-ONNX = node_cases("Shape")
-
-
-@pytest.mark.parametrize("case", golden_cases("Shape", "Size", "LengthsToShape", "Range"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
 
 
 def test_shape_arithmetic_is_done_when_the_net_is_planned() -> None:

@@ -15,27 +15,13 @@ from runtime_arm.errors import ArgumentError, ResourceError, ShapeError
 from runtime_arm.registry.schema import DataDependent
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
+from tests.support.onnx_nodes import witness
 from tests.support.operands import caffe2, onnx, random
 
 MODES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 RESIZED = onnx("Resize", "X - - sizes")
 SCALED = onnx("Resize", "X - scales")
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("ResizeNearest", "ResizeNearest3D", "UpsampleBilinear"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", node_cases("Resize"), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=[1, 2, 3]), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
-    assert assert_engines_match_reference(case.op, case.inputs, terms=64, constants=[1, 2, 3]) == ["NUMPY"]
 
 
 images = st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))

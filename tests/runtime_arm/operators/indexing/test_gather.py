@@ -12,25 +12,11 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import NodeCase, node_cases
 
-ONNX = node_cases("GatherElements", "GatherND")
 
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Gather"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs)[0], case.outputs[0])
-
-
-@pytest.mark.parametrize("case", node_cases("Gather"), ids=[case.name for case in node_cases("Gather")])
+@pytest.mark.parametrize("case", node_cases("Gather"))
 def test_gather_that_wraps_is_that_of_onnx(case: NodeCase) -> None:
     axis = case.op.get_int("axis", 0)
     op = OperatorDef.of("Gather", case.op.input, case.op.output, axis=axis, wrap_indices=1)

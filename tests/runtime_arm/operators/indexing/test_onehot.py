@@ -10,21 +10,6 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import OperatorError, ResourceError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
-
-ONNX = node_cases("OneHot", without=["bfloat16"])
-
-
-@pytest.mark.parametrize("case", golden_cases("OneHot", "BatchOneHot", "SegmentOneHot", "Bucketize"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs, constants=(1, 2))[0], case.outputs[0])
 
 
 def test_batch_bucket_one_hot() -> None:

@@ -12,25 +12,7 @@ from runtime_arm.errors import OperatorError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import DataDependent, lookup
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
-
-ONNX = node_cases("NonZero", "Compress", "Unique", without=["bfloat16"])
-
-
-@pytest.mark.parametrize("case", golden_cases("Unique", "BooleanMask"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    results = run_kernel(case.op, case.inputs, constants=range(len(case.inputs)))
-    wanted = iter(case.outputs)
-    for name, result in zip(case.op.output, results):
-        if name:
-            assert_same(result, next(wanted))
 
 
 @pytest.mark.parametrize(

@@ -13,25 +13,11 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import DeviceOption, NetDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.in_place import run_in_place
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
-ONNX = node_cases("Dropout")
 YES = np.array(True)
-
-
-@pytest.mark.parametrize("case", golden_cases("Copy", "Dropout", "NanCheck"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=range(1, len(case.inputs))), case.outputs):
-        assert_close(actual, expected)
 
 
 @pytest.mark.parametrize(

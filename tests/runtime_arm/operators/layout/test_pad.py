@@ -12,25 +12,10 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
+from tests.support.onnx_nodes import witness
 
-ONNX = node_cases("Pad", "CenterCropPad")
 PAD = OperatorDef.of("Pad", ["X", "pads"], ["Y"], domain="onnx")
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("PadImage"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    constants = [i for i, value in enumerate(case.inputs) if i and value is not None]
-    assert_same(run_kernel(case.op, case.inputs, constants=constants)[0], case.outputs[0])
-    assert assert_engines_match_reference(case.op, case.inputs, constants=constants) == ["NUMPY"]
 
 
 @st.composite

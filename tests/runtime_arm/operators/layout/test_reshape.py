@@ -15,37 +15,6 @@ from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import DataDependent, lookup
 from runtime_arm.registry.specs import TensorSpec
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
-
-ONNX = node_cases("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
-
-@pytest.mark.parametrize(
-    "case",
-    golden_cases(
-        "Reshape",
-        "ResizeLike",
-        "Flatten",
-        "FlattenToVec",
-        "Squeeze",
-        "ExpandDims",
-        "MergeDim",
-        "Alias",
-        "EnsureDense",
-        "EnsureCPUOutput",
-        "StopGradient",
-    ),
-)
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    (y,) = run_kernel(case.op, case.inputs, constants=range(1, len(case.inputs)))
-    assert_same(y, case.outputs[0])
 
 
 @given(st.lists(st.integers(1, 4), max_size=4), st.randoms())

@@ -12,21 +12,6 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
-
-ONNX = node_cases("ReverseSequence", "Trilu", without=["bfloat16"])
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs, constants=(1,))[0], case.outputs[0])
-
-
-@pytest.mark.parametrize("case", golden_cases("SequenceMask"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
 
 
 def test_windows_around_a_column_and_masks_over_more_than_one_dimension() -> None:

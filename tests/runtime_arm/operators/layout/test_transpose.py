@@ -12,13 +12,6 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Transpose", "NCHW2NHWC", "NHWC2NCHW", "ChannelShuffle"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
 
 
 @given(

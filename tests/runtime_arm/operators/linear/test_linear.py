@@ -10,27 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
-from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
+from tests.support.onnx_nodes import witness
 
-NODES = node_cases("MatMul", "Gemm", "Einsum", without=["bfloat16"])
 sizes = st.integers(1, 7)
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("FC", "FCTransposed", "MatMul", "BatchMatMul"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
-def test_onnx_node(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
 
 
 def numbers(*shapes: Tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> List[Any]:

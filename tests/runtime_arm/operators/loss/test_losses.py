@@ -10,23 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-CAFFE2 = ("SoftmaxWithLoss", "CrossEntropy", "LabelCrossEntropy", "SigmoidCrossEntropyWithLogits")
-ONNX = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-
-
-@pytest.mark.parametrize("case", golden_cases(*CAFFE2))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", node_cases(*ONNX), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
-        assert_close(actual, expected, terms=1024, what=case.name)
 
 
 def test_loss_weighs_scales_and_averages() -> None:

@@ -12,44 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-CAFFE2 = (
-    "SpatialBN",
-    "InstanceNorm",
-    "LayerNorm",
-    "RMSNorm",
-    "GroupNorm",
-    "LRN",
-    "Normalize",
-    "NormalizeL1",
-    "LpNorm",
-    "AffineChannel",
-)
-ONNX = (
-    "BatchNormalization",
-    "LayerNormalization",
-    "RMSNormalization",
-    "GroupNormalization",
-    "LpNormalization",
-    "MeanVarianceNormalization",
-)
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases(*CAFFE2))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", node_cases(*ONNX), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
-        assert_close(actual, expected, terms=1024, what=case.name)
-    assert_engines_match_reference(case.op, case.inputs, terms=1024)
-
 
 # Centring leaves errors relative to |X|, below 8 here; scaling multiplies them by 1 / sqrt(epsilon), 3.2 here, at most.
 CENTRED = 8 * 3.2

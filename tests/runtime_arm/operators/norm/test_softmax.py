@@ -10,25 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
-from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases("Softmax", "LogSoftmax"))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", node_cases("Softmax", "LogSoftmax", "Hardmax"), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
-    assert_engines_match_reference(case.op, case.inputs, terms=64)
-
 
 # X reaches 40 here: the exponential turns the rounding errors of X - maximum, up to 80 units, into relative ones.
 EXPONENT = 80

@@ -10,32 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
-from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.pool import pooling
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
-
-CAFFE2 = golden_cases(
-    "MaxPool", "MaxPool2D", "MaxPool3D", "AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", "LpPool"
-)
-ROUNDED = "test_averagepool_2d_ceil_last_window_starts_on_pad"  # ONNX gives its outputs with four digits
-NODES = node_cases("MaxPool", "AveragePool", "LpPool", "MaxUnpool", without=[ROUNDED])
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", CAFFE2)
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", NODES, ids=[case.name for case in NODES])
-def test_onnx_node(case: NodeCase) -> None:
-    constants = range(1, len(case.inputs))
-    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=constants), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
+from tests.support.onnx_nodes import witness
 
 
 def numbers(seed: int, *shape: int, dtype: Any = np.float32) -> Any:

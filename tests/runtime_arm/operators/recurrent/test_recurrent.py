@@ -13,26 +13,12 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases, witness
+from tests.support.onnx_nodes import witness
 from tests.support.operands import caffe2, onnx, random
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = {"LSTM": "Y H C", "GRU": "Y H", "RNN": "Y H"}
 RECURRENCE = 8.0  # rounding errors of a state enter the next steps, damped by gates below 1
-
-
-@pytest.mark.parametrize("case", golden_cases("LSTMUnit", "GRUUnit"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", node_cases("LSTM", "GRU", "RNN"), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    results = [y for name, y in zip(case.op.output, run_kernel(case.op, case.inputs)) if name]
-    for actual, expected in zip(results, case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
-    assert_engines_match_reference(case.op, case.inputs, terms=64)
 
 
 def layer(type: str, direction: str = "forward", **arguments: Any) -> OperatorDef:

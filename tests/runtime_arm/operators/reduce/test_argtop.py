@@ -9,22 +9,9 @@ import pytest
 
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
 NAN = np.nan
-
-
-@pytest.mark.parametrize("case", golden_cases("ArgMax", "ArgMin", "TopK"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
-
-
-@pytest.mark.parametrize("case", node_cases("ArgMax", "ArgMin", "TopK"), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=[1]), case.outputs):
-        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(("type", "expected"), [("ArgMax", [0, 0, 0, 1]), ("ArgMin", [0, 2, 0, 0])])

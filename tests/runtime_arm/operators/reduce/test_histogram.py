@@ -9,13 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.operands import caffe2, random
-
-
-@pytest.mark.parametrize("case", golden_cases("Histogram", "IntegralImage"))
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
 
 
 def test_bins_are_closed_below_and_open_above() -> None:

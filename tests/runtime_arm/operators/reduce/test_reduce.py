@@ -10,55 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
-from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.registry.schema import DataDependent
-from tests.support.caffe2_goldens import golden_cases, run_case
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import caffe2, onnx, random
 
 PARTIAL = ("ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax")
 NAMED = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
-CAFFE2 = (
-    *NAMED,
-    *PARTIAL,
-    "ReduceTailSum",
-    "RowwiseMax",
-    "ColwiseMax",
-    "SumElements",
-    "SumSqrElements",
-    "SumReduceLike",
-    "AveragedLoss",
-    "Moments",
-)
-ONNX = (
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceSumSquare",
-    "CumSum",
-    "CumProd",
-)
-
-
-@pytest.mark.parametrize("engine", ["", "REFERENCE"])
-@pytest.mark.parametrize("case", golden_cases(*CAFFE2))
-def test_behaves_as_caffe2(case: Any, engine: str) -> None:
-    run_case(case, engine=engine)
-
-
-@pytest.mark.parametrize("case", node_cases(*ONNX), ids=lambda case: case.name)
-def test_computes_what_onnx_expects(case: NodeCase) -> None:
-    axes = range(1, len(case.inputs))
-    for actual, expected in zip(run_kernel(case.op, case.inputs, constants=axes), case.outputs):
-        assert_close(actual, expected, terms=64, what=case.name)
-    assert_engines_match_reference(case.op, case.inputs, terms=64, constants=axes)
 
 
 shapes = st.lists(st.integers(1, 6), min_size=0, max_size=4)

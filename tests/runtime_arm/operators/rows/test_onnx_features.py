@@ -11,10 +11,8 @@ from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array, OperatorDef
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import NodeCase, node_cases
 from tests.support.operands import onnx
 
-ONNX = node_cases("TfIdfVectorizer", "ArrayFeatureExtractor", "Binarizer")
 POOL: Dict[str, Any] = {
     "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
     "ngram_counts": [0, 4],
@@ -24,11 +22,6 @@ POOL: Dict[str, Any] = {
     "max_skip_count": 1,
     "mode": "TF",
 }
-
-
-@pytest.mark.parametrize("case", ONNX, ids=[case.name for case in ONNX])
-def test_behaves_as_onnx(case: NodeCase) -> None:
-    assert_same(run_kernel(case.op, case.inputs, constants=range(len(case.inputs)))[0], case.outputs[0])
 
 
 def vectorizer(**changed: Any) -> OperatorDef:

@@ -10,22 +10,15 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import OperatorError
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
 from tests.support.operands import caffe2, random
 
-RECORDED = golden_cases("DotProduct", "ElementwiseLinear", "L1Distance", "RowMul", "SquaredL2Distance")
 DISTANCES = {
     "DotProduct": lambda x, y: (x * y).sum(),
     "CosineSimilarity": lambda x, y: (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()),
     "L1Distance": lambda x, y: np.abs(x - y).sum(),
     "SquaredL2Distance": lambda x, y: 0.5 * np.square(x - y).sum(),
 }
-
-
-@pytest.mark.parametrize("case", RECORDED)
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
 
 
 @pytest.mark.parametrize("type", sorted(DISTANCES))

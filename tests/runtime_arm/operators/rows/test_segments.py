@@ -12,26 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
-from tests.support.caffe2_goldens import golden_cases, run_case
 from tests.support.exact import assert_same
-
-
-@pytest.mark.parametrize(
-    "case",
-    golden_cases(
-        "PackSegments",
-        "LengthsTile",
-        "LengthsToRanges",
-        "SegmentIdsToLengths",
-        "LengthsSum",
-        "LengthsMean",
-        "LengthsMax",
-        "SparseLengthsSum",
-        "SparseLengthsMean",
-    ),
-)
-def test_behaves_as_caffe2(case: Any) -> None:
-    run_case(case)
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.sampled_from(["i4", "i8"]))
