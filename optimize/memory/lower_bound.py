@@ -1,18 +1,19 @@
 """How much memory a net needs at least, in whatever order its operators run and wherever its blobs lie.
 
-While an operator runs, what it reads and writes is there, and so is every blob that is computed from what comes before
-it, for somebody who comes behind it. "Before" and "behind" are what the flow of data alone demands. Of that, bytes that
-may be the same are counted once: a view and its source, a result and the operand that it may overwrite, parts and their
-whole.
+While an operator runs, what it reads and writes is there, and so is every blob that was computed from what comes before
+it and is read by what comes behind it. "Before" and "behind" are what the flow of data alone demands. Of these blobs,
+bytes that may be the same are counted once: a view and its source, a result and the operand that it may overwrite,
+parts and their whole.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from itertools import product
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from runtime_arm.planning.arena import aligned
+from runtime_arm.planning.memory_sharing import parts_of
 from runtime_arm.planning.trace import Step, Value
 
 
@@ -22,20 +23,33 @@ def least_nbytes(steps: Sequence[Step], feeds: Sequence[Value]) -> int:
     return max(flow.together(flow.at_start), flow.together(flow.kept), *map(flow.needed_at, range(len(steps))), 0)
 
 
+class _Piece(NamedTuple):
+    """Content that ``origin`` holds from ``begin`` to ``end``: in bytes; for a blob in tiles, in bytes of channels."""
+
+    origin: Value
+    begin: int
+    end: int
+
+    def overlaps(self, other: _Piece) -> bool:
+        return self.origin is other.origin and self.begin < other.end and other.begin < self.end
+
+
 class _Flow:
     """Which step needs which value. A view stands for its source; constants take no part. Sets of steps are masks."""
 
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
         self._source: Dict[Value, Value] = {}
-        self._wholes: Dict[Value, Dict[int, Value]] = defaultdict(dict)  # of a part, by the step that joins or splits
-        self._overwriting: Dict[Value, Set[Value]] = defaultdict(set)  # who overwrites whom, both ways
+        self._contents: Dict[Value, List[_Piece]] = {}  # of parts and wholes, in the order in which they lie there
+        self._neighbours: Dict[Value, Set[Value]] = defaultdict(set)  # part and whole, result and overwritten operand
         self._writer: Dict[Value, int] = dict.fromkeys(feeds, -1)
         self._readers: Dict[Value, int] = defaultdict(int)
         for place, step in enumerate(steps):
             self._add(place, step)
-        self._above = {part: set(wholes.values()) for part, wholes in self._wholes.items()}
-        self._unaligned = _connected(self._wholes, self._overwriting)
+        self._cluster: Dict[Value, int] = {}  # of what may lie in the same memory as some part; others lie alone
+        for number, value in enumerate(self._contents):
+            if value not in self._cluster:
+                self._cluster.update(dict.fromkeys(_connected([value], self._neighbours), number))
         values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.kept = self._memory(value for value in values if value.last >= len(steps))
         self.at_start = {value for value in feeds if self._readers[value] or value in self.kept}
@@ -43,28 +57,55 @@ class _Flow:
         self._behind = self._steps_behind()
 
     def _memory(self, values: Iterable[Optional[Value]]) -> Set[Value]:
-        """Whose memory these values need."""
-        return {self._source.get(value, value) for value in values if value is not None and not value.foreign}
+        """Whose memory in the arena these values need."""
+        sources = {self._source.get(value, value) for value in values if value is not None}
+        return {source for source in sources if not source.foreign}
 
     def _add(self, place: int, step: Step) -> None:
-        given = self._memory(step.inputs)
-        if step.schema.view:
-            for source in given:
-                self._source[step.outputs[0]] = source
+        if step.schema.view and step.inputs[0] is not None:
+            self._source[step.outputs[0]] = self._source.get(step.inputs[0], step.inputs[0])
+        elif step.schema.splits is not None:
+            self._split(step)
+        elif step.schema.joins is not None:
+            self._join(step)
         for value in self._memory(step.outputs):
             self._writer.setdefault(value, place)
-        for value in given:
+        for value in self._memory(step.inputs):
             self._readers[value] |= 1 << place
         for index in step.schema.inplace:
             for result, operand in product(self._memory(step.outputs[index : index + 1]), self._operands(step, index)):
-                self._overwriting[result].add(operand)
-                self._overwriting[operand].add(result)
-        if step.schema.joins is not None:
-            for part in given:
-                self._wholes[part][place] = step.outputs[0]
-        if step.schema.splits is not None:
-            for part in step.outputs:
-                self._wholes[part].update((place, whole) for whole in given)
+                self._relate(result, operand)
+
+    def _relate(self, one: Value, other: Value) -> None:
+        self._neighbours[one].add(other)
+        self._neighbours[other].add(one)
+
+    def _content(self, value: Value) -> List[_Piece]:
+        return self._contents.setdefault(value, [_Piece(value, 0, _length(value))])
+
+    def _split(self, step: Step) -> None:
+        """Each part has its piece of what the whole holds."""
+        for part, whole, offset in parts_of(step):
+            source = self._source.get(whole, whole)
+            if offset is not None and source.foreign:
+                self._source[part] = source
+            elif offset is not None:
+                self._contents[part] = _cut(self._content(source), offset, offset + _length(part))
+                self._relate(part, source)
+
+    def _join(self, step: Step) -> None:
+        """The whole holds what its parts hold, but for those that cannot lie in it."""
+        result = step.outputs[0]
+        content: List[_Piece] = []
+        end = 0
+        for part, _, offset in parts_of(step):  # from the first byte on
+            source = self._source.get(part, part)
+            if offset is not None and not source.foreign:
+                assert offset >= end
+                content += [_Piece(result, end, offset), *self._content(source)]
+                end = offset + _length(part)
+                self._relate(source, result)
+        self._contents[result] = [*content, _Piece(result, end, _length(result))]
 
     def _steps_before(self) -> List[int]:
         """For each step, those that it cannot do without."""
@@ -93,13 +134,10 @@ class _Flow:
             for value, writer in self._writer.items()
             if (writer < 0 or before >> writer & 1) and (self._readers[value] & behind or value in self.kept)
         }
-        dying, overwritten = read - passing, 0
+        dying = read - passing
         for index in step.schema.inplace:
-            taken = next(iter(self._operands(step, index) & dying), None)
-            if taken is not None:
-                overwritten += aligned(taken.spec.nbytes)
-                dying.remove(taken)
-        return self.together(passing | read | written) - overwritten
+            dying.discard(next(iter(self._operands(step, index) & dying), None))
+        return self.together(passing | dying | written)
 
     def _operands(self, step: Step, index: int) -> Set[Value]:
         """Those that the output of this index may overwrite."""
@@ -110,32 +148,37 @@ class _Flow:
         return {value for value in self._memory(candidates) if value.spec.nbytes == nbytes}
 
     def together(self, values: Set[Value]) -> int:
-        """Bytes of values that are there at one time; of parts that could lie in one whole, and of it, the larger."""
-        return sum(map(self._shared, self._related(values)))
+        """Bytes of values that are there at one time; of those that may have bytes in common, of the larger."""
+        counted: List[Value] = []
+        nbytes: Dict[object, int] = defaultdict(int)  # of what may lie side by side without being aligned
+        for value in sorted(values, key=lambda value: (-value.spec.nbytes, value.first)):
+            if value in self._contents:
+                if any(self._may_overlap(value, other) for other in counted):
+                    continue
+                counted.append(value)
+            nbytes[self._cluster.get(value, value)] += value.spec.nbytes
+        return sum(map(aligned, nbytes.values()))
 
-    def _related(self, values: Set[Value]) -> List[Set[Value]]:
-        """The values in groups: parts and wholes that have to do with each other, and parts of those."""
-        groups: List[Set[Value]] = []
-        for value in values:
-            near = self._around(value)
-            touched = [group for group in groups if not near.isdisjoint(group)]
-            groups = [group for group in groups if near.isdisjoint(group)] + [near.union(*touched)]
-        return [group & values for group in groups]
+    def _may_overlap(self, one: Value, other: Value) -> bool:
+        """Whether both hold the same content somewhere: values with different content have no bytes in common."""
+        return any(mine.overlaps(piece) for mine in self._contents[one] for piece in self._contents[other])
 
-    def _around(self, value: Value) -> Set[Value]:
-        """The value, its wholes, and theirs."""
-        return _connected([value], self._above)
 
-    def _shared(self, group: Set[Value]) -> int:
-        """Bytes of one group: of its largest member, or of those members that one step joins or makes by splitting."""
-        if len(group) == 1:
-            (value,) = group
-            return value.spec.nbytes if value in self._unaligned else aligned(value.spec.nbytes)
-        together: Dict[int, int] = defaultdict(int)
-        for value in group:
-            for place in self._wholes.get(value, {}):
-                together[place] += value.spec.nbytes
-        return max(*together.values(), *(value.spec.nbytes for value in group))
+def _length(value: Value) -> int:
+    """Of all pieces of a value."""
+    return value.spec.nbytes if value.layout is None else value.spec.shape[1] * value.spec.dtype.itemsize
+
+
+def _cut(content: Sequence[_Piece], begin: int, end: int) -> List[_Piece]:
+    """What lies in this range of a value with that content."""
+    found: List[_Piece] = []
+    at = 0
+    for origin, first, last in content:
+        low, high = max(begin - at, 0), min(end - at, last - first)
+        if low < high:
+            found.append(_Piece(origin, first + low, first + high))
+        at += last - first
+    return found
 
 
 def _connected(values: Iterable[Value], neighbours: Mapping[Value, Set[Value]]) -> Set[Value]:

@@ -104,7 +104,7 @@ class _Memory(NamedTuple):
         return sorted(step for step in self.writes if step > at)
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A part of a whole, and the byte of the whole at which it begins; None if it cannot lie there."""
 
     value: Value
@@ -120,7 +120,7 @@ class Sharing:
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.within: Dict[Value, Place] = {}
         self._sliceable = _sliceable(steps)
-        self._parts = {step: _parts(step) for step in steps}
+        self._parts = {step: parts_of(step) for step in steps}
         self._peak = 0  # of which no elision may make more
         self._owners: Set[Value] = set()  # in whose memory others lie, or lay
         self.elided: Set[Step] = set()
@@ -175,7 +175,7 @@ class Sharing:
         """The parts that a step which joins or splits has to copy; of any other step nothing."""
         return [part.value for part in self._parts[step] if not self._lies(part)]
 
-    def _lies(self, part: _Part) -> bool:
+    def _lies(self, part: Part) -> bool:
         root, base = self.place(part.whole)
         return part.offset is not None and self.place(part.value) == Place(root, base + part.offset)
 
@@ -326,7 +326,7 @@ def _sliceable(steps: Sequence[Step]) -> Set[Value]:
     return {value for value in made if value.layout is not None}
 
 
-def _parts(step: Step) -> List[_Part]:
+def parts_of(step: Step) -> List[Part]:
     """What a step joins, or splits another blob into; nothing of any other step."""
     places = step.schema.joins or step.schema.splits
     if places is None:
@@ -335,7 +335,7 @@ def _parts(step: Step) -> List[_Part]:
     whole = wholes[0]
     assert whole is not None
     indices = zip(parts, places(step.op, step.in_specs, step.out_specs))
-    return [_Part(part, whole, _offset_within(whole, part, index)) for part, index in indices if part is not None]
+    return [Part(part, whole, _offset_within(whole, part, index)) for part, index in indices if part is not None]
 
 
 def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optional[int]:

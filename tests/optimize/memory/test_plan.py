@@ -40,6 +40,31 @@ def test_parts_and_wholes_are_counted_once() -> None:
     assert plan("Relu(x) -> a", "Split(a) -> b, c  axis=1", outputs="b, c")[1:] == (UNIT, UNIT)
 
 
+def test_a_part_may_lie_in_another_part_of_the_same_whole() -> None:
+    """Concat(b, a) joins a and b, but a may also lie in b: both together need no more than b."""
+    needed = plan(
+        "Concat(x, x) -> a, _  axis=1",
+        "Concat(a, a) -> b, _2  axis=1",
+        "Softmax(b) -> c",
+        "Concat(b, a) -> d, _3  axis=1",
+        outputs="a, b",
+    )
+    assert needed[1:] == (8 * UNIT, 8 * UNIT)
+
+
+def test_pieces_of_one_blob_may_lie_in_the_same_bytes() -> None:
+    """b is a piece of a, and so is c, which lies in y: so b may lie in y, too."""
+    lengths = 64  # the second output of Concat, aligned
+    needed = plan(
+        "Relu(x) -> a",
+        "Split(a) -> b, d  axis=1",
+        "Slice(a) -> c  starts=[0, 0, 0, 0]  ends=[-1, -1, -1, -1]",
+        "Concat(c, c) -> y, _  axis=1",
+        outputs="b, y",
+    )
+    assert needed[1:] == (2 * UNIT + lengths, 2 * UNIT + lengths)
+
+
 def test_outputs_are_kept_together() -> None:
     needed = plan("Relu(x) -> a", "Sigmoid(a) -> b", "Tanh(b) -> y", outputs="a, b, y")
     assert needed[1:] == (3 * UNIT, 3 * UNIT)
