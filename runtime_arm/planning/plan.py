@@ -18,10 +18,9 @@ from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
 from runtime_arm.planning.trace import Environment, Step, Trace, Value, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.planning.work_splitting import split_work
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
-
-CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")  # without one of them, no layout pays
 
 
 class PackedWeights:
@@ -122,8 +121,8 @@ class Segment:
 
         The layouts depend on the net's ``outputs``, not on what happens to be fetched: fetching changes no result.
         """
-        if not any(step.op.type in CONVOLUTIONS for step in self.steps):
-            return
+        if not any(step.schema.kind is Kind.CONVOLUTION for step in self.steps):
+            return  # no layout pays
         from runtime_arm.planning.layout_choice import with_layouts
 
         survivors = {name: self.env[name] for name in self.survivors if name in self.env}

@@ -33,6 +33,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError, ShapeError, UnknownOperator
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
     Call,
@@ -85,6 +86,7 @@ class Operator:
     shape: ShapeFunction
     joins: Optional[Parts]
     splits: Optional[Parts]
+    kind: Optional[Kind]
     multiply_adds: Optional[MultiplyAdds]
     kernels: Dict[str, Kernel] = field(default_factory=dict)
     branch: Optional[BranchFunction] = None
@@ -213,20 +215,24 @@ def operator(
     control: bool = False,
     joins: Optional[Parts] = None,
     splits: Optional[Parts] = None,
+    kind: Optional[Kind] = None,
     multiply_adds: Optional[MultiplyAdds] = None,
 ) -> Callable[[ShapeFunction], Operator]:
     """Decorator over the shape function: declares an operator.
 
-    inputs, outputs: how many, a number or (least, most) with None for no limit. domain: "" for Caffe2's, else whose
-    semantics hold. inplace: output index -> index of the input that it may overwrite, or several in order of
-    preference. dtypes: what input 0 may be, nothing for no limit. view: output 0 is input 0 with another shape and
-    further outputs are constants; nothing is computed and no kernel needed. pure: equal inputs give equal outputs
-    (random fills do not). control: the operator runs sub-nets, its reference kernel takes a SubNets before the
-    inputs, see operators/control.py. joins: the inputs are parts of output 0; where each of them lies. Kernels
-    find some there already, and leave them as they are. splits: the outputs are parts of input 0; where each of them
-    lies. What lies there already need not be copied. multiply_adds: how many multiply-adds the plain algorithm takes
-    for these shapes; required of an operator whose reference kernel multiplies matrices (a test of the registry sees to
-    it), see ``operators/common/multiply_adds.py``.
+    inputs, outputs: how many; a number, or (least, most) with None for no limit.
+    domain: "" for Caffe2's operators, else the domain whose semantics hold.
+    inplace: for an output the input that it may overwrite, or several in order of preference, by index.
+    dtypes: what input 0 may be; empty for no limit.
+    view: output 0 is input 0 with another shape, and further outputs are constants; nothing runs, no kernel is needed.
+    pure: equal inputs give equal outputs; random fills are not pure.
+    control: the operator runs sub-nets; its reference kernel takes a SubNets before the inputs, see
+    ``operators/control/control.py``.
+    joins: where each input lies in output 0, if the inputs are parts of it. Kernels leave alone what is there already.
+    splits: where each output lies in input 0, if the outputs are parts of it. What is there already is not copied.
+    kind: what it computes, if planner, engines and optimizer treat operators of that kind alike.
+    multiply_adds: how many multiply-adds the plain algorithm takes for these shapes, see
+    ``operators/common/multiply_adds.py``. Required where the reference kernel multiplies matrices; a test sees to it.
     """
 
     def register(shape: ShapeFunction) -> Operator:
@@ -243,6 +249,7 @@ def operator(
             shape=shape,
             joins=joins,
             splits=splits,
+            kind=kind,
             multiply_adds=multiply_adds,
         )
         return _declare(schema)

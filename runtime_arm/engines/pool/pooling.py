@@ -19,7 +19,9 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.pool.caffe2 import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
 from runtime_arm.operators.pool.onnx import onnx_average_pool, onnx_max_pool
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn
 
@@ -75,7 +77,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     assert x is not None
     if len(outputs) > 1:
         return "the indices of the maxima are asked for"
-    if op.type.startswith("Average") and x.dtype.name not in DTYPES:
+    if lookup(op).kind is Kind.AVERAGE_POOL and x.dtype.name not in DTYPES:
         return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
     window = pool_of(op, x).window
     return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"

@@ -1,7 +1,8 @@
-"""What operators can do with blobs in tiles: for each type its options, of which the plan takes what fits together.
+"""What operators can do with blobs in tiles: for each kind its options, of which the plan takes what fits together.
 
-A new one is a function here under ``@tiling("Type", ...)``. It yields what its kernels can read and write; a layout of
-None is (N, C, H, W). Every option says what it takes, as ``Work``, so that the cheapest combination can be found.
+A new one is a function here under ``@tiling(Kind.X)``, see ``registry/facts.py``. It yields what its kernels can read
+and write; a layout of None is (N, C, H, W). Every option says what it takes, as ``Work``, so that the cheapest
+combination can be found.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.registry.engine_wishes import is_refused, open_variants, wanted_engines
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Kernel, Run, Specs, Work, no_hints
 from runtime_arm.registry.layouts import Layout, Planes, Tiles
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 if TYPE_CHECKING:
@@ -72,14 +75,15 @@ class Option(NamedTuple):
 
 
 Options = Callable[[OperatorDef, Specs, Sequence[TensorSpec], Optional[Kernel]], Iterator[Option]]
-_TILINGS: Dict[Tuple[str, str], Options] = {}
+_TILINGS: Dict[Kind, Options] = {}
 
 
-def tiling(*types: str, domains: Sequence[str] = ("", "onnx", "armnet")) -> Callable[[Options], Options]:
-    """Decorator: the options of these types. They are given the operator, its specs, and the plain kernel."""
+def tiling(*kinds: Kind) -> Callable[[Options], Options]:
+    """Decorator: the options of operators of these kinds. They are given the operator, its specs, and the plain
+    kernel."""
 
     def register(options: Options) -> Options:
-        _TILINGS.update({(domain, type): options for domain in domains for type in types})
+        _TILINGS.update(dict.fromkeys(kinds, options))
         return options
 
     return register
@@ -87,7 +91,8 @@ def tiling(*types: str, domains: Sequence[str] = ("", "onnx", "armnet")) -> Call
 
 def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> List[Option]:
     """Every option but the plain one. None for what is not float32 of four dimensions."""
-    options = _TILINGS.get(("" if op.domain == "caffe2" else op.domain, op.type))
+    kind = lookup(op).kind
+    options = None if kind is None else _TILINGS.get(kind)
     if options is None or not all(_is_image(spec) for spec in [inputs[0], outputs[0]]):
         return []
     return list(options(op, inputs, outputs, plain))
@@ -118,7 +123,7 @@ def may_run(op: OperatorDef, engine: str) -> bool:
     return not is_refused(op, engine) and (engine in wanted or set(wanted) <= {"DEFAULT"})
 
 
-@tiling("Conv", "ConvRelu", "Conv2D", "FusedConv")
+@tiling(Kind.CONVOLUTION)
 def convolutions(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:
@@ -347,7 +352,7 @@ def _suits_winograd(convolution: Convolution) -> bool:
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
 
 
-@tiling("MaxPool", "MaxPool2D", "FusedMaxPool", "AveragePool", "AveragePool2D")
+@tiling(Kind.MAX_POOL, Kind.AVERAGE_POOL)
 def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
     from runtime_arm.operators.pool.caffe2 import pool_of
 
@@ -357,12 +362,13 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
     window = pool.window
     if plain is None or len(outputs) > 1 or pool.channels_last or window.stride[0] != window.stride[1]:
         return
-    if window.output == (1, 1) and window.kernel == window.image and op.type.startswith("Average"):
+    averages = lookup(op).kind is Kind.AVERAGE_POOL
+    if window.output == (1, 1) and window.kernel == window.image and averages:
         yield from _means(x, y)
         return
     if window.stride[0] > 2 or (window.counts() == 0).any():
         return
-    combine = np.add if op.type.startswith("Average") else np.maximum
+    combine = np.add if averages else np.maximum
     passes = window.stride[0] * (window.kernel[0] - 1) + window.kernel[1]
     for tile in TILES:
         for border in (0, 1):
@@ -384,14 +390,6 @@ def _fixed(specs: Sequence[TensorSpec]) -> Callable[[OperatorDef, Specs, Sequenc
     return lambda op, inputs, outputs: specs
 
 
-@tiling("GlobalAveragePool")
-def global_average_pools(
-    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
-) -> Iterator[Option]:
-    assert inputs[0] is not None
-    yield from _means(inputs[0], outputs[0])
-
-
 def _means(x: TensorSpec, y: TensorSpec) -> Iterator[Option]:
     for of in _any_layout(x):
         kernel = Kernel("GEMM", partial(tiled_elementwise.bind_mean, layout=of))
@@ -404,7 +402,7 @@ def _any_layout(spec: TensorSpec) -> Iterator[Tiles]:
         yield Tiles.of(spec, tile, 1)
 
 
-@tiling("Concat", "DepthConcat", domains=("", "onnx"))
+@tiling(Kind.CONCATENATION)
 def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
     y = outputs[0]
     specs = [spec for spec in inputs if spec is not None and _is_image(spec)]
@@ -423,27 +421,7 @@ def concats(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain
         yield Option(layouts, (to, *[None] * (len(outputs) - 1)), kernel, Work(0, PASS * y.size))
 
 
-@tiling(
-    "Add",
-    "Sum",
-    "Mul",
-    "Sub",
-    "Max",
-    "Min",
-    "Relu",
-    "Clip",
-    "LeakyRelu",
-    "Sigmoid",
-    "Tanh",
-    "HardSigmoid",
-    "HardSwish",
-    "Swish",
-    "Elu",
-    "Selu",
-    "Softplus",
-    "Mish",
-    "Gelu",
-)
+@tiling(Kind.ELEMENTWISE)
 def elementwise(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:
@@ -475,7 +453,7 @@ def _physical(plain: Kernel, layout: Tiles) -> Kernel:
     )
 
 
-@tiling("SpatialBN", "FusedBatchNorm")
+@tiling(Kind.BATCH_NORM)
 def batch_norms(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:

@@ -11,13 +11,14 @@ from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.fused.pooled_convolution import LAYERS
 from runtime_arm.operators.pool.caffe2 import pool_of
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs
 from runtime_arm.registry.specs import TensorSpec
 
 POOL = "NUMPY"  # the engine of pools alone, which they may rule out
 
 
-@tiling("PooledConv", domains=("armnet",))
+@tiling(Kind.POOLED_CONVOLUTION)
 def pooled_convolutions(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:

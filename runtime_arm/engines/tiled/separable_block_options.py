@@ -20,6 +20,7 @@ from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.separable_block import layers
 from runtime_arm.registry.engine_wishes import is_refused, wanted_engines
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -35,7 +36,7 @@ DEEP = 128  # channels before the last convolution with which its products are n
 COUNTED = 0.69  # how much of the time of three layers apart their estimates tell: less activations and other layouts
 
 
-@tiling("SeparableBlock", domains=("armnet",))
+@tiling(Kind.SEPARABLE_BLOCK)
 def separable_blocks(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:

@@ -15,6 +15,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, Dtypes
 from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.families import load_operator
 from runtime_arm.registry.kernel import Call, Run, Specs, Supports
 from runtime_arm.registry.schema import Operator, operator
@@ -210,6 +211,8 @@ def declare_unary(
     schemas = []
     for domain, dtypes, shared in (("", caffe2, inplace), ("onnx", onnx, True)):
         if dtypes:
-            schemas.append(operator(type, domain=domain, dtypes=dtypes, inplace={0: 0} if shared else {})(shape))
+            overwritten = {0: 0} if shared else {}
+            declare = operator(type, domain=domain, dtypes=dtypes, inplace=overwritten, kind=Kind.ELEMENTWISE)
+            schemas.append(declare(shape))
             schemas[-1].reference(reference)
     return schemas

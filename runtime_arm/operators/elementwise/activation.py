@@ -23,6 +23,7 @@ from runtime_arm.operators.common.formulas import (
     must_exceed,
     unary,
 )
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
@@ -30,7 +31,7 @@ from runtime_arm.registry.specs import TensorSpec
 LARGEST = float(np.finfo(np.float32).max)
 
 
-@operator("Relu", dtypes=FLOAT32, inplace={0: 0})
+@operator("Relu", dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = max(X, 0), elementwise."""
     return [x]
@@ -54,7 +55,7 @@ def relu_numpy(call: Call) -> Run:
 FORMULAS["", "Relu"] = FORMULAS["onnx", "Relu"] = FastFormula(relu_into, 0, FLOAT32_64, {})
 
 
-@operator("Relu", domain="onnx", dtypes=FLOATS + SIGNED, inplace={0: 0})
+@operator("Relu", domain="onnx", dtypes=FLOATS + SIGNED, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def onnx_relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = max(X, 0), elementwise."""
     return [x]

@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
     require_same_dtype,
 )
 from runtime_arm.operators.common.formulas import apply, exactly, only_for
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -84,7 +85,8 @@ def _declare(
         return [TensorSpec(common_shape(op, a, b), result or a.dtype)]
 
     shape.__doc__ = doc
-    schema = operator(type, domain=domain, inputs=2, dtypes=dtypes, inplace={0: inplace} if inplace else {})(shape)
+    overwritten = {0: inplace} if inplace else {}
+    schema = operator(type, domain=domain, inputs=2, dtypes=dtypes, inplace=overwritten, kind=Kind.ELEMENTWISE)(shape)
 
     @schema.reference
     def reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
@@ -115,13 +117,13 @@ def operands(call: Call) -> Tuple[Array, Array]:
 _declare_table()
 
 
-@operator("Div", inputs=2, dtypes=CAFFE2_NUMBERS, inplace={0: 0})
+@operator("Div", inputs=2, dtypes=CAFFE2_NUMBERS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = A / B; integers are divided towards zero, and not by 0."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 
-@operator("Div", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)})
+@operator("Div", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def onnx_div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = A / B; integers are divided towards zero, and not by 0."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
@@ -148,7 +150,7 @@ def _refuse_zero(op: OperatorDef, divisor: Array) -> None:
         raise OperatorError(op, "an integer is divided by 0")
 
 
-@operator("Mod", dtypes=("int32", "int64"), inplace={0: 0})
+@operator("Mod", dtypes=("int32", "int64"), inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def mod(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = the remainder of X / divisor, with the sign of X or, with sign_follow_divisor, that of the divisor."""
     if op.get_int("divisor", 0) == 0:
@@ -162,7 +164,7 @@ def mod_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [remainder(x, x.dtype.type(op.get_int("divisor")))]
 
 
-@operator("Mod", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)})
+@operator("Mod", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def onnx_mod(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = the remainder of A / B, with the sign of B or, with fmod=1, that of A; integers not by 0."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
@@ -175,7 +177,7 @@ def onnx_mod_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
     return [np.fmod(a, b) if op.get_bool("fmod") else np.mod(a, b)]
 
 
-@operator("BitShift", domain="onnx", inputs=2, dtypes=INTEGERS, inplace={0: (0, 1)})
+@operator("BitShift", domain="onnx", inputs=2, dtypes=INTEGERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def bit_shift(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = the bits of A moved by B places, direction "LEFT" or "RIGHT"."""
     if op.get_str("direction") not in ("LEFT", "RIGHT"):

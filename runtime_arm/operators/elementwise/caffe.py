@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
@@ -16,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 FLOATS = ("float32", "float64")
 
 
-@operator("Power", domain="caffe", dtypes=FLOATS, inplace={0: 0})
+@operator("Power", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def power(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = (shift + scale * X) ** power; power and scale are 1, shift 0. Where power or scale is 0, X does not count."""
     return [x]
@@ -64,7 +65,7 @@ def _log_of_base(op: OperatorDef) -> float:
     return 1.0 if base == -1.0 else math.log(base)
 
 
-@operator("Exp", domain="caffe", dtypes=FLOATS, inplace={0: 0})
+@operator("Exp", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def exp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = base ** (shift + scale * X); base is e (-1), scale 1, shift 0."""
     _log_of_base(op)
@@ -78,7 +79,7 @@ def exp_reference(op: OperatorDef, x: Array) -> List[Any]:
         return [np.exp(_log_of_base(op) * exponent).astype(x.dtype)]
 
 
-@operator("Log", domain="caffe", dtypes=FLOATS, inplace={0: 0})
+@operator("Log", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def log(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = the logarithm to ``base`` of shift + scale * X; base is e (-1), scale 1, shift 0."""
     if _log_of_base(op) == 0:
@@ -93,7 +94,7 @@ def log_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [(logarithm / _log_of_base(op)).astype(x.dtype)]
 
 
-@operator("Threshold", domain="caffe", dtypes=FLOATS, inplace={0: 0})
+@operator("Threshold", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def threshold(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = 1 where X > threshold (0), else 0."""
     return [x]
@@ -104,7 +105,7 @@ def threshold_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [(x > x.dtype.type(op.get_float("threshold", 0.0))).astype(x.dtype)]
 
 
-@operator("Swish", domain="caffe", dtypes=FLOATS, inplace={0: 0})
+@operator("Swish", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def swish(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = X / (1 + exp(-beta * X)); beta is 1."""
     return [x]

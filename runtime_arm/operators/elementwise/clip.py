@@ -8,12 +8,13 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import NUMBERS, require_same_dtype
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("Clip", domain="onnx", inputs=(1, 3), dtypes=NUMBERS, inplace={0: 0})
+@operator("Clip", domain="onnx", inputs=(1, 3), dtypes=NUMBERS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def clip(
     op: OperatorDef, x: TensorSpec, low: Optional[TensorSpec] = None, high: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:

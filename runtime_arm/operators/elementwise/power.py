@@ -14,12 +14,13 @@ from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS
 from runtime_arm.operators.common.formulas import block_scratch, exactly, in_blocks
 from runtime_arm.operators.elementwise.binary import common_shape, operands
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("Pow", inputs=(1, 2), dtypes=FLOAT32, inplace={0: (0, 1)})
+@operator("Pow", inputs=(1, 2), dtypes=FLOAT32, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def power(op: OperatorDef, a: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y = A to the power ``exponent`` or B. B has A's shape, but for broadcast=1, see ``broadcasting.second_shape``."""
     if b is None:
@@ -40,7 +41,7 @@ def power_reference(op: OperatorDef, a: Array, b: Optional[Array] = None) -> Lis
     return [exactly(np.power, a, b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b))))]
 
 
-@operator("Pow", domain="onnx", inputs=2, dtypes=(*FLOATS, "int32", "int64"), inplace={0: 0})
+@operator("Pow", domain="onnx", inputs=2, dtypes=(*FLOATS, "int32", "int64"), inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def onnx_power(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = A to the power B, in A's dtype, whatever B's."""
     return [TensorSpec(broadcast(op, (a, b)), a.dtype)]

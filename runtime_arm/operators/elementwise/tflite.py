@@ -11,6 +11,7 @@ from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import NUMBERS
 from runtime_arm.operators.elementwise.binary import common_shape
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
@@ -18,7 +19,7 @@ from runtime_arm.registry.specs import TensorSpec
 _SHIFTABLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
-@operator("FloorDiv", domain="tflite", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)})
+@operator("FloorDiv", domain="tflite", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def floor_div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = the largest integer that is not above A / B; integers are not divided by 0."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
@@ -46,7 +47,7 @@ def floor_div_numpy(call: Call) -> Run:
     return partial(_divided, call.op, call.inputs[0], call.inputs[1], call.outputs[0])
 
 
-@operator("Atan2", domain="tflite", inputs=2, dtypes=("float32", "float64"), inplace={0: (0, 1)})
+@operator("Atan2", domain="tflite", inputs=2, dtypes=("float32", "float64"), inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def atan2(op: OperatorDef, y: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
     """The angle of the point (X, Y), -pi to pi."""
     return [TensorSpec(common_shape(op, y, x), y.dtype)]
@@ -57,7 +58,7 @@ def atan2_reference(op: OperatorDef, y: Array, x: Array) -> List[Any]:
     return [np.arctan2(y.astype(np.float64), x.astype(np.float64)).astype(y.dtype)]
 
 
-@operator("RightShift", domain="tflite", inputs=2, dtypes=_SHIFTABLE, inplace={0: (0, 1)})
+@operator("RightShift", domain="tflite", inputs=2, dtypes=_SHIFTABLE, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def right_shift(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """C = floor(A / 2^B), with B within 0 to one less than the number of bits: what is beyond counts as the nearest."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]

@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
 )
 from runtime_arm.operators.common.erf import erf, erf_into
 from runtime_arm.operators.common.formulas import declare_unary, ufunc_kernel, unary
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
@@ -135,7 +136,7 @@ declare_unary(
 )
 
 
-@operator("IsNaN", dtypes=FLOAT32_64)
+@operator("IsNaN", dtypes=FLOAT32_64, kind=Kind.ELEMENTWISE)
 def is_nan(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = 1 where X is NaN, else 0, in uint8."""
     return [x.with_dtype(np.uint8)]
@@ -146,7 +147,7 @@ def is_nan_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [np.isnan(x).astype(np.uint8)]
 
 
-@operator("IsNaN", domain="onnx", dtypes=FLOATS)
+@operator("IsNaN", domain="onnx", dtypes=FLOATS, kind=Kind.ELEMENTWISE)
 def onnx_is_nan(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = whether X is NaN."""
     return [x.with_dtype(np.bool_)]
@@ -157,7 +158,7 @@ def onnx_is_nan_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [np.isnan(x)]
 
 
-@operator("IsInf", domain="onnx", dtypes=FLOATS)
+@operator("IsInf", domain="onnx", dtypes=FLOATS, kind=Kind.ELEMENTWISE)
 def is_inf(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = whether X is infinite, of a sign that detect_positive and detect_negative ask for."""
     return [x.with_dtype(np.bool_)]
@@ -169,7 +170,7 @@ def is_inf_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [((x == np.inf) & positive) | ((x == -np.inf) & negative)]
 
 
-@operator("IsMemberOf", dtypes=(*BOOL, "int32", "int64", "object"))
+@operator("IsMemberOf", dtypes=(*BOOL, "int32", "int64", "object"), kind=Kind.ELEMENTWISE)
 def is_member_of(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = whether X is one of the integers or strings ``value``."""
     return [x.with_dtype(np.bool_)]

@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
     require_same_dtype,
 )
 from runtime_arm.operators.common.formulas import exactly
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -91,7 +92,10 @@ def _declare(row: Row) -> None:
         return row.shape(op, *inputs)
 
     shape.__doc__ = row.doc
-    schema = operator(row.type, domain=row.domain, inputs=(1, None), dtypes=row.dtypes, inplace={0: 0})(shape)
+    declare = operator(
+        row.type, domain=row.domain, inputs=(1, None), dtypes=row.dtypes, inplace={0: 0}, kind=Kind.ELEMENTWISE
+    )
+    schema = declare(shape)
 
     @schema.reference
     def reference(op: OperatorDef, *inputs: Array) -> List[Any]:
@@ -128,7 +132,7 @@ for _row in TABLE:
     _declare(_row)
 
 
-@operator("WeightedSum", inputs=(2, None), dtypes=FLOAT32, inplace={0: 0})
+@operator("WeightedSum", inputs=(2, None), dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def weighted_sum(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     """Y = the sum of X_i w_i; inputs X_0, w_0, X_1, w_1, ..., each w one number."""
     require(op, len(inputs) % 2 == 0, "each blob needs a weight", *inputs)

@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.dtypes import BOOL, CAFFE2_NUMBERS, require_same_dtype
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -45,7 +46,7 @@ def conditional(op: OperatorDef, condition: TensorSpec, x: TensorSpec, y: Tensor
     return [x]
 
 
-@operator("Where", domain="onnx", inputs=3, dtypes=BOOL)
+@operator("Where", domain="onnx", inputs=3, dtypes=BOOL, kind=Kind.ELEMENTWISE)
 def onnx_where(op: OperatorDef, condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
     """Z = X where the condition holds, else Y; all three broadcast."""
     require_same_dtype(op, x, y)

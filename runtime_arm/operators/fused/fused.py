@@ -21,6 +21,7 @@ from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.conv.convolution import conv, conv_reference
 from runtime_arm.operators.norm.channel import spatial_bn, spatial_bn_reference
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import lookup, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
@@ -76,7 +77,12 @@ def tail_specs(
 def _check_floor(op: OperatorDef, y: TensorSpec, floor: Optional[TensorSpec]) -> None:
     """One number for each channel of a convolution, so that ONNX's Max broadcasts it."""
     require_same_dtype(op, y, floor)
-    require(op, op.type == "FusedConv" and not channels_last(op), "a floor is for convolutions, channels first", y)
+    require(
+        op,
+        lookup(op).kind is Kind.CONVOLUTION and not channels_last(op),
+        "a floor is for convolutions, channels first",
+        y,
+    )
     fits = floor is not None and floor.shape == (y.shape[1], *[1] * (y.ndim - 2))
     require(op, fits, "the floor must be one number a channel", y, floor)
 
@@ -91,7 +97,7 @@ def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Opt
     return lookup(activation).evaluate(activation, [y] if operand is None else [y, operand])
 
 
-@operator("FusedConv", domain="armnet", inputs=(2, 5), multiply_adds=per_output())
+@operator("FusedConv", domain="armnet", inputs=(2, 5), multiply_adds=per_output(), kind=Kind.CONVOLUTION)
 def fused_conv(
     op: OperatorDef,
     x: TensorSpec,
@@ -116,7 +122,7 @@ def fused_conv_reference(
     return tail_values(op, conv_reference(op, x, w, b)[0], addend, operand)
 
 
-@operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0})
+@operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0}, kind=Kind.BATCH_NORM)
 def fused_batch_norm(
     op: OperatorDef,
     x: TensorSpec,

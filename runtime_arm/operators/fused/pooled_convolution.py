@@ -6,21 +6,26 @@ from typing import Any, List, Optional, Sequence
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.layers import Layers, renamed
-from runtime_arm.registry.schema import operator
+from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.schema import lookup, operator
 from runtime_arm.registry.specs import TensorSpec
 
 LAYERS = Layers(("x", "w", "b", "addend", "slope"), ("convolved", "y"))
 
 
-@operator("PooledConv", domain="armnet", inputs=(2, 5), multiply_adds=LAYERS.multiply_adds)
+@operator(
+    "PooledConv", domain="armnet", inputs=(2, 5), multiply_adds=LAYERS.multiply_adds, kind=Kind.POOLED_CONVOLUTION
+)
 def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = the second of the operators in the net ``layers``, a pool, which reads what the first, a convolution, makes.
 
     Inputs: those of the convolution. ArgumentError if the layers are others.
     """
     convolution, pool = LAYERS.of(op).op
-    if not convolution.type.startswith(("Conv", "FusedConv")) or not pool.type.startswith("MaxPool"):
+    kinds = [lookup(layer).kind for layer in (convolution, pool)]
+    if kinds != [Kind.CONVOLUTION, Kind.MAX_POOL] or activation_of(pool) is not None:
         raise ArgumentError(op, f"layers must be a convolution and a max pool, got {convolution.type} and {pool.type}")
     return LAYERS.specs(op, inputs)[-1:]
 

@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.operators.fused.layers import Layers, renamed
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
@@ -14,7 +15,9 @@ INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w"
 LAYERS = Layers(INPUTS, ("expanded", "filtered", "y"))
 
 
-@operator("SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=LAYERS.multiply_adds)
+@operator(
+    "SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=LAYERS.multiply_adds, kind=Kind.SEPARABLE_BLOCK
+)
 def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = the last of the operators in the net ``layers``, which read each other's results: a convolution, one of every
     channel for itself, and one of 1x1, which may add and have any activation.

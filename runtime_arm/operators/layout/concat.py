@@ -10,6 +10,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import along, copy_all
 from runtime_arm.operators.common.windows import channels_last
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -25,7 +26,7 @@ def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Li
     return places
 
 
-@operator("Concat", inputs=(1, None), outputs=2, joins=_places)
+@operator("Concat", inputs=(1, None), outputs=2, joins=_places, kind=Kind.CONCATENATION)
 def concat(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     """Y joins the inputs along ``axis``; the second output holds their lengths there, int32.
 

@@ -22,6 +22,7 @@ from runtime_arm.operators.common.statistics import (
     standardized,
     statistics_buffers,
 )
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -36,7 +37,7 @@ def _others(axis: int, ndim: int) -> List[int]:
     return [i for i in range(ndim) if i != axis]
 
 
-@operator("SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4})
+@operator("SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4}, kind=Kind.BATCH_NORM)
 def spatial_bn(
     op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
 ) -> List[TensorSpec]:

@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window, caffe2_list, caffe2_window, channels_last, onnx_window
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
@@ -69,7 +70,7 @@ def float_pool_shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return pool_shape(op, x)
 
 
-@operator("MaxPool")
+@operator("MaxPool", kind=Kind.MAX_POOL)
 def max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = the largest X[n, c, o * stride + k - pad] over k within the image; order NCHW or NHWC, 1-D to N-D.
 
@@ -79,7 +80,7 @@ def max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return float_pool_shape(op, x)
 
 
-@operator("AveragePool")
+@operator("AveragePool", kind=Kind.AVERAGE_POOL)
 def average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = the mean of X[n, c, o * stride + k - pad] over k within the image; arguments as for MaxPool.
 

@@ -18,11 +18,12 @@ from runtime_arm.operators.pool.caffe2 import (
     pool_of,
     pool_shape,
 )
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("MaxPool", domain="onnx", outputs=(1, 2))
+@operator("MaxPool", domain="onnx", outputs=(1, 2), kind=Kind.MAX_POOL)
 def onnx_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = the largest X[n, c, o * stride + k * dilation - pad] over k within the image, 1-D to N-D.
 
@@ -51,7 +52,7 @@ def onnx_max_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
     return [y, indices + planes.reshape(*planes.shape, *[1] * len(image)) * math.prod(image)]
 
 
-@operator("AveragePool", domain="onnx")
+@operator("AveragePool", domain="onnx", kind=Kind.AVERAGE_POOL)
 def onnx_average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = the mean of X[n, c, o * stride + k * dilation - pad] over k within the image, 1-D to N-D.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.planning.merges.kinds import CONVOLUTIONS, MAX_POOLS, Before, Merge
+from runtime_arm.planning.merges.kinds import Before, Merge
 from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.facts import Kind
 
 
 class Merged(NamedTuple):
@@ -49,11 +50,11 @@ def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
 
 def merge(last: Step, before: Before) -> Optional[Merge]:
     """What ends with this step, if anything does. The kinds are loaded where there may be one."""
-    if last.op.type in MAX_POOLS:
+    if last.schema.kind is Kind.MAX_POOL:
         from runtime_arm.planning.merges import pooled_convolution
 
         return pooled_convolution.merge(last, before)
-    if last.op.type in CONVOLUTIONS and gemm.multiplies_small():
+    if last.schema.kind is Kind.CONVOLUTION and gemm.multiplies_small():
         from runtime_arm.planning.merges import separable_block
 
         return separable_block.merge(last, before)

@@ -13,9 +13,6 @@ from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.options import options_of
 from runtime_arm.planning.trace import Step
 
-CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu", "FusedConv")
-MAX_POOLS = ("MaxPool", "MaxPool2D")
-
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
 
 

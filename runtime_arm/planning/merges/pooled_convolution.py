@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Optional
 
 from runtime_arm.engines.tiled import pooled_convolution  # noqa: F401 (declares what it can do)
+from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.pooled_convolution import pooled_conv, pooled_conv_of
-from runtime_arm.planning.merges.kinds import CONVOLUTIONS, Before, Merge, least_time, plain_time
+from runtime_arm.planning.merges.kinds import Before, Merge, least_time, plain_time
 from runtime_arm.planning.trace import Step
+from runtime_arm.registry.facts import Kind
 
 
 def merge(pool: Step, before: Before) -> Optional[Merge]:
     """What ends with this step. It has the options of the convolution, which keeps its place in the net."""
     convolution = before(pool) if len(pool.outputs) == 1 else None
-    if convolution is None or convolution.op.type not in CONVOLUTIONS:
+    if convolution is None or convolution.schema.kind is not Kind.CONVOLUTION:
+        return None
+    if activation_of(pool.op) is not None:
         return None
     op = pooled_conv_of(convolution.op, pool.op)
     step = Step(convolution.index, op, pooled_conv, convolution.inputs, pool.outputs)

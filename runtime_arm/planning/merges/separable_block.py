@@ -9,8 +9,9 @@ from runtime_arm.engines.tiled import (  # noqa: F401 (declares what the block c
     separable_block_options as separable_block_tiling,
 )
 from runtime_arm.operators.fused.separable_block import block_of, separable_block
-from runtime_arm.planning.merges.kinds import CONVOLUTIONS, Before, Merge, least_time
+from runtime_arm.planning.merges.kinds import Before, Merge, least_time
 from runtime_arm.planning.trace import Step, Value
+from runtime_arm.registry.facts import Kind
 
 
 def merge(project: Step, before: Before) -> Optional[Merge]:
@@ -28,7 +29,7 @@ def merge(project: Step, before: Before) -> Optional[Merge]:
 
 
 def _without_addend(step: Optional[Step]) -> Optional[Step]:
-    return step if step is not None and step.op.type in CONVOLUTIONS and not any(step.inputs[3:]) else None
+    return step if step is not None and step.schema.kind is Kind.CONVOLUTION and not any(step.inputs[3:]) else None
 
 
 def _padded(values: Sequence[Optional[Value]], count: int) -> List[Optional[Value]]:

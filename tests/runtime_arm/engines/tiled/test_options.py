@@ -37,8 +37,9 @@ from runtime_arm.engines.tiled import (
 from runtime_arm.engines.tiled.options import Option, conversion
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.layouts import Planes, Tiles
-from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.schema import lookup, registered
 from tests.support.tiles import tiles_everywhere
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
@@ -338,9 +339,29 @@ def test_global_average_pools() -> None:
     assert_options_agree((op, [normal(3, 7, 5, 6)], ()), least=4)
 
 
-@pytest.mark.parametrize("type", ["Relu", "Sigmoid", "Tanh", "Elu", "Clip"])
-def test_elementwise(type: str) -> None:
-    assert_options_agree((OperatorDef.of(type, ["X"], ["Y"]), [normal(2, 3, 7, 5)], ()), workers=2, least=4)
+def elementwise_operators() -> List[OperatorDef]:
+    """Of every elementwise operator of the registry that takes float32 and has a fast kernel, one with as few inputs as
+    possible."""
+    found = []
+    for schema in registered():
+        if schema.kind is Kind.ELEMENTWISE and schema.kernels and "float32" in (schema.dtypes or ("float32",)):
+            names = [f"X{i}" for i in range(schema.inputs[0])]
+            found.append(OperatorDef.of(schema.type, names, ["Y"], domain=schema.domain, exponent=2.0))
+    return found
+
+
+def test_every_elementwise_operator_runs_between_tiles_as_it_does_elsewhere() -> None:
+    with_options = set()
+    for op in elementwise_operators():
+        inputs = [normal(2, 3, 7, 5), normal(2, 3, 7, 5)[::-1].copy()][: len(op.input)]
+        for option in tiled_options(op, inputs):
+            expected = run_kernel(op, inputs, option.kernel.engine)[0]
+            with np.errstate(all="ignore"):
+                actual = run_option(op, inputs, option, workers=2)
+            assert_close(actual, expected, what=f"{op.signature()} by {described(option)}")
+            with_options.add(op.full_type)
+    assert {"Relu", "Sigmoid", "Div", "onnx.Log", "onnx.Clip", "caffe.Power", "tflite.Atan2"} <= with_options
+    assert not {"EQ", "onnx.IsNaN"} & with_options, "their results are no floats"
 
 
 @pytest.mark.parametrize("type", ["Add", "Mul", "Sum", "Sub", "Max"])
