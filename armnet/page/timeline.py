@@ -9,7 +9,7 @@ from optimize.memory.lower_bound import least_nbytes
 from runtime_arm.planning.arena import Lifetime
 from runtime_arm.planning.memory_sharing import MemoryPlan
 from runtime_arm.planning.plan import Segment
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 
 
 class Block(NamedTuple):

@@ -15,7 +15,7 @@ from device_tests.suite.regions import region
 
 if TYPE_CHECKING:
     from runtime_arm import Predictor
-    from runtime_arm.planning.trace import Step
+    from runtime_arm.planning.steps import Step
     from runtime_arm.registry.kernel import Run
 
 NOTHING, START, NETWORK = "nothing", "start", "network"  # regions that are no operators

@@ -9,7 +9,7 @@ from runtime_arm.engines.tiled import options as tilings
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.planning.trace import Step
+from runtime_arm.planning.steps import Step
 from runtime_arm.registry.engine_wishes import Wish, preferring, ruled_out
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.specs import TensorSpec

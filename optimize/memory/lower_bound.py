@@ -14,7 +14,7 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 from runtime_arm.planning.arena import aligned
 from runtime_arm.planning.memory_sharing import parts_of
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 
 
 def least_nbytes(steps: Sequence[Step], feeds: Sequence[Value]) -> int:

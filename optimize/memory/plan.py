@@ -14,7 +14,8 @@ from optimize.memory.lower_bound import least_nbytes
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import NetDef
 from runtime_arm.planning.memory_sharing import plan_memory
-from runtime_arm.planning.trace import FEED_STEP, Trace, Value
+from runtime_arm.planning.steps import FEED_STEP, Value
+from runtime_arm.planning.trace import Trace
 from runtime_arm.registry.specs import TensorSpec
 
 

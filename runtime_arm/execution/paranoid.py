@@ -18,7 +18,7 @@ from runtime_arm.execution.profiling import around_steps
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.plan import Segment
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.planning.verify import BrokenPlan
 from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.schema import find

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple
 
 from runtime_arm.execution.executor import walk_segments
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.planning.trace import Step
+from runtime_arm.planning.steps import Step
 from runtime_arm.registry.kernel import Run
 
 

@@ -16,7 +16,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.fused.layout_change import layout_change
 from runtime_arm.planning.merges.find import merged, needed
 from runtime_arm.planning.merges.kinds import plain_time
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.layouts import Layout
 
 MOST_SWEEPS = 8

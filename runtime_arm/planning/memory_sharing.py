@@ -16,7 +16,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tu
 import numpy as np
 
 from runtime_arm.planning.arena import Group, Lifetime, group, liveness_peak, place
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.layouts import Tiles
 
 PRICE_OF_COPIES = 1.01

@@ -15,7 +15,8 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
 from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
-from runtime_arm.planning.trace import Environment, Step, Trace, Value, set_lifetimes
+from runtime_arm.planning.steps import Environment, Step, Value
+from runtime_arm.planning.trace import Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.planning.work_splitting import split_work
 from runtime_arm.registry.facts import Kind
@@ -95,7 +96,7 @@ class Segment:
         self.successors: Dict[Any, Segment] = {}
         self.survivors = self._survivors(ops, fetched)
         self._lay_out(self._survivors(ops, outputs))
-        set_lifetimes(self.steps, self.feeds, [self.env[name] for name in self.survivors if name in self.env])
+        set_lifetimes(self.steps, self.feeds, list(self._surviving().values()))
         split_work(self.steps, workers)
         layout = self.layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
@@ -104,7 +105,7 @@ class Segment:
         self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
         self.runs = [parts[0] for parts in self.bound]
         self.is_split = any(len(parts) > 1 for parts in self.bound)
-        verify(self)
+        self.verify()
         if trace.border_at is not None:
             op = ops[trace.border_at]
             self.border = Border(op, [self.env.get(name) if name else None for name in op.input], run_border(op, self))
@@ -116,6 +117,9 @@ class Segment:
                 names.update(op.reads())
         return names
 
+    def _surviving(self) -> Dict[str, Value]:
+        return {name: self.env[name] for name in self.survivors if name in self.env}
+
     def _lay_out(self, outputs: Set[str]) -> None:
         """Give blobs the layouts that suit the steps, and bring what survives into its own shape in the end.
 
@@ -125,7 +129,7 @@ class Segment:
             return  # no layout pays
         from runtime_arm.planning.layout_choice import with_layouts
 
-        survivors = {name: self.env[name] for name in self.survivors if name in self.env}
+        survivors = self._surviving()
         self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
         self.env.update(survivors)
 
@@ -140,6 +144,10 @@ class Segment:
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()
         }
+
+    def verify(self) -> None:
+        """BrokenPlan unless every read sees what its writer wrote; nothing runs."""
+        verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
         """Copy the inputs into their places."""

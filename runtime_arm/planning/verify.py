@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.layouts import Tiles
-
-if TYPE_CHECKING:
-    from runtime_arm.planning.plan import Segment
 
 
 class BrokenPlan(RuntimeError):
@@ -86,27 +83,37 @@ class _Memory:
         self._intact.pop(value, None)
 
 
-def verify(segment: Segment) -> None:
-    """BrokenPlan, naming the step and the blob, unless every read sees its writer."""
-    read = [value for step in segment.steps for value in step.inputs if value is not None]
-    memory = _Memory({value for value in [*segment.env.values(), *read] if value.foreign})
-    fetched = {segment.env[name] for name in segment.survivors if name in segment.env}
-    read_last = {value: at for at, step in enumerate(segment.steps) for value in step.inputs if value is not None}
-    read_last.update(dict.fromkeys(fetched, len(segment.steps)))
-    for feed in segment.feeds:
+def verify(
+    steps: Sequence[Step],
+    running: Iterable[Step],
+    feeds: Sequence[Value],
+    fetched: Iterable[Value],
+    foreign: Iterable[Value],
+) -> None:
+    """BrokenPlan, naming the step and the blob, unless every read sees what its writer wrote.
+
+    running: those of the ``steps`` that execute something. feeds: the values that are written before the first step.
+    fetched: the values that are read after the last one. foreign: values that no step may write to, besides those that
+    the steps read.
+    """
+    kept, executed = set(fetched), set(running)
+    read = [value for step in steps for value in step.inputs if value is not None]
+    memory = _Memory({value for value in [*foreign, *read] if value.foreign})
+    read_last = {value: at for at, step in enumerate(steps) for value in step.inputs if value is not None}
+    read_last.update(dict.fromkeys(kept, len(steps)))
+    for feed in feeds:
         memory.write(feed.array, "what is fed")
         memory.hold(feed)
-    running = set(segment.running)
-    for at, step in enumerate(segment.steps):
-        if step in running:
+    for at, step in enumerate(steps):
+        if step in executed:
             _replay(step, memory)
         else:
             _follow(step, memory)
         for value in [*step.inputs, *step.outputs]:
             if value is not None and read_last.get(value, -1) <= at:
                 memory.forget(value)
-    for kept in fetched:
-        memory.require(kept, "what is fetched")
+    for value in kept:
+        memory.require(value, "what is fetched")
 
 
 def _replay(step: Step, memory: _Memory) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.planning.cost import cost_of
-from runtime_arm.planning.trace import Step
+from runtime_arm.planning.steps import Step
 
 BYTE = 5
 

@@ -18,7 +18,8 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.fused.fused import MAX, activation_of
 from runtime_arm.operators.pool.caffe2 import pool_of
-from runtime_arm.planning.trace import FEED_STEP, Step, Trace, Value
+from runtime_arm.planning.steps import FEED_STEP, Step, Value
+from runtime_arm.planning.trace import Trace
 from runtime_arm.registry.specs import TensorSpec
 
 SAME, VALID = 0, 1  # tflite.Padding

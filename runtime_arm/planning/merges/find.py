@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.planning.merges.kinds import Before, Merge
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.facts import Kind
 
 

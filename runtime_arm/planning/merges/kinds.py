@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.options import options_of
-from runtime_arm.planning.trace import Step
+from runtime_arm.planning.steps import Step
 
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
 

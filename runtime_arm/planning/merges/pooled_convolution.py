@@ -8,7 +8,7 @@ from runtime_arm.engines.tiled import pooled_convolution  # noqa: F401 (declares
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.pooled_convolution import pooled_conv, pooled_conv_of
 from runtime_arm.planning.merges.kinds import Before, Merge, least_time, plain_time
-from runtime_arm.planning.trace import Step
+from runtime_arm.planning.steps import Step
 from runtime_arm.registry.facts import Kind
 
 

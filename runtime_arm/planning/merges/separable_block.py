@@ -10,7 +10,7 @@ from runtime_arm.engines.tiled import (  # noqa: F401 (declares what the block c
 )
 from runtime_arm.operators.fused.separable_block import block_of, separable_block
 from runtime_arm.planning.merges.kinds import Before, Merge, least_time
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.facts import Kind
 
 

@@ -16,7 +16,7 @@ from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.planning import plan
 from runtime_arm.planning.memory_sharing import MemoryPlan, plan_memory
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.planning.verify import BrokenPlan
 from runtime_arm.registry.kernel import Call, Kernel, Run
 from runtime_arm.registry.schema import lookup

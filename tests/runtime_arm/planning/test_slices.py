@@ -21,7 +21,7 @@ from runtime_arm.planning import memory_sharing as memory
 from runtime_arm.planning import plan
 from runtime_arm.planning.memory_sharing import MemoryPlan, Sharing
 from runtime_arm.planning.plan import Segment
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.kernel import REFERENCE
 from tests.support.random_nets import TILED, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere

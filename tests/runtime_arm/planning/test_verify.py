@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.planning.plan import Segment
-from runtime_arm.planning.trace import Step
-from runtime_arm.planning.verify import BrokenPlan, verify
+from runtime_arm.planning.steps import Step
+from runtime_arm.planning.verify import BrokenPlan
 from tests.support.random_nets import RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 
@@ -38,7 +38,7 @@ def compiled() -> Segment:
 
 def test_what_the_planner_makes_is_right() -> None:
     segment = compiled()
-    verify(segment)
+    segment.verify()
     assert [step.op.type for step in segment.running] == ["Conv", "Relu", "Sigmoid", "Softmax", "Add"]
 
 
@@ -63,7 +63,7 @@ def test_a_blob_that_lies_where_another_lives_is_found(name: str, onto: str, com
     segment = compiled()
     moved(segment, name, onto)
     with pytest.raises(BrokenPlan, match=complaint):
-        verify(segment)
+        segment.verify()
 
 
 def test_scratch_that_overlaps_a_blob_is_found() -> None:
@@ -71,10 +71,10 @@ def test_scratch_that_overlaps_a_blob_is_found() -> None:
     conv = segment.running[0]
     conv.buffers = [segment.env["x"].array]
     with pytest.raises(BrokenPlan, match=r"Conv\(x, w\) -> a: 'x' is not .*: scratch of Conv\(x, w\) -> a wrote"):
-        verify(segment)
+        segment.verify()
     conv.buffers = [segment.env["a"].array]
     with pytest.raises(BrokenPlan, match="output 'a' overlaps 'scratch'"):
-        verify(segment)
+        segment.verify()
 
 
 def test_a_blob_that_is_overwritten_before_it_is_read_is_found() -> None:
@@ -82,7 +82,7 @@ def test_a_blob_that_is_overwritten_before_it_is_read_is_found() -> None:
     segment = Executor(net, {}).plan({"x": np.zeros((64, 64), np.float32)}, ["y"])
     segment.env["c"].bind(segment.env["b"].array)
     with pytest.raises(BrokenPlan, match=r"Sum\(a, b, c\) -> y: 'b' is not in its memory: Tanh\(a\) -> c wrote there"):
-        verify(segment)
+        segment.verify()
 
 
 def test_a_fetched_blob_must_survive() -> None:
@@ -90,14 +90,14 @@ def test_a_fetched_blob_must_survive() -> None:
     segment = Executor(net, {}).plan({"x": np.zeros((64, 64), np.float32)}, ["y", "a"])
     segment.env["y"].bind(segment.env["a"].array)
     with pytest.raises(BrokenPlan, match=r"what is fetched: 'a' is not in its memory: Sigmoid\(a\) -> y wrote there"):
-        verify(segment)
+        segment.verify()
 
 
 def test_a_step_that_was_dropped_is_found() -> None:
     segment = compiled()
     segment.running.remove(segment.running[1])
     with pytest.raises(BrokenPlan, match=r"Relu.*nothing runs for it"):
-        verify(segment)
+        segment.verify()
 
 
 FIRE = """
@@ -126,7 +126,7 @@ def test_a_slice_that_is_a_channel_away_is_found() -> None:
     for step, first, last in ((b, 2, 7), (a, 1, 4)):
         step.outputs[0].bind(c.outputs[0].array[..., first:last])
         with pytest.raises(BrokenPlan, match=f"-> c, _1: '{step.op.output[0]}' does not lie where it should"):
-            verify(segment)
+            segment.verify()
 
 
 def test_slices_of_which_one_spoils_the_other_are_found() -> None:
@@ -134,10 +134,10 @@ def test_slices_of_which_one_spoils_the_other_are_found() -> None:
     segment, a, b, c = in_slices()
     segment.steps, segment.survivors = segment.steps[: segment.steps.index(c)], {"a", "b"}
     segment.env.update(a=a.outputs[0], b=b.outputs[0])
-    verify(segment)
+    segment.verify()
     b.outputs[0].bind(c.outputs[0].array[..., 2:7])
     with pytest.raises(BrokenPlan, match=r"what is fetched: 'a' is not in its memory: Conv\(x, v\) -> b wrote there"):
-        verify(segment)
+        segment.verify()
 
 
 def test_positions_that_lie_too_near_each_other_or_in_pieces_are_found() -> None:
@@ -146,10 +146,10 @@ def test_positions_that_lie_too_near_each_other_or_in_pieces_are_found() -> None
     near = (array.strides[0], array.strides[1], array.strides[2] - 4, 4)
     a.outputs[0].bind(np.lib.stride_tricks.as_strided(whole, array.shape, near))
     with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a: 'a' lies in pieces"):
-        verify(segment)
+        segment.verify()
     a.outputs[0].bind(whole[..., :6:2])
     with pytest.raises(BrokenPlan, match="'a' lies in pieces"):
-        verify(segment)
+        segment.verify()
 
 
 def test_a_kernel_that_cannot_handle_slices_is_found() -> None:
@@ -157,23 +157,23 @@ def test_a_kernel_that_cannot_handle_slices_is_found() -> None:
     assert a.kernel is not None
     a.kernel = replace(a.kernel, writes_slices=False)
     with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a: 'a' is a slice, which POINTWISE cannot handle"):
-        verify(segment)
+        segment.verify()
     segment, a, _, c = in_slices()
     segment.running.append(c)
     c.kernel = None
     with pytest.raises(BrokenPlan, match=r"Concat\(a, b\) -> c, _1: 'a' is a slice, which REFERENCE cannot handle"):
-        verify(segment)
+        segment.verify()
 
 
 def test_what_is_joined_may_lie_there_already_or_elsewhere_but_not_beside() -> None:
     segment, a, b, c = in_slices()
     segment.running.append(c)
-    verify(segment)
+    segment.verify()
     b.outputs[0].bind(np.empty(b.outputs[0].storage.shape, np.float32))
-    verify(segment)
+    segment.verify()
     a.outputs[0].bind(c.outputs[0].array[..., 1:4])
     with pytest.raises(BrokenPlan, match=r"Concat\(a, b\) -> c, _1: output 'c' overwrites 'a'"):
-        verify(segment)
+        segment.verify()
 
 
 def test_constants_are_not_overwritten() -> None:
@@ -181,7 +181,7 @@ def test_constants_are_not_overwritten() -> None:
     weights = segment.env["w"].array
     a.outputs[0].bind(np.lib.stride_tricks.as_strided(weights, a.outputs[0].storage.shape))
     with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a overwrites 'w', which lives on"):
-        verify(segment)
+        segment.verify()
 
 
 @settings(max_examples=100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import nullcontext
 from itertools import permutations
-from typing import Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -18,8 +18,7 @@ from runtime_arm.planning import memory_sharing as memory
 from runtime_arm.planning import plan
 from runtime_arm.planning.arena import ALIGNMENT, aligned
 from runtime_arm.planning.memory_sharing import MemoryPlan, Place
-from runtime_arm.planning.plan import Segment
-from runtime_arm.planning.trace import Step, Value
+from runtime_arm.planning.steps import Step, Value
 from runtime_arm.planning.verify import BrokenPlan, verify
 from tests.support.random_nets import KINDS, PARTS, TILED, Kind, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
@@ -157,9 +156,9 @@ class Trial:
         monkeypatch.setattr(plan, "verify", self._verify)
         monkeypatch.setattr(plan, "plan_memory", lambda steps, feeds: planner(steps, feeds, rng))
 
-    def _verify(self, segment: Segment) -> None:
+    def _verify(self, *operands: Any) -> None:
         try:
-            verify(segment)
+            verify(*operands)
         except BrokenPlan:
             self.accused = True
 

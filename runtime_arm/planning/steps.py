@@ -1,0 +1,161 @@
+"""What a compiled net is made of: values, and the steps that make them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from runtime_arm.errors import OperatorError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run
+from runtime_arm.registry.layouts import Layout
+from runtime_arm.registry.schema import Operator
+from runtime_arm.registry.shape_inference import blamed_on
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+
+FEED_STEP = -1  # inputs are written before step 0
+
+
+class Value:
+    """One write of one blob, and the steps from the first to the last that need it.
+
+    Constants and values of an earlier segment have their memory from the start and are ``foreign``: this segment
+    neither places nor overwrites them. The others get theirs by ``bind``. ``layout``: how it lies in memory, None for
+    its own shape.
+    """
+
+    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "spec")
+
+    def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
+        self.name = name
+        self.spec = spec
+        self.first = first
+        self.last = first
+        self.foreign = array is not None
+        self.layout: Layout = None
+        self._array = array
+
+    @property
+    def storage(self) -> TensorSpec:
+        """Shape and type of its memory."""
+        return self.spec if self.layout is None else self.layout.storage(self.spec.dtype)
+
+    @property
+    def array(self) -> Array:
+        """Its memory; only once it is bound."""
+        assert self._array is not None, f"{self.name} is not bound"
+        return self._array
+
+    @property
+    def operand(self) -> Any:
+        """Its memory as reference kernels take it: a QuantizedTensor where the blob is quantised."""
+        return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
+
+    def bind(self, array: Array) -> None:
+        """Live in this memory, of the ``storage``'s shape and type; it may be a channel slice of wider tiles."""
+        self._array = array
+
+    def content(self) -> Any:
+        """A copy for the caller: an array, or a QuantizedTensor where the blob is quantised."""
+        copy = self.array.copy()
+        return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
+
+
+Environment = Dict[str, Value]
+
+
+class Step:
+    """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
+
+    ``workers`` split it, one at first; each has scratch buffers of its own, in turn in ``scratch``. ``within``: of the
+    steps that were merged into this one the one whose operator tells by which engine it runs.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        op: OperatorDef,
+        schema: Operator,
+        inputs: List[Optional[Value]],
+        outputs: List[Value],
+    ):
+        self.index = index
+        self.op = op
+        self.within: Optional[Step] = None
+        self.schema = schema
+        self.inputs = inputs
+        self.outputs = outputs
+        self.kernel: Optional[Kernel]
+        with blamed_on(op, self.in_specs):
+            self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
+        self.tiled = False
+        self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
+        self.split(1)
+
+    def split(self, workers: int) -> None:
+        """Split the step among so many workers; to be called before the step is bound."""
+        self.workers = workers
+        with blamed_on(self.op, self.in_specs):
+            scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
+        self.scratch: List[TensorSpec] = [*scratch] * self.workers
+
+    def run_tiled(self, kernel: Kernel) -> None:
+        """Run by this kernel, which reads and writes the layouts of its values."""
+        self.kernel, self.tiled = kernel, True
+        self.refusals.pop(kernel.engine, None)  # spoke of the plain kernel
+        self.split(self.workers)
+
+    @property
+    def origin(self) -> Step:
+        """The step whose operator tells by which engine this one runs: itself, unless steps were merged."""
+        return self if self.within is None else self.within
+
+    @property
+    def engine(self) -> str:
+        return self.kernel.engine if self.kernel else REFERENCE
+
+    @property
+    def in_specs(self) -> List[Optional[TensorSpec]]:
+        return [None if value is None else value.spec for value in self.inputs]
+
+    @property
+    def out_specs(self) -> List[TensorSpec]:
+        return [value.spec for value in self.outputs]
+
+    def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> List[Run]:
+        """The functions that run the step with this scratch memory, one a worker."""
+        self.buffers = buffers
+        inputs = [None if value is None else value.array for value in self.inputs]
+        outputs = [value.array for value in self.outputs]
+        if self.kernel is None:
+            return [_bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)]
+        specs, count = (self.in_specs, self.out_specs), len(buffers) // self.workers
+        own = [buffers[worker * count : (worker + 1) * count] for worker in range(self.workers)]
+        with blamed_on(self.op, self.in_specs):
+            return [
+                self.kernel.bind(Call(self.op, inputs, outputs, scratch, *specs, packed, worker, self.workers))
+                for worker, scratch in enumerate(own)
+            ]
+
+
+def _bind_reference(
+    op: OperatorDef,
+    schema: Operator,
+    specs: Sequence[Optional[TensorSpec]],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+) -> Run:
+    operands = [
+        QuantizedTensor(x, *spec.quantization) if spec is not None and spec.quantization else x
+        for x, spec in zip(inputs, specs)
+    ]
+
+    def run() -> None:
+        with blamed_on(op, specs):
+            for y, result in zip(outputs, schema.evaluate(op, operands)):
+                if result.shape != y.shape or result.dtype != y.dtype:
+                    raise OperatorError(
+                        op, f"computed {result.dtype.name}{list(result.shape)}, inferred {y.dtype.name}{list(y.shape)}"
+                    )
+                y[...] = result
+
+    return run
