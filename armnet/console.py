@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator
 
-SCHEMA = 1  # of the JSON that commands print; raised when a key changes its meaning or goes
+SCHEMA = 1  # the version of the JSON that commands print; raised when a key changes its meaning or is removed
+INTERVAL = 10.0  # seconds between two lines of progress where no bar can be drawn
 
-Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+Progress = Callable[[str, int, int], None]  # is given what is being done, how many are done, of how many
 
 
 def print_json(command: str, content: Dict[str, Any]) -> None:
-    """One JSON object with the schema's version and the command's name."""
+    """Prints one JSON object, with the version of its schema and the command's name."""
     print(json.dumps({"schema": SCHEMA, "command": command, **content}, indent=2))
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal."""
+    """Prints one line on stderr, for people."""
     print(text, file=sys.stderr)
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Progress]:
-    """A progress bar on stderr where that is a terminal and rich is installed; nothing otherwise."""
+    """Shows progress on stderr: a bar if that is a terminal and rich is installed, else a line every ten seconds."""
     bar = _rich_bar() if sys.stderr.isatty() else None
     if bar is None:
-        yield lambda text, done, total: None
+        said = time.monotonic()
+
+        def say(text: str, done: int, total: int) -> None:
+            nonlocal said
+            if time.monotonic() >= said + INTERVAL:
+                said = time.monotonic()
+                note(f"armnet: {what}: {text}, {done} of {total}")
+
+        yield say
         return
     with bar:
         task = bar.add_task(what, total=None)

@@ -6,13 +6,14 @@ import argparse
 import io
 import json
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
 import numpy as np
 
 import armnet
-from armnet.console import note, print_json
+from armnet.console import note, print_json, progress
 from device_tests.host.suite_run import (
     SUFFIXES,
     SuiteResult,
@@ -51,12 +52,14 @@ def test_action(args: argparse.Namespace) -> int:
             raise UsageError(f"{bundle}: no such bundle; armnet pack makes one")
     results: List[SuiteResult] = []
     refusals: List[str] = []
+    note("armnet: preparing the suite")
     with prepared_suite(bundles) as files:
         for name in args.targets:
             note(f"armnet: {name}: running the suite")
             try:
-                with target_of(name, args.python) as target:
-                    results.append(run_suite(target, files, args.timeout, ["-k", args.select] if args.select else []))
+                with target_of(name, args.python) as target, progress(name) as report:
+                    said = partial(report, "tests")
+                    results.append(run_suite(target, files, args.timeout, args.select or "", said))
             except ArmnetError as error:
                 refusals.append(str(error))
             else:

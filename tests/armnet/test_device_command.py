@@ -188,12 +188,17 @@ class TestRefusals:
         refused(armnet("device", "run", "local", digits, "--input", tmp_path / "nowhere.npy"), "nowhere.npy")
         refused(armnet("device", "run", "local", digits, "--input", PICTURES[0], "--threads", "0"), "threads")
 
+    def test_a_selection_that_leaves_no_test(self, armnet: Armnet) -> None:
+        status, out, err = armnet("device", "test", "local", "--select", "nothing_of_this_name")
+        assert (status, out) == (2, "")
+        assert err.splitlines()[-1] == "armnet: local: no test matches 'nothing_of_this_name'; no test was run"
+
     def test_a_run_out_of_time(
         self, armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         words = ["device", "run", "local", digits, "--input", PICTURES[0], "--timeout", "0.01"]
-        refused(armnet(*words), "local: no end after 0.01 s")
+        refused(armnet(*words), "local: not finished after 0.01 s")
         assert list(tmp_path.glob("armnet-device-*")) == []
 
     def test_counting_what_cannot_be_counted(self, armnet: Armnet, digits: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> No
     )
     with target_of("local") as target:
         changed = {**files, "runtime_arm/operators/elementwise/activation.py": tmp_path / "activation.py"}
-        result = run_suite(target, changed, arguments=["-k", "Relu"])
+        result = run_suite(target, changed, select="Relu")
     failed = {failure["test"].rpartition("[")[2].rstrip("]"): failure["reason"] for failure in result.failed}
     assert "Relu" in failed
     assert "Relu(" in failed["Relu"]
@@ -56,6 +56,22 @@ def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> Non
         run_suite(target, {**files, "runtime_arm/registry/specs.py": tmp_path / "tensor.py"})
 
 
+def test_progress_is_told_while_the_suite_runs(files: Files) -> None:
+    told = []
+    with target_of("local") as target:
+        result = run_suite(target, files, select="golden", progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (1, result.passed)
+    assert told == sorted(told)
+
+
+def test_a_selection_without_tests_is_an_error(files: Files) -> None:
+    with target_of("local") as target:
+        with pytest.raises(DeviceError, match="local: no test matches 'nothing_of_this_name'"):
+            run_suite(target, files, select="nothing_of_this_name")
+        with pytest.raises(DeviceError, match="local: ERROR: Wrong expression passed to '-k': a b"):
+            run_suite(target, files, select="a b")
+
+
 def test_a_device_without_pytest_says_what_to_install(files: Files, tmp_path: Path) -> None:
     (tmp_path / "pytest.py").write_text("raise ImportError\n")
     with target_of("local") as target, pytest.raises(DeviceError, match="local: the suite needs pytest: apt-get"):
@@ -65,7 +81,7 @@ def test_a_device_without_pytest_says_what_to_install(files: Files, tmp_path: Pa
 def test_without_data_tests_are_skipped_with_the_reason(files: Files) -> None:
     bare = {name: path for name, path in files.items() if "/data/" not in name}
     with target_of("local") as target:
-        result = run_suite(target, bare, arguments=["-k", "golden or small_network"])
+        result = run_suite(target, bare, select="golden or small_network")
     assert result.passed == 0
     assert {skip["reason"] for skip in result.skipped} == {
         "Skipped: no golden vectors were prepared for this device",

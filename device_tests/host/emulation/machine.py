@@ -13,9 +13,10 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import IO, Callable, Dict, List, Mapping, Optional, Sequence
 
 from device_tests.host.emulation.apt import download_packages, host_architecture, require_tools
 from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
@@ -88,12 +89,14 @@ class Machine:
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[Path] = None,
+        heard: Optional[Callable[[str], None]] = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs the machine's Python to its end, whatever its exit status. ``env`` is added to ``environment()``.
 
-        After ``timeout`` seconds it is killed with all that it has started: subprocess.TimeoutExpired.
+        After ``timeout`` seconds it is killed with all that it has started: subprocess.TimeoutExpired. heard: see
+        ``run_group``.
         """
-        return run_group([str(self.python), *arguments], timeout, environment(env), cwd)
+        return run_group([str(self.python), *arguments], timeout, environment(env), cwd, heard)
 
 
 def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -102,9 +105,25 @@ def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
 
 
 def run_group(
-    command: Sequence[str], timeout: Optional[float], env: Mapping[str, str], cwd: Optional[Path]
+    command: Sequence[str],
+    timeout: Optional[float],
+    env: Mapping[str, str],
+    cwd: Optional[Path],
+    heard: Optional[Callable[[str], None]] = None,
 ) -> subprocess.CompletedProcess[str]:
-    """subprocess.run with captured text, which after ``timeout`` kills the children's children too."""
+    """subprocess.run with captured text, which after ``timeout`` kills the children's children too.
+
+    heard: called with each line of stderr as soon as it is written, from another thread.
+    """
+    lines: List[str] = []
+
+    def listen(stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                lines.append(line)
+                if heard is not None:
+                    heard(line)
+
     with subprocess.Popen(
         command,
         cwd=cwd,
@@ -113,15 +132,23 @@ def run_group(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
         start_new_session=True,
     ) as process:
+        assert process.stderr is not None
+        listener = threading.Thread(target=listen, args=(process.stderr,), daemon=True)
+        listener.start()
+        process.stderr = None  # communicate would read it, too
         try:
-            stdout, stderr = process.communicate(timeout=timeout)
+            stdout, _ = process.communicate(timeout=timeout)
+            listener.join(timeout)
+            if timeout is not None and listener.is_alive():
+                raise subprocess.TimeoutExpired(command, timeout)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+    return subprocess.CompletedProcess(command, process.returncode, stdout, "".join(lines))
 
 
 def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 from device_tests.host.emulation.machine import emulated, environment, run_group
-from device_tests.host.targets.target import Completed, Files, Target
+from device_tests.host.targets.target import Completed, Files, Heard, Target
 
-Runner = Callable[[List[str], float, Path], "subprocess.CompletedProcess[str]"]
+Runner = Callable[[List[str], float, Path, Optional[Heard]], "subprocess.CompletedProcess[str]"]
 
 
 class FolderTarget(Target):
-    """A target whose folder is one of this computer's. ``runner(arguments, timeout, folder)`` runs its Python there."""
+    """A target whose folder is on this computer.
+
+    runner: ``runner(arguments, timeout, folder, heard)`` runs its Python in the folder.
+    """
 
     def __init__(self, name: str, runner: Runner):
         super().__init__(name)
@@ -46,11 +49,11 @@ class FolderTarget(Target):
         except OSError as error:
             raise self.error(f"{name}: {error.strerror}") from None
 
-    def _execute(self, arguments: Sequence[str], timeout: float) -> Completed:
+    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
         try:
-            done = self._runner(list(arguments), timeout, self.folder)
+            done = self._runner(list(arguments), timeout, self.folder, heard)
         except subprocess.TimeoutExpired:
-            raise self.error(f"no end after {timeout:g} s; stopped") from None
+            raise self.error(f"not finished after {timeout:g} s; stopped") from None
         return Completed(done.returncode, done.stdout, done.stderr)
 
     @property
@@ -61,7 +64,7 @@ class FolderTarget(Target):
 
 
 def _temporary(folder: Path) -> Dict[str, str]:
-    """Temporary files go into the target's folder, so that they go when it does."""
+    """Puts temporary files into the target's folder, so that they are removed with it."""
     return {"TMPDIR": str(folder)}
 
 
@@ -69,15 +72,16 @@ def local() -> FolderTarget:
     """This machine and this Python."""
     return FolderTarget(
         "local",
-        lambda arguments, timeout, folder: run_group(
-            [sys.executable, *arguments], timeout, environment(_temporary(folder)), folder
+        lambda arguments, timeout, folder, heard: run_group(
+            [sys.executable, *arguments], timeout, environment(_temporary(folder)), folder, heard
         ),
     )
 
 
 def emulated_target(name: str, architecture: str, cpu: Optional[str] = None) -> FolderTarget:
-    """An emulated machine, prepared if it was not; EmulationUnavailable if it cannot be."""
+    """An emulated machine, prepared on first use; EmulationUnavailable if it cannot be prepared."""
     machine = emulated(architecture, cpu)
     return FolderTarget(
-        name, lambda arguments, timeout, folder: machine.run(arguments, timeout, _temporary(folder), folder)
+        name,
+        lambda arguments, timeout, folder, heard: machine.run(arguments, timeout, _temporary(folder), folder, heard),
     )

@@ -1,20 +1,20 @@
-"""The whole emulated computer as a target: it boots for every run, so a run leaves nothing to fetch."""
+"""A whole emulated computer as a target. It boots for every run, so no run leaves files to fetch."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Dict, Sequence
+from typing import Dict, Optional, Sequence
 
 from device_tests.host.emulation.full_system import full_system
-from device_tests.host.targets.target import Completed, Files, Target
+from device_tests.host.targets.target import Completed, Files, Heard, Target
 
 FOLDER = "/armnet"
 MEMORY_MIB = 1024
 
 
 class FullSystemTarget(Target):
-    """Files are copied in when it boots. Both outputs of a program arrive together, in ``stdout``."""
+    """Files are copied when it boots. Both outputs of a program arrive together at its end, in ``stdout``."""
 
     def open(self) -> None:
         self._computer = full_system()
@@ -27,12 +27,12 @@ class FullSystemTarget(Target):
         self._files.update(files)
 
     def fetch(self, name: str) -> bytes:
-        raise self.error(f"{name} cannot be fetched: the computer is switched off after each run")
+        raise self.error(f"{name} cannot be fetched: this target is switched off after each run")
 
-    def _execute(self, arguments: Sequence[str], timeout: float) -> Completed:
+    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
         copies = {f"{FOLDER}/{name}": path for name, path in self._files.items()}
         try:
             done = self._computer.run(arguments, timeout, copies=copies, directory=FOLDER, memory_mib=MEMORY_MIB)
         except subprocess.TimeoutExpired:
-            raise self.error(f"no end after {timeout:g} s; switched off") from None
+            raise self.error(f"not finished after {timeout:g} s; switched off") from None
         return Completed(done.returncode, done.stdout, "")

@@ -7,6 +7,7 @@ what it started. A folder that an agent could not remove, because the device los
 lock is free.
 """
 
+import contextlib
 import fcntl
 import importlib.util
 import json
@@ -115,7 +116,7 @@ class Agent:
             if "put" in message:
                 self.put(message["put"])
             elif "run" in message:
-                threading.Thread(target=self.run, args=(message["run"],), daemon=True).start()
+                threading.Thread(target=self.run, args=(message["run"], message["stream"]), daemon=True).start()
             elif "fetch" in message:
                 self.fetch(message["fetch"])
 
@@ -128,8 +129,11 @@ class Agent:
                 self.input.copy(nbytes, file)
         reply({})
 
-    def run(self, arguments: List[str]) -> None:
-        """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host."""
+    def run(self, arguments: List[str], stream: bool) -> None:
+        """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host.
+
+        stream: whether the host is sent each line of stderr as soon as it is written.
+        """
         try:
             self.child = subprocess.Popen(
                 [sys.executable, *arguments],
@@ -140,12 +144,25 @@ class Agent:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-            outputs = [text.decode("utf-8", "replace") for text in self.child.communicate()]
-            reply({"returncode": self.child.returncode, "stdout": outputs[0], "stderr": outputs[1]})
+            errors = []  # type: List[str]
+            listener = threading.Thread(target=self.listen, args=(self.child.stderr, errors, stream), daemon=True)
+            listener.start()
+            stdout = self.child.stdout.read().decode("utf-8", "replace")
+            listener.join()
+            self.child.wait()
+            reply({"returncode": self.child.returncode, "stdout": stdout, "stderr": "".join(errors)})
         except OSError as error:
             reply({"error": str(error)})
         except HostGone:
             pass
+
+    def listen(self, stream: BinaryIO, lines: List[str], forward: bool) -> None:
+        """Collects the lines of a stream; sends them to the host as they come if they are to be forwarded."""
+        with contextlib.suppress(HostGone):
+            for line in stream:
+                lines.append(line.decode("utf-8", "replace"))
+                if forward:
+                    reply({"heard": lines[-1]})
 
     def fetch(self, name: str) -> None:
         try:

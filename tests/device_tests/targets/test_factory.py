@@ -64,10 +64,22 @@ def test_the_machine_says_what_it_is(target: Target) -> None:
 
 
 def test_what_takes_too_long_and_what_is_killed(target: Target) -> None:
-    with pytest.raises(DeviceError, match="no end after 2 s"):
+    with pytest.raises(DeviceError, match="not finished after 2 s"):
         target.run(["-S", "-c", "import time; time.sleep(600)"], timeout=2)
     with pytest.raises(DeviceError, match="killed there by signal 9"):
         target.run(["-S", "-c", "import os; os.kill(os.getpid(), 9)"])
+
+
+def test_stderr_is_heard_while_the_program_runs(target: Target, tmp_path: Path) -> None:
+    program = f"""
+import os, sys, time
+print("ready", file=sys.stderr, flush=True)
+while not os.path.exists({str(tmp_path / "heard")!r}):
+    time.sleep(0.02)
+"""
+    done = target.run(["-S", "-c", program], 60, lambda line: (tmp_path / "heard").write_text(line) and None)
+    assert (done.returncode, done.stderr) == (0, "ready\n")
+    assert (tmp_path / "heard").read_text() == "ready\n"
 
 
 def test_a_file_that_cannot_be_copied(target: Target, tmp_path: Path) -> None:

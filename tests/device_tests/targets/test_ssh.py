@@ -196,6 +196,20 @@ def test_a_temporary_folder_that_cannot_be_written(server: SshServer) -> None:
     refused(server, "temporary directory")
 
 
+def test_stderr_is_heard_while_the_program_runs(server: SshServer, tmp_path: Path) -> None:
+    program = f"""
+import os, sys, time
+print("ready", file=sys.stderr, flush=True)
+while not os.path.exists({str(tmp_path / "heard")!r}):
+    time.sleep(0.02)
+print("done")
+"""
+    with SshTarget(NAME) as target:
+        done = target.run(["-c", program], 60, lambda line: (tmp_path / "heard").write_text(line) and None)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "ready\n")
+    assert (tmp_path / "heard").read_text() == "ready\n"
+
+
 def test_a_program_that_is_killed(server: SshServer) -> None:
     with pytest.raises(DeviceError, match="killed there by signal 9"), SshTarget(NAME) as target:
         target.run(["-c", "import os; os.kill(os.getpid(), 9)"])
@@ -251,7 +265,7 @@ def test_a_connection_that_drops_again_is_given_up(server: SshServer, tmp_path: 
 
 def test_when_this_side_is_killed_the_device_cleans_up(server: SshServer) -> None:
     program = f"""
-from device_tests.host.ssh_target import SshTarget
+from device_tests.host.targets.ssh import SshTarget
 with SshTarget({NAME!r}) as target:
     print("open", flush=True)
     target.run(["-c", "import os, time; open('{server.folder}/pid', 'w').write(str(os.getpid())); time.sleep(600)"])

@@ -1,0 +1,22 @@
+"""Progress for people, on terminals and in logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from armnet import console
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    with console.progress("export") as report:
+        for done, now in enumerate([101.0, 109.9, 110.0, 119.9, 120.1]):
+            clock[0] = now
+            report("folding", done, 5)
+    assert capsys.readouterr().err.splitlines() == [
+        "armnet: export: folding, 2 of 5",
+        "armnet: export: folding, 4 of 5",
+    ]
