@@ -219,7 +219,11 @@ def _field(field: Field, item: Any, blanks: int) -> list[Piece]:
 
 
 def _message(kind: Message, value: Any, blanks: int) -> list[Piece]:
-    values = fields_of_array(value, blanks) if kind is schema.TENSOR else vars(value)
+    if kind is schema.TENSOR:
+        # filler in small tensors, too, would move a big one behind them by a multiple of what it should
+        values = fields_of_array(value, blanks if value.nbytes >= ALIGNMENT else 0)
+    else:
+        values = vars(value)
     return [piece for field in kind.fields for item in _items(field, values) for piece in _field(field, item, blanks)]
 
 

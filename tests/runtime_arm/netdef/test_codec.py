@@ -236,6 +236,18 @@ def test_arrays_are_read_in_place_from_aligned_bytes() -> None:
             assert (array.__array_interface__["data"][0] - start) % ALIGNMENT == 0
 
 
+@pytest.mark.parametrize("small", [1, 2, 3, 7])
+def test_a_big_array_behind_small_ones_in_one_operator_is_aligned(small: int) -> None:
+    """As the weights of a branch are."""
+    arrays = [np.arange(3, dtype=np.float32)] * small + [np.arange(100, dtype=np.float32)] * 2
+    branch = NetDef("branch", tuple(OperatorDef.of("GivenTensorFill", [], ["w"], values=array) for array in arrays))
+    data = np.frombuffer(NetDef("net", (OperatorDef.of("If", ["c"], ["y"], then_net=branch),)).to_bytes(), np.uint8)
+    branch_again = NetDef.from_bytes(data.data).op[0].get_net("then_net")
+    assert branch_again == branch
+    first_big = branch_again.op[small].get_tensor("values")
+    assert (first_big.__array_interface__["data"][0] - data.__array_interface__["data"][0]) % ALIGNMENT == 0
+
+
 @pytest.mark.parametrize("shift", [1, 2, 3])
 def test_arrays_that_lie_crooked_are_copied_straight(shift: int) -> None:
     net = weights(20)
