@@ -22,7 +22,7 @@ from runtime_arm.errors import PairError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import AnyPath, map_file, write_file
 from runtime_arm.netdef import Array
-from runtime_arm.pair.bundle import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
+from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
 from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.arena import ALIGNMENT
 from runtime_arm.version import VERSION

@@ -83,9 +83,9 @@ class Pair:
         """
         folder = Path(path)
         if folder.is_file():
-            from runtime_arm.pair.bundle import open_bundle
+            from runtime_arm.pair.archive import open_archive
 
-            return open_bundle(folder).pair
+            return Pair.from_buffers(open_archive(folder).pair_files(), str(folder))
         if not folder.is_dir():
             raise PairError(f"{folder}: no such folder")
         if not (folder / MODEL).exists():
