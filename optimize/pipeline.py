@@ -1,4 +1,17 @@
-"""The passes in the order in which they run; all of them again and again until none finds anything to do."""
+"""The passes in the order in which they run, tier by tier; all of them run again until none finds anything to do.
+
+Where a new pass belongs:
+
+    COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
+    PORTABLE    it puts only Caffe2's operators into a net of Caffe2's operators: it also runs for Caffe2-compatible
+                pairs
+    FUSING      it makes operators of armnet's own, the domain "armnet", or rearranges these; the tiers above have
+                folded and fused all they can by then
+    FINISHING   it tidies up what the others left; it too must keep to Caffe2's operators
+
+Within a tier a pass stands in front of those that can make more of what it leaves. MERGING, SHIFTING and REORDERING
+are passes of their own because options of ``optimize`` turn them on and off.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +38,6 @@ COMPOSING = (
     compose_hard_swish.PASS,
     compose_swish.PASS,
 )
-# Only operators that Caffe2 has come out of these, if only such went in.
 PORTABLE = (
     remove_no_ops.PASS,
     fold_constants.PASS,

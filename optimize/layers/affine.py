@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from optimize.rewriting.patterns import Operand, Operator, operator, weight
 from optimize.rewriting.program import Program
 from optimize.rewriting.rewrite import Refusal
 from runtime_arm.netdef import Array, OperatorDef
@@ -31,6 +32,12 @@ class Channels(NamedTuple):
     number: int
     axis: int
     ndim: int
+
+
+def scaled(x: Operand, name: str) -> Tuple[Operator, ...]:
+    """Patterns of an operator that scales or shifts ``x`` by weights, which is captured under this name."""
+    normalisation, arithmetic = operator(NORMALISATIONS, name), operator(ARITHMETIC, name)
+    return normalisation(x), arithmetic(x, weight()), arithmetic(weight(), x)
 
 
 def data_input(program: Program, op: OperatorDef) -> Optional[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
-from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.shapes import Specs, example_specs, infer_more
 from optimize.rewriting.single_assignment import names_held, names_in, single_assignment, written_again
@@ -18,11 +18,13 @@ from runtime_arm.registry.specs import TensorSpec
 class Match(NamedTuple):
     """Operators, by their places in the net, that a rule would replace, and the blobs that vanish with them.
 
-    Nobody else may read ``inner`` blobs; that is checked before the rule is asked to rewrite.
+    No other operator may read ``inner`` blobs; the driver checks that before the rule is asked to rewrite.
+    captured: what a pattern has names for (see ``patterns.py``).
     """
 
     places: Tuple[int, ...]
     inner: Tuple[str, ...] = ()
+    captured: Mapping[str, Any] = {}
 
 
 class Rewrite(NamedTuple):

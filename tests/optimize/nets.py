@@ -74,6 +74,13 @@ def applied(one: Pass, net: str, weights: Optional[Arrays] = None, shapes: Optio
     return outcome
 
 
+def refusals(one: Pass, net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes] = None) -> List[str]:
+    """Why the pass leaves the net as it is."""
+    outcome = applied(one, net, weights, shapes)
+    assert not outcome.report.steps, outcome.report
+    return outcome.reasons
+
+
 def numbers(pair: Pair, feeds: Arrays) -> Dict[str, np.ndarray]:
     with Predictor(pair, threads=1) as predictor:
         return predictor.run(feeds)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterator, Optional, Tuple
+from typing import Optional, Tuple
 
-from optimize.rewriting.patterns import each, follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged, source
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, merged
 from runtime_arm.netdef import Argument, OperatorDef
 
 _TYPES = {"Transpose", "NCHW2NHWC", "NHWC2NCHW"}
@@ -37,43 +37,34 @@ def _is_identity(axes: Optional[Tuple[int, ...]]) -> bool:
     return axes is not None and list(axes) == sorted(axes)
 
 
-def _idle(program: Program, start: int) -> Iterator[Match]:
-    for match in each(_TYPES)(program, start):
-        if _is_identity(permutation(program, program.net.op[match.places[0]])):
-            yield match
+def _remove(program: Program, x: str, idle: OperatorDef) -> Rewrite:
+    return Rewrite(rename=merged(program, idle.output[0], x))
 
 
-def _remove(program: Program, match: Match) -> Rewrite:
-    op = program.net.op[match.places[0]]
-    return Rewrite(rename=merged(program, op.output[0], op.input[0]))
+def _cancel(program: Program, x: str, first: OperatorDef, second: OperatorDef) -> Rewrite:
+    if not _is_identity(_composed(program, first, second)):
+        raise Refusal(f"it does not undo {first.signature()}")
+    return Rewrite(rename=merged(program, second.output[0], x))
 
 
-def _cancelled(program: Program, start: int) -> Iterator[Match]:
-    """A permutation that undoes the one before it; others may read what lies between."""
-    for match in each(_TYPES)(program, start):
-        second = program.net.op[match.places[0]]
-        first = source(program, second.input[0])
-        if first is not None and first.full_type in _TYPES and _is_identity(_composed(program, first, second)):
-            yield match
-
-
-def _cancel(program: Program, match: Match) -> Rewrite:
-    second = program.net.op[match.places[0]]
-    first = source(program, second.input[0])
-    assert first is not None
-    return Rewrite(rename=merged(program, second.output[0], first.input[0]))
-
-
-def _compose(program: Program, match: Match) -> Rewrite:
-    first, second = program.operators(match)
+def _compose(program: Program, x: str, first: OperatorDef, second: OperatorDef) -> Rewrite:
     axes = _composed(program, first, second)
     if axes is None:
         raise Refusal("the number of dimensions is not known")
     if _is_identity(axes):
-        return Rewrite((replace(second, type="Copy", input=first.input, arg=()),))
-    return Rewrite((replace(second, type="Transpose", input=first.input, arg=(Argument.of("axes", axes),)),))
+        return Rewrite((replace(second, type="Copy", input=(x,), arg=()),))
+    return Rewrite((replace(second, type="Transpose", input=(x,), arg=(Argument.of("axes", axes),)),))
 
+
+_IDLE = operator(_TYPES, "idle", where=lambda program, op: _is_identity(permutation(program, op)))
+_FIRST, _SECOND = operator(_TYPES, "first"), operator(_TYPES, "second")
+_READ_BY_OTHERS = operator(_TYPES, "first", stays=True)
 
 PASS = Pass(
-    "compose_transposes", (Rule(_idle, _remove), Rule(_cancelled, _cancel), Rule(follows(_TYPES, _TYPES), _compose))
+    "compose_transposes",
+    (
+        rule(_IDLE("x"), to=_remove),
+        rule(_SECOND(_READ_BY_OTHERS("x")), to=_cancel),
+        rule(_SECOND(_FIRST("x")), to=_compose),
+    ),
 )

@@ -5,9 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optimize.layers.linear import FULLY_CONNECTED
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
+from runtime_arm.netdef import OperatorDef
+
+
+def _flatten(program: Program, x: str, view: OperatorDef, layer: OperatorDef) -> Rewrite:
+    if layer.get_int("axis", 1) != 1:
+        raise Refusal("the rows of the matrix are not those of the first dimension")
+    if view.full_type != "Flatten" or view.get_int("axis", 1) != 1:
+        _require_same_rows(program, x, view.output[0])
+    return Rewrite((replace(layer, input=(x, *layer.input[1:])),))
+
+
+def _require_same_rows(program: Program, x: str, y: str) -> None:
+    for before, after in zip(program.specs(x), program.specs(y)):
+        if before is None or after is None:
+            raise Refusal(f"the shape of {x!r} is not known")
+        if not before.shape or not after.shape or before.shape[0] != after.shape[0]:
+            raise Refusal(f"the first dimension of {before} becomes another in {after}")
+
 
 _VIEWS = {
     "ExpandDims",
@@ -19,25 +37,7 @@ _VIEWS = {
     "onnx.Squeeze",
     "onnx.Unsqueeze",
 }
+_VIEW = operator(_VIEWS, "view")
+_LAYER = operator(FULLY_CONNECTED, "layer")
 
-
-def _flatten(program: Program, match: Match) -> Rewrite:
-    view, layer = program.operators(match)
-    if layer.input[0] != view.output[0] or layer.input.count(view.output[0]) > 1:
-        raise Refusal("what is flattened is not the layer's data")
-    if layer.get_int("axis", 1) != 1:
-        raise Refusal("the rows of the matrix are not those of the first dimension")
-    if view.full_type != "Flatten" or view.get_int("axis", 1) != 1:
-        _require_same_rows(program, view.input[0], view.output[0])
-    return Rewrite((replace(layer, input=(view.input[0], *layer.input[1:])),))
-
-
-def _require_same_rows(program: Program, x: str, y: str) -> None:
-    for before, after in zip(program.specs(x), program.specs(y)):
-        if before is None or after is None:
-            raise Refusal(f"the shape of {x!r} is not known")
-        if not before.shape or not after.shape or before.shape[0] != after.shape[0]:
-            raise Refusal(f"the first dimension of {before} becomes another in {after}")
-
-
-PASS = Pass("flatten_fc", (Rule(follows(_VIEWS, FULLY_CONNECTED), _flatten),))
+PASS = Pass("flatten_fc", (rule(_LAYER(_VIEW("x")), to=_flatten),))

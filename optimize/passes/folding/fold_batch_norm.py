@@ -10,32 +10,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimize.layers.affine import AFFINE, Affine, Channels, affine_of, data_input
+from optimize.layers.affine import Affine, Channels, affine_of, scaled
 from optimize.layers.linear import FULLY_CONNECTED, LAYERS, Layer
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 
 
-def _fold_behind(program: Program, match: Match) -> Rewrite:
-    before, behind = program.operators(match)
-    layer = Layer.of(program, before)
-    affine = affine_of(program, behind, before.output[0], layer.outputs)
-    return layer.scaled(affine).rewrite(program, before.input[0], behind.output[0])
+def _fold_behind(program: Program, x: str, layer: OperatorDef, scale: OperatorDef) -> Rewrite:
+    known = Layer.of(program, layer)
+    affine = affine_of(program, scale, layer.output[0], known.outputs)
+    return known.scaled(affine).rewrite(program, x, scale.output[0])
 
 
-def _fold_before(program: Program, match: Match) -> Rewrite:
-    before, behind = program.operators(match)
-    layer, x = Layer.of(program, behind), data_input(program, before)
-    if x is None or behind.input.count(before.output[0]) > 1 or behind.input[0] != before.output[0]:
-        raise Refusal("what is scaled is not the layer's data")
-    affine = _affine_of_input(program, layer, before, x)
-    if affine.shift.any() and layer.pads_with_zeros():
+def _fold_before(program: Program, x: str, scale: OperatorDef, layer: OperatorDef) -> Rewrite:
+    known = Layer.of(program, layer)
+    affine = _affine_of_input(program, known, scale, x)
+    if affine.shift.any() and known.pads_with_zeros():
         raise Refusal("the layer pads with zeros, which the shift would not reach")
-    if affine.shift.any() and behind.type == "ConvTranspose":
+    if affine.shift.any() and layer.type == "ConvTranspose":
         raise Refusal("a transposed convolution spreads the shift unevenly")
-    return layer.fed_scaled(affine).rewrite(program, x, behind.output[0])
+    return known.fed_scaled(affine).rewrite(program, x, layer.output[0])
 
 
 def _affine_of_input(program: Program, layer: Layer, op: OperatorDef, x: str) -> Affine:
@@ -52,18 +48,12 @@ def _affine_of_input(program: Program, layer: Layer, op: OperatorDef, x: str) ->
     return Affine(*(np.repeat(vector, repeats) for vector in affine))
 
 
-def _scales_by_weights(program: Program, op: OperatorDef) -> bool:
-    return data_input(program, op) is not None
-
+_LAYER = operator(LAYERS, "layer")
 
 PASS = Pass(
     "fold_batch_norm",
     (
-        Rule(
-            follows(LAYERS, AFFINE, lambda program, before, behind: _scales_by_weights(program, behind)), _fold_behind
-        ),
-        Rule(
-            follows(AFFINE, LAYERS, lambda program, before, behind: _scales_by_weights(program, before)), _fold_before
-        ),
+        rule(*scaled(_LAYER("x"), "scale"), to=_fold_behind),
+        rule(_LAYER(scaled("x", "scale")), to=_fold_before),
     ),
 )

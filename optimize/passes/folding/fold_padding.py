@@ -8,13 +8,12 @@ from typing import List, NamedTuple, Tuple
 import numpy as np
 
 from optimize.layers.linear import CONVOLUTIONS
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, source
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_last
 
-_PADS = {"PadImage", "onnx.Pad"}
 _NEVER_NEGATIVE = {"Relu", "Sigmoid", "onnx.Relu", "onnx.Sigmoid"}
 
 
@@ -54,15 +53,12 @@ def _all_pads(program: Program, op: OperatorDef) -> Tuple[List[int], List[int]]:
     return numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
 
 
-def _fold(program: Program, match: Match) -> Rewrite:
-    pad, reader = program.operators(match)
+def _fold(program: Program, x: str, pad: OperatorDef, reader: OperatorDef) -> Rewrite:
     zeros = _zeros(program, pad)
-    if reader.input[0] != pad.output[0] or reader.input.count(pad.output[0]) > 1:
-        raise Refusal("what is padded is not the operator's image")
     if reader.get_int("legacy_pad", NOTSET) != NOTSET:
         raise Refusal("legacy_pad chooses the padding by the size of the image")
     if reader.type not in CONVOLUTIONS:
-        _check_pool(program, pad, reader)
+        _check_pool(program, x, reader)
     ndim = len(zeros.heads)
     image = slice(1, ndim - 1) if channels_last(reader) else slice(2, ndim)
     others = [n for side in zeros for axis, n in enumerate(side) if axis not in range(*image.indices(ndim))]
@@ -79,10 +75,10 @@ def _fold(program: Program, match: Match) -> Rewrite:
     op = reader.with_args(**args, pads=pads)
     if reader.type == "AveragePool":
         op = op.with_args(count_include_pad=1)
-    return Rewrite((replace(op, input=(pad.input[0], *reader.input[1:])),))
+    return Rewrite((replace(op, input=(x, *reader.input[1:])),))
 
 
-def _check_pool(program: Program, pad: OperatorDef, pool: OperatorDef) -> None:
+def _check_pool(program: Program, x: str, pool: OperatorDef) -> None:
     """A pool leaves its own padding out; the zeros that stood there must not have made a difference."""
     if pool.get_bool("global_pooling"):
         raise Refusal("a pool over the whole image has no padding")
@@ -90,7 +86,7 @@ def _check_pool(program: Program, pad: OperatorDef, pool: OperatorDef) -> None:
         if any(caffe2_list(pool, "pad", "tlbr")) and not pool.get_bool("count_include_pad"):
             raise Refusal("the zeros count in the average, the pool's own padding does not")
         return
-    writer = source(program, pad.input[0])
+    writer = source(program, x)
     if writer is None or not (writer.full_type in _NEVER_NEGATIVE or _clips_at_zero(writer)):
         raise Refusal("the zeros may be the largest, where the image is negative")
 
@@ -99,4 +95,7 @@ def _clips_at_zero(op: OperatorDef) -> bool:
     return op.full_type == "Clip" and op.get_float("min", -1.0) >= 0
 
 
-PASS = Pass("fold_padding", (Rule(follows(_PADS, {*CONVOLUTIONS, "AveragePool", "MaxPool"}), _fold),))
+_PAD = operator({"PadImage", "onnx.Pad"}, "pad")
+_READER = operator(CONVOLUTIONS | {"AveragePool", "MaxPool"}, "reader")
+
+PASS = Pass("fold_padding", (rule(_READER(_PAD("x")), to=_fold),))

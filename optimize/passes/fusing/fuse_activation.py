@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from optimize.layers.fused import ACTIVATIONS, FUSED, PLAIN, with_activation
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass
+from runtime_arm.netdef import OperatorDef
 
 
-def _fuse(program: Program, match: Match) -> Rewrite:
-    op, activation = program.operators(match)
-    if activation.input[0] != op.output[0] or activation.input.count(op.output[0]) > 1:
-        raise Refusal("the slope is computed")
-    return Rewrite((with_activation(op, activation),))
+def _fuse(program: Program, layer: OperatorDef, activation: OperatorDef) -> Rewrite:
+    return Rewrite((with_activation(layer, activation),))
 
 
-PASS = Pass("fuse_activation", (Rule(follows({*PLAIN, *FUSED}, ACTIVATIONS), _fuse),))
+_LAYER = operator(PLAIN | FUSED, "layer")
+_ACTIVATION = operator(ACTIVATIONS, "activation")
+
+PASS = Pass("fuse_activation", (rule(_ACTIVATION(_LAYER), to=_fuse),))

@@ -11,37 +11,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optimize.layers.fused import as_arguments, without_activation
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import caffe2_list
 
 _LIMITS = {"Clip", "Relu", "onnx.Relu"}
-_CONVOLUTIONS = {"ConvRelu", "armnet.FusedConv"}
-_POOLS = {"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"}
 
 
-def _fuse(program: Program, match: Match) -> Rewrite:
-    first, pool = program.operators(match)
-    if not _makes_less(pool):
-        raise Refusal("windows do not overlap, or are as many as pixels")
-    if first.full_type in _LIMITS:
-        return Rewrite((replace(_limited(pool, first), input=first.input),))
-    convolution, limit = without_activation(first)
+def _fuse(program: Program, limit: OperatorDef, pool: OperatorDef) -> Rewrite:
+    return Rewrite((replace(_limited(pool, limit), input=limit.input),))
+
+
+def _fuse_from_layer(program: Program, layer: OperatorDef, pool: OperatorDef) -> Rewrite:
+    convolution, limit = without_activation(layer)
     if limit is None or limit.full_type not in _LIMITS:
         raise Refusal("it has no limits")
     return Rewrite((convolution, _limited(pool, limit)))
 
 
-def _makes_less(pool: OperatorDef) -> bool:
-    """Whether there are fewer windows than pixels along each dimension, and they overlap."""
-    kernel, stride = (caffe2_list(pool, name, "hw") for name in ("kernel", "stride"))
-    return bool(stride) and all(1 < step < size for step, size in zip(stride, kernel))
-
-
 def _limited(pool: OperatorDef, limit: OperatorDef) -> OperatorDef:
+    kernel, stride = (caffe2_list(pool, name, "hw") for name in ("kernel", "stride"))
+    if not stride or not all(1 < step < size for step, size in zip(stride, kernel)):
+        raise Refusal("windows do not overlap, or are as many as pixels")
     return replace(pool, type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
 
 
-PASS = Pass("fuse_activation_into_pool", (Rule(follows(_LIMITS | _CONVOLUTIONS, _POOLS), _fuse),))
+_POOL = operator({"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"}, "pool")
+_LIMIT = operator(_LIMITS, "limit")
+_LAYER = operator({"ConvRelu", "armnet.FusedConv"}, "layer")
+
+PASS = Pass("fuse_activation_into_pool", (rule(_POOL(_LIMIT), to=_fuse), rule(_POOL(_LAYER), to=_fuse_from_layer)))

@@ -8,42 +8,43 @@ from __future__ import annotations
 
 import math
 
-from optimize.layers.fused import ADDITIONS, PLAIN, other_input, with_addend
+from optimize.layers.fused import ADDITIONS, PLAIN, with_addend
 from optimize.layers.linear import CONVOLUTIONS
-from optimize.rewriting.patterns import follows
+from optimize.rewriting.patterns import commutative, operator, rule
 from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.rewrite import Pass, Refusal, source
+from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import channels_last
 
 
-def _fuse(program: Program, match: Match) -> Rewrite:
-    op, addition = program.operators(match)
-    y = op.output[0]
-    addend = other_input(addition, y)
-    if addend is None:
-        raise Refusal("it is no sum of two blobs")
+def _fuse(program: Program, layer: OperatorDef, addend: str, addition: OperatorDef) -> Rewrite:
+    y, total = layer.output[0], addition.output[0]
     if addition.get_bool("broadcast"):
         raise Refusal("it broadcasts in Caffe2's older way")
-    if not program.have_same_shape(y, addend, addition.output[0]):
+    if not program.have_same_shape(y, addend, total):
         raise Refusal(f"{y!r} and {addend!r} are not known to have the same shape")
-    if _taps(program, addend) > _taps(program, y) > 0 and _may_take(program, addend, match.places[1]):
+    if _taps(program, addend) > _taps(program, y) > 0 and _may_take(program, addend, total):
         raise Refusal(f"the convolution that makes {addend!r} has the larger kernel")
-    return Rewrite((with_addend(op, addend, addition.output[0]),))
+    return Rewrite((with_addend(layer, addend, total),))
 
 
 def _taps(program: Program, name: str) -> int:
     """Of the kernel of the convolution that makes the blob, channels first; 0 for what else there is."""
-    writer = program.writer(name)
-    op = None if writer is None else program.net.op[writer]
-    is_known = op is not None and op.full_type in CONVOLUTIONS and not channels_last(op)
-    weights = program.value(op.input[1]) if op is not None and is_known else None
+    op = source(program, name)
+    if op is None or op.full_type not in CONVOLUTIONS or channels_last(op):
+        return 0
+    weights = program.value(op.input[1])
     return 0 if weights is None else math.prod(weights.shape[2:])
 
 
-def _may_take(program: Program, name: str, addition: int) -> bool:
-    """Whether what makes the blob may make the sum, too."""
-    writer = program.writer(name)
-    return writer is not None and program.why_fixed(Match((writer, addition), (name,))) is None
+def _may_take(program: Program, addend: str, total: str) -> bool:
+    """Whether the operator that makes the addend could make the sum, too."""
+    places = [program.writer(name) for name in (addend, total)]
+    match = Match(tuple(place for place in places if place is not None), (addend,))
+    return places[0] is not None and program.why_fixed(match) is None
 
 
-PASS = Pass("fuse_add", (Rule(follows(PLAIN, ADDITIONS), _fuse),))
+_LAYER = operator(PLAIN, "layer")
+_SUM = commutative(ADDITIONS, "addition")
+
+PASS = Pass("fuse_add", (rule(_SUM(_LAYER, "addend"), to=_fuse),))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optimize.layers.linear import CONVOLUTIONS
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass
+from runtime_arm.netdef import OperatorDef
 
 
-def _fuse(program: Program, match: Match) -> Rewrite:
-    conv, relu = program.operators(match)
+def _fuse(program: Program, conv: OperatorDef, relu: OperatorDef) -> Rewrite:
     return Rewrite((replace(conv, type="ConvRelu", output=relu.output),))
 
 
-PASS = Pass("fuse_relu", (Rule(follows(CONVOLUTIONS, {"Relu", "onnx.Relu"}), _fuse),))
+_CONV = operator(CONVOLUTIONS, "conv")
+_RELU = operator({"Relu", "onnx.Relu"}, "relu")
+
+PASS = Pass("fuse_relu", (rule(_RELU(_CONV), to=_fuse),))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator
 
-from optimize.rewriting.patterns import each
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
@@ -29,13 +28,15 @@ ELEMENTWISE = {
 
 
 def _concats(program: Program, start: int) -> Iterator[Match]:
-    for match in each({"Concat"})(program, start):
-        op = program.net.op[match.places[0]]
-        writers = [program.writer(name) for name in op.input]
-        parts = [program.net.op[writer] for writer in writers if writer is not None]
-        if 1 < len(op.input) == len(parts) and all(part.full_type in ELEMENTWISE for part in parts):
-            places = sorted({writer for writer in writers if writer is not None})
-            yield Match((*places, *match.places), tuple(dict.fromkeys(op.input)))
+    """Concatenations all of whose parts, two or more, come from activations."""
+    for place in range(start, len(program.net.op)):
+        concat = program.net.op[place]
+        if concat.full_type != "Concat" or len(concat.input) < 2:
+            continue
+        writers = {writer for writer in map(program.writer, concat.input) if writer is not None}
+        parts = [source(program, name) for name in concat.input]
+        if all(part is not None and part.full_type in ELEMENTWISE for part in parts):
+            yield Match((*sorted(writers), place), tuple(dict.fromkeys(concat.input)))
 
 
 def _function(op: OperatorDef) -> OperatorDef:

@@ -9,14 +9,15 @@ more pass over its elements, and short rows. A sum is a pass over what the convo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
 from optimize.layers.fused import with_activation, with_addend, without_activation
 from optimize.layers.linear import CONVOLUTIONS, Layer
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
@@ -24,31 +25,10 @@ from runtime_arm.operators.layout.concat import adds_axis, join_axis
 SLICE, ADDEND = 0.30, 0.15  # ns an element, of what is concatenated and of what is summed up
 CLEARLY = 2  # times cheaper, or nothing is done
 
-_CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}
-_POOLS = {"AveragePool", "AveragePool2D", "MaxPool", "MaxPool2D"}
 
-
-def _split_ones(program: Program, start: int) -> Iterator[Match]:
-    """A concatenation, perhaps a pool, and a convolution."""
-    for place in range(start, len(program.net.op)):
-        op = program.net.op[place]
-        if op.full_type not in _CONVOLUTIONS:
-            continue
-        before = [program.writer(op.input[0])]
-        if before[0] is not None and program.net.op[before[0]].full_type in _POOLS:
-            before.append(program.writer(program.net.op[before[0]].input[0]))
-        places = [at for at in before if at is not None]
-        if places and len(places) == len(before) and program.net.op[places[-1]].full_type in {"Concat", "DepthConcat"}:
-            gone = [name for at in places for name in program.net.op[at].output if name]
-            yield Match((*reversed(places), place), tuple(gone))
-
-
-def _split(program: Program, match: Match) -> Rewrite:
-    concat, *pools, conv = program.operators(match)
+def _split(program: Program, concat: OperatorDef, conv: OperatorDef, pool: Optional[OperatorDef] = None) -> Rewrite:
     layer = Layer.of(program, conv)
-    if not set(match.inner).isdisjoint(conv.input[1:]):
-        raise Refusal("the convolution adds what is concatenated, too")
-    if any(channels_last(op) for op in (*pools, conv)):
+    if channels_last(conv) or (pool is not None and channels_last(pool)):
         raise Refusal("the channels come last")
     channels = _channels(program, concat)
     if conv.get_int("group", 1) != 1 or set(layer.weights.shape[2:]) != {1} or layer.inputs != sum(channels):
@@ -56,7 +36,7 @@ def _split(program: Program, match: Match) -> Rewrite:
     if CLEARLY * ADDEND * (len(channels) - 1) * layer.outputs.number > SLICE * sum(channels):
         raise Refusal(f"sums of {layer.outputs.number} channels are not clearly cheaper than {sum(channels)} in slices")
     parts, pooled = concat.input, []
-    for pool in pools:
+    if pool is not None:
         parts = tuple(program.fresh(f"{pool.output[0]}_{at}") for at in range(len(concat.input)))
         pooled = [replace(pool, input=(x,), output=(y,)) for x, y in zip(concat.input, parts)]
     weights, sums = _sums(program, layer, parts, channels)
@@ -96,4 +76,8 @@ def _sums(
     return weights, sums
 
 
-PASS = Pass("split_convolution_over_concat", (Rule(_split_ones, _split),))
+_CONCAT = operator({"Concat", "DepthConcat"}, "concat")
+_POOL = operator({"AveragePool", "AveragePool2D", "MaxPool", "MaxPool2D"}, "pool")
+_CONV = operator(CONVOLUTIONS | {"ConvRelu", "armnet.FusedConv"}, "conv")
+
+PASS = Pass("split_convolution_over_concat", (rule(_CONV(_CONCAT), _CONV(_POOL(_CONCAT)), to=_split),))

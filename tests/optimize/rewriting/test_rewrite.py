@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from optimize.rewriting.patterns import each, follows
+from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.report import Report
 from optimize.rewriting.rewrite import BrokenPass, Pass, Refusal, Rule, run_passes
@@ -22,16 +23,16 @@ CHAIN = """
 """
 
 
-def relus_to_one(program: Program, match: Match) -> Rewrite:
-    first, second = program.operators(match)
-    return Rewrite((OperatorDef.of("Relu", first.input, second.output),))
+def relus_to_one(program: Program, x: str, second: OperatorDef) -> Rewrite:
+    return Rewrite((OperatorDef.of("Relu", [x], second.output),))
 
 
-MERGE_RELUS = Pass("merge_relus", (Rule(follows({"Relu"}, {"Relu"}), relus_to_one),))
+RELU = operator({"Relu"})
+MERGE_RELUS = Pass("merge_relus", (rule(operator({"Relu"}, "second")(RELU("x")), to=relus_to_one),))
 
 
-def pass_of(rewrite: Callable[[Program, Match], Rewrite], type: str = "Relu") -> Pass:
-    return Pass("test_pass", (Rule(each({type}), rewrite),))
+def pass_of(rewrite: Callable[[Program, OperatorDef], Rewrite], type: str = "Relu", name: str = "test_pass") -> Pass:
+    return Pass(name, (rule(operator({type}, "op"), to=rewrite),))
 
 
 def test_a_rule_fires_and_is_reported() -> None:
@@ -85,8 +86,7 @@ def test_stop_after_stops_after_so_many_steps() -> None:
 
 
 def test_blobs_of_different_shapes_cannot_share_a_name() -> None:
-    def drop(program: Program, match: Match) -> Rewrite:
-        op = program.operators(match)[0]
+    def drop(program: Program, op: OperatorDef) -> Rewrite:
         return Rewrite(rename={op.output[0]: op.input[0]})
 
     pair = pair_of('net "": x -> y\n Flatten(x) -> a\n Relu(a) -> y', shapes={"x": ("n", 2, 3)})
@@ -95,7 +95,7 @@ def test_blobs_of_different_shapes_cannot_share_a_name() -> None:
 
 
 def test_a_refusal_keeps_its_reason() -> None:
-    def refuse(program: Program, match: Match) -> Rewrite:
+    def refuse(program: Program, op: OperatorDef) -> Rewrite:
         raise Refusal("not today")
 
     outcome = Outcome(pair_of(CHAIN), [pass_of(refuse, "Sigmoid")])
@@ -103,8 +103,8 @@ def test_a_refusal_keeps_its_reason() -> None:
 
 
 def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
-    def read(program: Program, match: Match) -> Rewrite:
-        program.net.op[match.places[0]].get_int("axis")
+    def read(program: Program, op: OperatorDef) -> Rewrite:
+        op.get_int("axis")
         return Rewrite()
 
     outcome = Outcome(pair_of('net "": x -> y\n Softmax(x) -> y  axis=1.5'), [pass_of(read, "Softmax")])
@@ -113,7 +113,7 @@ def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
 
 
 def test_what_an_operator_would_refuse_is_not_put_there() -> None:
-    def pool(program: Program, match: Match) -> Rewrite:
+    def pool(program: Program, op: OperatorDef) -> Rewrite:
         return Rewrite((OperatorDef.of("AveragePool", ["x"], ["y"], kernel=1, pads=[1, 0, 0, 0]),))
 
     outcome = Outcome(pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (1, 1, 3, 3)}), [pass_of(pool)])
@@ -133,7 +133,7 @@ def test_what_an_operator_would_refuse_is_not_put_there() -> None:
 def test_a_pass_that_spoils_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (2, 3)})
     with pytest.raises(BrokenPass, match=complaint):
-        Outcome(pair, [pass_of(lambda program, match: rewrite)])
+        Outcome(pair, [pass_of(lambda program, op: rewrite)])
 
 
 def test_a_pass_without_end_is_named() -> None:
@@ -149,20 +149,14 @@ def test_a_pass_without_end_is_named() -> None:
 
 
 def test_passes_that_undo_each_other_are_named() -> None:
-    there = Pass("there", (Rule(each({"Relu"}), lambda program, match: _retyped(program, match, "Sigmoid")),))
-    back = Pass("back", (Rule(each({"Sigmoid"}), lambda program, match: _retyped(program, match, "Relu")),))
+    there = pass_of(lambda program, op: Rewrite((replace(op, type="Sigmoid"),)), "Relu", "there")
+    back = pass_of(lambda program, op: Rewrite((replace(op, type="Relu"),)), "Sigmoid", "back")
     with pytest.raises(BrokenPass, match=r"no end after .* rounds; still firing: back, there"):
         Outcome(pair_of('net "": x -> y\n Relu(x) -> y'), [there, back])
 
 
-def _retyped(program: Program, match: Match, type: str) -> Rewrite:
-    op = program.net.op[match.places[0]]
-    return Rewrite((OperatorDef.of(type, op.input, op.output),))
-
-
 def test_weights_come_and_go_with_the_inputs_of_the_net() -> None:
-    def double(program: Program, match: Match) -> Rewrite:
-        op = program.net.op[match.places[0]]
+    def double(program: Program, op: OperatorDef) -> Rewrite:
         weight = program.value(op.input[1])
         assert weight is not None
         name = program.fresh("w")

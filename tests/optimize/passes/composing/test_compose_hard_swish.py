@@ -7,7 +7,7 @@ import pytest
 
 from optimize.passes.composing.compose_hard_swish import PASS
 from tests.optimize.kinds import hard_gating
-from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers
+from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, refusals
 
 NUMBERS = {"zero": np.float32(0), "three": np.float32(3), "six": np.full(1, 6, np.float32), "sixth": np.float32(1 / 6)}
 HEAD = f'net "": x, {", ".join(NUMBERS)} '
@@ -42,9 +42,7 @@ def test_every_way_to_write_it(total: str, clip: str, last: str) -> None:
     ],
 )
 def test_what_others_need_stays(net: str, reason: str) -> None:
-    outcome = applied(PASS, HEAD + net, NUMBERS)
-    assert not outcome.report.steps
-    assert reason in outcome.reasons
+    assert reason in refusals(PASS, HEAD + net, NUMBERS)
 
 
 @pytest.mark.parametrize(

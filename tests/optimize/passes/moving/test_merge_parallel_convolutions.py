@@ -9,7 +9,7 @@ from optimize import optimize
 from optimize.passes.moving.merge_parallel_convolutions import PASS
 from optimize.rewriting.report import operator_counts
 from tests.optimize.kinds import branching
-from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of
+from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of, refusals
 
 RANDOM = np.random.default_rng(3)
 WEIGHTS = {
@@ -91,9 +91,7 @@ def test_what_differs_stays(net: str) -> None:
     ],
 )
 def test_what_is_not_constant_stays(net: str, reason: str) -> None:
-    outcome = applied(PASS, HEAD + net, WEIGHTS)
-    assert not outcome.report.steps
-    assert reason in outcome.reasons
+    assert reason in refusals(PASS, HEAD + net, WEIGHTS)
 
 
 def test_random_nets_compute_the_same() -> None:

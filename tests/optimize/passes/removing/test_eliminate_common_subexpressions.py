@@ -6,7 +6,7 @@ import pytest
 
 from optimize.passes.removing.eliminate_common_subexpressions import PASS
 from tests.optimize.kinds import repeating
-from tests.optimize.nets import applied, assert_keeps_numbers
+from tests.optimize.nets import applied, assert_keeps_numbers, refusals
 
 
 def test_equal_operators_become_one_and_then_what_reads_them() -> None:
@@ -56,9 +56,7 @@ def test_an_output_keeps_its_name() -> None:
     ],
 )
 def test_what_must_be_computed_twice_stays(net: str, reason: str) -> None:
-    outcome = applied(PASS, net)
-    assert not outcome.report.steps
-    assert reason in outcome.reasons
+    assert reason in refusals(PASS, net)
 
 
 @pytest.mark.parametrize("second", ["Relu(z) -> b", "Clip(x) -> b  max=2.0", "onnx.Relu(x) -> b", "Sigmoid(x) -> b"])
