@@ -1,6 +1,6 @@
-"""Other runtimes on the network of a pair: what ``armnet bench --against`` and ``scripts/bench`` time.
+"""Other runtimes on the network of a pair, for ``armnet bench --against`` and ``scripts/bench``.
 
-They run the model from which the pair was made, where it is at hand, else what the pair is as ONNX or TFLite.
+They run the model that the pair was made from if it can be found, otherwise the pair written as ONNX or TFLite.
 """
 
 from __future__ import annotations
@@ -13,22 +13,28 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from runtime_arm import Pair
-from runtime_arm.errors import ExportError, MissingDependency, UsageError
+from runtime_arm.errors import ExportError, UsageError, first_line
+from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
 
-NOTE = "onnxruntime's threads do not spin between its runs: they would take the cores from whom the turn is"
+NOTE = "onnxruntime's threads do not spin between its runs, where they would slow down the runtime whose turn it is"
 
 
 class Rival(NamedTuple):
-    """Another runtime, ready: its name and version, what it runs, and an inference, which returns its outputs."""
+    """Another runtime, ready to run.
+
+    name: with its version. runs: the model that it runs. infer: an inference, which returns the outputs. exact: an
+    inference by its slow reference kernels, if it has any.
+    """
 
     name: str
     runs: str
     infer: Callable[[], Sequence[Array]]
+    exact: Optional[Callable[[], Sequence[Array]]] = None
 
 
 class Original:
-    """The model that a pair was made from: given, or found by the name and the hash that the pair recorded."""
+    """The model that a pair was made from: given, or found by the name and the hash that the pair records."""
 
     def __init__(self, pair: Pair, folder: Path, model: Optional[str] = None):
         self.pair = pair
@@ -55,7 +61,7 @@ class Original:
 
 
 def _recorded(pair: Pair, folder: Path) -> Optional[Path]:
-    """The source that the pair names, beside the pair or where the command runs."""
+    """The source that the pair names, if it lies beside the pair or in the current folder."""
     source = pair.meta.get("source") or {}
     name, wanted = source.get("name"), source.get("sha256")
     for place in (folder, folder.parent, Path()) if name and wanted else ():
@@ -66,8 +72,9 @@ def _recorded(pair: Pair, folder: Path) -> Optional[Path]:
 
 
 def onnxruntime(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """onnxruntime as it comes, but for the number of its threads and their spinning."""
-    ort = _module("onnxruntime", "onnxruntime", "validate")
+    """onnxruntime with its defaults, except the number of its threads, which do not spin."""
+    with needed_for("timing onnxruntime"):
+        import onnxruntime as ort
     where, model = original.onnx()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -79,20 +86,21 @@ def onnxruntime(original: Original, feeds: Mapping[str, Array], threads: int) ->
         given = _by_name([value.name for value in session.get_inputs()], feeds)
         session.run(None, given)
     except Exception as error:  # its exceptions have no common base
-        raise ExportError(f"onnxruntime refuses {where}: {_first_line(error)}") from error
+        raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
     return Rival(f"onnxruntime {ort.__version__}", where, lambda: session.run(None, given))
 
 
 def reference(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """The reference evaluator of the package onnx: NumPy, too. It takes what threads NumPy's BLAS has."""
-    onnx = _module("onnx", "onnx", "export")
-    evaluator = _module("onnx.reference", "onnx", "export")
+    """The reference evaluator of the package onnx, which runs on NumPy with as many BLAS threads."""
+    with needed_for("timing onnx's reference evaluator"):
+        import onnx
+        from onnx.reference import ReferenceEvaluator
     where, model = original.onnx()
     try:
-        session = evaluator.ReferenceEvaluator(model if isinstance(model, str) else onnx.load_from_string(model))
+        session = ReferenceEvaluator(model if isinstance(model, str) else onnx.load_from_string(model))
         given = _by_name(session.input_names, feeds)
     except Exception as error:  # its exceptions have no common base
-        raise ExportError(f"onnx's reference evaluator refuses {where}: {_first_line(error)}") from error
+        raise ExportError(f"onnx's reference evaluator refuses {where}: {first_line(error)}") from error
     return Rival(f"onnx reference {onnx.__version__}", where, _with_blas_threads(threads, session, given))
 
 
@@ -108,24 +116,31 @@ def _with_blas_threads(threads: int, session: Any, given: Dict[str, Array]) -> C
 
 
 def tflite(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """LiteRT, or the tflite-runtime that Raspberry Pis carry."""
-    module, name = _tflite_runtime()
+    """LiteRT, or the tflite-runtime that Raspberry Pis carry, with their default kernels."""
+    from exporter.tflite.witness import tflite_runtime
+
+    module, name = tflite_runtime()
     where, model = original.tflite()
-    try:
-        interpreter = module.Interpreter(model_content=model, num_threads=threads)
+
+    def ready(**options: Any) -> Callable[[], List[Array]]:
+        interpreter = module.Interpreter(model_content=model, num_threads=threads, **options)
         interpreter.allocate_tensors()
         for tensor, value in zip(interpreter.get_input_details(), feeds.values()):
             interpreter.set_tensor(tensor["index"], _in_order(value, tuple(tensor["shape"])))
-        interpreter.invoke()
+        outputs = [tensor["index"] for tensor in interpreter.get_output_details()]
+
+        def infer() -> List[Array]:
+            interpreter.invoke()
+            return [interpreter.get_tensor(index) for index in outputs]
+
+        return infer
+
+    try:
+        infer = ready()
+        infer()
     except (ValueError, RuntimeError) as error:
-        raise ExportError(f"{name} refuses {where}: {_first_line(error)}") from error
-    outputs = [tensor["index"] for tensor in interpreter.get_output_details()]
-
-    def infer() -> List[Array]:
-        interpreter.invoke()
-        return [interpreter.get_tensor(index) for index in outputs]
-
-    return Rival(name, where, infer)
+        raise ExportError(f"{name} refuses {where}: {first_line(error)}") from error
+    return Rival(name, where, infer, lambda: ready(experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)())
 
 
 RIVALS: Mapping[str, Callable[[Original, Mapping[str, Array], int], Rival]] = {
@@ -136,18 +151,25 @@ RIVALS: Mapping[str, Callable[[Original, Mapping[str, Array], int], Rival]] = {
 
 
 def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> Optional[float]:
-    """The largest difference of two first outputs, relative to the largest number; None if their sizes differ."""
-    a, b = (np.asarray(getattr(outputs[0], "values", outputs[0])) for outputs in (ours, theirs))
-    if a.shape != b.shape and a.ndim == 4:
-        b = np.moveaxis(b, -1, 1) if b.ndim == 4 else b
-    if a.size != b.size or a.dtype.kind not in "fiub":
+    """How far two runs are apart: the largest error of any output, relative to its largest magnitude in ``theirs``.
+
+    Outputs whose sizes differ, and those that are not numbers, are left out; None if none is left.
+    """
+    errors = [_error(np.asarray(getattr(a, "values", a)), np.asarray(b)) for a, b in zip(ours, theirs)]
+    return max((error for error in errors if error is not None), default=None)
+
+
+def _error(a: Array, b: Array) -> Optional[float]:
+    if a.shape != b.shape and a.ndim == b.ndim == 4:
+        b = np.moveaxis(b, -1, 1)
+    if a.size != b.size or a.dtype.kind not in "fiub" or b.dtype.kind not in "fiub":
         return None
     a, b = a.reshape(-1).astype(np.float64), b.reshape(-1).astype(np.float64)
     return float(np.abs(a - b).max(initial=0.0) / (np.abs(b).max(initial=0.0) or 1.0))
 
 
 def _by_name(names: Sequence[str], feeds: Mapping[str, Array]) -> Dict[str, Array]:
-    """The inputs by the rival's names: the same, or in the same order."""
+    """The inputs by the rival's names: by name if the names agree, else in order."""
     if set(names) <= set(feeds):
         return {name: feeds[name] for name in names}
     if len(names) != len(feeds):
@@ -156,36 +178,7 @@ def _by_name(names: Sequence[str], feeds: Mapping[str, Array]) -> Dict[str, Arra
 
 
 def _in_order(value: Array, shape: Tuple[int, ...]) -> Array:
-    """In the order of TFLite's dimensions, in which channels are last."""
+    """The input in TFLite's order of dimensions, with the channels last, if that is the shape asked for."""
     if value.shape != shape and value.ndim == 4 and tuple(np.moveaxis(value, 1, -1).shape) == shape:
         return np.ascontiguousarray(np.moveaxis(value, 1, -1))
     return value
-
-
-def _tflite_runtime() -> Tuple[Any, str]:
-    """The module with the Interpreter, and the package with its version."""
-    from importlib import import_module
-    from importlib.metadata import version
-
-    for module, package in (
-        ("ai_edge_litert.interpreter", "ai-edge-litert"),
-        ("tflite_runtime.interpreter", "tflite-runtime"),
-    ):
-        try:
-            return import_module(module), f"{package} {version(package)}"
-        except ImportError:
-            continue
-    raise MissingDependency("timing TFLite needs ai-edge-litert or tflite-runtime: pip install 'armnet[validate]'")
-
-
-def _module(name: str, package: str, extra: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingDependency(f"timing {package} needs it: pip install 'armnet[{extra}]'") from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)[:300]

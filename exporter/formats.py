@@ -6,15 +6,15 @@ A format's modules are imported when a model of that format is met: each needs p
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from exporter.common.evidence import Evidence
 from exporter.common.options import ExportOptions
 from exporter.common.support_rows import Support
-from runtime_arm.errors import MissingDependency, UsageError
+from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath, map_file
+from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -64,49 +64,46 @@ def _suffix(source: Source) -> str:
     return suffix
 
 
-@contextmanager
-def _needed_for(task: str, extras: str = "export") -> Iterator[None]:
-    """Turns the failure of an import inside the block into a MissingDependency that names the extras to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingDependency(f"{task} needs {error.name}: pip install 'armnet[{extras}]'") from error
-
-
 def _export_onnx(sources: Sources, options: ExportOptions) -> Pair:
-    with _needed_for("exporting ONNX"):
+    with needed_for("exporting ONNX"):
         from exporter.onnx.export import from_onnx
-    return from_onnx(sources[0], options)
+
+        return from_onnx(sources[0], options)
 
 
 def _support_onnx(sources: Sources, options: ExportOptions) -> List[Support]:
-    with _needed_for("reading ONNX"):
+    with needed_for("reading ONNX"):
         from exporter.onnx.support import onnx_support
-    return onnx_support(sources[0], options)
+
+        return onnx_support(sources[0], options)
 
 
 def _witness_onnx(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
-    with _needed_for("comparing ONNX", "export,validate"):
+    with needed_for("comparing ONNX"):
         from exporter.onnx.witness import onnx_evidence
-    return onnx_evidence(paths[0], feeds)
+
+        return onnx_evidence(paths[0], feeds)
 
 
 def _export_tflite(sources: Sources, options: ExportOptions) -> Pair:
-    with _needed_for("exporting TFLite"):
+    with needed_for("exporting TFLite"):
         from exporter.tflite.export import from_tflite
-    return from_tflite(_path(sources[0]), options)
+
+        return from_tflite(_path(sources[0]), options)
 
 
 def _support_tflite(sources: Sources, options: ExportOptions) -> List[Support]:
-    with _needed_for("reading TFLite"):
+    with needed_for("reading TFLite"):
         from exporter.tflite.support import tflite_support
-    return tflite_support(_path(sources[0]), options)
+
+        return tflite_support(_path(sources[0]), options)
 
 
 def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
-    with _needed_for("comparing TFLite", "export,validate"):
+    with needed_for("comparing TFLite"):
         from exporter.tflite.witness import tflite_evidence
-    return tflite_evidence(paths[0], feeds)
+
+        return tflite_evidence(paths[0], feeds)
 
 
 def _export_caffe(sources: Sources, options: ExportOptions) -> Pair:

@@ -16,6 +16,8 @@ from typing import Any, Dict, List
 
 from runtime_arm.errors import UsageError
 
+FAR = 1e-3  # a difference beyond this is explained
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
@@ -85,6 +87,7 @@ def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs:
     rows: List[Dict[str, Any]] = [{"runtime": ours, "threads": predictor.threads, **figures[ours].as_dict()}]
     for rival in rivals:
         figure = figures[rival.name]
+        apart = difference(answer, rival.infer())
         rows.append(
             {
                 "runtime": rival.name,
@@ -92,10 +95,25 @@ def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs:
                 **figure.as_dict(),
                 "runs_model": rival.runs,
                 "ratio": figures[ours].seconds / figure.seconds,
-                "difference": difference(answer, rival.infer()),
+                "difference": apart,
             }
         )
+        if apart is not None and apart > FAR:
+            warnings.append(_explained(rival, apart, answer))
     return rows, warnings
+
+
+def _explained(rival: Any, apart: float, answer: Any) -> str:
+    """Why the outputs of another runtime differ so much from armnet's, as far as that can be measured."""
+    from armnet.rivals import difference
+
+    told = f"the outputs of {rival.name} differ from armnet's by {apart:.2g} of the largest magnitude"
+    exact = None if rival.exact is None else difference(answer, rival.exact())
+    if exact is not None and exact <= FAR:
+        return (
+            f"{told}: its fast kernels round differently; from its own reference kernels armnet differs by {exact:.0e}"
+        )
+    return f"{told}: armnet compare MODEL PAIR finds the operator"
 
 
 def _names(text: str) -> List[str]:

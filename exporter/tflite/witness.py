@@ -22,7 +22,7 @@ _RUNTIMES = (("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.
 
 def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     """Every tensor of the first graph that has a blob in the pair, in the blob's layout."""
-    module, name = _runtime()
+    module, name = tflite_runtime()
     file = open_tflite(path)
     graph = file.graphs[0]
     try:
@@ -41,8 +41,8 @@ def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     return Evidence(f"{name}, reference kernels", seen, exact=True)
 
 
-def _runtime() -> Tuple[Any, str]:
-    """The module with the Interpreter, and the package with its version."""
+def tflite_runtime() -> Tuple[Any, str]:
+    """The module that has the Interpreter, and the name and version of its package; MissingDependency without one."""
     for module, package in _RUNTIMES:
         try:
             found = import_module(module)
@@ -52,7 +52,7 @@ def _runtime() -> Tuple[Any, str]:
             return found, f"{package} {version(package)}"
         except PackageNotFoundError:  # installed without metadata
             return found, package
-    raise MissingDependency("comparing TFLite needs ai-edge-litert: pip install 'armnet[validate]'")
+    raise MissingDependency("running TFLite needs ai-edge-litert or tflite-runtime: pip install 'armnet[validate]'")
 
 
 def _run(module: Any, path: AnyPath, graph: Graph, feeds: Mapping[str, Array]) -> Dict[int, Array]:

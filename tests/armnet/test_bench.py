@@ -7,15 +7,15 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import List
+from typing import Callable, List, Optional
 
 import numpy as np
 import pytest
 
 from armnet import rivals, timing
-from armnet.rivals import Original, difference
+from armnet.rivals import Original, Rival, difference
 from armnet.timing import cpu_seconds, take_turns
-from runtime_arm import Pair
+from runtime_arm import Pair, load
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
 
@@ -82,6 +82,34 @@ def test_a_source_is_known_by_its_hash(beside_its_source: Path) -> None:
     assert Original(pair, beside_its_source).onnx()[0] == "digits.onnx"
     (beside_its_source.parent / "digits.onnx").write_bytes(b"")
     assert Original(pair, beside_its_source).onnx()[0] == "the pair as ONNX"
+
+
+def test_a_large_difference_is_explained(
+    armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rival(name: str, exact: Optional[float]) -> Callable[..., Rival]:
+        """Answers with other numbers than armnet; by its reference kernels, if it has any, off by ``exact``."""
+        return lambda original, feeds, threads: Rival(
+            name,
+            "a model",
+            lambda: [probabilities + 1],
+            None if exact is None else lambda: [probabilities + exact],
+        )
+
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+    with load(digits, threads=1) as predictor:
+        probabilities = predictor.run([np.zeros((1, 1, 8, 8), np.float32)])["probabilities"]
+    made = {"rounding": rival("rounding", 0.0), "wrong": rival("wrong", 1.0), "opaque": rival("opaque", None)}
+    monkeypatch.setattr(rivals, "RIVALS", made)
+    words = ["--against", ",".join(made), "--runs", 1, "--threads", 1, "--input", tmp_path / "in.npz", "--json"]
+    warnings = json.loads(armnet("bench", digits, *words)[1])["warnings"]
+    explained = {warning.split()[3]: warning for warning in warnings if warning.startswith("the outputs of ")}
+    assert (
+        "its fast kernels round differently; from its own reference kernels armnet differs by 0e+00"
+        in explained["rounding"]
+    )
+    for name in ("wrong", "opaque"):
+        assert explained[name].endswith("armnet compare MODEL PAIR finds the operator")
 
 
 def test_turns_are_taken_and_slow_candidates_get_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,4 +182,6 @@ def test_outputs_are_compared_whatever_their_layout() -> None:
     assert difference([ours], [np.moveaxis(ours, 1, -1)]) == 0
     assert difference([ours], [ours + 23]) == pytest.approx(0.5)
     assert difference([ours], [ours[..., 0]]) is None
+    assert difference([ours, ours], [ours, ours + 23]) == pytest.approx(0.5)
+    assert difference([ours[..., 0], ours], [ours, ours]) == 0
     assert rivals.RIVALS.keys() == {"onnxruntime", "tflite", "reference"}
