@@ -180,7 +180,7 @@ class Executor:
         if key not in segment.successors:
             self._make_room_behind(segment)
             assert segment.border_at is not None
-            env = {name: _inherited(value) for name, value in segment.env.items()}
+            env = {name: _inherited(segment.env[name]) for name in segment.survivors if name in segment.env}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
             segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
         successor = segment.successors[key]
@@ -190,7 +190,8 @@ class Executor:
 
     def _fetch(self, segment: Segment, name: str) -> Value:
         if name not in segment.env:
-            raise FeedError(f"blob {name!r} is not in the net; it has {', '.join(sorted(segment.env))}")
+            known = {*self.constants, *self.net.external_input, *(name for op in self.net.op for name in op.output)}
+            raise FeedError(f"blob {name!r} is not in the net; it has {', '.join(sorted(known - {''}))}")
         return segment.env[name]
 
     def _border_runner(

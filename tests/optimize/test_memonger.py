@@ -16,7 +16,7 @@ from optimize.memory.plan import plan_net
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from tests.support.memonger_goldens import NETS, activation_bytes, recorded
-from tests.support.random_nets import RandomNet, random_nets
+from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -64,7 +64,7 @@ def test_reordering_finishes_one_branch_before_the_next() -> None:
 
 
 @settings(max_examples=150)
-@given(random_nets())
+@given(random_nets(kinds=[*KINDS, *DATA_DEPENDENT]))
 def test_results_are_bit_equal(drawn: RandomNet) -> None:
     net = drawn.net
     written = list(dict.fromkeys(name for op in net.op for name in op.output))

@@ -15,10 +15,10 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
-from tests.support.random_nets import KINDS, RandomNet, random_nets
+from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
 
 ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
-EVERYTHING = [
+CAFFE2S = [
     kinds.activated_layer,
     kinds.activated_parts,
     kinds.branching,
@@ -39,6 +39,7 @@ EVERYTHING = [
     kinds.twin_weights,
     kinds.viewing,
 ]
+EVERYTHING = [*CAFFE2S, *DATA_DEPENDENT]
 
 RANDOM = np.random.default_rng(4)
 WEIGHTS: Dict[str, Any] = {
@@ -69,7 +70,7 @@ def test_random_nets_compute_the_same_and_once_is_enough(drawn: RandomNet) -> No
 
 
 @settings(max_examples=80)
-@given(random_nets(most_operators=16, kinds=[*KINDS, *EVERYTHING]))
+@given(random_nets(most_operators=16, kinds=[*KINDS, *CAFFE2S]))
 def test_caffe2_compatible_results_hold_caffe2s_operators_alone(drawn: RandomNet) -> None:
     pair = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape})
     result = optimize(pair, caffe2_compatible=True)

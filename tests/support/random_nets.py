@@ -1,6 +1,9 @@
-"""Convolutional nets drawn at random: branches, residual additions, concatenations, views, shared weights, in-place
-writes,
-several outputs, outputs in the middle."""
+"""Convolutional nets drawn at random.
+
+They have branches, residual additions, concatenations, views, shared weights, in-place writes, several outputs and
+outputs in the middle; where a test asks for them, runs of operators that a plan merges, and operators whose output
+shape depends on data.
+"""
 
 from __future__ import annotations
 
@@ -139,6 +142,70 @@ def _slice(d: Drawing) -> None:
     d.emit("Slice", [x], (n, c - start, h, w), starts=[0, start, 0, 0], ends=[-1, -1, -1, -1])
 
 
+def _separable_block(d: Drawing) -> None:
+    """A 1x1, a depthwise and a 1x1 convolution, which a plan may run as one step."""
+    x = d.blob()
+    n, c, h, w = d.shapes[x]
+    if c > 8 or min(h, w) < 3:
+        return
+    expanded, stride = 4 * c, int(d.draw(st.integers(1, 2)))
+    d.emit("Conv", [x, d.weight(expanded, c, 1, 1)], (n, expanded, h, w), kernel=1)
+    y = d.ops[-1].output[0]
+    h, w = (h + 1) // 2 if stride == 2 else h, (w + 1) // 2 if stride == 2 else w
+    depthwise = {"kernel": 3, "pad": 1, "stride": stride, "group": expanded}
+    d.emit("Conv", [y, d.weight(expanded, 1, 3, 3)], (n, expanded, h, w), **depthwise)
+    d.emit("Conv", [d.ops[-1].output[0], d.weight(c, expanded, 1, 1)], (n, c, h, w), kernel=1)
+
+
+def _pooled_convolution(d: Drawing) -> None:
+    """A convolution and the max pool behind it, which a plan may run as one step."""
+    x = d.blob()
+    n, c, h, w = d.shapes[x]
+    if min(h, w) >= 2:
+        d.emit("Conv", [x, d.weight(8, c, 3, 3)], (n, 8, h, w), kernel=3, pad=1)
+        d.emit("MaxPool", [d.ops[-1].output[0]], (n, 8, h // 2, w // 2), kernel=2, stride=2)
+
+
+def _border(d: Drawing) -> None:
+    """An operator whose output shape depends on data, and an image that is shifted by what comes of it.
+
+    It looks for large elements: of the input those above zero, of another blob all, so that rounding changes nothing.
+    """
+    source, image, number = d.draw(st.sampled_from(["x", d.blob()])), d.blob(), len(d.ops)
+    large, places, floats, total, small = (
+        f"{what}{number}" for what in ("large", "places", "floats", "total", "small")
+    )
+    d.weights.update(
+        zero=np.zeros((), np.float32), least=np.full((), -1e30, np.float32), tiny=np.full((1, 1), 1e-6, np.float32)
+    )
+    d.ops += [
+        OperatorDef.of("Greater", [source, "zero" if source == "x" else "least"], [large], domain="onnx"),
+        OperatorDef.of("NonZero", [large], [places], domain="onnx"),
+        OperatorDef.of("Cast", [places], [floats], to=1),
+        OperatorDef.of("ReduceSum", [floats], [total], axes=[0, 1], keepdims=1),
+        OperatorDef.of("Mul", [total, "tiny"], [small]),
+    ]
+    d.emit("Add", [image, small], d.shapes[image])
+
+
+def _branch(d: Drawing) -> None:
+    """One of two nets, which data choose; both know blobs of the net around them by name."""
+    x, number = d.blob(), len(d.ops)
+    y, output = d.like(x), f"b{number}"
+    mean, condition = f"mean{number}", f"condition{number}"
+    d.weights.update(zero=np.zeros((), np.float32))
+    nets = [
+        NetDef(type, (OperatorDef.of(type, [blob], [output]),), (), (output,))
+        for type, blob in (("Relu", x), ("Abs", y))
+    ]
+    d.ops += [
+        OperatorDef.of("ReduceMean", ["x"], [mean], axes=[0, 1, 2, 3], keepdims=0),
+        OperatorDef.of("Greater", [mean, "zero"], [condition], domain="onnx"),
+        OperatorDef.of("If", [condition], [output], then_net=nets[0], else_net=nets[1]),
+    ]
+    d.shapes[output] = d.shapes[x]
+
+
 Kind = Callable[[Drawing], None]
 KINDS: Sequence[Kind] = (
     _unary,
@@ -169,12 +236,29 @@ TILED: Sequence[Kind] = (
     _pool,
     _binary,
 )
+DATA_DEPENDENT: Sequence[Kind] = (_border, _branch)
+MERGED: Sequence[Kind] = (
+    _separable_block,
+    _separable_block,
+    _pooled_convolution,
+    _pooled_convolution,
+    _convolution,
+    _concat,
+    _unary,
+    _binary,
+)
 
 
 @st.composite
-def random_nets(draw: st.DrawFn, most_operators: int = 12, kinds: Sequence[Kind] = KINDS) -> RandomNet:
-    """A net of up to that many operators of these kinds that computes finite numbers from finite inputs."""
-    shape = (draw(st.integers(1, 2)), draw(st.integers(1, 5)), draw(st.integers(1, 9)), draw(st.integers(1, 9)))
+def random_nets(
+    draw: st.DrawFn, most_operators: int = 12, kinds: Sequence[Kind] = KINDS, sizes: Tuple[int, int] = (1, 9)
+) -> RandomNet:
+    """A net of up to that many operators of these kinds that computes finite numbers from finite inputs.
+
+    sizes: the least and the largest height and width of the input.
+    """
+    height, width = (draw(st.integers(*sizes)) for _ in range(2))
+    shape = (draw(st.integers(1, 2)), draw(st.integers(1, 5)), height, width)
     drawing = Drawing(draw, shape)
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=most_operators)):
         kind(drawing)
@@ -182,6 +266,6 @@ def random_nets(draw: st.DrawFn, most_operators: int = 12, kinds: Sequence[Kind]
         _unary(drawing)
     written = list(dict.fromkeys(op.output[0] for op in drawing.ops))
     outputs = draw(st.lists(st.sampled_from(written), min_size=1, max_size=3, unique=True))
-    used = [name for name in drawing.weights if any(name in op.input for op in drawing.ops)]
+    used = [name for name in drawing.weights if any(name in op.reads() for op in drawing.ops)]
     net = NetDef("random", tuple(drawing.ops), ("x", *used), tuple(outputs))
     return RandomNet(net, {name: drawing.weights[name] for name in used}, shape)
