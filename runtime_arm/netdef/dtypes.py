@@ -29,6 +29,16 @@ _NUMBER_OF_NAME = {
 _DTYPE_OF_NUMBER = {number: np.dtype(name) for name, number in _NUMBER_OF_NAME.items()}
 _DTYPE_OF_NUMBER[BYTE] = np.dtype("uint8")
 
+# Caffe2's fill operators whose ``values`` are a list of numbers, and the dtype of the blob that they make.
+DTYPE_OF_FILL = {
+    "GivenTensorFill": "float32",  # or what its argument ``dtype`` says
+    "GivenTensorDoubleFill": "float64",
+    "GivenTensorBoolFill": "bool",
+    "GivenTensorInt16Fill": "int16",
+    "GivenTensorIntFill": "int32",
+    "GivenTensorInt64Fill": "int64",
+}
+
 
 def dtype_of(number: int) -> np.dtype[Any] | None:
     """The NumPy dtype of a Caffe2 data type number; strings are ``object``. None for a number without one."""

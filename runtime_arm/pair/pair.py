@@ -23,20 +23,10 @@ from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import encode_net
+from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
 from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
 
-__all__ = ["Pair", "TensorInfo", "read_net", "real_inputs"]
-
-_FILL_DTYPES = {
-    "GivenTensorFill": "float32",
-    "GivenTensorDoubleFill": "float64",
-    "GivenTensorIntFill": "int32",
-    "GivenTensorInt64Fill": "int64",
-    "GivenTensorInt16Fill": "int16",
-    "GivenTensorBoolFill": "bool",
-    "ConstantFill": "float32",
-}
 _PLACEHOLDER_SHAPE = (1, 1)  # what Caffe2's mobile exporter fills a real input with, as zeros
 
 
@@ -181,25 +171,14 @@ def real_inputs(init_net: NetDef, predict_net: NetDef) -> Tuple[TensorInfo, ...]
 def _input_info(name: str, fill: Optional[OperatorDef]) -> TensorInfo:
     if fill is None:
         return TensorInfo(name)
-    shape = _fill_shape(fill)
+    shape = filled_shape(fill)
     if shape is None or math.prod(shape) == 1:  # a placeholder, which says nothing of the input's shape and dtype
         return TensorInfo(name)
-    return TensorInfo(name, shape, _FILL_DTYPES.get(fill.type))
+    return TensorInfo(name, shape, filled_dtype(fill))
 
 
 def _is_placeholder(fill: OperatorDef) -> bool:
-    if fill.type not in _FILL_DTYPES or _fill_shape(fill) != _PLACEHOLDER_SHAPE:
-        return False
-    values = fill.argument("values" if fill.type != "ConstantFill" else "value")
-    return values is None or not (any(values.floats) or any(values.ints) or values.f or values.i)
-
-
-def _fill_shape(fill: OperatorDef) -> Optional[Tuple[int, ...]]:
-    values = fill.argument("values")
-    if values is not None and values.t is not None:
-        return tuple(values.t.shape)
-    shape = fill.argument("shape")
-    return None if shape is None else tuple(int(size) for size in shape.ints)
+    return filled_shape(fill) == _PLACEHOLDER_SHAPE and is_zeros(fill)
 
 
 def _only_file(folder: Path, name: str) -> Path:

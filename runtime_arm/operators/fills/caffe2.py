@@ -22,11 +22,7 @@ from runtime_arm.registry.specs import Quantization, Shape, TensorSpec
 
 ANY_DTYPE = "GivenTensorFill"  # the fill whose tensor may be of any dtype: Caffe2 has no fill of their own for some
 LISTED: Dict[str, np.dtype[Any]] = {
-    "GivenTensorIntFill": np.dtype(np.int32),
-    "GivenTensorInt64Fill": np.dtype(np.int64),
-    "GivenTensorInt16Fill": np.dtype(np.int16),
-    "GivenTensorBoolFill": np.dtype(np.bool_),
-    "GivenTensorDoubleFill": np.dtype(np.float64),
+    **{type: np.dtype(dtype) for type, dtype in dtypes.DTYPE_OF_FILL.items() if type != ANY_DTYPE},
     "GivenTensorStringFill": STRING,
 }
 

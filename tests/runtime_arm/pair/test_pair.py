@@ -122,6 +122,13 @@ FILL = "GivenTensorFill() -> {}  shape={}  values=[{}]\n"
             FILL.format("x", [1, 2], "1.0, 2.0") + FILL.format("w", [1, 1], "1.0"),
             [TensorInfo("x", (1, 2), "float32")],
         ),
+        ("x", "ConstantFill() -> x  dtype=10  shape=[1, 2]", [TensorInfo("x", (1, 2), "int64")]),
+        ("w, x", "GivenTensorFill() -> w  values=<float32 1x1: 1.0>", [TensorInfo("x")]),
+        (
+            "x, w",
+            "GivenTensorFill() -> x  values=<uint8 1x2: 1, 2>\n" + FILL.format("w", [1], "3.0"),
+            [TensorInfo("x", (1, 2), "uint8")],
+        ),
         ("x, w", "Fill() -> x, w", [TensorInfo("x")]),
     ],
 )
