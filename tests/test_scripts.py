@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,53 @@ def test_mistakes_are_one_line_and_status_2(script: str, words: List[str], probl
 def test_scripts_can_be_started() -> None:
     for script in shell_scripts():
         assert script.suffix == ".sh" or os.access(script, os.X_OK), script
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of scripts/. The Python in ``whole/`` has every package; those in ``bare/`` lack two."""
+    shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    for name, answer in (("whole/python3", ""), ("bare/python3", "ruff mypy"), ("bare/python", "ruff mypy")):
+        program = tmp_path / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo "{answer}" || echo python3 "$@"\n')
+        program.chmod(0o755)
+    return tmp_path
+
+
+def quick_test(checkout: Path, python: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", str(checkout / "scripts/test"), "--quick", *words]
+    path = {"PATH": f"{checkout / python}:/usr/bin:/bin"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=path)
+
+
+def test_a_quick_test_runs_every_check_and_the_chosen_tests(checkout: Path) -> None:
+    done = quick_test(checkout, "whole", "tests/test_scripts.py", "-k", "quick")
+    assert done.returncode == 0, done.stderr
+    *checks, tests = (line for line in done.stdout.splitlines() if line)
+    assert checks == ["python3 -m ruff format --check .", "python3 -m ruff check .", "python3 -m mypy"]
+    assert tests == "python3 -m pytest tests/test_scripts.py -k quick"
+
+
+def test_a_quick_test_without_arguments_says_that_it_runs_no_tests(checkout: Path) -> None:
+    done = quick_test(checkout, "whole")
+    assert done.returncode == 0, done.stderr
+    assert "pytest" not in done.stdout
+    assert "no tests chosen" in done.stderr
+
+
+def test_a_quick_test_says_in_one_line_which_packages_are_missing(checkout: Path) -> None:
+    done = quick_test(checkout, "bare", "tests")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line == "scripts/test --quick: python3 lacks ruff mypy: python3 -m pip install ruff mypy"
+
+
+def test_the_test_script_explains_itself() -> None:
+    done = subprocess.run([SCRIPTS / "test", "--help"], capture_output=True, text=True, check=True)
+    for word in ("scripts/test --quick", "--help", "PYTEST-ARGUMENT"):
+        assert word in done.stdout
+    assert "set -e" not in done.stdout
 
 
 def jobs(folder: Path, commands: str) -> List[str]:
