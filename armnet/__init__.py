@@ -68,7 +68,7 @@ else:
             "Predictor": "runtime_arm.execution.predictor",
             "QuantizedTensor": "runtime_arm.registry.specs",
             "Report": "optimize",
-            "TensorInfo": "runtime_arm.pair.pair",
+            "TensorInfo": "runtime_arm.pair.metadata",
             "Workspace": "runtime_arm.execution.workspace",
             "compare": "armnet.comparison",
             "errors": "armnet.errors",

@@ -173,4 +173,4 @@ def test_a_pair_of_another_model_is_told_so(
     )
     export(other, caffe_files[1]).save(tmp_path / "other")
     assert main(["compare", str(tmp_path / "other"), str(tmp_path / "pair"), "--shape", "x=1,3,9,9"]) == 2
-    assert "made from it" in capsys.readouterr().err
+    assert "made from this model" in capsys.readouterr().err
