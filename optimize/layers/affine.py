@@ -11,7 +11,7 @@ from optimize.rewriting.program import Program
 from optimize.rewriting.rewrite import Refusal
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import second_shape
-from runtime_arm.operators.common.statistics import channels_last
+from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.specs import TensorSpec
 
 NORMALISATIONS = {"AffineChannel", "SpatialBN", "onnx.BatchNormalization"}

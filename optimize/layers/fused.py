@@ -9,7 +9,7 @@ from optimize.layers.linear import CONVOLUTIONS
 from optimize.rewriting.rewrite import Refusal
 from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.operators.common.formulas import FORMULAS
-from runtime_arm.operators.common.statistics import channels_last
+from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of
 from runtime_arm.registry.schema import lookup
 

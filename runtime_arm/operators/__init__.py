@@ -1,1 +1,1 @@
-"""What operators mean: schema, shape function and reference kernel, one room a family, one file a dialect."""
+"""The operators: schema, shape function and reference kernel of each. One room per family, one file per dialect."""

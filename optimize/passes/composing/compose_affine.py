@@ -14,7 +14,7 @@ from optimize.rewriting.patterns import follows
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.common.statistics import channels_last
+from runtime_arm.operators.common.windows import channels_last
 
 _SUFFIX = "_composed"
 

@@ -1,7 +1,7 @@
-"""Boxes as arrays of rows (x1, y1, x2, y2): transformation, clipping, overlap, suppression.
+"""Boxes as arrays of rows (x1, y1, x2, y2): transforming, clipping, overlap, suppression.
 
-Detectron counted pixels, so that a box from 0 to 0 was one pixel wide; ``plus`` is that one, or 0 for continuous
-coordinates. Everything is computed in the boxes' own dtype, as the recorded decisions of thresholds were.
+Detectron counts pixels: a box from 0 to 0 is one pixel wide. ``plus`` is that one pixel, or 0 for continuous
+coordinates. Everything is computed in the boxes' own dtype, so that threshold decisions match the recorded ones.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 
-LARGEST_GROWTH = float(np.log(1000.0 / 16.0))  # of a side, in log space
+LARGEST_GROWTH = float(np.log(1000.0 / 16.0))  # largest growth of a side, in log space
 
 
 def sides(boxes: Array, plus: int) -> Tuple[Array, Array]:
-    """Widths and heights."""
+    """Widths and heights of the boxes."""
     unit = boxes.dtype.type(plus)
     return boxes[:, 2] - boxes[:, 0] + unit, boxes[:, 3] - boxes[:, 1] + unit
 
 
 def transform(boxes: Array, deltas: Array, weights: Sequence[float], plus: int) -> Array:
-    """The boxes moved and scaled by regression deltas (dx, dy, dw, dh), each divided by its weight.
+    """The boxes, moved and scaled by regression deltas (dx, dy, dw, dh). Each delta is divided by its weight first.
 
     Source: Girshick et al., Rich feature hierarchies, CVPR 2014, appendix C.
     """
@@ -43,13 +43,16 @@ def transform(boxes: Array, deltas: Array, weights: Sequence[float], plus: int) 
 
 
 def clip(boxes: Array, height: int, width: int, plus: int) -> Array:
-    """The boxes cut off at the border of the image."""
+    """The boxes, clipped to the image."""
     most = np.array([width, height, width, height], boxes.dtype) - boxes.dtype.type(plus)
     return np.asarray(np.maximum(np.minimum(boxes, most), boxes.dtype.type(0)))
 
 
 def common_area(columns: Array, one: int, others: Array, plus: int = 0) -> Array:
-    """The area that one box shares with others, by index; ``columns`` are x1, y1, x2 and y2 of all boxes."""
+    """The areas of intersection of box ``one`` with the boxes ``others``, given by index.
+
+    columns: x1, y1, x2 and y2 of all boxes.
+    """
     x1, y1, x2, y2 = columns
     unit, zero = columns.dtype.type(plus), columns.dtype.type(0)
     width = np.minimum(x2[others], x2[one]) - np.maximum(x1[others], x1[one]) + unit
@@ -58,7 +61,7 @@ def common_area(columns: Array, one: int, others: Array, plus: int = 0) -> Array
 
 
 def overlaps(boxes: Array, plus: int) -> Callable[[int, Array], Array]:
-    """A function that gives the intersection over union of one box with others, by index."""
+    """Returns a function of an index and other indices: the intersection over union of that box with the others."""
     columns = np.ascontiguousarray(boxes.T)
     widths, heights = sides(boxes, plus)
     areas = widths * heights
@@ -71,7 +74,10 @@ def overlaps(boxes: Array, plus: int) -> Callable[[int, Array], Array]:
 
 
 def suppress(order: Array, is_kept: Callable[[int, Array], Array], limit: int = -1) -> List[int]:
-    """Greedy suppression: takes boxes in ``order``; each leaves of the rest what ``is_kept(taken, rest)`` holds for."""
+    """Greedy suppression: the indices of the boxes taken, at most ``limit`` (-1: no limit).
+
+    Takes the boxes in ``order``. Each box taken removes those of the rest for which ``is_kept(taken, rest)`` is false.
+    """
     taken: List[int] = []
     while order.size and len(taken) != limit:
         one, rest = int(order[0]), order[1:]
@@ -81,7 +87,10 @@ def suppress(order: Array, is_kept: Callable[[int, Array], Array], limit: int = 
 
 
 def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1) -> List[int]:
-    """Greedy non-maximum suppression as in Detectron: indices of the boxes kept, of those in ``order`` (best first)."""
+    """Greedy non-maximum suppression as in Detectron: the indices that are kept.
+
+    order: the candidates, best first.
+    """
     overlap, most = overlaps(boxes, plus), boxes.dtype.type(threshold)
     return suppress(order, lambda one, rest: overlap(one, rest) <= most, limit)
 
@@ -89,10 +98,10 @@ def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1
 def soft_nms(
     boxes: Array, scores: Array, candidates: Array, weigh: Callable[[Array], Array], least: float, plus: int
 ) -> Tuple[List[int], Array]:
-    """Soft suppression: indices of the boxes kept, best first, and all scores as they are then.
+    """Soft non-maximum suppression. Returns the indices that are kept, best first, and all scores as they are then.
 
-    Instead of being dropped, boxes lose score by ``weigh(overlaps)``; those that fall below ``least`` are dropped.
-    Source: Bodla et al., Soft-NMS, ICCV 2017.
+    A box that overlaps a better one is not dropped; its score is multiplied by ``weigh(overlaps)``. Boxes whose score
+    falls below ``least`` are dropped. Source: Bodla et al., Soft-NMS, ICCV 2017.
     """
     overlap, scores, pending = overlaps(boxes, plus), scores.copy(), candidates.copy()
     taken: List[int] = []
@@ -108,5 +117,5 @@ def soft_nms(
 
 
 def best_first(scores: Array) -> Array:
-    """Indices that sort the scores from high to low; equal ones keep their order."""
+    """Indices that sort the scores in descending order. Equal scores keep their order."""
     return np.argsort(-scores, kind="stable")

@@ -1,4 +1,4 @@
-"""How the shapes of two or more operands are brought to one: NumPy's way, and Caffe2's older one (``broadcast=1``)."""
+"""Broadcasting the shapes of two or more operands: NumPy's rule and Caffe2's older one (``broadcast=1``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def broadcast(op: OperatorDef, specs: Sequence[TensorSpec], shapes: Sequence[Shape] = ()) -> Shape:
-    """The shape that the operands (or ``shapes``, where they were reshaped) have in common by NumPy's rule."""
+    """The shape to which the operands broadcast by NumPy's rule. ``shapes`` replaces their own shapes if given."""
     shapes = shapes or [spec.shape for spec in specs]
     ndim = max(len(shape) for shape in shapes)
     common: List[int] = []
@@ -24,20 +24,20 @@ def broadcast(op: OperatorDef, specs: Sequence[TensorSpec], shapes: Sequence[Sha
 
 
 def second_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
-    """The shape to give to ``b``, of the same size, so that it broadcasts to ``a`` as the operator's arguments say.
+    """The shape to which ``b`` must be reshaped so that it broadcasts to ``a`` as the operator's arguments say.
 
-    Caffe2, ``broadcast=1``: the dimensions of ``b`` stand for those of ``a`` from ``axis`` on, or from where
-    ``axis_str`` is in ``order``, by default for the last ones; ones at both ends of ``b`` stretch. Without
-    ``broadcast``: its own shape.
+    Without ``broadcast`` this is b's own shape. With Caffe2's ``broadcast=1``, the dimensions of ``b`` are matched with
+    those of ``a`` from ``axis`` on, or from the position of ``axis_str`` in ``order``, or by default with the last
+    ones. Dimensions of 1 at both ends of ``b`` are stretched.
     """
     if not op.get_bool("broadcast"):
         return b.shape
     axis = _legacy_axis(op)
     if b.size == 1:
         return (1,) * min(a.ndim, b.ndim)
-    require(op, a.ndim >= b.ndim, "broadcast=1 stretches the second operand, which has more dimensions", a, b)
+    require(op, a.ndim >= b.ndim, "broadcast=1 stretches the second operand, but that one has more dimensions", a, b)
     start = a.ndim - b.ndim if axis == -1 else axis
-    require(op, 0 <= start <= a.ndim - b.ndim, f"axis {start} leaves no room for the second operand", a, b)
+    require(op, 0 <= start <= a.ndim - b.ndim, f"the second does not fit into the first from axis {start} on", a, b)
     wide = [i for i, n in enumerate(b.shape) if n != 1]
     inner = range(wide[0], wide[-1] + 1)
     require(op, all(b.shape[i] == a.shape[start + i] for i in inner), f"shapes do not match from axis {start} on", a, b)
@@ -50,5 +50,7 @@ def _legacy_axis(op: OperatorDef) -> int:
         return axis
     order = op.get_str("order", "NCHW")
     if axis != -1 or len(letter) != 1 or letter not in order:
-        raise ArgumentError(op, f"axis_str must be a letter of {order!r}, without axis; got {letter!r}, axis {axis}")
+        raise ArgumentError(
+            op, f"axis_str must be one letter of {order!r} and excludes axis; got {letter!r}, axis {axis}"
+        )
     return order.index(letter)

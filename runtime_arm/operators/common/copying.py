@@ -1,4 +1,4 @@
-"""What kernels that only move elements have in common: pairs of views, copied one after the other."""
+"""Kernels that only move elements: a list of pairs of views, copied one after the other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from runtime_arm.registry.kernel import Call, Run
 
 
 def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) -> Run:
-    """A run that copies each second view (or number) of the pairs into the first, broadcasting, in order.
+    """A run that copies the source of each pair (target, source) into its target, in order.
 
-    What lies there already is left alone. With a ``call``, whose pairs must be of arrays, only its worker's
-    part of each pair is copied.
+    Sources broadcast; they may be numbers. A pair whose source and target are the same memory is left out. With a
+    ``call``, only its worker's part of each pair is copied; the sources must be arrays then.
     """
     if call is not None and call.workers > 1:
         pairs = [_part_of(call, target, source) for target, source in pairs]
@@ -31,7 +31,7 @@ def copy_all(pairs: Sequence[Tuple[Array, Any]], call: Optional[Call] = None) ->
 
 
 def are_same(one: Array, other: Any) -> bool:
-    """Whether two arrays are the same elements in memory."""
+    """Whether two arrays are the same elements of memory."""
     return isinstance(other, np.ndarray) and _layout(one) == _layout(other)
 
 
@@ -46,5 +46,5 @@ def _part_of(call: Call, target: Array, source: Array) -> Tuple[Array, Array]:
 
 
 def along(axis: int, start: int, stop: int) -> Tuple[slice, ...]:
-    """The index that takes elements start..stop-1 of one dimension and all of the others."""
+    """The index that selects the elements start..stop-1 of one dimension and everything of the others."""
     return (slice(None),) * axis + (slice(start, stop),)

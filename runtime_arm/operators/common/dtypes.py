@@ -1,4 +1,4 @@
-"""Groups of dtypes that operators take."""
+"""Groups of dtypes that operators accept."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ CAFFE2_NUMBERS: Dtypes = ("int32", "int64", "float32", "float64")
 
 
 def require_same_dtype(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
-    """ShapeError unless the inputs that are given have one dtype."""
+    """ShapeError unless all inputs that are given have one dtype."""
     require(op, len({spec.dtype for spec in specs if spec is not None}) <= 1, "inputs must be of one dtype", *specs)

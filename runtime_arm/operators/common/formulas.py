@@ -1,7 +1,7 @@
-"""What elementwise operators are made of: kernels from one ufunc or from a formula of several, and their reference.
+"""Building blocks of elementwise operators: kernels made of a ufunc or a formula of several, and their references.
 
 A formula writes with ``out=`` into blocks that stay in the cache, so its temporaries cost neither memory nor bandwidth.
-Its input and its output may be the same memory: it writes ``y`` only when it has read ``x`` for the last time.
+Its input and output may be the same memory, so it must not write ``y`` before it has read ``x`` for the last time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Default = Union[float, int, str]
 
 
 class FastFormula(NamedTuple):
-    """The fast kernel of an operator of one input, for others that apply it to blocks of their own results."""
+    """The fast kernel of an operator of one input, for other kernels that apply it to blocks of their own results."""
 
     formula: Formula
     scratch: int
@@ -37,26 +37,26 @@ class FastFormula(NamedTuple):
     defaults: Mapping[str, Default]
 
     def bind(self, op: OperatorDef) -> Formula:
-        """``(x, y, *scratch)`` with the arguments of the operator."""
+        """The formula as ``(x, y, *scratch)``, with the operator's arguments filled in."""
         return partial(self.formula, **arguments_of(op, self.defaults)) if self.defaults else self.formula
 
 
-FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type, of the families that are loaded
+FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type; only families that are loaded
 
 
 def formula_of(domain: str, type: str) -> Optional[FastFormula]:
-    """The formula of an operator's fast kernel; None if it has none or takes more than one input."""
+    """The formula of an operator's fast kernel. None if it has none or takes more than one input."""
     load_operator(domain, type)
     return FORMULAS.get((domain, type))
 
 
 def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:
-    """A kernel that splits its work: the ufunc of all inputs, broadcast."""
+    """A kernel that splits its work: the ufunc applied to all inputs, broadcast."""
     return lambda call: apply(call, ufunc, *call.inputs)
 
 
 def apply(call: Call, ufunc: Any, *operands: Array) -> Run:
-    """A run of this worker's part of ufunc(*operands), broadcast to output 0."""
+    """A run that computes this worker's part of ufunc(*operands), broadcast to output 0."""
     y = call.outputs[0]
     if call.workers == 1:
         return partial(ufunc, *operands, out=y)
@@ -66,7 +66,10 @@ def apply(call: Call, ufunc: Any, *operands: Array) -> Run:
 
 
 def in_blocks(call: Call, formula: Formula) -> Run:
-    """``formula(x, y, *scratch)`` for this worker's blocks of input 0 and output 0; scratch is as long as a block."""
+    """A run of ``formula(x, y, *scratch)`` over this worker's blocks of input 0 and output 0.
+
+    Scratch buffers have the length of a block.
+    """
     x, y = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1)
     parts = [slice(start, min(start + BLOCK, x.size)) for start in range(0, x.size, BLOCK)]
     runs = [
@@ -84,7 +87,7 @@ def in_blocks(call: Call, formula: Formula) -> Run:
 
 
 def block_scratch(count: int) -> Scratch:
-    """Asks for ``count`` scratch buffers of the length of a block, in the output's dtype."""
+    """A kernel's ``scratch``: ``count`` buffers of the length of a block, in the output's dtype."""
     return lambda op, inputs, outputs: [TensorSpec((min(BLOCK, outputs[0].size),), outputs[0].dtype)] * count
 
 
@@ -96,30 +99,36 @@ def _filled_block(value: float, dtype: Any) -> Array:
 
 
 def level(value: float, like: Array) -> Array:
-    """A block full of ``value``: two arrays are compared with SIMD by every NumPy, an array and a number by some."""
+    """A block filled with ``value``.
+
+    Every NumPy compares two arrays with SIMD, but only some versions an array with a number.
+    """
     filled = _filled_block(value, like.dtype)[: like.size]
     return filled if like.ndim == 1 else filled.reshape(like.shape)
 
 
 def only_for(dtypes: Dtypes) -> Supports:
-    """Refuses other dtypes: several roundings need bits to spare, and coefficients are made for one precision."""
+    """A kernel's ``supports``: refuses dtypes outside ``dtypes``.
+
+    A formula of several roundings needs bits to spare, and polynomial coefficients are made for one precision.
+    """
 
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
         name = outputs[0].dtype.name
-        return None if name in dtypes else f"has no formula for {name}"
+        return None if name in dtypes else f"no formula for {name}"
 
     return supports
 
 
 def exactly(function: Exact, *operands: Any, **arguments: Any) -> Array:
-    """The function with floats widened to float64; the result has the dtype of the first operand."""
+    """The function, with floats widened to float64. The result has the dtype of the first operand."""
     wide = [x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in operands]
     result: Array = np.asarray(function(*wide, **arguments)).astype(operands[0].dtype)
     return result
 
 
 def arguments_of(op: OperatorDef, defaults: Mapping[str, Default]) -> Dict[str, Any]:
-    """The operator's arguments by name, of the kind of their defaults."""
+    """The operator's arguments by name, each of the type of its default."""
     return {name: _argument(op, name, default) for name, default in defaults.items()}
 
 
@@ -130,7 +139,7 @@ def _argument(op: OperatorDef, name: str, default: Default) -> Any:
 
 
 def must_exceed(name: str, limit: float) -> Check:
-    """A check that refuses an argument which is not greater than ``limit``."""
+    """A check that refuses an argument unless it is greater than ``limit``."""
 
     def check(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
         if not arguments[name] > limit:
@@ -140,7 +149,7 @@ def must_exceed(name: str, limit: float) -> Check:
 
 
 def must_be_one_of(name: str, *choices: str) -> Check:
-    """A check that refuses an argument which is none of ``choices``."""
+    """A check that refuses an argument that is none of ``choices``."""
 
     def check(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
         if arguments[name] not in choices:
@@ -161,10 +170,10 @@ def unary(
     check: Optional[Check] = None,
     **defaults: Default,
 ) -> Callable[[Formula], Formula]:
-    """Decorator over a formula ``(x, y, *scratch, **arguments)``: declares an operator of one input, elementwise.
+    """Decorator over a formula ``(x, y, *scratch, **arguments)``: declares an elementwise operator of one input.
 
-    The formula is the fast kernel, for the dtypes ``fast``, and its docstring that of the operator. scratch: how many
-    temporaries it takes. The rest as in ``declare_unary``.
+    The formula becomes the fast kernel for the dtypes ``fast``; its docstring becomes the operator's. scratch: the
+    number of temporaries it takes. All other parameters are those of ``declare_unary``.
     """
 
     def register(formula: Formula) -> Formula:
@@ -191,11 +200,11 @@ def declare_unary(
     check: Optional[Check] = None,
     **defaults: Default,
 ) -> List[Operator]:
-    """Declares an operator of one input with its reference kernel alone; returns the schemas, one a domain.
+    """Declares an elementwise operator of one input with a reference kernel only. Returns the schemas, one per domain.
 
-    exact: ``(x, **arguments) -> y`` in float64. caffe2, onnx: the dtypes that the operator takes there, none where that
-    domain lacks it. inplace: whether Caffe2 lets the output have the input's name. check: refuses arguments.
-    defaults: the arguments.
+    exact: ``(x, **arguments) -> y`` in float64. caffe2, onnx: the dtypes that the operator takes in that domain; empty
+    if the domain lacks it. inplace: whether Caffe2 allows the output to have the input's name. check: refuses
+    arguments. defaults: the arguments and their defaults.
     """
 
     def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:

@@ -1,7 +1,7 @@
-"""How many multiply-adds an operator takes: the rules that several operators have in common.
+"""Rules for counting multiply-adds that several operators share.
 
-Each rule counts those of the plain algorithm, a sum of products for every output element, whatever the kernel that runs
-does instead. An operator names its rule where it is declared, ``@operator("Conv", multiply_adds=per_output())``.
+A rule counts the multiply-adds of the plain algorithm, one sum of products per output element, whatever the kernel that
+runs does instead. An operator names its rule where it is declared: ``@operator("Conv", multiply_adds=per_output())``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def per_output(filters: int = 1) -> MultiplyAdds:
-    """Every output element is the sum over one filter: the input ``filters``, (M, ...), without its first dimension."""
+    """Every output element is a sum over one filter, a row of the input ``filters``, (M, ...)."""
 
     def count(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
         return outputs[0].size * _taps(_given(inputs, filters))
@@ -25,19 +25,20 @@ def per_output(filters: int = 1) -> MultiplyAdds:
 
 
 def of_terms(count: int) -> MultiplyAdds:
-    """Every output element is the sum of so many products."""
+    """Every output element is a sum of ``count`` products."""
     return lambda op, inputs, outputs: outputs[0].size * count
 
 
 def per_input(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """Every element of X meets one filter: input 1, (C, ...), without its first dimension."""
+    """Every element of X is multiplied by one filter: a row of input 1, (C, ...)."""
     x = _given(inputs, 0)
     return 0 if x is None else x.size * _taps(_given(inputs, 1))
 
 
 def per_row(*weights: int, dims: int) -> MultiplyAdds:
-    """Every number of these inputs is multiplied once for each row of X, an index of its first ``dims`` dimensions
-    (negative: of all but the last ones)."""
+    """Every number of the inputs ``weights`` is multiplied once for each row of X. A row is an index of X's first
+    ``dims`` dimensions (negative: all but the last ones).
+    """
 
     def count(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
         given = [_given(inputs, at) for at in weights]
@@ -48,7 +49,7 @@ def per_row(*weights: int, dims: int) -> MultiplyAdds:
 
 
 def fully_connected(weights: int = 1) -> MultiplyAdds:
-    """Every row of the output, (..., N), takes all of the input ``weights``."""
+    """Every row of the output, (..., N), multiplies all of the input ``weights``."""
 
     def count(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
         w, y = _given(inputs, weights), outputs[0]
@@ -58,7 +59,7 @@ def fully_connected(weights: int = 1) -> MultiplyAdds:
 
 
 def matrix_product(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """Every output element is the sum over a row of input 0, (..., M, K), of a column if ``trans_a``."""
+    """Every output element is a sum over a row of input 0, (..., M, K), or over a column if ``trans_a``."""
     a = _given(inputs, 0)
     if a is None or not a.shape:
         return 0

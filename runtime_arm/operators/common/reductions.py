@@ -1,4 +1,4 @@
-"""What reductions compute, apart from how operators name their axes: the exact rule and the fast kernel."""
+"""Reductions, however an operator names their axes: the exact rule and the fast kernel of each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Axes = Tuple[int, ...]
 
 
 class Reduction(NamedTuple):
-    """One way to make one number of many.
+    """One way to reduce many numbers to one.
 
-    exact(x, axes): of float64 or integers, at least one; reduced axes stay as 1. nothing(dtype): the result over no
-    elements. Fast kernels apply ``each`` to every element, if there is one, ``fold`` them and let ``finish(y, count)``
-    work on the result in place.
+    exact(x, axes): the rule for float64 or integers, at least one element; reduced axes stay as 1. nothing(dtype): the
+    result over no elements. Fast kernels apply ``each`` to every element if it is given, reduce with ``fold``, and let
+    ``finish(y, count)`` change the result in place.
     """
 
     exact: Callable[[Array, Axes], Any]
@@ -36,12 +36,12 @@ def zero(dtype: np.dtype[Any]) -> Any:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """The smallest finite number of the dtype; False of bool."""
+    """The smallest finite number of the dtype; False for bool."""
     return False if dtype.kind == "b" else np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """The largest finite number of the dtype; True of bool."""
+    """The largest finite number of the dtype; True for bool."""
     return True if dtype.kind == "b" else np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
 
 
@@ -80,12 +80,12 @@ LOG_SUM_EXP = Reduction(_log_sum_exp, lambda dtype: -np.inf)
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
-    """The shape with the axes made 1, or left out."""
+    """The shape with the axes set to 1 (``keepdims``) or left out."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
 def reduce_exactly(reduction: Reduction, x: Array, axes: Axes, keepdims: bool) -> Array:
-    """The reduction of X in X's dtype."""
+    """The reduction of X, in X's dtype."""
     shape = reduced_shape(x.shape, axes, keepdims)
     if prod(x.shape[axis] for axis in axes) == 0:
         return np.full(shape, reduction.nothing(x.dtype), x.dtype)
@@ -94,7 +94,7 @@ def reduce_exactly(reduction: Reduction, x: Array, axes: Axes, keepdims: bool) -
 
 
 def as_stack(shape: Shape, axes: Axes) -> Optional[Tuple[int, int, int]]:
-    """The shape as (outer, n, inner) with the axes in the middle; None if others, larger than 1, lie between them."""
+    """The shape as (outer, n, inner), n being the axes. None if other axes, larger than 1, lie between them."""
     axes = tuple(axis for axis in axes if shape[axis] != 1)
     if not axes:
         return prod(shape), 1, 1
@@ -105,23 +105,23 @@ def as_stack(shape: Shape, axes: Axes) -> Optional[Tuple[int, int, int]]:
 
 
 def why_slow(reduction: Reduction, x: TensorSpec) -> Optional[str]:
-    """The reason why ``bind_reduction`` cannot compute this; a part of ``supports``."""
+    """Why ``bind_reduction`` cannot compute this; None if it can. A part of a kernel's ``supports``."""
     if reduction.fold is None:
-        return "no fast kernel"
+        return "this reduction has no fast kernel"
     if x.size == 0:
         return "X is empty"
     if x.dtype.kind == "f":
-        return "float16 needs a longer accumulator" if x.dtype.itemsize < 4 else None
-    return "integers are not scaled afterwards" if reduction.finish else None
+        return "float16 sums need a wider accumulator" if x.dtype.itemsize < 4 else None
+    return "the result is scaled at the end, which rounds integers differently" if reduction.finish else None
 
 
 def reduction_scratch(reduction: Reduction, x: TensorSpec) -> List[TensorSpec]:
-    """What ``bind_reduction`` needs: room for every element if each is changed."""
+    """The scratch of ``bind_reduction``: room for every element if ``each`` changes them."""
     return [TensorSpec(x.shape, x.dtype)] if reduction.each else []
 
 
 def bind_reduction(reduction: Reduction, call: Call, axes: Axes) -> Run:
-    """A run that reduces input 0 over the axes into output 0; its scratch is ``reduction_scratch``."""
+    """A run that reduces input 0 over the axes into output 0, with the scratch of ``reduction_scratch``."""
     x, y = call.inputs[0], call.outputs[0]
     source = call.scratch[0] if reduction.each else x
     fold = _bind_fold(reduction, source, y, axes)
@@ -153,7 +153,7 @@ def _bind_fold(reduction: Reduction, source: Array, y: Array, axes: Axes) -> Run
 
 
 def scratch_of(reduction: Reduction) -> Callable[[Any, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]:
-    """``reduction_scratch`` of input 0, as a kernel's ``scratch``."""
+    """``reduction_scratch`` for input 0, in the form of a kernel's ``scratch``."""
 
     def scratch(op: Any, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         assert inputs[0] is not None

@@ -1,7 +1,7 @@
-"""Resampling an axis: which input elements an output element is made of, with which weights; kernels that apply this.
+"""Resampling along axes: which input elements make an output element, with which weights, and kernels that apply this.
 
-Every interpolation here is separable, so that axes are resampled one after the other, each by
-y[o] = sum over taps k of weights[k, o] * x[indices[k, o]].
+Every interpolation here is separable, so axes are resampled one after the other, each by y[o] = sum over taps k of
+weights[k, o] * x[indices[k, o]].
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from runtime_arm.operators.common.copying import copy_all
 from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.specs import Shape, TensorSpec
 
-BLOCK = 16  # outputs in one matrix product: its matrix has a dozen columns or two, of which two to four are used
+BLOCK = 16  # outputs per matrix product: its matrix has one or two dozen columns, of which an output uses two to four
 
 
 class Resampled(NamedTuple):
     """How one axis is resampled.
 
-    indices: (taps, out). weights: (taps, out) float64, None where the one tap is the value itself. outside: which
-    outputs lie outside of the input and get a value of their own.
+    indices: (taps, out). weights: (taps, out) float64; None if the only tap is copied. outside: (out) bool, the outputs
+    that lie outside the input and get a value of their own.
     """
 
     axis: int
@@ -37,7 +37,7 @@ class Resampled(NamedTuple):
 
 
 def nearest(axis: int, coordinates: Array, size: int) -> Resampled:
-    """The element at each coordinate, whole numbers; those beyond the end are the last."""
+    """Copies the element at each coordinate, a whole number; beyond the ends, the first or last element."""
     return Resampled(axis, np.clip(coordinates, 0, size - 1).astype(np.intp).reshape(1, -1))
 
 
@@ -49,9 +49,10 @@ def interpolated(
     radius: float,
     exclude_outside: bool = False,
 ) -> Resampled:
-    """The weighted elements around each coordinate: ``kernel`` of the distance, which is 0 from ``radius`` on.
+    """Weighted sums of the elements around each coordinate: the weights are ``kernel(distance)``, scaled to sum to 1.
 
-    Beyond the ends the last elements are repeated, with ``exclude_outside`` there are none. The weights sum to 1.
+    The kernel is 0 from ``radius`` on. Beyond the ends the outermost elements are repeated; with ``exclude_outside``
+    they are left out of the sum.
     """
     first = np.floor(coordinates - radius) + 1
     taps = first + np.arange(ceil(2 * radius)).reshape(-1, 1)
@@ -80,12 +81,12 @@ def cubic(a: float) -> Callable[[Array], Array]:
 
 
 def stretched(kernel: Callable[[Array], Array], factor: float) -> Callable[[Array], Array]:
-    """The kernel for distances that are ``factor`` times as long."""
+    """The kernel, stretched by ``factor``."""
     return lambda distance: kernel(distance / factor)
 
 
 def resample_exactly(x: Array, axes: Sequence[Resampled]) -> Array:
-    """X resampled; float64 where elements are weighted, else in X's dtype."""
+    """X resampled: in float64 where elements are weighted, else in X's dtype."""
     for axis, indices, weights, _ in axes:
         if weights is None:
             x = np.take(x, indices[0], axis)
@@ -100,14 +101,17 @@ def resample_exactly(x: Array, axes: Sequence[Resampled]) -> Array:
 
 
 def fill_outside(y: Array, axes: Sequence[Resampled], value: float) -> None:
-    """Give the outputs that lie outside of the input their value."""
+    """Sets the outputs that lie outside the input to ``value``."""
     for axis, _, _, outside in axes:
         if outside is not None:
             y[(slice(None),) * axis + (np.flatnonzero(outside),)] = value
 
 
 def _stages(shape: Shape, axes: Sequence[Resampled]) -> List[Tuple[Resampled, Shape]]:
-    """The axes in the order that costs least, with the shape after each: what shrinks most first, last axes first."""
+    """The axes in the cheapest order, each with the shape after it.
+
+    Axes that shrink most come first; of equal ones, the last.
+    """
     stages = []
     for one in sorted(axes, key=lambda one: (one.size / max(shape[one.axis], 1), -one.axis)):
         shape = (*shape[: one.axis], one.size, *shape[one.axis + 1 :])
@@ -116,14 +120,14 @@ def _stages(shape: Shape, axes: Sequence[Resampled]) -> List[Tuple[Resampled, Sh
 
 
 def resampling_scratch(x: TensorSpec, axes: Sequence[Resampled]) -> List[TensorSpec]:
-    """Room for the results between the axes."""
+    """Buffers for the results between the axes."""
     return [TensorSpec(shape, x.dtype) for _, shape in _stages(x.shape, axes)[:-1]]
 
 
 def bind_resampling(x: Array, y: Array, axes: Sequence[Resampled], scratch: Sequence[Array]) -> Run:
-    """A run that resamples X into Y by way of ``resampling_scratch``.
+    """A run that resamples X into Y through the buffers of ``resampling_scratch``.
 
-    A NaN or an infinity spoils the neighbourhood of its weighted outputs, because they are computed in blocks.
+    Weighted outputs are computed in blocks, so a NaN or an infinity also spoils outputs near those it belongs to.
     """
     if not axes:
         return copy_all([(y, x)])
@@ -143,7 +147,7 @@ def bind_resampling(x: Array, y: Array, axes: Sequence[Resampled], scratch: Sequ
 
 
 def _bind_gather(one: Resampled, source: Array, target: Array) -> Run:
-    """Between stacks (outer, n, inner): repeated elements are copied, others are picked."""
+    """Between stacks (outer, n, inner): copies if every element is repeated equally often, else gathers."""
     outer, n, inner = source.shape
     indices = one.indices[0]
     factor = one.size // max(n, 1)
@@ -156,7 +160,7 @@ def _bind_gather(one: Resampled, source: Array, target: Array) -> Run:
 
 
 def _bind_products(one: Resampled, source: Array, target: Array) -> Run:
-    """Between stacks (outer, n, inner), by matrices that hold the weights of a block of outputs."""
+    """Between stacks (outer, n, inner): matrix products, each with the weights of a block of outputs."""
     steps: List[Tuple[Any, Any, Array]] = []
     for start in range(0, one.size, BLOCK):
         part = slice(start, min(start + BLOCK, one.size))
@@ -174,7 +178,7 @@ def _bind_products(one: Resampled, source: Array, target: Array) -> Run:
 
 
 def _matrix(one: Resampled, part: slice, dtype: Any) -> Tuple[slice, Array]:
-    """Which inputs the outputs in ``part`` see, and the matrix that makes these of those."""
+    """The range of inputs that the outputs in ``part`` read, and the matrix that computes these outputs from them."""
     assert one.weights is not None
     indices, weights = one.indices[:, part], one.weights[:, part]
     first, last = int(indices.min()), int(indices.max())

@@ -1,4 +1,4 @@
-"""Rotated boxes as arrays of rows (centre x, centre y, width, height, angle in degrees): as boxes.py has upright ones.
+"""Rotated boxes as arrays of rows (centre x, centre y, width, height, angle in degrees); boxes.py has upright ones.
 
 Source: Ma et al., Arbitrary-Oriented Scene Text Detection via Rotation Proposals, IEEE Trans. Multimedia 20(11), 2018;
 caffe2/operators/generate_proposals_op_util_boxes.h.
@@ -14,11 +14,11 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common import boxes as box
 
-_TOUCHING = 1e-9  # how far outside of an edge a corner may lie, of the boxes' size, and still count as inside
+_TOUCHING = 1e-9  # how far outside an edge a corner may lie and still count as inside, relative to the boxes' size
 
 
 class Angles(NamedTuple):
-    """Where angles are brought back to, and up to which one a box counts as upright when it is clipped."""
+    """The range that angles are brought into, and the largest angle at which a box is clipped as an upright one."""
 
     bounded: bool
     low: int
@@ -27,7 +27,7 @@ class Angles(NamedTuple):
 
 
 def angles_of(op: OperatorDef) -> Angles:
-    """The arguments of an operator that bound angles: -90 to 90 degrees by default."""
+    """The arguments that bound an operator's angles; -90 to 90 degrees by default."""
     angles = Angles(
         op.get_bool("angle_bound_on", True),
         op.get_int("angle_bound_lo", -90),
@@ -41,7 +41,7 @@ def angles_of(op: OperatorDef) -> Angles:
 
 
 def transform(boxes: Array, deltas: Array, weights: Sequence[float], angles: Angles) -> Array:
-    """The boxes moved, scaled and turned by deltas (dx, dy, dw, dh, da), all but da divided by their weight."""
+    """The boxes, moved, scaled and turned by deltas (dx, dy, dw, dh, da); all but da are divided by their weight."""
     dx, dy, dw, dh = (deltas[:, i] / deltas.dtype.type(weight) for i, weight in enumerate(weights))
     most = boxes.dtype.type(box.LARGEST_GROWTH)
     width, height = boxes[:, 2], boxes[:, 3]
@@ -62,7 +62,7 @@ def transform(boxes: Array, deltas: Array, weights: Sequence[float], angles: Ang
 
 
 def clip(boxes: Array, height: int, width: int, plus: int, angles: Angles) -> Array:
-    """The boxes that are almost upright cut off at the border of the image; the others as they are."""
+    """The boxes, with those that are nearly upright clipped to the image; the others are unchanged."""
     half = (boxes[:, 2:4] - boxes.dtype.type(plus)) / 2
     corners = box.clip(np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1), height, width, plus)
     middle = (corners[:, :2] + corners[:, 2:]) / 2
@@ -72,7 +72,7 @@ def clip(boxes: Array, height: int, width: int, plus: int, angles: Angles) -> Ar
 
 
 def corners(boxes: Array) -> Array:
-    """(n, 4, 2): the corners of each box, around it."""
+    """The corners of each box, (n, 4, 2), in order around it."""
     turn = np.deg2rad(boxes[:, 4].astype(np.float64))
     x, y = (
         boxes[:, side, None].astype(np.float64) / 2 * signs
@@ -87,7 +87,7 @@ def _cross(a: Array, b: Array) -> Array:
 
 
 def _inside(points: Array, polygon: Array) -> Array:
-    """Which of the points (n, 4, 2) lie in the polygons (n, 4, 2)."""
+    """Which of the points (n, 4, 2) lie inside the polygons (n, 4, 2)."""
     edges = np.roll(polygon, -1, axis=-2) - polygon
     sides = _cross(edges[:, None], points[:, :, None] - polygon[:, None])
     slack = _TOUCHING * np.abs(edges).max(axis=(1, 2), initial=0)[:, None, None] ** 2
@@ -95,9 +95,10 @@ def _inside(points: Array, polygon: Array) -> Array:
 
 
 def common_area(one: Array, others: Array) -> Array:
-    """The area that the polygon ``one`` (4, 2) shares with each of ``others`` (n, 4, 2); all are rectangles.
+    """The areas of intersection of the polygon ``one`` (4, 2) with each of ``others`` (n, 4, 2); all are rectangles.
 
-    It is that of the polygon around the corners that lie in the other rectangle and the points where edges cross.
+    The intersection is the polygon whose corners are the corners that lie inside the other rectangle and the points
+    where edges cross.
     """
     own = np.broadcast_to(one, others.shape)
     mine, theirs = np.roll(own, -1, axis=1) - own, np.roll(others, -1, axis=1) - others
@@ -115,7 +116,7 @@ def common_area(one: Array, others: Array) -> Array:
 
 
 def _area(points: Array, valid: Array) -> Array:
-    """The area of the convex polygon of the valid points (n, 24, 2), in whatever order they are."""
+    """The area of the convex polygon of the valid points (n, 24, 2), whatever their order."""
     some = valid.any(axis=1)
     first = np.take_along_axis(points, valid.argmax(axis=1)[:, None, None], axis=1)
     points = np.where(valid[:, :, None], points, first) - first
@@ -127,7 +128,10 @@ def _area(points: Array, valid: Array) -> Array:
 
 
 def nms(boxes: Array, order: Array, threshold: float, limit: int = -1) -> List[int]:
-    """Greedy non-maximum suppression of rotated boxes: indices of those kept, of those in ``order`` (best first)."""
+    """Greedy non-maximum suppression of rotated boxes: the indices that are kept.
+
+    order: the candidates, best first.
+    """
     polygons, areas = corners(boxes), (boxes[:, 2] * boxes[:, 3]).astype(np.float64)
 
     def is_kept(one: int, rest: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Reductions of consecutive segments of rows, of all segments at once."""
+"""Reductions of consecutive segments of rows, all segments at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _log_sum_exp(rows: Array, counts: Array) -> Any:
     return _log_mean_exp(rows, counts) + np.log(_column(counts, rows))
 
 
-# Of float64 rows, cut into segments of these lengths, all positive.
+# Each takes float64 rows and the lengths of the segments, all positive.
 _REDUCTIONS: Dict[str, Reduce] = {
     "Sum": _sum,
     "WeightedSum": _sum,
@@ -52,9 +52,9 @@ _REDUCTIONS: Dict[str, Reduce] = {
 
 
 def reduce_segments(name: str, rows: Array, counts: Array) -> Array:
-    """The reduction (Sum, WeightedSum, Mean, Max, LogSumExp, LogMeanExp) of each segment, float64; 0 of no rows.
+    """The reduction of each segment, float64; 0 for an empty segment.
 
-    counts: how many of the rows each segment has, one segment behind the other.
+    name: Sum, WeightedSum, Mean, Max, LogSumExp or LogMeanExp. counts: the number of rows of each segment, in order.
     """
     y = np.zeros((counts.size, *rows.shape[1:]))
     there = counts > 0
@@ -64,5 +64,5 @@ def reduce_segments(name: str, rows: Array, counts: Array) -> Array:
 
 
 def weighted(rows: Array, weights: Array) -> Array:
-    """Each row times its weight, float64."""
+    """Each row multiplied by its weight, float64."""
     return np.asarray(rows.astype(np.float64) * weights.reshape((-1,) + (1,) * (rows.ndim - 1)))

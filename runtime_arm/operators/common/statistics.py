@@ -1,4 +1,4 @@
-"""What the normalisations share: which floats they take, where channels lie, mean and variance, slow and fast."""
+"""What normalisations share: checks of dtypes and channels, mean and variance, exact and fast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import require
@@ -15,7 +14,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def require_floats(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
-    """ShapeError unless all inputs that are there hold floats of one dtype."""
+    """ShapeError unless all inputs that are given hold floats of one dtype."""
     given = [spec for spec in specs if spec is not None]
     require(
         op,
@@ -26,17 +25,12 @@ def require_floats(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
 
 
 def single_or_double(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    """Refuses what neither BLAS nor a float32 accumulator can hold; a ``supports``."""
+    """A kernel's ``supports``: refuses all but float32 and float64.
+
+    BLAS has no float16, and sums need at least float32.
+    """
     name = outputs[0].dtype.name
     return None if name in ("float32", "float64") else f"only float32 and float64, got {name}"
-
-
-def channels_last(op: OperatorDef) -> bool:
-    """Whether argument ``order``, NCHW (the default) or NHWC in any case, puts the channels last."""
-    order = op.get_str("order", "NCHW")
-    if order.upper() not in ("NCHW", "NHWC"):
-        raise ArgumentError(op, f"order must be NCHW or NHWC, got {order!r}")
-    return order.upper() == "NHWC"
 
 
 def require_channels(op: OperatorDef, x: TensorSpec, axis: int, *parameters: TensorSpec) -> None:
@@ -45,19 +39,22 @@ def require_channels(op: OperatorDef, x: TensorSpec, axis: int, *parameters: Ten
         require(
             op,
             parameter.size == x.shape[axis],
-            f"parameters must have {x.shape[axis]} elements, one a channel",
+            f"parameters must have {x.shape[axis]} elements, one per channel",
             x,
             parameter,
         )
 
 
 def along_axis(parameter: Array, axis: int, ndim: int) -> Array:
-    """A vector shaped so that it broadcasts along one axis of an array of ``ndim`` dimensions."""
+    """The vector, reshaped so that it broadcasts along one axis of an array of ``ndim`` dimensions."""
     return parameter.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
 
 
 def moments(x: Array, axes: Sequence[int]) -> Tuple[Array, Array]:
-    """Mean and variance (by the number of elements) over axes, which stay as 1; float64. Both are 0 over nothing."""
+    """Mean and variance over axes, which stay as 1; float64. Both are 0 for no elements.
+
+    The variance is divided by the number of elements.
+    """
     exact = x.astype(np.float64)
     count = max(prod(x.shape[axis] for axis in axes), 1)
     mean = exact.sum(axis=tuple(axes), keepdims=True) / count
@@ -66,16 +63,16 @@ def moments(x: Array, axes: Sequence[int]) -> Tuple[Array, Array]:
 
 
 def standardized(x: Array, axes: Sequence[int], epsilon: float) -> Tuple[Array, Array, Array]:
-    """(X - mean) / sqrt(variance + epsilon), mean and 1 / sqrt(variance + epsilon); float64, reduced axes kept as 1."""
+    """(X - mean) / sqrt(variance + epsilon), mean and 1 / sqrt(variance + epsilon); float64, reduced axes stay as 1."""
     mean, variance = moments(x, axes)
     inverse = 1 / np.sqrt(variance + epsilon)
     return (x.astype(np.float64) - mean) * inverse, mean, inverse
 
 
 class RowStatistics:
-    """Fast standardisation of the rows of a matrix into another of the same shape, which may be the same array.
+    """Fast standardisation of the rows of matrix ``x`` into ``y`` of the same shape, which may be the same array.
 
-    ``mean`` and ``inverse`` (1 / sqrt(variance + epsilon)) are columns, buffers of the caller's.
+    ``mean`` and ``inverse``, 1 / sqrt(variance + epsilon), are columns that the caller provides.
     """
 
     def __init__(self, x: Array, y: Array, mean: Array, inverse: Array, epsilon: float):
@@ -85,13 +82,13 @@ class RowStatistics:
         self._epsilon = x.dtype.type(epsilon)
 
     def centre(self) -> None:
-        """y = x - mean, and ``mean``."""
+        """Computes ``mean`` and y = x - mean."""
         np.matmul(self.x, self._ones, out=self.mean)
         np.divide(self.mean, self._count, out=self.mean)
         np.subtract(self.x, self.mean, out=self.y)
 
     def measure(self, rows: Array) -> None:
-        """``inverse`` of rows whose mean counts as 0."""
+        """Computes ``inverse`` of ``rows``, taking their mean as 0."""
         np.matmul(rows[:, None, :], rows[:, :, None], out=self.inverse[:, :, None])
         np.divide(self.inverse, self._count, out=self.inverse)
         np.add(self.inverse, self._epsilon, out=self.inverse)
@@ -100,14 +97,17 @@ class RowStatistics:
 
 
 class StackSum:
-    """Sums along the middle of (outer, n, inner) floats by a matrix product, thrice as fast as ``np.add.reduce``."""
+    """Sums along the middle axis of floats (outer, n, inner) by a matrix product.
+
+    That is three times as fast as ``np.add.reduce``.
+    """
 
     def __init__(self, stack: Array):
         self._is_matrix = stack.shape[2] == 1
         self._ones = np.ones((stack.shape[1], 1) if self._is_matrix else (1, stack.shape[1]), stack.dtype)
 
     def into(self, stack: Array, out: Array) -> None:
-        """The sums in ``out``, (outer, 1, inner)."""
+        """Writes the sums into ``out``, (outer, 1, inner)."""
         if self._is_matrix:
             np.matmul(stack[:, :, 0], self._ones, out=out[:, :, 0])
         else:
@@ -115,7 +115,7 @@ class StackSum:
 
 
 def affine(y: Array, scale: Optional[Array] = None, shift: Optional[Array] = None) -> Run:
-    """A run that scales and shifts ``y`` in place by arrays that broadcast to it, where they are there."""
+    """A run of y = y * scale + shift, in place; a factor or shift of None is left out. Both broadcast to ``y``."""
 
     def run() -> None:
         if scale is not None:
@@ -132,11 +132,11 @@ def columns(count: int, dtype: Any, number: int) -> List[TensorSpec]:
 
 
 def statistics_buffers(call: Call) -> List[Array]:
-    """Columns for mean and 1 / sqrt(variance + epsilon): outputs 1 and 2 where they are wanted, else of the scratch."""
+    """Columns for the mean and 1 / sqrt(variance + epsilon): outputs 1 and 2 if the operator has them, else scratch."""
     wanted = [output.reshape(-1, 1) for output in call.outputs[1:]]
     return wanted + list(call.scratch[len(wanted) : 2])
 
 
 def split_at(shape: Shape, axis: int) -> Tuple[int, int]:
-    """How many elements lie before and from an axis on: the matrix that a blob is coerced to."""
+    """The number of elements before an axis and from it on: the shape of the matrix that a blob is reshaped to."""
     return prod(shape[:axis]), prod(shape[axis:])

@@ -1,4 +1,4 @@
-"""Functions of one 8-bit or 16-bit number as tables of all their values."""
+"""Functions of 8-bit or 16-bit numbers as lookup tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def table_of(dtype: Any, function: Callable[[Array], Array]) -> Array:
-    """The function's values for every number of an 8-bit or 16-bit dtype, indexed by its bits as an unsigned number."""
+    """The function's value for every number of an 8-bit or 16-bit dtype, indexed by the number's bits as unsigned."""
     bits = _bits(dtype)
     return function(np.arange(np.iinfo(bits).max + 1, dtype=bits).view(dtype))
 
@@ -23,13 +23,13 @@ def _bits(dtype: Any) -> Any:
 
 
 def lookup_scratch(shapes: Sequence[Shape]) -> List[TensorSpec]:
-    """What ``bind_lookup`` needs for arrays of any of these shapes."""
+    """The scratch of ``bind_lookup`` for arrays of any of these shapes."""
     size = max(map(block_size, shapes), default=0)
     return [TensorSpec((size,), np.intp), TensorSpec((size,), np.uint8)]
 
 
 def bind_lookup(x: Array, table: Array, y: Array, scratch: Sequence[Array]) -> Run:
-    """y = table[x] in blocks; ``y`` need not be contiguous, x is 8-bit or 16-bit and of its shape."""
+    """A run of y = table[x], in blocks. ``x`` is 8-bit or 16-bit and of y's shape; ``y`` need not be contiguous."""
     parts = []
     for source, target in cut([x.view(_bits(x.dtype))], y):
         index = scratch[0][: source.size].reshape(source.shape)

@@ -1,7 +1,7 @@
-"""How a kernel slides over an image: the arguments of convolutions and pools, output sizes, and what a tap sees.
+"""How a kernel slides over an image: arguments of convolutions and pools, output sizes, the pixels each tap reads.
 
-Caffe2's arguments are read by ``caffe2_window``, ONNX's attributes by ``onnx_window``; both give a Window, and what
-comes behind works on Windows of any number of dimensions.
+``caffe2_window`` reads Caffe2's arguments, ``onnx_window`` ONNX's attributes. Both return a Window, which has any
+number of dimensions; everything after that works on Windows.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import Array, OperatorDef
 
 Ints = Tuple[int, ...]
-LARGEST_KERNEL = 1 << 16  # of a dimension, unless the image is larger
+LARGEST_KERNEL = 1 << 16  # per dimension, unless the image is larger
 Index = Tuple[Any, ...]
 
-# Caffe2's legacy_pad
+# values of Caffe2's legacy_pad
 NOTSET, VALID, SAME, CAFFE_POOLING = range(4)
 
 
 class Overlap(NamedTuple):
-    """Output positions whose tap falls inside the image, and the pixels that it falls on."""
+    """The output positions whose tap falls inside the image, and the pixels it falls on."""
 
     out: slice
     image: slice
 
 
 class Tap(NamedTuple):
-    """One element of a kernel, as indices into arrays whose last dimensions are the kernel's, output's, image's."""
+    """One element of a kernel, as indices into arrays that end in the dimensions of kernel, output or image."""
 
     kernel: Index
     out: Index
@@ -40,10 +40,11 @@ class Tap(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """A kernel over an image. Every tuple has one entry a spatial dimension.
+    """A kernel over an image. Every tuple has one entry per spatial dimension.
 
-    Output position o and tap k meet the pixel  o * stride + k * dilation - head;  outside of the image lies padding.
-    ``tail`` is the padding behind the image that counts as such: windows may reach beyond it when sizes are rounded up.
+    Output position o and tap k read the pixel  o * stride + k * dilation - head;  outside the image is padding.
+    ``tail`` is the padding behind the image that counts as padding. Windows may reach beyond it when sizes are rounded
+    up.
     """
 
     image: Ints
@@ -59,9 +60,9 @@ class Window:
         return len(self.image)
 
     def in_three(self) -> Optional[Window]:
-        """The same window over slices, rows and columns, or None if it has more dimensions than that.
+        """The same window with three dimensions (slices, rows, columns); None if it needs more.
 
-        Dimensions of one pixel that do nothing are dropped; a single one that is left becomes the rows.
+        Dimensions of one pixel that have no effect are dropped. If only one dimension is left, it becomes the rows.
         """
         axes = list(zip(*vars(self).values()))
         axes = [axis for axis in axes if axis != _IDLE]
@@ -71,7 +72,7 @@ class Window:
         return Window(*zip(*axes))
 
     def overlap(self, axis: int, tap: int, begin: int = 0, end: Optional[int] = None) -> Optional[Overlap]:
-        """Where the tap of one dimension meets the image, among the outputs begin..end; None if nowhere.
+        """Where one tap of a dimension falls inside the image, for the outputs begin..end-1; None if nowhere.
 
         ``out`` counts from ``begin``.
         """
@@ -85,7 +86,7 @@ class Window:
         return Overlap(slice(first - begin, last - begin), slice(source, stop, stride))
 
     def counts(self, padded: bool = False) -> Array:
-        """How many pixels every output's window covers, int64 (*output); with ``padded`` those of the padding too."""
+        """The number of pixels under the kernel at every output, int64 (*output). ``padded`` counts padding, too."""
         total = np.ones((), np.int64)
         for image, kernel, stride, dilation, head, tail, output in zip(*vars(self).values()):
             pixels = np.arange(output)[:, None] * stride + np.arange(kernel) * dilation - head
@@ -94,7 +95,7 @@ class Window:
         return total
 
     def taps(self) -> Iterator[Tap]:
-        """Every tap that meets the image."""
+        """Every tap that falls inside the image for some output."""
         axes = [[(k, self.overlap(axis, k)) for k in range(size)] for axis, size in enumerate(self.kernel)]
         met = [[(k, overlap) for k, overlap in axis if overlap is not None] for axis in axes]
         for tap in product(*met):
@@ -115,17 +116,17 @@ def require_at_least(op: OperatorDef, what: str, values: Sequence[int], least: i
 
 
 def channels_last(op: OperatorDef) -> bool:
-    """Whether the argument ``order`` of a Caffe2 operator is NHWC, not NCHW (the default)."""
+    """Whether argument ``order`` of a Caffe2 operator is NHWC, not NCHW (the default). Lower case is allowed, too."""
     order = op.get_str("order", "NCHW")
-    if order not in ("NCHW", "NHWC"):
+    if order not in ("NCHW", "NHWC", "nchw", "nhwc"):
         raise ArgumentError(op, f"order must be NCHW or NHWC, got {order!r}")
-    return order == "NHWC"
+    return order in ("NHWC", "nhwc")
 
 
 def caffe2_list(op: OperatorDef, name: str, suffixes: str) -> List[int]:
-    """An argument of Caffe2's: ``kernels``, ``kernel`` or ``kernel_h`` with ``kernel_w``; empty where it is absent.
+    """A list argument of Caffe2's: ``kernels``, ``kernel``, or ``kernel_h`` with ``kernel_w``. Empty if absent.
 
-    A scalar fills up a list that is too short. Of the suffixed ones, all are there or none counts.
+    A scalar fills up a list that is too short. Suffixed arguments count only if all of them are given.
     """
     values = list(op.get_ints(name + "s"))
     if op.has(name):
@@ -139,18 +140,18 @@ def caffe2_window(op: OperatorDef, image: Sequence[int]) -> Window:
     """The window of a Caffe2 convolution or pool (conv_pool_op_base.h).
 
     kernel, stride, dilation (1), pad (0: heads, then tails), legacy_pad (0 none, 1 VALID, 2 SAME, 3 Caffe's pooling),
-    global_pooling. Output sizes are rounded down, by legacy_pad 3 up.
+    global_pooling. Output sizes are rounded down, or up with legacy_pad 3.
     """
     legacy = op.get_int("legacy_pad", NOTSET)
     if legacy not in (NOTSET, VALID, SAME, CAFFE_POOLING):
         raise ArgumentError(op, f"legacy_pad must be 0, 1, 2 or 3, got {legacy}")
     pads = caffe2_list(op, "pad", "tlbr")
     if pads and legacy in (VALID, SAME):
-        raise ArgumentError(op, f"legacy_pad {legacy} chooses the padding itself, no pads may be given")
+        raise ArgumentError(op, f"legacy_pad {legacy} computes the padding: pads must not be given")
     kernel = caffe2_list(op, "kernel", "hw")
     whole = op.get_bool("global_pooling")
     if not kernel and not whole:
-        raise ArgumentError(op, "the kernel's size must be given as kernel, kernel_h and kernel_w, or kernels")
+        raise ArgumentError(op, "the kernel size is missing: give kernel, kernel_h and kernel_w, or kernels")
     ndim = len(kernel) or len(image)
     stride = caffe2_list(op, "stride", "hw") or [1] * ndim
     dilation = caffe2_list(op, "dilation", "hw") or [1] * ndim
@@ -170,7 +171,7 @@ def caffe2_window(op: OperatorDef, image: Sequence[int]) -> Window:
 
 
 def global_window(image: Sequence[int]) -> Window:
-    """The kernel that covers the whole image."""
+    """The window of a kernel that covers the whole image."""
     ones, zeros = (1,) * len(image), (0,) * len(image)
     return Window(tuple(image), tuple(image), ones, ones, zeros, zeros, ones)
 
@@ -179,7 +180,7 @@ def _check_lists(op: OperatorDef, image: Sequence[int], **lists: Sequence[int]) 
     for name, values in lists.items():
         count = 2 * len(image) if name == "pad" else len(image)
         if len(values) != count:
-            raise ArgumentError(op, f"{name} must have {count} values over {len(image)} dimensions, got {list(values)}")
+            raise ArgumentError(op, f"{name} must have {count} values for {len(image)} dimensions, got {list(values)}")
         require_at_least(op, name, values, 0 if name == "pad" else 1)
 
 
@@ -195,7 +196,7 @@ def _caffe2_size(op: OperatorDef, legacy: int, geometry: Sequence[int], head: in
     if legacy == SAME:
         size = -(-image // stride)
         needed = (size - 1) * stride + kernel - image
-        head = int(needed / 2)  # towards zero: a stride beyond the kernel needs less than nothing
+        head = int(needed / 2)  # rounded towards zero: negative if the stride is larger than the kernel
         return size, head, needed - head
     size = -(-(image + 2 * head - kernel) // stride) + 1
     if head > 0 and (size - 1) * stride >= image + head:
@@ -204,29 +205,32 @@ def _caffe2_size(op: OperatorDef, legacy: int, geometry: Sequence[int], head: in
 
 
 def _check_kernel(op: OperatorDef, image: Sequence[int], kernel: Sequence[int]) -> None:
-    """A pool has no weights whose size would bound its kernel, and plans take time and memory for every tap."""
+    """ShapeError if the kernel is far larger than the image.
+
+    A pool has no weights that would bound its kernel, and plans take time and memory for every tap.
+    """
     if any(size > max(n, LARGEST_KERNEL) for n, size in zip(image, kernel)):
-        raise ShapeError(op, f"the kernel has {list(kernel)} pixels, the image {list(image)}")
+        raise ShapeError(op, f"the kernel, {list(kernel)}, is too large for the image, {list(image)}")
 
 
 def _checked(op: OperatorDef, window: Window) -> Window:
     if any(size < 1 for size in window.output):
         padded = [head + n + tail for head, n, tail in zip(window.head, window.image, window.tail)]
         reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
-        raise ShapeError(op, f"the kernel reaches over {reach} pixels, the padded image has {padded}")
+        raise ShapeError(op, f"the kernel spans {reach} pixels, but the padded image has only {padded}")
     return window
 
 
 def onnx_window(op: OperatorDef, image: Sequence[int], kernel: Optional[Sequence[int]] = None) -> Window:
     """The window of an ONNX convolution or pool.
 
-    kernel_shape (``kernel`` where it follows from the weights), strides, dilations (1), pads (heads, then tails),
+    kernel_shape (default: ``kernel``, the shape of the weights), strides, dilations (1), pads (heads, then tails),
     auto_pad (NOTSET, VALID, SAME_UPPER, SAME_LOWER), ceil_mode.
     """
     ndim = len(image)
     shape = op.get_ints("kernel_shape", kernel or ())
     if kernel is not None and tuple(shape) != tuple(kernel):
-        raise ArgumentError(op, f"kernel_shape {list(shape)} differs from that of the weights, {list(kernel)}")
+        raise ArgumentError(op, f"kernel_shape is {list(shape)}, but the weights have {list(kernel)}")
     if not shape:
         raise ArgumentError(op, "kernel_shape is required")
     strides, dilations = op.get_ints("strides", (1,) * ndim), op.get_ints("dilations", (1,) * ndim)
@@ -247,13 +251,13 @@ def onnx_window(op: OperatorDef, image: Sequence[int], kernel: Optional[Sequence
     sizes = [free // s + 1 for free, s in zip(room, strides)]
     if op.get_bool("ceil_mode") and auto == "NOTSET":
         sizes = [-(-free // s) + 1 for free, s in zip(room, strides)]
-        # a window that would start behind image and head is left out
+        # a window that would start behind the image is left out
         sizes = [o - ((o - 1) * s >= n + head) for o, s, n, head in zip(sizes, strides, image, heads)]
     return _checked(op, Window(tuple(image), shape, strides, dilations, heads, tails, tuple(sizes)))
 
 
 def onnx_auto_pad(op: OperatorDef) -> str:
-    """The auto_pad attribute: NOTSET, VALID, SAME_UPPER or SAME_LOWER."""
+    """The attribute auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER."""
     auto = op.get_str("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise ArgumentError(op, f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto!r}")
@@ -261,6 +265,6 @@ def onnx_auto_pad(op: OperatorDef) -> str:
 
 
 def split_pads(totals: Sequence[int], auto: str) -> Tuple[Ints, Ints]:
-    """Heads and tails of the paddings; of an odd one the larger half is the tail, with SAME_LOWER the head."""
+    """Splits total paddings into heads and tails. If one is odd, the tail is larger; with SAME_LOWER, the head."""
     smaller, larger = tuple(n // 2 for n in totals), tuple(n - n // 2 for n in totals)
     return (larger, smaller) if auto == "SAME_LOWER" else (smaller, larger)

@@ -32,7 +32,7 @@ def _window(op: OperatorDef, shape: Shape) -> Window:
     require(
         op,
         image[0] >= reach[0] and image[1] >= reach[1],
-        f"the kernel reaches over {reach} pixels, the image has {image}",
+        f"the kernel spans {reach} pixels, but the image has only {image}",
     )
     output = tuple((n + 2 * pad - r) // s + 1 for n, r, s in zip(image, reach, stride))
     return Window(tuple(image), kernel, stride, dilation, (pad, pad), (pad, pad), output)

@@ -86,7 +86,7 @@ def _check(op: OperatorDef, **lists: Sequence[int]) -> None:
     for name, values in lists.items():
         count = 4 if name == "pad" else 2
         if len(values) != count:
-            raise ArgumentError(op, f"{name} must have {count} values over 2 dimensions, got {list(values)}")
+            raise ArgumentError(op, f"{name} must have {count} values for 2 dimensions, got {list(values)}")
         require_at_least(op, name, values, 0 if name in ("pad", "adj") else 1)
 
 

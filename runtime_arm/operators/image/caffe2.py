@@ -17,7 +17,8 @@ from runtime_arm.operators.common.resampling import (
     resampling_scratch,
     triangle,
 )
-from runtime_arm.operators.common.statistics import channels_last, require_floats, single_or_double
+from runtime_arm.operators.common.statistics import require_floats, single_or_double
+from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import Shape, TensorSpec

@@ -12,7 +12,6 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.statistics import (
     RowStatistics,
     affine,
-    channels_last,
     columns,
     moments,
     require_channels,
@@ -22,6 +21,7 @@ from runtime_arm.operators.common.statistics import (
     standardized,
     statistics_buffers,
 )
+from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

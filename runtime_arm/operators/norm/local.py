@@ -8,7 +8,8 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.statistics import channels_last, require_floats, single_or_double
+from runtime_arm.operators.common.statistics import require_floats, single_or_double
+from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec

@@ -130,7 +130,7 @@ def test_four_dimensions_that_count_are_too_many() -> None:
     ("attributes", "rule"),
     [
         ({}, "kernel_shape is required"),
-        ({"kernel_shape": [2, 2]}, "kernel_shape must have 1 values over 1 dimensions"),
+        ({"kernel_shape": [2, 2]}, "kernel_shape must have 1 values for 1 dimensions"),
         ({"kernel_shape": [2], "auto_pad": "SAME"}, "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
         ({"kernel_shape": [2], "strides": [0]}, "strides must be at least 1"),
         ({"kernel_shape": [2], "pads": [-1, 0]}, "pad must be at least 0"),

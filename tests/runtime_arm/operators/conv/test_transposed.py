@@ -109,7 +109,7 @@ def test_a_run_allocates_nothing(order: str) -> None:
         ({"kernel": 3, "group": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "3 channels do not divide into 2 groups"),
         ({"kernel": 3, "pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "leave nothing of"),
         ({"kernel": 3}, [(1, 3, 4, 4), (3, 2, 3, 3), (3,)], "the bias needs one value a filter"),
-        ({}, [(1, 3, 4, 4), (3, 2, 3, 3)], r"kernel must have 2 values over 2 dimensions, got \[\]"),
+        ({}, [(1, 3, 4, 4), (3, 2, 3, 3)], r"kernel must have 2 values for 2 dimensions, got \[\]"),
     ],
 )
 def test_refuses(arguments: Any, shapes: Any, rule: str) -> None:

@@ -75,11 +75,11 @@ def test_legacy_broadcast_knows_dimensions_by_letter() -> None:
 @pytest.mark.parametrize(
     ("arguments", "shape", "rule"),
     [
-        ({"axis": 2}, (3, 4), "axis 2 leaves no room"),
-        ({"axis": -2}, (3, 4), "axis -2 leaves no room"),
-        ({"axis": 0, "axis_str": "C"}, (3, 4), "without axis"),
-        ({"axis_str": "CH"}, (3, 4), "must be a letter"),
-        ({"axis_str": "Q"}, (3, 4), "must be a letter of 'NCHW'"),
+        ({"axis": 2}, (3, 4), "does not fit into the first from axis 2 on"),
+        ({"axis": -2}, (3, 4), "does not fit into the first from axis -2 on"),
+        ({"axis": 0, "axis_str": "C"}, (3, 4), "excludes axis"),
+        ({"axis_str": "CH"}, (3, 4), "must be one letter"),
+        ({"axis_str": "Q"}, (3, 4), "must be one letter of 'NCHW'"),
         ({}, (4, 4), "shapes do not match from axis 1 on"),
         ({}, (2, 2, 3, 4), "has more dimensions"),
     ],

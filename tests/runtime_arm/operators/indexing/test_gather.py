@@ -65,12 +65,12 @@ def test_data_without_elements_give_their_own_shape() -> None:
 @pytest.mark.parametrize(
     ("op", "indices", "rule"),
     [
-        (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [0, 3], "index 3 is out of range, it must be within -3 to 2"),
+        (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [0, 3], "index 3 is out of range: it must be -3 to 2"),
         (OperatorDef.of("Gather", ["X", "i"], ["Y"]), [-4], "index -4 is out of range"),
         (
             OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=1),
             [-1],
-            "index -1 is out of range, it must be within 0 to 1",
+            "index -1 is out of range: it must be 0 to 1",
         ),
         (OperatorDef.of("BatchGather", ["X", "i"], ["Y"]), [2], "index 2 is out of range"),
     ],

@@ -126,7 +126,7 @@ ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
             ShapeError,
             "zero point of Y",
         ),
-        ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"kernel_shape": [5, 5]}, ShapeError, "kernel reaches"),
+        ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"kernel_shape": [5, 5]}, ShapeError, "kernel spans"),
         ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "kernel_shape is required"),
         ("QLinearAveragePool", [Q, ONE, ZERO, ONE, ZERO], {"dilations": [2, 2]}, ArgumentError, "dilations"),
         ("QLinearGlobalAveragePool", [Q[..., :0], ONE, ZERO, ONE, ZERO], {}, ShapeError, "must have pixels"),
