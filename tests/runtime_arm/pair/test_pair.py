@@ -126,7 +126,7 @@ FILL = "GivenTensorFill() -> {}  shape={}  values=[{}]\n"
         ("w, x", "GivenTensorFill() -> w  values=<float32 1x1: 1.0>", [TensorInfo("x")]),
         (
             "x, w",
-            "GivenTensorFill() -> x  values=<uint8 1x2: 1, 2>\n" + FILL.format("w", [1], "3.0"),
+            "GivenTensorFill() -> x  values=<uint8 1x2: 1 2>\n" + FILL.format("w", [1], "3.0"),
             [TensorInfo("x", (1, 2), "uint8")],
         ),
         ("x, w", "Fill() -> x, w", [TensorInfo("x")]),
