@@ -38,7 +38,7 @@ def _types(net: NetDef) -> Iterator[Tuple[str, str]]:
     """Domain and type of every operator, those of sub-nets included, and of the activations of fused ones."""
     for op in net.op:
         yield domain_of(op), op.type
-        activation = activation_of(op) if op.output else None
+        activation = activation_of(op) if op.output and op.has("activation") else None
         if activation is not None:
             yield domain_of(activation), activation.type
         for sub in op.subnets():

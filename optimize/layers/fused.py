@@ -5,57 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Optional, Tuple
 
-from optimize.layers.linear import CONVOLUTIONS
+from optimize.rewriting.operator_types import Whose
 from optimize.rewriting.rewrite import Refusal
 from runtime_arm.netdef import Argument, OperatorDef
-from runtime_arm.operators.common.formulas import FORMULAS
 from runtime_arm.operators.common.windows import channels_last
-from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of
-from runtime_arm.registry.schema import lookup
+from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of, formula_of
+from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.schema import Operator, lookup
 
 ADDITIONS = {"Add", "Sum", "onnx.Add", "onnx.Sum"}
-ACTIVATIONS = {
-    "Clip",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "LeakyRelu",
-    PRELU,
-    "Relu",
-    "ReluN",
-    "Selu",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Swish",
-    "onnx.Celu",
-    "onnx.Elu",
-    "onnx.Gelu",
-    "onnx.HardSigmoid",
-    "onnx.HardSwish",
-    "onnx.LeakyRelu",
-    "onnx.Mish",
-    "onnx.Relu",
-    "onnx.Selu",
-    "onnx.Sigmoid",
-    "onnx.Softplus",
-    "onnx.Softsign",
-    "onnx.Swish",
-}
-_FUSED_TYPES = {
-    "ConvTranspose": "FusedConvTranspose",
-    "FC": "FusedFC",
-    "FCTransposed": "FusedFCTransposed",
-    "SpatialBN": "FusedBatchNorm",
-    **dict.fromkeys(CONVOLUTIONS, "FusedConv"),
-}
-PLAIN = set(_FUSED_TYPES)
-FUSED = {f"armnet.{type}" for type in _FUSED_TYPES.values()}
+ACTIVATIONS = Whose(lambda schema: schema.formula is not None or (schema.domain, schema.type) == ("", PRELU))
+PLAIN = Whose(lambda schema: schema.fused is not None)
+FUSIBLE = Whose(lambda schema: schema.fused is not None or _takes_addend(schema))
+
+
+def _takes_addend(schema: Operator) -> bool:
+    """Whether this is a fused type that PLAIN ones become."""
+    return schema.fusion is not None and schema.fusion.addend is not None
 
 
 def addend_index(op: OperatorDef) -> int:
     """Which input of the fused operator (or of that which becomes one) is the addend; the activation's follows."""
-    return 5 if op.type in ("FusedBatchNorm", "SpatialBN") else 3
+    schema = lookup(op)
+    if schema.fused is not None:
+        schema = lookup(replace(op, type=schema.fused, domain="armnet"))
+    assert schema.fusion is not None
+    assert schema.fusion.addend is not None
+    return schema.fusion.addend
 
 
 def with_addend(op: OperatorDef, addend: str, y: str) -> OperatorDef:
@@ -85,44 +61,40 @@ def as_arguments(activation: OperatorDef) -> Tuple[Argument, ...]:
 
 def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorDef]]:
     """A convolution as what it is in front of its activation, and that activation, from its output to its output."""
-    if op.type == "ConvRelu":
-        return replace(op, type="Conv"), OperatorDef("Relu", op.output, op.output)
-    activation = activation_of(op)
-    if activation is None:
+    fusion, activation = lookup(op).fusion, activation_of(op)
+    if fusion is None or activation is None:
         return op, None
-    names, at = _arguments(activation), addend_index(op)
+    names, at = _arguments(activation), len(op.input) if fusion.addend is None else fusion.addend
     operand, inputs = op.input[at + 1 :], op.input[: at + 1]
     own = tuple(arg for arg in op.arg if arg.name in names)
     before = replace(op, input=inputs, arg=tuple(arg for arg in op.arg if arg.name not in {"activation", *names}))
     if not any(inputs[at:]):
-        before = replace(before, type="Conv", domain="", input=inputs[:at])
+        before = replace(before, type=fusion.layer, domain="", input=inputs[:at])
     return before, OperatorDef(activation.type, (*op.output, *operand), op.output, own, domain=activation.domain)
 
 
 def _agree_on_channels(op: OperatorDef, activation: OperatorDef) -> bool:
-    if "FC" in op.type:  # its channels come last, those of PRelu in the dimension 1
+    if lookup(op).kind is Kind.FULLY_CONNECTED:  # its channels come last, those of PRelu in the dimension 1
         return op.get_int("axis", 1) == 1
     return channels_last(op) == channels_last(activation)
 
 
 def _require_inference(op: OperatorDef) -> None:
-    if op.type == "SpatialBN" and not op.get_int("is_test", 0):
+    if lookup(op).kind is Kind.BATCH_NORM and not op.get_int("is_test", 0):
         raise Refusal("the normalisation takes its statistics from each batch")
 
 
 def _arguments(activation: OperatorDef) -> set[str]:
     """The arguments that the activation has a use for."""
-    if activation.full_type in OPERANDS:
-        return set()
-    lookup(activation)  # loads its formula
-    return set(FORMULAS[activation.domain, activation.type].defaults)
+    formula = formula_of(activation)
+    return set() if formula is None else set(formula.defaults)
 
 
 def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
     """The operator under its fused type, with one input set; what is left out in front of that is the empty name."""
     inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
     inputs[at] = name
-    return replace(op, type=_FUSED_TYPES.get(op.type, op.type), domain="armnet", input=tuple(inputs), output=(y,))
+    return replace(op, type=lookup(op).fused or op.type, domain="armnet", input=tuple(inputs), output=(y,))
 
 
 def other_input(op: OperatorDef, name: str) -> Optional[str]:

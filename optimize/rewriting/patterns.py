@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import AbstractSet, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Weight:
 class Operator:
     """An operator of a pattern: of one of these types, and with these operands. Made by the functions below."""
 
-    types: AbstractSet[str]
+    types: Container[str]
     name: str
     where: Optional[Test]
     commutes: bool = False
@@ -63,7 +63,7 @@ Operand = Union[str, float, Weight, Operator, Tuple[Operator, ...]]
 ANY: Operand = ""
 
 
-def operator(types: AbstractSet[str], name: str = "", where: Optional[Test] = None, stays: bool = False) -> Operator:
+def operator(types: Container[str], name: str = "", where: Optional[Test] = None, stays: bool = False) -> Operator:
     """An operator of one of these types (``full_type``: with its domain unless that is Caffe2's).
 
     name: what it is captured as. where: what else must hold. stays: it is only looked at, and others may read it.
@@ -71,7 +71,7 @@ def operator(types: AbstractSet[str], name: str = "", where: Optional[Test] = No
     return Operator(types, name, where, stays=stays)
 
 
-def commutative(types: AbstractSet[str], name: str = "", where: Optional[Test] = None) -> Operator:
+def commutative(types: Container[str], name: str = "", where: Optional[Test] = None) -> Operator:
     """An operator of exactly the operands that are listed, in any order.
 
     Where several orders match, that comes first in which the operand that was written last stands first.
@@ -186,7 +186,7 @@ def _is_number(program: Program, name: str, number: float) -> bool:
 Find = Callable[[Program, int], Iterator[Match]]
 
 
-def each(types: AbstractSet[str]) -> Find:
+def each(types: Container[str]) -> Find:
     """Every operator of these types (``full_type``: with its domain unless that is Caffe2's)."""
 
     def find(program: Program, start: int) -> Iterator[Match]:
@@ -198,8 +198,8 @@ def each(types: AbstractSet[str]) -> Find:
 
 
 def follows(
-    first: AbstractSet[str],
-    second: AbstractSet[str],
+    first: Container[str],
+    second: Container[str],
     test: Optional[Callable[[Program, OperatorDef, OperatorDef], bool]] = None,
 ) -> Find:
     """An operator of the types ``second`` that reads the first output of one of the types ``first``, which vanishes.

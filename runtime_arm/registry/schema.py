@@ -33,7 +33,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError, ShapeError, UnknownOperator
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.facts import FastFormula, Fusion, Kind
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
     Call,
@@ -87,6 +87,9 @@ class Operator:
     joins: Optional[Parts]
     splits: Optional[Parts]
     kind: Optional[Kind]
+    formula: Optional[FastFormula]
+    fused: Optional[str]
+    fusion: Optional[Fusion]
     multiply_adds: Optional[MultiplyAdds]
     kernels: Dict[str, Kernel] = field(default_factory=dict)
     branch: Optional[BranchFunction] = None
@@ -216,6 +219,9 @@ def operator(
     joins: Optional[Parts] = None,
     splits: Optional[Parts] = None,
     kind: Optional[Kind] = None,
+    formula: Optional[FastFormula] = None,
+    fused: Optional[str] = None,
+    fusion: Optional[Fusion] = None,
     multiply_adds: Optional[MultiplyAdds] = None,
 ) -> Callable[[ShapeFunction], Operator]:
     """Decorator over the shape function: declares an operator.
@@ -231,6 +237,9 @@ def operator(
     joins: where each input lies in output 0, if the inputs are parts of it. Kernels leave alone what is there already.
     splits: where each output lies in input 0, if the outputs are parts of it. What is there already is not copied.
     kind: what it computes, if planner, engines and optimizer treat operators of that kind alike.
+    formula: its fast kernel for blocks, so that it can be the activation of a fused operator.
+    fused: the type, of the domain "armnet", that does this and then an addition and an activation.
+    fusion: what this type is made of, if it is such a type.
     multiply_adds: how many multiply-adds the plain algorithm takes for these shapes, see
     ``operators/common/multiply_adds.py``. Required where the reference kernel multiplies matrices; a test sees to it.
     """
@@ -250,6 +259,9 @@ def operator(
             joins=joins,
             splits=splits,
             kind=kind,
+            formula=formula,
+            fused=fused,
+            fusion=fusion,
             multiply_adds=multiply_adds,
         )
         return _declare(schema)
@@ -259,9 +271,13 @@ def operator(
 
 def find(op: OperatorDef) -> Optional[Operator]:
     """The schema of an operator, or None if nobody declared it."""
-    domain = domain_of(op)
-    load_operator(domain, op.type)
-    return _OPERATORS.get((domain, op.type))
+    return find_type(domain_of(op), op.type)
+
+
+def find_type(domain: str, type: str) -> Optional[Operator]:
+    """The schema of an operator type, or None if nobody declared it."""
+    load_operator(domain, type)
+    return _OPERATORS.get((domain, type))
 
 
 def domain_of(op: OperatorDef) -> str:

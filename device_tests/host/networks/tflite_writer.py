@@ -147,7 +147,7 @@ def _convolution(graph: _Graph, step: Step) -> None:
 def _activation(op: OperatorDef) -> int:
     activation = activation_of(op)
     if activation is None or activation.full_type == MAX:
-        return RELU if op.type == "ConvRelu" else NONE
+        return NONE
     if activation.type == "Relu":
         return RELU
     if activation.type == "Clip" and (activation.get_float("min"), activation.get_float("max")) == (0, 6):

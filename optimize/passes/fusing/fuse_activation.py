@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimize.layers.fused import ACTIVATIONS, FUSED, PLAIN, with_activation
+from optimize.layers.fused import ACTIVATIONS, FUSIBLE, with_activation
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass
@@ -13,7 +13,7 @@ def _fuse(program: Program, layer: OperatorDef, activation: OperatorDef) -> Rewr
     return Rewrite((with_activation(layer, activation),))
 
 
-_LAYER = operator(PLAIN | FUSED, "layer")
+_LAYER = operator(FUSIBLE, "layer")
 _ACTIVATION = operator(ACTIVATIONS, "activation")
 
 PASS = Pass("fuse_activation", (rule(_ACTIVATION(_LAYER), to=_fuse),))

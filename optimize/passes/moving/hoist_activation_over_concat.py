@@ -5,26 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator
 
+from optimize.rewriting.operator_types import Whose
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.facts import Kind
 
-ELEMENTWISE = {
-    "Abs",
-    "Clip",
-    "Elu",
-    "Exp",
-    "HardSigmoid",
-    "LeakyRelu",
-    "Negative",
-    "Relu",
-    "Sigmoid",
-    "Softsign",
-    "Swish",
-    "Tanh",
-    "onnx.HardSwish",
-    "onnx.Relu",
-}
+ELEMENTWISE = Whose(lambda schema: schema.kind is Kind.ELEMENTWISE and schema.inputs == (1, 1))
 
 
 def _concats(program: Program, start: int) -> Iterator[Match]:

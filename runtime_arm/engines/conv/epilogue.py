@@ -11,11 +11,13 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.formulas import FastFormula, Formula, arguments_of, formula_of, level
-from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of
+from runtime_arm.operators.common.formulas import level
+from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of, formula_of, is_stretched
 from runtime_arm.registry.blocks import BLOCK, blocks
+from runtime_arm.registry.facts import FastFormula, Formula, arguments_of
 from runtime_arm.registry.kernel import Call, Specs
-from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step
 
 
@@ -24,7 +26,7 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
 
     y: (..., M, pixels), with ``channels_last`` (..., pixels, M); M are those ``filters`` among all.
     """
-    tail = Tail(call, 3, y, -1 if channels_last else -2, filters)
+    tail = Tail(call, y, -1 if channels_last else -2, filters)
     bias = _given(call.inputs, 2)
     if bias is None and not tail:
         return []
@@ -42,14 +44,14 @@ class Activation:
     """The activation of an operator, in place on parts of ``y``.
 
     limits: all of it, a ufunc and a number each, where it is nothing else. floor: all of it, too, where it is the
-    maximum with one number a channel. Input ``operand_at`` is that, or PRelu's slope.
+    maximum with one number a channel, its operand; PRelu's operand is its slope.
     """
 
-    def __init__(self, call: Call, operand_at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
+    def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
         self._formula = None if self.limits else _formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
-        operand = _given(call.inputs, operand_at) if is_fused(call.op) else None
+        operand = operand_of(call)
         if operand is not None and operand.size > 1:
             operand = operand[channels]
         self.floor: Optional[Array] = None
@@ -73,13 +75,13 @@ class Activation:
 class Tail:
     """The end of a fused operator: what is added to its results, in place, and the activation.
 
-    ``y`` is a view of the call's output; input ``at`` is the addend, if there is one, the next one the activation's.
+    ``y`` is a view of the call's output.
     """
 
-    def __init__(self, call: Call, at: int, y: Array, channel_axis: int, channels: slice = slice(None)):
-        addend = addend_of(call, at)
+    def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
+        addend = addend_of(call)
         self._addend = None if addend is None else _same_part(y, call.outputs[0], addend)
-        self._activation = Activation(call, at + 1, y, channel_axis, channels)
+        self._activation = Activation(call, y, channel_axis, channels)
 
     def __bool__(self) -> bool:
         return self._addend is not None or bool(self._activation)
@@ -91,14 +93,36 @@ class Tail:
         yield from self._activation.steps(part, index)
 
 
-def addend_of(call: Call, at: int) -> Optional[Array]:
+def addend_of(call: Call) -> Optional[Array]:
     """What a fused operator adds to its results, None for others."""
-    addend: Optional[Array] = _given(call.inputs, at) if is_fused(call.op) else None
-    return addend
+    return _input_behind(call, 0)
 
 
-def is_fused(op: OperatorDef) -> bool:
-    return op.domain == "armnet"
+def operand_of(call: Call) -> Optional[Array]:
+    """What the activation of a fused operator takes besides the results, None for others."""
+    return _input_behind(call, 1)
+
+
+def _input_behind(call: Call, offset: int) -> Optional[Array]:
+    """The input that lies so far behind the place of the addend."""
+    fusion = lookup(call.op).fusion
+    if fusion is None or fusion.addend is None:
+        return None
+    found: Optional[Array] = _given(call.inputs, fusion.addend + offset)
+    return found
+
+
+def tail_refusal(op: OperatorDef, shape: Shape, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    """Why what follows the layer of a fused operator cannot run over blocks of its results, of this shape; else
+    None."""
+    fusion, activation = lookup(op).fusion, activation_of(op)
+    addend = None if fusion is None or fusion.addend is None else _given(inputs, fusion.addend)
+    if is_stretched(addend, outputs[0], shape):
+        return "the terms of the sum must have one shape"
+    formula = None if activation is None else formula_of(activation)
+    if formula is not None and outputs[0].dtype.name not in formula.dtypes:
+        return f"the activation has no formula for {outputs[0].dtype.name}"
+    return None
 
 
 def tail_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
@@ -109,7 +133,7 @@ def tail_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 def scratch_count(op: OperatorDef) -> int:
     """How many temporaries the activation takes."""
     activation = activation_of(op)
-    if activation is None:
+    if activation is None or limits_of(op):
         return 0
     if activation.full_type in OPERANDS:
         return 1 if activation.type == PRELU else 0
@@ -119,11 +143,12 @@ def scratch_count(op: OperatorDef) -> int:
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
     """The activation as limits, each a ufunc and a number, where it is nothing else."""
     activation = activation_of(op)
-    type = activation.type if activation is not None else "Relu" if op.type == "ConvRelu" else ""
-    if type == "Clip" and activation is not None:
-        clip = arguments_of(activation, _fast_formula(activation).defaults)
-        return [(np.maximum, clip["min"]), (np.minimum, clip["max"])]
-    return [(np.maximum, 0.0)] if type == "Relu" else []
+    if activation is None or activation.type not in ("Clip", "Relu"):
+        return []
+    if activation.type == "Relu":
+        return [(np.maximum, 0.0)]
+    clip = arguments_of(activation, _fast_formula(activation).defaults)
+    return [(np.maximum, clip["min"]), (np.minimum, clip["max"])]
 
 
 def _formula(op: OperatorDef) -> Optional[Formula]:
@@ -136,7 +161,7 @@ def _formula(op: OperatorDef) -> Optional[Formula]:
 
 
 def _fast_formula(activation: OperatorDef) -> FastFormula:
-    found = formula_of(activation.domain, activation.type)
+    found = formula_of(activation)
     assert found is not None, f"{activation.full_type} has no fast formula"
     return found
 

@@ -8,20 +8,18 @@ from typing import List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.conv.epilogue import Tail, tail_scratch
+from runtime_arm.engines.conv.epilogue import Tail, tail_refusal, tail_scratch
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.formulas import Scratch
 from runtime_arm.operators.common.statistics import single_or_double
 from runtime_arm.operators.conv.convolution import conv, convolution_of
-from runtime_arm.operators.fused.fused import fused_batch_norm, fused_conv, is_stretched
+from runtime_arm.operators.fused.fused import fused_batch_norm, fused_conv
 from runtime_arm.operators.norm.channel import channel_axis, inference_factors
 from runtime_arm.registry.blocks import blocks
 from runtime_arm.registry.families import load_operator
 from runtime_arm.registry.kernel import Call, Kernel, Run, Specs, Supports
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
-
-STRETCHED = "the terms of the sum must have one shape"
 
 
 def _declare_engines() -> None:
@@ -30,7 +28,7 @@ def _declare_engines() -> None:
     for kernel in conv.kernels.values():
         declare = fused_conv.kernel(
             kernel.engine,
-            supports=_unless_stretched(kernel),
+            supports=_unless_refused(kernel),
             scratch=_with_tail(kernel),
             cost=kernel.cost,
             variants=kernel.variants,
@@ -39,14 +37,13 @@ def _declare_engines() -> None:
         declare(kernel.bind)
 
 
-def _unless_stretched(kernel: Kernel) -> Supports:
+def _unless_refused(kernel: Kernel) -> Supports:
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-        x, w, addend = inputs[0], inputs[1], (*inputs, None, None)[3]
+        x, w = inputs[0], inputs[1]
         assert x is not None
         assert w is not None
-        if is_stretched(addend, outputs[0], convolution_of(op, x, w).output_shape):
-            return STRETCHED
-        return kernel.supports(op, inputs, outputs)
+        own = convolution_of(op, x, w).output_shape
+        return tail_refusal(op, own, inputs, outputs) or kernel.supports(op, inputs, outputs)
 
     return supports
 
@@ -62,9 +59,8 @@ _declare_engines()
 
 
 def _floats_alike(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, addend = inputs[0], (*inputs, None)[5]
-    assert x is not None
-    return STRETCHED if is_stretched(addend, outputs[0], x.shape) else single_or_double(op, inputs, outputs)
+    assert inputs[0] is not None
+    return tail_refusal(op, inputs[0].shape, inputs, outputs) or single_or_double(op, inputs, outputs)
 
 
 @fused_batch_norm.kernel("NUMPY", supports=_floats_alike, scratch=tail_scratch, splits_work=True)
@@ -75,7 +71,7 @@ def fused_batch_norm_numpy(call: Call) -> Run:
     x, y = x.reshape(around), y.reshape(around)
     prepare, factor, shift = inference_factors(call)
     factors, shifts = (np.broadcast_to(vector.reshape(-1, 1), around) for vector in (factor, shift))
-    tail = Tail(call, 5, y, 1)
+    tail = Tail(call, y, 1)
     steps: List[Step] = []
     for index in call.mine(blocks(around)):
         part = y[index]

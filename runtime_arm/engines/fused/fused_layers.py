@@ -6,11 +6,10 @@ import math
 from typing import List, Optional, Sequence
 
 from runtime_arm.engines.conv import col2im
-from runtime_arm.engines.conv.epilogue import Tail, tail_scratch
+from runtime_arm.engines.conv.epilogue import Tail, tail_refusal, tail_scratch
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.conv.transposed import conv_transpose
-from runtime_arm.operators.fused.fused import is_stretched
 from runtime_arm.operators.fused.fused_layers import fused_conv_transpose, fused_fc, fused_fc_transposed
 from runtime_arm.operators.linear.caffe2 import blas_multiplies, fc_numpy, fc_part, fc_shape
 from runtime_arm.registry.blocks import blocks
@@ -18,17 +17,10 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
-STRETCHED = "the terms of the sum must have one shape"
-
-
-def _refuses_stretching(own: Sequence[TensorSpec], inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    """``own``: what the layer makes before the addition."""
-    return STRETCHED if is_stretched((*inputs, None, None)[3], outputs[0], own[0].shape) else None
-
 
 def _transposes(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    own = conv_transpose.shape(op, *(*inputs, None)[:3])
-    return _refuses_stretching(own, inputs, outputs) or col2im.supports(op, inputs, outputs)
+    own = conv_transpose.shape(op, *(*inputs, None)[:3])[0].shape
+    return tail_refusal(op, own, inputs, outputs) or col2im.supports(op, inputs, outputs)
 
 
 def _transpose_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -39,7 +31,7 @@ def _transpose_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorS
 def fused_conv_transpose_col2im(call: Call) -> Run:
     y, last = call.outputs[0], channels_last(call.op)
     y = y.reshape(-1, y.shape[-1]) if last else y.reshape(*y.shape[:2], math.prod(y.shape[2:]))
-    return in_turn([col2im.col2im(call), *_tail_steps(Tail(call, 3, y, -1 if last else -2), y)])
+    return in_turn([col2im.col2im(call), *_tail_steps(Tail(call, y, -1 if last else -2), y)])
 
 
 def _multiplies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -47,14 +39,14 @@ def _multiplies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -
     assert x is not None
     assert w is not None
     assert b is not None
-    return _refuses_stretching(fc_shape(op, x, w, b), inputs, outputs) or blas_multiplies(op, inputs, outputs)
+    return tail_refusal(op, fc_shape(op, x, w, b)[0].shape, inputs, outputs) or blas_multiplies(op, inputs, outputs)
 
 
 @fused_fc.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, splits_work=True)
 @fused_fc_transposed.kernel("NUMPY", supports=_multiplies, scratch=tail_scratch, splits_work=True)
 def fused_fc_numpy(call: Call) -> Run:
     y, columns = fc_part(call)
-    return in_turn([fc_numpy(call), *_tail_steps(Tail(call, 3, y, -1, columns), y)])
+    return in_turn([fc_numpy(call), *_tail_steps(Tail(call, y, -1, columns), y)])
 
 
 def _tail_steps(tail: Tail, y: Array) -> List[Step]:

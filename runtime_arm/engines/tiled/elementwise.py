@@ -54,6 +54,6 @@ def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:
     for strip in tiled.strips_of(call, layout, max(1, BLOCK // layout.channels)):
         x, y = (tiled.body(memory, layout, strip) for memory in (call.inputs[0], call.outputs[0]))
         steps += multiply(y, x)
-        steps += finish(call, layout, strip, [add], addend_at=5)
+        steps += finish(call, layout, strip, [add])
         steps += tiled.clear(call, layout, strip)
     return tiled.in_turn(steps)

@@ -43,14 +43,13 @@ def finish(
     products: Optional[Array] = None,
     channels: slice = slice(None),
     part: Tuple[slice, ...] = WHOLE,
-    addend_at: int = 3,
     pooling: Optional[Pooling] = None,
 ) -> Iterator[Step]:
     """The steps behind the products of a strip of output 0: these passes, the addend, the activation.
 
     products: where they lie, if not in the output. channels, part: those of the output, and of the tiles and positions
-    of the strip, that they are. addend_at: the input that is added; the next one is the activation's. pooling: what
-    makes results of products that lie elsewhere; nothing is added to them then.
+    of the strip, that they are. pooling: what makes results of products that lie elsewhere; nothing is added to them
+    then.
     """
     results = tiled.body(call.outputs[0][..., channels], layout, strip)[part]
     if products is None:
@@ -60,10 +59,10 @@ def finish(
         products = results
     for one in passes:
         yield from one(products)
-    addend = addend_of(call, addend_at)
+    addend = addend_of(call)
     if addend is not None:
         yield from _add(tiled.body(addend, layout, strip)[..., channels][part], products)
-    activation = Activation(call, addend_at + 1, products, -1, channels)
+    activation = Activation(call, products, -1, channels)
     floor = activation.floor
     if floor is None:
         yield from _activate(activation, products)

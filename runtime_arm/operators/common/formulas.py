@@ -7,7 +7,7 @@ Its input and output may be the same memory, so it must not write ``y`` before i
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -15,39 +15,14 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, Dtypes
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.facts import Kind
-from runtime_arm.registry.families import load_operator
+from runtime_arm.registry.facts import Default, FastFormula, Formula, Kind, arguments_of
 from runtime_arm.registry.kernel import Call, Run, Specs, Supports
 from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
-Formula = Callable[..., Any]  # (x, y, *scratch, **arguments)
 Exact = Callable[..., Any]  # (x, **arguments) -> y
 Scratch = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]
 Check = Callable[[OperatorDef, Mapping[str, Any]], None]
-Default = Union[float, int, str]
-
-
-class FastFormula(NamedTuple):
-    """The fast kernel of an operator of one input, for other kernels that apply it to blocks of their own results."""
-
-    formula: Formula
-    scratch: int
-    dtypes: Dtypes
-    defaults: Mapping[str, Default]
-
-    def bind(self, op: OperatorDef) -> Formula:
-        """The formula as ``(x, y, *scratch)``, with the operator's arguments filled in."""
-        return partial(self.formula, **arguments_of(op, self.defaults)) if self.defaults else self.formula
-
-
-FORMULAS: Dict[Tuple[str, str], FastFormula] = {}  # by domain and type; only families that are loaded
-
-
-def formula_of(domain: str, type: str) -> Optional[FastFormula]:
-    """The formula of an operator's fast kernel. None if it has none or takes more than one input."""
-    load_operator(domain, type)
-    return FORMULAS.get((domain, type))
 
 
 def ufunc_kernel(ufunc: Any) -> Callable[[Call], Run]:
@@ -127,17 +102,6 @@ def exactly(function: Exact, *operands: Any, **arguments: Any) -> Array:
     return result
 
 
-def arguments_of(op: OperatorDef, defaults: Mapping[str, Default]) -> Dict[str, Any]:
-    """The operator's arguments by name, each of the type of its default."""
-    return {name: _argument(op, name, default) for name, default in defaults.items()}
-
-
-def _argument(op: OperatorDef, name: str, default: Default) -> Any:
-    if isinstance(default, str):
-        return op.get_str(name, default)
-    return op.get_float(name, default) if isinstance(default, float) else op.get_int(name, default)
-
-
 def must_exceed(name: str, limit: float) -> Check:
     """A check that refuses an argument unless it is greater than ``limit``."""
 
@@ -181,9 +145,11 @@ def unary(
             return in_blocks(call, partial(formula, **arguments_of(call.op, defaults)))
 
         doc = formula.__doc__ or ""
-        for schema in declare_unary(type, exact, doc, caffe2, onnx, inplace=inplace, check=check, **defaults):
+        fast_formula = FastFormula(formula, scratch, fast, defaults)
+        for schema in declare_unary(
+            type, exact, doc, caffe2, onnx, inplace=inplace, check=check, formula=fast_formula, **defaults
+        ):
             schema.kernel("NUMPY", supports=only_for(fast), scratch=block_scratch(scratch), splits_work=True)(bind)
-            FORMULAS[schema.domain, schema.type] = FastFormula(formula, scratch, fast, defaults)
         return formula
 
     return register
@@ -198,13 +164,14 @@ def declare_unary(
     *,
     inplace: bool = True,
     check: Optional[Check] = None,
+    formula: Optional[FastFormula] = None,
     **defaults: Default,
 ) -> List[Operator]:
     """Declares an elementwise operator of one input with a reference kernel only. Returns the schemas, one per domain.
 
     exact: ``(x, **arguments) -> y`` in float64. caffe2, onnx: the dtypes that the operator takes in that domain; empty
     if the domain lacks it. inplace: whether Caffe2 allows the output to have the input's name. check: refuses
-    arguments. defaults: the arguments and their defaults.
+    arguments. formula: that of the fast kernel, if there is one. defaults: the arguments and their defaults.
     """
 
     def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
@@ -221,7 +188,9 @@ def declare_unary(
     for domain, dtypes, shared in (("", caffe2, inplace), ("onnx", onnx, True)):
         if dtypes:
             overwritten = {0: 0} if shared else {}
-            declare = operator(type, domain=domain, dtypes=dtypes, inplace=overwritten, kind=Kind.ELEMENTWISE)
+            declare = operator(
+                type, domain=domain, dtypes=dtypes, inplace=overwritten, kind=Kind.ELEMENTWISE, formula=formula
+            )
             schemas.append(declare(shape))
             schemas[-1].reference(reference)
     return schemas

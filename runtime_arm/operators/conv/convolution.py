@@ -10,7 +10,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import Window, caffe2_list, caffe2_window, channels_last, onnx_window
-from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.facts import Fusion, Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
@@ -85,7 +85,7 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
     return [TensorSpec(convolution.output_shape, x.dtype)]
 
 
-@operator("Conv", inputs=(2, 3), multiply_adds=per_output(), kind=Kind.CONVOLUTION)
+@operator("Conv", inputs=(2, 3), multiply_adds=per_output(), kind=Kind.CONVOLUTION, fused="FusedConv")
 def conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[n, m, o] = b[m] + sum over c, k of W[m, c, k] * X[n, c, o * stride + k * dilation - pad], 1-D to N-D.
 
@@ -97,7 +97,13 @@ def conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] 
     return specs
 
 
-@operator("ConvRelu", inputs=(2, 3), multiply_adds=per_output(), kind=Kind.CONVOLUTION)
+@operator(
+    "ConvRelu",
+    inputs=(2, 3),
+    multiply_adds=per_output(),
+    kind=Kind.CONVOLUTION,
+    fusion=Fusion("Conv", activation="Relu"),
+)
 def conv_relu(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y = max(Conv(X, W, b), 0)."""
     return conv.shape(op, x, w, b)  # type: ignore[return-value]

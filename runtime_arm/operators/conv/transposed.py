@@ -138,7 +138,7 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
     return [TensorSpec(transposed.output_shape, x.dtype)]
 
 
-@operator("ConvTranspose", inputs=(2, 3), multiply_adds=per_input)
+@operator("ConvTranspose", inputs=(2, 3), multiply_adds=per_input, fused="FusedConvTranspose")
 def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[n, m, i * stride + k - pad] = b[m] + the sum over c, i, k of X[n, c, i] * W[c, m, k], over two dimensions.
 

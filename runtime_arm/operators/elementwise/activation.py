@@ -14,8 +14,6 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, NUMBERS, SIGNED
 from runtime_arm.operators.common.erf import erf, erf_into
 from runtime_arm.operators.common.formulas import (
-    FORMULAS,
-    FastFormula,
     declare_unary,
     in_blocks,
     level,
@@ -23,7 +21,7 @@ from runtime_arm.operators.common.formulas import (
     must_exceed,
     unary,
 )
-from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.facts import FastFormula, Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
@@ -31,7 +29,15 @@ from runtime_arm.registry.specs import TensorSpec
 LARGEST = float(np.finfo(np.float32).max)
 
 
-@operator("Relu", dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE)
+def relu_into(x: Array, y: Array) -> None:
+    """y = max(x, 0)."""
+    np.maximum(x, level(0, x), out=y)
+
+
+_FORMULA = FastFormula(relu_into, 0, FLOAT32_64, {})
+
+
+@operator("Relu", dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE, formula=_FORMULA)
 def relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = max(X, 0), elementwise."""
     return [x]
@@ -42,20 +48,12 @@ def relu_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [np.maximum(x, x.dtype.type(0))]
 
 
-def relu_into(x: Array, y: Array) -> None:
-    """y = max(x, 0)."""
-    np.maximum(x, level(0, x), out=y)
-
-
 @relu.kernel("NUMPY")
 def relu_numpy(call: Call) -> Run:
     return in_blocks(call, relu_into)
 
 
-FORMULAS["", "Relu"] = FORMULAS["onnx", "Relu"] = FastFormula(relu_into, 0, FLOAT32_64, {})
-
-
-@operator("Relu", domain="onnx", dtypes=FLOATS + SIGNED, inplace={0: 0}, kind=Kind.ELEMENTWISE)
+@operator("Relu", domain="onnx", dtypes=FLOATS + SIGNED, inplace={0: 0}, kind=Kind.ELEMENTWISE, formula=_FORMULA)
 def onnx_relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = max(X, 0), elementwise."""
     return [x]

@@ -16,13 +16,12 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.dtypes import require_same_dtype
-from runtime_arm.operators.common.formulas import formula_of
 from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.conv.convolution import conv, conv_reference
 from runtime_arm.operators.norm.channel import spatial_bn, spatial_bn_reference
-from runtime_arm.registry.facts import Kind
-from runtime_arm.registry.schema import lookup, operator, require
+from runtime_arm.registry.facts import FastFormula, Fusion, Kind
+from runtime_arm.registry.schema import find, lookup, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 PRELU, MAX = "PRelu", "onnx.Max"
@@ -30,8 +29,11 @@ OPERANDS = {PRELU: "slope", MAX: "floor"}  # of the activations that take one
 
 
 def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
-    """The operator that the argument ``activation`` stands for; None without one. Its input and output are made up."""
-    full_type = op.get_str("activation", "")
+    """The activation of a fused operator as an operator of its own, None without one. Its input and output are made
+    up."""
+    schema = find(op)
+    fusion = None if schema is None else schema.fusion
+    full_type = "" if fusion is None else fusion.activation or op.get_str("activation", "")
     if not full_type:
         return None
     domain, _, type = full_type.rpartition(".")
@@ -46,10 +48,15 @@ def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> b
     return y.shape != shape or (addend is not None and addend.shape != shape)
 
 
-def can_be_fused(full_type: str) -> bool:
-    """Whether a fused operator can end with an operator of this type: of one input, with a fast formula, or of two."""
-    domain, _, type = full_type.rpartition(".")
-    return full_type in OPERANDS or formula_of(domain, type) is not None
+def can_be_fused(activation: OperatorDef) -> bool:
+    """Whether a fused operator can end with this one: it has one input and a fast formula, or is PRelu or onnx.Max."""
+    return activation.full_type in OPERANDS or formula_of(activation) is not None
+
+
+def formula_of(op: OperatorDef) -> Optional[FastFormula]:
+    """The fast formula of an operator, None if it has none."""
+    schema = find(op)
+    return None if schema is None else schema.formula
 
 
 def tail_specs(
@@ -61,7 +68,7 @@ def tail_specs(
         y = y.with_shape(broadcast(op, (y, addend)))
     activation = activation_of(op)
     if activation is not None:
-        if not can_be_fused(activation.full_type):
+        if not can_be_fused(activation):
             raise ArgumentError(op, f"activation {activation.full_type!r} cannot be fused")
         what = OPERANDS.get(activation.full_type)
         require(op, what is None or operand is not None, f"{activation.type} needs a {what}", y)
@@ -97,7 +104,14 @@ def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Opt
     return lookup(activation).evaluate(activation, [y] if operand is None else [y, operand])
 
 
-@operator("FusedConv", domain="armnet", inputs=(2, 5), multiply_adds=per_output(), kind=Kind.CONVOLUTION)
+@operator(
+    "FusedConv",
+    domain="armnet",
+    inputs=(2, 5),
+    multiply_adds=per_output(),
+    kind=Kind.CONVOLUTION,
+    fusion=Fusion("Conv", addend=3),
+)
 def fused_conv(
     op: OperatorDef,
     x: TensorSpec,
@@ -122,7 +136,14 @@ def fused_conv_reference(
     return tail_values(op, conv_reference(op, x, w, b)[0], addend, operand)
 
 
-@operator("FusedBatchNorm", domain="armnet", inputs=(5, 7), inplace={0: 0}, kind=Kind.BATCH_NORM)
+@operator(
+    "FusedBatchNorm",
+    domain="armnet",
+    inputs=(5, 7),
+    inplace={0: 0},
+    kind=Kind.BATCH_NORM,
+    fusion=Fusion("SpatialBN", addend=5),
+)
 def fused_batch_norm(
     op: OperatorDef,
     x: TensorSpec,

@@ -9,11 +9,18 @@ from runtime_arm.operators.common.multiply_adds import fully_connected, per_inpu
 from runtime_arm.operators.conv.transposed import conv_transpose, conv_transpose_reference
 from runtime_arm.operators.fused.fused import tail_specs, tail_values
 from runtime_arm.operators.linear.caffe2 import fc_reference, fc_shape
+from runtime_arm.registry.facts import Fusion, Kind
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("FusedConvTranspose", domain="armnet", inputs=(2, 5), multiply_adds=per_input)
+@operator(
+    "FusedConvTranspose",
+    domain="armnet",
+    inputs=(2, 5),
+    multiply_adds=per_input,
+    fusion=Fusion("ConvTranspose", addend=3),
+)
 def fused_conv_transpose(
     op: OperatorDef,
     x: TensorSpec,
@@ -38,7 +45,14 @@ def fused_conv_transpose_reference(
     return tail_values(op, conv_transpose_reference(op, x, w, b)[0], addend, slope)
 
 
-@operator("FusedFC", domain="armnet", inputs=(3, 5), multiply_adds=fully_connected())
+@operator(
+    "FusedFC",
+    domain="armnet",
+    inputs=(3, 5),
+    multiply_adds=fully_connected(),
+    kind=Kind.FULLY_CONNECTED,
+    fusion=Fusion("FC", addend=3),
+)
 def fused_fc(
     op: OperatorDef,
     x: TensorSpec,
@@ -51,7 +65,14 @@ def fused_fc(
     return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
 
 
-@operator("FusedFCTransposed", domain="armnet", inputs=(3, 5), multiply_adds=fully_connected())
+@operator(
+    "FusedFCTransposed",
+    domain="armnet",
+    inputs=(3, 5),
+    multiply_adds=fully_connected(),
+    kind=Kind.FULLY_CONNECTED,
+    fusion=Fusion("FCTransposed", addend=3),
+)
 def fused_fc_transposed(
     op: OperatorDef,
     x: TensorSpec,

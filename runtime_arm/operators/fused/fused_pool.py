@@ -7,12 +7,12 @@ from typing import Any, List, Sequence
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.fused.fused import tail_specs, tail_values
 from runtime_arm.operators.pool.caffe2 import float_pool_shape, max_pool_reference
-from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.facts import Fusion, Kind
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("FusedMaxPool", domain="armnet", kind=Kind.MAX_POOL)
+@operator("FusedMaxPool", domain="armnet", kind=Kind.MAX_POOL, fusion=Fusion("MaxPool"))
 def fused_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = activation(MaxPool(X)). Arguments as for MaxPool."""
     return tail_specs(op, float_pool_shape(op, x)[0], None, None)

@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -54,7 +55,7 @@ def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> Li
     return [x.with_shape((*x.shape[:axis], width))]
 
 
-@operator("FC", inputs=3, multiply_adds=fully_connected())
+@operator("FC", inputs=3, multiply_adds=fully_connected(), kind=Kind.FULLY_CONNECTED, fused="FusedFC")
 def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = X W^T + b with X as a matrix (rows before ``axis``, 1) and W (N, K) likewise (``axis_w``, 1); b (N).
 
@@ -63,7 +64,13 @@ def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[Ten
     return fc_shape(op, x, w, b)
 
 
-@operator("FCTransposed", inputs=3, multiply_adds=fully_connected())
+@operator(
+    "FCTransposed",
+    inputs=3,
+    multiply_adds=fully_connected(),
+    kind=Kind.FULLY_CONNECTED,
+    fused="FusedFCTransposed",
+)
 def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y = X W + b: as FC, but W is (K, N)."""
     return fc_shape(op, x, w, b)

@@ -37,7 +37,9 @@ def _others(axis: int, ndim: int) -> List[int]:
     return [i for i in range(ndim) if i != axis]
 
 
-@operator("SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4}, kind=Kind.BATCH_NORM)
+@operator(
+    "SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4}, kind=Kind.BATCH_NORM, fused="FusedBatchNorm"
+)
 def spatial_bn(
     op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
 ) -> List[TensorSpec]:

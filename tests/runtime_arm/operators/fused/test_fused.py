@@ -114,6 +114,18 @@ def test_a_floor_is_one_number_a_channel(floor: Any, arguments: Any, complaint: 
         run_kernel(op, operands)
 
 
+@pytest.mark.parametrize(("activation", "precise"), [("onnx.HardSwish", True), ("onnx.Gelu", False)])
+def test_an_activation_without_a_formula_for_double_precision_is_left_to_the_reference(
+    activation: str, precise: bool
+) -> None:
+    """The formulas of Gelu and Erf approximate for float32."""
+    x, w, b = (RANDOM.standard_normal(shape) for shape in ((2, 4, 9, 9), (6, 4, 3, 3), (6,)))
+    conv = OperatorDef.of("FusedConv", ["x", "w", "b"], ["y"], domain="armnet", kernel=3, activation=activation)
+    fc = OperatorDef.of("FusedFC", ["x", "w", "b"], ["y"], domain="armnet", activation=activation)
+    for op, inputs in ((conv, [x, w, b]), (fc, [x[0, 0], w[:, 0].reshape(6, 9), b])):
+        assert bool(assert_engines_match_reference(op, inputs, terms=37, magnitude=20.0)) == precise
+
+
 def test_a_floor_is_for_convolutions() -> None:
     op = OperatorDef.of("FusedFC", ["x", "w", "b", "", "f"], ["y"], domain="armnet", activation="onnx.Max")
     with pytest.raises(ShapeError, match="a floor is for convolutions"):
