@@ -122,4 +122,4 @@ def _output_info(value: onnx.ValueInfoProto, builder: NetBuilder) -> TensorInfo:
     spec = builder.spec(value.name)
     if spec is not None:
         return TensorInfo(value.name, spec.shape, np.dtype(spec.dtype).name)
-    return _info(value) if value.type.WhichOneof("value") else TensorInfo(value.name)
+    return _info(value) if value.type.HasField("tensor_type") else TensorInfo(value.name)

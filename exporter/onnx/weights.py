@@ -31,6 +31,7 @@ DTYPES: Dict[int, np.dtype[Any]] = {
         (onnx.TensorProto.UINT32, "uint32"),
         (onnx.TensorProto.UINT64, "uint64"),
         (onnx.TensorProto.BOOL, "bool"),
+        (onnx.TensorProto.STRING, "object"),
     )
 }
 _MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
@@ -64,7 +65,9 @@ class Weights:
             raise ExportError(f"{what}: the data type {dtype_name(tensor.data_type)} is not supported")
         shape = _shape(tensor.dims, what)
         count = math.prod(shape)
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if dtype.kind == "O":
+            values = _strings(tensor, what)
+        elif tensor.data_location == onnx.TensorProto.EXTERNAL:
             values = self._external(tensor, dtype, count, what)
         elif tensor.HasField("raw_data"):
             values = _from_bytes(tensor.raw_data, dtype, what)
@@ -159,6 +162,14 @@ def _from_bytes(raw: Union[bytes, memoryview], dtype: np.dtype[Any], what: str) 
         flags: Array = np.frombuffer(raw, np.uint8) != 0
         return flags
     return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _strings(tensor: onnx.TensorProto, what: str) -> Array:
+    if tensor.HasField("raw_data") or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise ExportError(f"{what}: strings must be in string_data")
+    values = np.empty(len(tensor.string_data), object)
+    values[:] = list(tensor.string_data)
+    return values
 
 
 def _from_fields(tensor: onnx.TensorProto, dtype: np.dtype[Any], what: str) -> Array:

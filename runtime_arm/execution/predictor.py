@@ -84,9 +84,9 @@ class Predictor:
     ) -> Dict[str, Any]:
         """One inference; the outputs by name, in the net's order, followed by the intermediate blobs named in ``keep``.
 
-        The arrays are the caller's. With ``out`` the named blobs are written into those arrays instead, and only they
-        and ``keep`` are returned. FeedError if inputs or ``out`` do not fit; OperatorError if an operator refuses
-        their shapes.
+        The arrays are the caller's; strings are str objects. With ``out`` the named blobs are written into those
+        arrays instead, and only they and ``keep`` are returned. FeedError if inputs or ``out`` do not fit;
+        OperatorError if an operator refuses their shapes.
         """
         if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
@@ -97,7 +97,7 @@ class Predictor:
         with self._turn, blas.Threads(self.threads):
             results = self.executor.run({**self._state, **feeds}, list(dict.fromkeys([*fetches, *self._kept])), out)
             self._state.update((name, deepcopy(results[name])) for name in self._kept)
-        return {name: results[name] for name in fetches}
+        return {name: _readable(results[name]) for name in fetches}
 
     def plan(self, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Segment:
         """What ``run`` would execute for inputs of these shapes, without running it: steps, engines, arena.
@@ -156,17 +156,39 @@ def _fitting(info: TensorInfo, given: Any) -> Any:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
         raise FeedError(f"input {info.name!r} is no array: {error}") from error
-    if not array.dtype.isnative:
+    if array.dtype.kind in "SUO":
+        array = _strings(info, array)
+    elif not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if info.dtype is not None and array.dtype != info.dtype:
         raise FeedError(f"input {info.name!r} must be {np.dtype(info.dtype).name}, got {array.dtype.name}")
-    if array.dtype.kind not in "fiub":
-        raise FeedError(f"input {info.name!r} must be numbers, got {array.dtype}")
+    if array.dtype.kind not in "fiubO":
+        raise FeedError(f"input {info.name!r} must be numbers or strings, got {array.dtype}")
     if info.shape is not None and len(info.shape) != array.ndim:
         raise FeedError(
             f"input {info.name!r} must have {len(info.shape)} dimensions {info.shape_text()}, got shape {array.shape}"
         )
     return array
+
+
+def _strings(info: TensorInfo, given: Array) -> Array:
+    """An array of bytes objects, which is what blobs of strings hold; text is encoded as UTF-8."""
+    array = np.empty(given.shape, object)
+    for place, element in enumerate(given.reshape(-1).tolist()):
+        if not isinstance(element, (str, bytes)):
+            raise FeedError(f"input {info.name!r} must be numbers or strings, got {type(element).__name__}")
+        array.reshape(-1)[place] = element.encode() if isinstance(element, str) else element
+    return array
+
+
+def _readable(value: Any) -> Any:
+    """An output as the caller has it: strings as text, bytes that are no UTF-8 escaped; everything else as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return value
+    text = np.empty(value.shape, object)
+    for place, element in enumerate(value.reshape(-1).tolist()):
+        text.reshape(-1)[place] = element.decode("utf-8", "surrogateescape") if isinstance(element, bytes) else element
+    return text
 
 
 def _as_pair(init_net: Union[Pair, NetLike], predict_net: Optional[NetLike]) -> Pair:

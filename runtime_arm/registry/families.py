@@ -151,7 +151,14 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.variadic": "Max Mean Min Sum SumInt SumRelu WeightedSum",
         "operators.elementwise.where": "Conditional Where",
     },
-    "ai.onnx.ml": {"operators.rows.onnx_features": "ArrayFeatureExtractor Binarizer"},
+    "ai.onnx.ml": {
+        "engines.ml.trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+        "operators.ml.features": """
+            ArrayFeatureExtractor Binarizer CategoryMapper FeatureVectorizer Imputer LabelEncoder Normalizer
+            OneHotEncoder Scaler""",
+        "operators.ml.linear": "LinearClassifier LinearRegressor SVMClassifier SVMRegressor",
+        "operators.ml.trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    },
     "onnx": {
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv",
@@ -188,7 +195,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.nms": "NonMaxSuppression",
         "operators.norm.channel": "BatchNormalization",
         "operators.indexing.onehot": "OneHot",
-        "operators.rows.onnx_features": "TfIdfVectorizer",
+        "operators.rows.tfidf": "TfIdfVectorizer",
         "operators.fills.onnx": """
             Bernoulli ConstantOfShape EyeLike Multinomial RandomNormal RandomNormalLike RandomUniform
             RandomUniformLike Range""",

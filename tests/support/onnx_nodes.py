@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
 DATA_TYPES = "FLOAT DOUBLE FLOAT16 BOOL STRING INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
+ML_OPSET = 3  # of ai.onnx.ml; 5 is another form of the tree operators
 DTYPE_ATTRIBUTES = ("dtype", "output_dtype", "output_datatype", "precision", "to")
 
 
@@ -83,7 +84,12 @@ def _array(value: Any) -> Any:
     import onnx
     from onnx import numpy_helper
 
-    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+    array = numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+    if array.dtype.kind not in "OSU":
+        return array
+    texts = np.empty(array.shape, object)
+    texts.reshape(-1)[:] = [text.encode() if isinstance(text, str) else text for text in array.reshape(-1)]
+    return texts
 
 
 def operator_of(node: onnx.NodeProto) -> OperatorDef:
@@ -119,7 +125,11 @@ def witness(op: OperatorDef, inputs: Sequence[Any], outputs: Sequence[Any], opse
         for name, dtype in zip(op.output, outputs)
     ]
     graph = helper.make_graph([node], "one_node", typed, results, constants)
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [
+        helper.make_opsetid("", opset),
+        helper.make_opsetid("com.microsoft", 1),
+        helper.make_opsetid("ai.onnx.ml", ML_OPSET),
+    ]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

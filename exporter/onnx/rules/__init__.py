@@ -26,6 +26,7 @@ FAMILIES = (
     "indexing",
     "layout",
     "linear",
+    "ml",
     "normalization",
     "pooling",
     "reduction",
@@ -37,5 +38,5 @@ rule = _RULES.rule
 
 
 def find_rule(node: Node) -> Optional[Rule]:
-    """The rule for a node of ONNX's own domain, or None."""
-    return None if node.domain else _RULES.find(node.type)
+    """The rule for a node, or None. One for a domain other than ONNX's own is declared by "DOMAIN.TYPE"."""
+    return _RULES.find(f"{node.domain}.{node.type}" if node.domain else node.type)

@@ -1,4 +1,4 @@
-"""ONNX's operators that prepare features: counts of n-grams, and of its domain ai.onnx.ml picks and thresholds."""
+"""ONNX's TfIdfVectorizer: counts of n-grams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.dtypes import FLOATS, NUMBERS
-from runtime_arm.operators.common.indices import absolute, require_indices
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -77,28 +75,3 @@ def _occurring(op: OperatorDef, elements: Sequence[int]) -> Iterator[Gram]:
         for step in range(1, skips + 2):
             for start in range(len(elements) - (length - 1) * step):
                 yield tuple(elements[start : start + (length - 1) * step + 1 : step])
-
-
-@operator("ArrayFeatureExtractor", domain="ai.onnx.ml", inputs=2, dtypes=NUMBERS)
-def array_feature_extractor(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """The columns, along the last dimension of X, that the indices name; of a vector as a matrix of one row."""
-    require_indices(op, indices)
-    require(op, x.ndim > 0 and indices.size > 0, "X must have a dimension, and there must be an index", x, indices)
-    return [x.with_shape((*(x.shape[:-1] or (1,)), indices.size))]
-
-
-@array_feature_extractor.reference
-def array_feature_extractor_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
-    picked = x[..., absolute(op, indices.reshape(-1), x.shape[-1], wraps=False)]
-    return [picked.reshape(*(x.shape[:-1] or (1,)), indices.size)]
-
-
-@operator("Binarizer", domain="ai.onnx.ml", dtypes=(*FLOATS, "int32", "int64"))
-def binarizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """1 where X is above ``threshold`` (0), else 0."""
-    return [x]
-
-
-@binarizer.reference
-def binarizer_reference(op: OperatorDef, x: Array) -> List[Any]:
-    return [(x > op.get_float("threshold", 0.0)).astype(x.dtype)]

@@ -1,0 +1,153 @@
+"""Tree ensembles: onnxruntime's answers, the engine against the reference kernel, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.schema import lookup
+from tests.support.exact import assert_same
+from tests.support.forests import EVERY_MODE, forest, rows
+from tests.support.onnx_nodes import witness
+
+MODES = {"LEQ": EVERY_MODE[:1], "LT": EVERY_MODE[1:2], "GT and LEQ": ("BRANCH_GT", "BRANCH_LEQ"), "all": EVERY_MODE}
+
+
+def regressor(**attributes: Any) -> OperatorDef:
+    return OperatorDef.of("TreeEnsembleRegressor", ["X"], ["Y"], domain="ai.onnx.ml", **attributes)
+
+
+def classifier(**attributes: Any) -> OperatorDef:
+    return OperatorDef.of("TreeEnsembleClassifier", ["X"], ["L", "Z"], domain="ai.onnx.ml", **attributes)
+
+
+def stump(weights: Any, **attributes: Any) -> Dict[str, Any]:
+    """One tree: X <= 0 leads to leaf 1, else to leaf 2. ``weights``: (leaf, class, weight)."""
+    return {
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_values": [0.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "class_treeids": [0] * len(weights),
+        "class_nodeids": [leaf for leaf, _, _ in weights],
+        "class_ids": [target for _, target, _ in weights],
+        "class_weights": [weight for _, _, weight in weights],
+        **attributes,
+    }
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["", "missing"])
+@pytest.mark.parametrize("modes", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("seed", range(4))
+def test_regressors_answer_as_onnxruntime_does(seed: int, modes: Any, missing: bool) -> None:
+    random = np.random.RandomState(seed)
+    targets = 1 + seed % 3
+    reduce = ["SUM", "AVERAGE", "MIN", "MAX"][seed]
+    transform = "NONE" if targets == 1 else ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"][seed % 3]
+    attributes = forest(random, "target", targets, modes=modes, missing=missing)
+    base = [float(value) for value in random.randn(targets).astype(np.float32)]
+    op = regressor(
+        n_targets=targets, aggregate_function=reduce, post_transform=transform, base_values=base, **attributes
+    )
+    x = rows(random, 40, missing=missing)
+    (expected,) = witness(op, [x], [np.float32])
+    np.testing.assert_allclose(lookup(op).evaluate(op, [x])[0], expected, rtol=1e-5, atol=1e-5)
+    assert_engines_match_reference(op, [x])
+
+
+@pytest.mark.parametrize("modes", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("strings", [False, True], ids=["integers", "strings"])
+def test_classifiers_answer_as_onnxruntime_does(transform: str, strings: bool, modes: Any) -> None:
+    random = np.random.RandomState(len(transform))
+    labels: Dict[str, Any] = {"classlabels_strings": ["a", "ü", "c"]} if strings else {"classlabels_int64s": [7, 3, 5]}
+    op = classifier(post_transform=transform, **labels, **forest(random, "class", 3, modes=modes))
+    x = rows(random, 40)
+    chosen, scores = witness(op, [x], [object if strings else np.int64, np.float32])
+    ours = lookup(op).evaluate(op, [x])
+    assert [text.decode() for text in ours[0]] == list(chosen) if strings else ours[0].tolist() == chosen.tolist()
+    np.testing.assert_allclose(ours[1], scores, rtol=1e-5, atol=1e-5)
+    assert_engines_match_reference(op, [x])
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize("base", [[], [0.25]], ids=["", "base"])
+@pytest.mark.parametrize("target", [0, 1])
+@pytest.mark.parametrize("low", [0.25, -0.25], ids=["positive", "mixed"])
+def test_one_score_for_two_classes_answers_as_onnxruntime_does(
+    low: float, target: int, base: Any, transform: str
+) -> None:
+    attributes = stump([(1, target, low), (2, target, 0.75)], classlabels_int64s=[4, 9], post_transform=transform)
+    op = classifier(**attributes, **({"base_values": base} if base else {}))
+    x = np.array([[-1], [0], [1]], np.float32)
+    chosen, scores = witness(op, [x], [np.int64, np.float32])
+    ours = lookup(op).evaluate(op, [x])
+    assert ours[0].tolist() == chosen.tolist()
+    np.testing.assert_allclose(ours[1], scores, rtol=1e-6, atol=1e-6)
+
+
+def test_of_two_classes_with_scores_of_their_own_the_higher_one_wins() -> None:
+    weights = [(1, 0, 0.8), (1, 1, 0.2), (2, 0, 0.3), (2, 1, 0.7)]
+    op = classifier(**stump(weights, classlabels_int64s=[4, 9]))
+    assert lookup(op).evaluate(op, [np.array([[-1], [1]], np.float32)])[0].tolist() == [4, 9]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_any_number_of_rows_goes_down_any_number_of_trees(count: int) -> None:
+    random = np.random.RandomState(0)
+    op = regressor(n_targets=2, **forest(random, "target", 2, trees=40, depth=9, one_target=True))
+    assert_engines_match_reference(op, [rows(random, count)], terms=40)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int64])
+def test_rows_of_other_types_are_compared_as_the_thresholds_are(dtype: Any) -> None:
+    random = np.random.RandomState(1)
+    op = regressor(**forest(random, "target", 1, modes=EVERY_MODE))
+    x = (rows(random, 30) * 3).astype(dtype)
+    assert_same(lookup(op).evaluate(op, [x])[0], lookup(op).evaluate(op, [x.astype(np.float32)])[0])
+    assert_engines_match_reference(op, [x])
+
+
+def test_thresholds_of_float64_are_not_rounded() -> None:
+    value = np.float64(1) + 2.0**-40
+    attributes = stump([(1, 0, 1.0), (2, 0, 2.0)])
+    del attributes["nodes_values"]
+    attributes = {name.replace("class_", "target_"): entry for name, entry in attributes.items()}
+    op = regressor(nodes_values_as_tensor=np.array([value, 0, 0]), **attributes)
+    x = np.array([[value], [np.nextafter(value, 2)]])
+    assert lookup(op).evaluate(op, [x])[0].tolist() == [[1.0], [2.0]]
+    assert_engines_match_reference(op, [x])
+
+
+def broken(**changed: Any) -> OperatorDef:
+    return classifier(**{**stump([(1, 0, 1.0), (2, 0, 2.0)], classlabels_int64s=[4, 9]), **changed})
+
+
+@pytest.mark.parametrize(
+    ("op", "rule"),
+    [
+        (broken(nodes_modes=["BRANCH_LEQ", "LEAF"]), "nodes_treeids needs 2 numbers, got 3"),
+        (broken(nodes_modes=["BRANCH_IN", "LEAF", "LEAF"]), "nodes_modes must hold BRANCH_LEQ.*BRANCH_IN"),
+        (broken(nodes_truenodeids=[7, 0, 0]), "node 0 of tree 0 has no child 7"),
+        (broken(nodes_truenodeids=[2, 0, 0]), "exactly one node that is no other's child"),
+        (broken(nodes_truenodeids=[0, 0, 0]), "cannot be reached from its tree's root"),
+        (broken(nodes_nodeids=[0, 1, 1]), "two nodes of one tree have the same id"),
+        (broken(class_nodeids=[1, 5]), "tree 0 has no node 5"),
+        (broken(class_ids=[0, 2]), "target 2 of 2"),
+        (broken(nodes_featureids=[3, 0, 0]), "feature 3 is read, X has 1"),
+        (broken(post_transform="SIGMOID"), "post_transform must be one of"),
+        (broken(classlabels_int64s=[]), "needs classlabels_strings or classlabels_int64s"),
+        (broken(base_values=[1.0, 2.0, 3.0]), "base_values needs 0 or 1 or 2 numbers, got 3"),
+    ],
+)
+def test_refuses(op: OperatorDef, rule: str) -> None:
+    with pytest.raises(ArgumentError, match=rule):
+        run_kernel(op, [np.zeros((1, 1), np.float32)])
