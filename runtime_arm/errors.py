@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+_LONGEST = 300  # characters of another program's message
+
 
 class HasSignature(Protocol):
     """What an OperatorError needs of an OperatorDef."""
@@ -29,7 +31,15 @@ class HasSignature(Protocol):
 
 
 class ArmnetError(Exception):
-    """The base class of all errors that armnet raises on purpose."""
+    """The base class of all errors that armnet raises on purpose.
+
+    The message is one line: whatever is not printable in it, such as a line break in a name from a file, is escaped.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        if not message.isprintable():
+            message = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
+        super().__init__(message)
 
 
 class FormatError(ArmnetError):
@@ -96,5 +106,5 @@ class MissingDependency(ArmnetError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the error's message that is not blank; the name of its class if there is none."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of the error's message that is not blank, cut where it is long; else the name of its class."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)[:_LONGEST]

@@ -41,19 +41,21 @@ def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, optio
     and the blob.
     """
     blobs = read_weights(caffemodel) if caffemodel is not None else {}
+    net = read_net(prototxt, options)
     with naming(prototxt):
-        net = read_net(prototxt, options)
         return pair_of(prototxt, net, *translated(net, blobs), options)
 
 
 def read_net(prototxt: AnyPath, options: ExportOptions) -> CaffeNet:
-    """The part of a prototxt's net that is translated. FormatError or ExportError if there is none."""
-    net = upgraded(read_prototxt(prototxt))
-    layers = inference_layers(net, options.keep_losses)
-    outputs = outputs_of(layers)
-    if not outputs:
-        raise ExportError("the net computes nothing")
-    return CaffeNet(net.name, layers, outputs)
+    """The part of a prototxt's net that is translated. Errors name the file."""
+    source = read_prototxt(prototxt)
+    with naming(prototxt):
+        net = upgraded(source)
+        layers = inference_layers(net, options.keep_losses)
+        outputs = outputs_of(layers)
+        if not outputs:
+            raise ExportError("the net computes nothing")
+        return CaffeNet(net.name, layers, outputs)
 
 
 def pair_of(

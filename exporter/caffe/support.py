@@ -26,8 +26,8 @@ def caffe_support(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, op
         else:
             findings.note(str(layer.type), str(error))
 
+    net = read_net(prototxt, options)
     with naming(prototxt), findings.trial():
-        net = read_net(prototxt, options)
         findings.count(str(layer.type) for layer in net.layers if layer.type not in INPUT_LAYERS)
         builder, inputs = translated(net, blobs, note)
         if not untried:

@@ -13,7 +13,7 @@ from exporter.onnx.microsoft import OPSET, definition
 from exporter.onnx.node import Node
 from exporter.onnx.structure import every_node
 from exporter.onnx.weights import DTYPES
-from runtime_arm.errors import ExportError
+from runtime_arm.errors import ExportError, first_line
 
 _MOST_NODES = 1 << 18  # of a model once its functions are inlined
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
@@ -102,7 +102,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         inlined: onnx.ModelProto = inliner.inline_local_functions(model, True)
     except Exception as error:  # onnx's C++ exceptions have no common base
-        raise ExportError(f"the model's functions cannot be inlined: {error}") from error
+        raise ExportError(f"the model's functions cannot be inlined: {first_line(error)}") from error
     return inlined
 
 

@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Union
 import onnx
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from runtime_arm.errors import ExportError, FormatError
+from runtime_arm.errors import ExportError, FormatError, first_line
 from runtime_arm.files import map_file
 from runtime_arm.netdef import wire
 
@@ -53,7 +53,9 @@ def open_onnx(source: Source) -> OnnxFile:
         try:
             return parse_onnx(source.SerializeToString(), name, None)
         except (ValueError, EncodeError) as error:  # protobuf's limit of 2 GB
-            raise ExportError(f"{name}: the model in memory cannot be encoded, give its file: {error}") from error
+            raise ExportError(
+                f"{name}: the model in memory cannot be encoded, give its file: {first_line(error)}"
+            ) from error
     path = os.fspath(source)
     return parse_onnx(map_file(path), path, os.path.dirname(os.path.abspath(path)))
 
@@ -67,7 +69,7 @@ def parse_onnx(data: Union[bytes, memoryview], source: str, folder: Optional[str
         slim = b"".join(_slim(buffer, "ModelProto", 0, len(data), 0))
         model = onnx.ModelProto.FromString(slim)
     except (wire.WireError, DecodeError) as error:
-        raise FormatError(f"{source}: no ONNX model: {error}") from error
+        raise FormatError(f"{source}: no ONNX model: {first_line(error)}") from error
     if not model.HasField("graph") or not model.opset_import:
         missing = "opset_import" if model.HasField("graph") else "graph"
         raise FormatError(f"{source}: no ONNX model: it has no {missing}")

@@ -28,6 +28,5 @@ def parse_pbtxt(text: str, source: str = "") -> NetDef:
 
 def problem_of(error: Exception) -> str:
     """What protobuf's parser says, in one short line: the text that it quotes is left out where that is long."""
-    line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
-    return re.sub(r"'.{100,}?('$|': )", "", printable)[:_LONGEST]
+    line = next(iter(str(error).splitlines()), type(error).__name__)
+    return re.sub(r"'.{100,}?('$|': )", "", line)[:_LONGEST]

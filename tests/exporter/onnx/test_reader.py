@@ -143,7 +143,14 @@ def test_damage_to_a_real_model_is_refused_or_harmless(seed: int) -> None:
         except ArmnetError as error:
             refusal = str(error)
             assert "m.onnx" in refusal
-            assert "\n" not in refusal
+            assert refusal.isprintable()
+
+
+@pytest.mark.parametrize("changed", [b"A\nd", b"A\rd", b"A\x1bd"])
+def test_line_breaks_in_the_name_of_an_operator_do_not_break_the_message(changed: bytes) -> None:
+    with pytest.raises(ArmnetError, match="no such operator") as caught:
+        from_onnx_bytes(add_model(BIG[:2]).SerializeToString().replace(b"Add", changed))
+    assert str(caught.value).isprintable()
 
 
 def test_names_that_are_no_text_are_refused() -> None:
