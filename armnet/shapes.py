@@ -1,4 +1,4 @@
-"""``--shape NAME=N,N,...``: sizes of inputs that a pair leaves open."""
+"""``--shape NAME=N,N,...``: sizes of inputs where a pair leaves them open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
-    """``["data=1,3,224,224"]`` by name. UsageError if a word is not of that form."""
+    """Shapes by name from words such as ``data=1,3,224,224``. UsageError if a word does not have that form."""
     shapes = {}
     for word in words:
         name, _, numbers = word.partition("=")
@@ -26,24 +26,25 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[str]:
-    """A line for each input whose sizes were taken as 1, more of them than the batch; ``given`` as below."""
+    """A line for each input of which sizes other than the batch were taken as 1; ``given`` as for ``sizes_assumed``."""
     return [
-        f"input {info.name!r} {info.shape_text()}: open sizes are taken as 1, or give --shape {info.name}=N,N,..."
+        f"open sizes of input {info.name!r} {info.shape_text()} are taken as 1; "
+        f"to change that, give --shape {info.name}=N,N,..."
         for info in inputs
         if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info))
     ]
 
 
 def _inner(info: TensorInfo) -> Sequence[object]:
-    """The sizes behind that of the batch."""
+    """All sizes but that of the batch."""
     return (None,) if info.shape is None else info.shape[1:]
 
 
 @contextmanager
 def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Iterator[None]:
-    """Where an operator refuses the shapes that follow from sizes that nobody gave, the UsageError asks for --shape.
+    """Inside the block, an operator that refuses shapes which follow from assumed sizes is a UsageError about --shape.
 
-    ``given`` has what the user gave, by input.
+    given: what the user gave, by input name. UsageError at once if a name is not an input's.
     """
     names = [info.name for info in inputs]
     unknown = next((name for name in given if name not in names), None)
@@ -57,6 +58,6 @@ def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Ite
             raise
         info = assumed[0]
         raise UsageError(
-            f"{error}; open sizes of input {info.name!r} {info.shape_text()} were taken as 1, "
-            f"give them: --shape {info.name}=N,N,..."
+            f"{error}; open sizes of input {info.name!r} {info.shape_text()} were taken as 1; "
+            f"give --shape {info.name}=N,N,..."
         ) from error

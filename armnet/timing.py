@@ -1,4 +1,4 @@
-"""Times things side by side, and tells how far the figures can be trusted."""
+"""Times candidates in turns, and says how far the figures can be trusted."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from runtime_arm.machine.identity import condition
 
 ROOT = Path("/")
 LEAST_RUNS = 3
-PAUSE = 0.2  # seconds; threads of OpenBLAS that had work, or were just started, spin for some 0.1 s on a core
-MOST_SECONDS = 30.0  # that one candidate may take; slow ones get fewer runs
+PAUSE = 0.2  # seconds; OpenBLAS threads that had work, or have just started, spin on a core for some 0.1 s
+MOST_SECONDS = 30.0  # for all runs of one candidate; slow ones get fewer runs
 
-# What is said aloud. A quarter of the runs may be slower than this before the spread is told, others may use this much
-# of the processor, and runs may become slower by this much on the way.
+# Thresholds of warnings: the distance of the quartiles relative to the median, the share of the processor that other
+# processes use, and the factor by which runs become slower while they are timed.
 WIDE_SPREAD, OTHERS_SHARE, SLOWED = 0.2, 0.05, 1.1
 
 
 class Figure(NamedTuple):
-    """Seconds of one candidate: the median, the quartiles, the fastest; CPU time is the median of all its processes."""
+    """Seconds of one candidate: median, quartiles and fastest run; and the median CPU time of all its processes."""
 
     seconds: float
     low: float
@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """The distance of the quartiles, relative to the median."""
+        """The distance between the quartiles, relative to the median."""
         return (self.high - self.low) / self.seconds
 
     def as_dict(self) -> Dict[str, float]:
@@ -49,10 +49,10 @@ def take_turns(
     runs: int,
     report: Optional[Callable[[int, int], object]] = None,
 ) -> Tuple[Dict[str, Figure], List[str]]:
-    """Runs the candidates in turns, so that noise hits all alike; their figures, and warnings for people.
+    """Runs the candidates in turns, so that noise hits all of them alike; returns their figures, and warnings.
 
-    The first run of each does not count; behind it is a pause, in which threads go to sleep that what came before, or a
-    first run, has started. ``report`` is called with the rounds that are done and their number.
+    The first run of each does not count. A pause follows it, in which threads that were started before go to sleep.
+    ``report`` is called with the number of rounds that are done and the number of all.
     """
     for candidate in candidates.values():
         candidate()
@@ -90,19 +90,19 @@ def _warnings(taken: Mapping[str, List[_Run]], figures: Mapping[str, Figure], ot
     wide = [name for name, figure in figures.items() if figure.spread > WIDE_SPREAD]
     if wide:
         widest = max(figures[name].spread for name in wide)
-        yield f"half of the runs of {', '.join(wide)} spread over up to {widest:.0%} of their median"
+        yield f"the quartiles of {', '.join(wide)} are up to {widest:.0%} of the median apart"
     for name, runs in taken.items():
         third = len(runs) // 3
         if third >= LEAST_RUNS:
             first, last = (median(run.seconds for run in part) for part in (runs[:third], runs[-third:]))
             if last > SLOWED * first:
-                yield f"{name} became slower while it was measured, by {last / first - 1:.0%}: is the processor hot?"
+                yield f"{name} became {last / first - 1:.0%} slower while it was timed: the processor may be hot"
     for reason in condition()["slowed"]:
-        yield f"the processor is slowed: {reason}"
+        yield f"the processor is slowed down: {reason}"
 
 
 def cpu_seconds(root: Path = ROOT) -> float:
-    """CPU time of this process, of all its threads and of its children that live; as far as the system tells."""
+    """CPU time of this process with all its threads, and of its living children, as far as the system reports it."""
     total = time.process_time()
     for listed in root.glob(f"proc/{os.getpid()}/task/*/children"):
         for child in _text(listed).split():
@@ -111,7 +111,7 @@ def cpu_seconds(root: Path = ROOT) -> float:
 
 
 def busy_seconds(root: Path = ROOT) -> Optional[float]:
-    """Time that all processors together have worked since the system's start; None if it does not tell."""
+    """Time that all processors together have been busy since the system started; None if it does not report it."""
     words = _text(root / "proc/stat").split("\n")[0].split()
     if len(words) < 8:
         return None

@@ -1,12 +1,16 @@
-"""Time an inference beside other runtimes, in turns, and say how far the figures can be trusted.
+"""Time an inference, beside other runtimes if you like, and say how far the figures can be trusted.
 
   armnet bench squeezenet
   armnet bench squeezenet --against onnxruntime,tflite,reference --threads 1,2
   armnet bench squeezenet_fast --against onnxruntime --model squeezenet.onnx --runs 50 --json
 
-The others run the model that the pair was made from, where it lies beside the pair or is given by --model, else the
-pair as ONNX or TFLite. "reference" is the evaluator of the package onnx. The ratio is armnet's time to theirs: below 1
-armnet is faster. CPU time counts worker processes.
+The runtimes take turns, so that noise hits all of them alike. The others run the model that the pair was made from, if
+it lies beside the pair or --model names it; otherwise they run the pair, written as ONNX or TFLite. "reference" is the
+reference evaluator of the package onnx.
+
+  ratio        armnet's time divided by the other's: below 1 armnet is faster
+  CPU ms       processor time, including that of worker processes
+  difference   the largest error of any output between armnet and the other, relative to its largest magnitude
 """
 
 from __future__ import annotations
@@ -14,22 +18,31 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
+from armnet.arguments import add_inputs, add_json, add_pair
 from runtime_arm.errors import UsageError
 
 FAR = 1e-3  # a difference beyond this is explained
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
-    parser.add_argument("--against", default="", metavar="LIST", help="of onnxruntime, tflite, reference")
-    parser.add_argument("--model", metavar="FILE", help="the .onnx or .tflite file that the others run")
-    parser.add_argument("--threads", default="", metavar="LIST", help="cores to use, as 1,2 (default: all fast ones)")
-    parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
+    add_pair(parser)
     parser.add_argument(
-        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
+        "--against",
+        default="",
+        metavar="LIST",
+        help="runtimes to time beside armnet: onnxruntime, tflite, reference (default: none)",
     )
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument(
+        "--model", metavar="FILE", help="the .onnx or .tflite file for the others to run (default: the pair's source)"
+    )
+    parser.add_argument(
+        "--threads", default="", metavar="LIST", help="numbers of cores, such as 1,2 (default: all fast cores)"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=21, metavar="N", help="inferences by each runtime (default: %(default)s)"
+    )
+    add_inputs(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs: int, report: Any) -> Any:
-    """The rows of one number of threads, armnet's first, and what to warn of."""
+    """The rows for one number of threads, armnet's first, and warnings."""
     from armnet.rivals import RIVALS, difference
     from armnet.timing import take_turns
     from runtime_arm.version import VERSION
@@ -129,7 +142,7 @@ def _names(text: str) -> List[str]:
 def _counts(text: str, cores: int) -> List[int]:
     words = text.split(",") if text else [str(cores)]
     if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
-        raise UsageError(f"--threads takes numbers of cores as 1,2; got {text!r}")
+        raise UsageError(f"--threads takes numbers of cores, such as 1,2; got {text!r}")
     return [int(word) for word in words]
 
 

@@ -1,15 +1,13 @@
-"""Run the original beside the pair, blob by blob, and name the first one that diverges, with a likely cause.
+"""Run the original model beside the pair and name the first blob that differs, with a likely cause.
 
   armnet compare squeezenet.onnx squeezenet
   armnet compare squeezenet.onnx squeezenet --input dog.npy
-  armnet compare mobilenet.tflite mobilenet
   armnet compare deploy.prototxt net.caffemodel net
   armnet compare init_net.pb predict_net.pb net
-  armnet compare net net_fast
+  armnet compare net net_fast                       a pair and its optimised form
 
-Without --input the inputs are drawn at random. Exit status 0 if they agree, 1 if they do not. The original is run by
-onnxruntime, by LiteRT with its reference kernels, or for Caffe by OpenCV 4; of Caffe2 and of pairs armnet's own
-reference kernels are the witness.
+The original is run by onnxruntime, by LiteRT with its reference kernels, or, for Caffe, by OpenCV 4. Caffe2 models and
+pairs are run by armnet's own reference kernels. Exit status: 0 if all blobs agree, 1 if one differs.
 """
 
 from __future__ import annotations
@@ -17,39 +15,35 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, List
 
+from armnet.arguments import MODELS, add_inputs, add_json
+
 if TYPE_CHECKING:
     from armnet.comparison import Comparison
     from exporter.compare.divergence import Divergence
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
-        nargs="+",
-        metavar="MODEL",
-        help="the original: an .onnx or .tflite file, .prototxt and .caffemodel, init_net.pb and "
-        "predict_net.pb, or a pair",
-    )
+    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"the original: {MODELS}, or the folder of a pair")
     parser.add_argument(
         "pair",
         metavar="PAIR",
-        help="folder of the pair made from it; one that was optimised with --keep-biases has more blobs in common",
+        help="the pair made from it, or a bundle; armnet optimize --keep-biases leaves more blobs to compare",
     )
+    add_inputs(parser)
     parser.add_argument(
-        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
+        "--seed", type=int, default=0, metavar="N", help="the seed of random inputs (default: %(default)s)"
     )
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
     parser.add_argument(
         "--tolerance",
         type=float,
         default=1e-4,
-        help="error allowed, relative to a blob's largest magnitude (default: %(default)g)",
+        metavar="E",
+        help="the error allowed, relative to a blob's largest magnitude (default: %(default)g)",
     )
     parser.add_argument(
         "--worst", type=int, default=5, metavar="N", help="how many of the worst blobs to list (default: %(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

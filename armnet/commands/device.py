@@ -1,16 +1,16 @@
-"""Test, run, time and count on other machines: emulated ARM, a Raspberry Pi or phone over ssh.
+"""Test, run, time and count on other machines: emulated ARM, or a Raspberry Pi or phone over ssh.
 
   armnet device list                                            what a TARGET can be
-  armnet device test emulated:arm64 emulated:armhf              the suite, on each target
+  armnet device test emulated:arm64 emulated:armhf              run the test suite on two targets
   armnet device test ssh://pi@raspberrypi.local --bundle app.pyz
   armnet device run ssh://u0_a1@phone:8022 PAIR --input cat.jpg --top 5
   armnet device bench ssh://pi@raspberrypi.local PAIR
-  armnet device doctor ssh://pi@raspberrypi.local PAIR          armnet doctor, there
-  armnet device count PAIR                                      instructions on emulated ARM, by operator
-  armnet device count                                           those of the networks that have a budget
+  armnet device doctor ssh://pi@raspberrypi.local PAIR          armnet doctor on the target
+  armnet device count PAIR                                      count instructions on emulated ARM, by operator
+  armnet device count                                           count the networks that have a budget
 
-A target gets the runtime and what it needs, in a folder that is removed in the end. Over ssh it needs Python 3.9 and
-NumPy (for test also pytest); keys and known hosts are ssh's own. Every action takes --json.
+A target gets the runtime and the files that it needs in a folder of its own, which is removed at the end. Over ssh it
+needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
 """
 
 from __future__ import annotations
@@ -18,55 +18,125 @@ from __future__ import annotations
 import argparse
 import signal
 
+from armnet.arguments import FILES, add_json, add_pair
 from runtime_arm.errors import ArmnetError
+
+TARGET = "a machine, as armnet device list names it"
+
+TEST = """\
+Run the test suite on targets: operators, engines, networks, numerics, memory, threads.
+
+  armnet device test emulated:arm64 emulated:armhf
+  armnet device test ssh://pi@raspberrypi.local --bundle app.pyz
+  armnet device test local --select "golden and Conv"
+
+Exit status: 0 if all tests pass on all targets, 1 if a test fails, 2 if a target cannot be used or no test matches.
+"""
+RUN = """\
+Run a pair or bundle on a target; pictures are prepared on this machine.
+
+  armnet device run ssh://pi@raspberrypi.local PAIR --input cat.jpg --top 5
+  armnet device run emulated:armhf PAIR --input in.npz --output out.npz
+"""
+BENCH = """\
+Time a pair or bundle on a target.
+
+  armnet device bench ssh://pi@raspberrypi.local PAIR --runs 50
+
+Times on an emulated machine mean nothing; armnet device count says what an inference costs.
+"""
+DOCTOR = """\
+Describe a target: its processor and libraries, what slows it down, and whether a network fits and how fast it runs.
+
+  armnet device doctor ssh://pi@raspberrypi.local
+  armnet device doctor ssh://pi@raspberrypi.local PAIR
+"""
+COUNT = """\
+Count the instructions of an inference on an emulated machine, with one thread.
+
+  armnet device count PAIR                                    by operator
+  armnet device count PAIR --cpu cortex-a7 --against model.tflite
+  armnet device count                                         the networks that have a budget, against that budget
+
+Exit status: 0, or 1 if a network exceeds its budget.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    everywhere = argparse.ArgumentParser(add_help=False)
-    everywhere.add_argument("--json", action="store_true", help="print JSON instead of text")
-    remote = argparse.ArgumentParser(add_help=False, parents=[everywhere])
-    remote.add_argument("--python", default="python3", metavar="PROGRAM", help="Python over ssh (default: %(default)s)")
-    remote.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS", help="(default: %(default)g)")
-    actions.add_parser("list", parents=[everywhere], help="what a target can be")
 
-    test = actions.add_parser("test", parents=[remote], help="run the suite on targets")
-    test.add_argument("targets", nargs="+", metavar="TARGET")
-    test.add_argument("--bundle", nargs="+", default=[], metavar="APP.pyz", help="networks to test besides")
-    test.add_argument("--select", metavar="EXPRESSION", help="only the tests whose names fit (pytest's -k)")
+    listing = actions.add_parser("list", help="list what a TARGET can be", description="List what a TARGET can be.")
+    add_json(listing)
 
-    run = actions.add_parser("run", parents=[remote], help="run a pair on a target; pictures are prepared here")
-    _target_and_pair(run)
-    run.add_argument("--input", nargs="+", required=True, metavar="FILE", help=".npy, .npz, a picture, or NAME=FILE")
-    run.add_argument("--output", metavar="OUT.npz", help="write the outputs (of several runs: stacked) here")
-    run.add_argument("--top", type=int, metavar="K", help="print the K best answers (with labels: 5)")
+    test = actions.add_parser("test", help="run the test suite on targets", description=TEST)
+    test.add_argument("targets", nargs="+", metavar="TARGET", help=TARGET)
+    test.add_argument(
+        "--bundle",
+        nargs="+",
+        default=[],
+        metavar="APP.pyz",
+        help="bundles whose self-tests to run, too (default: none)",
+    )
+    test.add_argument(
+        "--select", metavar="EXPRESSION", help="run only the tests that match, as pytest's -k (default: all)"
+    )
+    _add_connection(test)
+    add_json(test)
 
-    bench = actions.add_parser("bench", parents=[remote], help="time a pair on a target")
-    _target_and_pair(bench)
-    bench.add_argument("--runs", type=int, default=20, metavar="N", help="(default: %(default)s)")
+    run = actions.add_parser("run", help="run a pair on a target", description=RUN)
+    _add_target_and_pair(run)
+    run.add_argument("--input", nargs="+", required=True, metavar="FILE", help=FILES)
+    run.add_argument(
+        "--output", metavar="OUT.npz", help="write the outputs to this file, those of several runs stacked"
+    )
+    run.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
+    _add_connection(run)
+    add_json(run)
 
-    doctor = actions.add_parser("doctor", parents=[remote], help="armnet doctor on a target")
-    doctor.add_argument("target", metavar="TARGET")
-    doctor.add_argument("pair", nargs="?", metavar="PAIR")
+    bench = actions.add_parser("bench", help="time a pair on a target", description=BENCH)
+    _add_target_and_pair(bench)
+    bench.add_argument("--runs", type=int, default=20, metavar="N", help="inferences to time (default: %(default)s)")
+    _add_connection(bench)
+    add_json(bench)
 
-    count = actions.add_parser("count", parents=[everywhere], help="count instructions on an emulated machine")
-    count.add_argument("pair", nargs="?", metavar="PAIR", help="(default: the networks that have a budget)")
+    doctor = actions.add_parser("doctor", help="run armnet doctor on a target", description=DOCTOR)
+    doctor.add_argument("target", metavar="TARGET", help=TARGET)
+    add_pair(doctor, optional=True)
+    _add_connection(doctor)
+    add_json(doctor)
+
+    count = actions.add_parser("count", help="count instructions on an emulated machine", description=COUNT)
+    add_pair(count, optional=True)
     count.add_argument(
-        "--cpu", default="cortex-a72", help="cortex-a72, cortex-a53, max or cortex-a7 (default: %(default)s)"
+        "--cpu",
+        default="cortex-a72",
+        metavar="NAME",
+        help="cortex-a72, cortex-a53, max or cortex-a7 (default: %(default)s)",
     )
     count.add_argument(
         "--against",
         nargs="*",
         metavar="MODEL",
-        help="also .onnx by onnxruntime, .tflite by tflite-runtime; without PAIR: both, of its networks",
+        help="also count .onnx files by onnxruntime and .tflite files by tflite-runtime; without PAIR and MODEL, each "
+        "network by both",
     )
-    count.add_argument("--update-budget", action="store_true", help="make the counts the new budget")
+    count.add_argument("--update-budget", action="store_true", help="make the counts the new budgets")
+    add_json(count)
 
 
-def _target_and_pair(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="see armnet device list")
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use there (default: all fast ones)")
+def _add_connection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=900.0, metavar="SECONDS", help="for one program (default: %(default)g)"
+    )
+
+
+def _add_target_and_pair(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=TARGET)
+    add_pair(parser)
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use there (default: all fast cores)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     def stop(number: int, frame: object) -> None:
         raise ArmnetError(f"stopped by {signal.Signals(number).name}")
 
-    former = signal.signal(signal.SIGTERM, stop)  # so that targets are cleaned up
+    former = signal.signal(signal.SIGTERM, stop)  # the targets are cleaned up on the way out
     try:
         return ACTIONS[args.action](args)
     finally:

@@ -1,9 +1,10 @@
-"""Say what this machine is, what slows it, and whether a network fits and how long it will take.
+"""Describe this machine: its processor, what slows it down, whether a network fits and how long an inference takes.
 
   armnet doctor
   armnet doctor PAIR
+  armnet device doctor ssh://pi@raspberrypi.local PAIR     the same for another machine
 
-Needs NumPy alone. For another machine: armnet device doctor TARGET [PAIR].
+Needs NumPy alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-SECONDS = 2.0  # that measuring a network takes
+from armnet.arguments import add_json, add_pair, add_threads
+
+SECONDS = 2.0  # for measuring a network
 HOT = 80.0  # degrees Celsius; a Raspberry Pi slows down from here
 MATRIX = 256
 TELLING = {
@@ -37,13 +40,13 @@ TELLING = {
     "avx512f",
     "avx512_vnni",
     "amx_tile",
-}  # features that arithmetic uses
+}  # the CPU features that matter for arithmetic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", nargs="?", metavar="PAIR", help="folder of a pair, or a bundle")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_pair(parser, optional=True)
+    add_threads(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def matmul_gflops() -> float:
-    """Thousand million float32 operations a second in a matrix product, with as many threads as NumPy's BLAS takes."""
+    """GFLOP/s of a float32 matrix product, with as many threads as NumPy's BLAS uses by default."""
     import numpy as np
 
     a = np.ones((MATRIX, MATRIX), np.float32)
@@ -79,7 +82,7 @@ def matmul_gflops() -> float:
 
 
 def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dict[str, Any]:
-    """Bytes and time that a network needs here. ArmnetError if it cannot be loaded or planned."""
+    """The bytes and the time that a network needs on this machine. ArmnetError if it cannot be loaded or planned."""
     from runtime_arm import load
 
     available = condition["available_nbytes"]
@@ -108,11 +111,11 @@ def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dic
 
 
 class _Enough(Exception):
-    """The time for measuring is over."""
+    """The time for measuring is up."""
 
 
 def _first_inference(predictor: Any) -> Tuple[float, str, bool]:
-    """Milliseconds of an inference, how they were found, and whether it came to its end within SECONDS."""
+    """Milliseconds of an inference, how they were found, and whether it finished within SECONDS."""
     from runtime_arm.execution.profiling import around_steps
     from runtime_arm.planning.cost import cost_of
 
@@ -143,7 +146,7 @@ def _first_inference(predictor: Any) -> Tuple[float, str, bool]:
 
 
 def _median_inference(predictor: Any) -> Tuple[float, str]:
-    """Milliseconds of an inference, and how they were found, after about SECONDS; the first one plans and warms up."""
+    """Milliseconds of an inference and how they were found, measured for SECONDS after one inference to warm up."""
     from statistics import median
 
     feeds = _examples(predictor)
@@ -154,7 +157,7 @@ def _median_inference(predictor: Any) -> Tuple[float, str]:
         start = time.perf_counter()
         predictor.run(feeds)
         times.append(time.perf_counter() - start)
-    return median(times) * 1e3, f"median of {len(times)} inferences"
+    return median(times) * 1e3, f"the median of {len(times)} inferences"
 
 
 def _examples(predictor: Any) -> Dict[str, Any]:
@@ -169,27 +172,27 @@ def _resident_nbytes() -> int:
 
 
 def warnings(facts: Dict[str, Any]) -> List[str]:
-    """What the user should know and can change."""
+    """What the user should know and may be able to change."""
     identity, condition, network = facts["identity"], facts["condition"], facts["network"]
     blas, found = identity["blas"], []
-    install = "apt-get install libopenblas0-pthread, pkg install libopenblas, or pip install numpy"
+    install = "install one: apt-get install libopenblas0-pthread, pkg install libopenblas, or pip install numpy"
     if blas is None:
-        found.append(f"NumPy HAS NO BLAS here, matrix products are ten times slower than they need to be: {install}")
+        found.append(f"NumPy HAS NO BLAS here: matrix products are ten times slower than they need to be; {install}")
     elif "/blas/" in blas["path"] or blas["name"].startswith("libblas"):
-        found.append(f"NumPy uses the REFERENCE BLAS, ten times slower than OpenBLAS: {install}")
+        found.append(f"NumPy uses the REFERENCE BLAS, which is ten times slower than OpenBLAS; {install}")
     if identity["machine"] == "aarch64" and sys.maxsize < 1 << 32:
-        found.append("this is a 32-bit Python on a 64-bit CPU: a 64-bit system computes twice as fast")
-    found += [f"the CPU is slowed: {reason}" for reason in condition["slowed"]]
+        found.append("this is a 32-bit Python on a 64-bit CPU; a 64-bit system computes twice as fast")
+    found += [f"the CPU is slowed down: {reason}" for reason in condition["slowed"]]
     found += [
         f"{zone} is at {celsius:.0f} degrees Celsius" for zone, celsius in condition["celsius"].items() if celsius > HOT
     ]
     if network is not None and not network["fits"]:
-        found.append("the network does not fit into the memory that is free")
+        found.append("the network does not fit into the free memory")
     return found
 
 
 def as_text(facts: Dict[str, Any]) -> str:
-    """The facts for people."""
+    """The facts as text."""
     from runtime_arm.app.display import size
 
     identity, condition, network = facts["identity"], facts["condition"], facts["network"]
@@ -208,12 +211,14 @@ def as_text(facts: Dict[str, Any]) -> str:
         ),
         ("BLAS", " ".join(filter(None, [blas["name"], blas["core"], blas["config"]])) if blas else "NONE"),
         ("matmul", f"{facts['gflops']:.1f} GFLOP/s (float32, {MATRIX} x {MATRIX})"),
-        ("heat", ", ".join(f"{zone} {celsius:.0f} C" for zone, celsius in condition["celsius"].items())),
+        ("temperature", ", ".join(f"{zone} {celsius:.0f} C" for zone, celsius in condition["celsius"].items())),
     ]
     if network is not None:
         fits = "fits" if network["fits"] else "DOES NOT FIT"
-        rows.append(("network", f"{fits}: about {size(network['needs_nbytes'])} with Python and NumPy"))
+        rows.append(("network", f"{fits}: needs about {size(network['needs_nbytes'])}, including Python and NumPy"))
         if network["ms"] is not None:
-            rows.append(("time", f"{network['ms']:.1f} ms an inference ({network['how']}, {network['threads']} cores)"))
-    lines = [f"{name:<10}{value}" for name, value in rows if value]
-    return "\n".join([*lines, *(f"WARNING   {warning}" for warning in facts["warnings"])])
+            rows.append(
+                ("time", f"{network['ms']:.1f} ms per inference ({network['how']}, cores: {network['threads']})")
+            )
+    lines = [f"{name:<13}{value}" for name, value in rows if value]
+    return "\n".join([*lines, *(f"WARNING      {warning}" for warning in facts["warnings"])])

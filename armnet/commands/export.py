@@ -1,13 +1,13 @@
-"""Translate a trained network into a pair of protobufs.
+"""Translate a trained network into a pair of protobufs, or a pair into ONNX.
 
   armnet export squeezenet.onnx -o squeezenet
-  armnet export mobilenet.tflite -o mobilenet
+  armnet export mobilenet.tflite -o mobilenet --labels labels.txt
   armnet export deploy.prototxt net.caffemodel -o squeezenet
   armnet export init_net.pb predict_net.pb -o normalised
   armnet export squeezenet --to onnx -o squeezenet.onnx
 
-The pair is a folder with init_net.pb (weights), predict_net.pb (the computation) and model.json (inputs, outputs,
-preprocessing). The way back, --to onnx, takes a pair, optimised or not, or any of the other models.
+A pair is a folder with init_net.pb (the weights), predict_net.pb (the computation) and model.json (inputs, outputs,
+preprocessing, labels). --to onnx takes a pair, optimised or not, or any model that can be exported.
 """
 
 from __future__ import annotations
@@ -16,30 +16,21 @@ import argparse
 import json
 from typing import Any, Dict
 
+from armnet.arguments import MODELS, add_json, add_shapes
 from runtime_arm.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx also a pair")
     parser.add_argument(
-        "model",
-        nargs="+",
-        metavar="MODEL",
-        help="an .onnx or .tflite file, .prototxt and .caffemodel, or init_net.pb and predict_net.pb; "
-        "with --to onnx also a pair",
+        "-o", "--output", required=True, metavar="PAIR", help="the folder to write, or with --to onnx the file"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="folder to write, or with --to a file")
     parser.add_argument("--to", choices=["pair", "onnx"], default="pair", help="what to write (default: %(default)s)")
-    parser.add_argument(
-        "--shape",
-        nargs="+",
-        default=[],
-        metavar="NAME=N,N,...",
-        help="--to onnx: shapes of inputs of which the pair says none",
-    )
+    add_shapes(parser, "with --to onnx: shapes of inputs for which the pair declares none")
     parser.add_argument(
         "--caffe2-compatible",
         action="store_true",
-        help="use Caffe2's operators and weight encoding alone; an error names what has none",
+        help="use only Caffe2's operators and its encoding of weights; an operator that Caffe2 lacks is an error",
     )
     parser.add_argument(
         "--keep-losses",
@@ -52,18 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preprocessing",
         metavar="JSON",
-        help='how pictures become the input, e.g. \'{"resize": 256, "crop": 224, "channels": "RGB", '
-        '"scale": 0.00392, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}\'',
+        help='how to turn pictures into the input, e.g. \'{"resize": 256, "crop": 224, "channels": "RGB", '
+        '"scale": 0.00392, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}\'; stored in the pair',
     )
-    parser.add_argument("--labels", metavar="FILE", help="one label a line; stored in the pair")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line; stored in the pair")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.to == "onnx":
         return _to_onnx(args)
     if args.shape:
-        raise UsageError("--shape is for --to onnx; a pair leaves open what its source leaves open")
+        raise UsageError("--shape is only for --to onnx; a pair leaves open the sizes that its source leaves open")
     from armnet.console import note, print_json, progress
     from exporter import export
     from runtime_arm.app.display import shape_text, size
@@ -107,7 +98,7 @@ def _to_onnx(args: argparse.Namespace) -> int:
     from runtime_arm.pair.pair import Pair
 
     if args.caffe2_compatible or args.preprocessing or args.labels:
-        raise UsageError("--caffe2-compatible, --preprocessing and --labels are for pairs, not for --to onnx")
+        raise UsageError("--caffe2-compatible, --preprocessing and --labels are not for --to onnx")
     with progress("export") as report:
         is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
         pair = (
@@ -129,7 +120,7 @@ def _to_onnx(args: argparse.Namespace) -> int:
 
 
 def weights_nbytes(pair: Any) -> int:
-    """Bytes of everything that init_net fills from its arguments."""
+    """The bytes of all weights that init_net holds."""
     arrays = [
         array
         for op in pair.init_net.op
@@ -150,7 +141,7 @@ def _preprocessing(text: Any) -> Any:
     try:
         rule = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"--preprocessing is not JSON: {error}") from error
+        raise UsageError(f"--preprocessing must be JSON: {error}") from error
     if not isinstance(rule, dict):
         raise UsageError("--preprocessing must be a JSON object")
     return rule

@@ -1,10 +1,11 @@
-"""List a pair's operators with engines, shapes, parameters, multiply-adds and bytes, and its memory over time.
+"""List a pair's operators with their engines, shapes, parameters, multiply-adds and bytes, and its memory over time.
 
   armnet inspect PAIR
-  armnet inspect PAIR --html report.html          one page with pictures, to be opened anywhere
+  armnet inspect PAIR --html report.html          a page with pictures, in one file
   armnet inspect PAIR --shape data=1,3,320,320
+  armnet inspect PAIR --net                       the net as text
 
-Dimensions that the pair leaves open are taken as 1, or as --shape says.
+"live" is the part of the arena that is in use while an operator runs.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List, Optional, Sequence
 
+from armnet.arguments import add_json, add_pair, add_shapes
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of inputs")
+    add_pair(parser)
+    add_shapes(parser, "shapes of inputs, where the pair leaves sizes open (default: 1 for each open size)")
+    parser.add_argument("--net", action="store_true", help="print only the net in text form, one line per operator")
     parser.add_argument(
-        "--net", action="store_true", help="print the net in text form, one line an operator, and nothing else"
+        "--html", metavar="FILE", help="write a page with the graph, the operators, the engines and the arena over time"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page: graph, operators, engines, the arena over time")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     }
     if args.html:
         _write_page(args.html, args.pair, pair, facts, memory)
-        note(f"{args.html}: written")
+        note(f"wrote {args.html}")
     if args.json:
         print_json("inspect", facts)
     elif not args.html:
@@ -73,8 +76,10 @@ def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory
 
 
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
-    """One row a step, ``index`` None for those that the plan inserts; behind a border (a shape that depends on data)
-    shapes are not known."""
+    """One row per step; ``index`` is None for a step that the plan inserts.
+
+    Shapes are unknown behind a border, which is an operator whose output shape depends on data.
+    """
     from runtime_arm.planning.cost import cost_of
 
     rows = []
@@ -152,12 +157,12 @@ def _print_text(facts: Dict[str, Any], memory: Any) -> None:
         f"{count(facts['multiply_adds']).strip()} multiply-adds, {size(facts['weights_nbytes'])} of weights"
     )
     print(
-        f"arena {size(memory.arena_nbytes)}, at most {size(memory.largest_scratch())} of it scratch: "
-        f"{memory.verdict()}; live: the bytes of it in use"
+        f"arena {size(memory.arena_nbytes)}, of which at most {size(memory.largest_scratch())} are scratch memory: "
+        f"{memory.verdict()}"
     )
 
 
 def _bars(live: Sequence[int], width: int = 24) -> List[str]:
-    """Bytes in use at each step as bars, the longest ``width`` wide."""
+    """The bytes in use at each step as bars, the longest of them ``width`` wide."""
     most = max([*live, 1])
     return ["#" * -(-nbytes * width // most) for nbytes in live]

@@ -1,13 +1,13 @@
-"""Make a pair cheaper: fold, fuse, share, remove, and choose engines.
+"""Make a pair cheaper: fold, fuse and remove operators, save memory, and choose engines.
 
   armnet optimize PAIR -o PAIR2
-  armnet optimize PAIR -o PAIR2 --explain           what was done, why the rest was not, by what each operator runs
-  armnet optimize PAIR -o PAIR2 --engines measure   time engines, blocks, panels, workers here; see tuning.json
-  armnet optimize PAIR -o PAIR2 --accuracy 1e-5     leave out engines that round more than that
-  armnet optimize PAIR -o PAIR2 --stop-after 12     only so many steps, to find the one that spoils a result
+  armnet optimize PAIR -o PAIR2 --explain           what was done, what was not and why, which engine runs what
+  armnet optimize PAIR -o PAIR2 --engines measure   time the engines on this machine; the result is in tuning.json
+  armnet optimize PAIR -o PAIR2 --accuracy 1e-5     rule out engines that round more than that
+  armnet optimize PAIR -o PAIR2 --stop-after 12     do only 12 steps, to find the step that spoils a result
 
-By itself the choice of engines is left to the device, which knows its caches; what is decided here, and written into
-the net, is which of them are accurate enough. PAIR2 is a plain pair.
+PAIR2 computes the same outputs, within --accuracy. Normally the device chooses the engines, since it knows its caches;
+what is decided here, and written into the net, is which engines are accurate enough.
 """
 
 from __future__ import annotations
@@ -16,54 +16,53 @@ import argparse
 from collections import Counter
 from typing import Any, Dict, List
 
+from armnet.arguments import add_json, add_pair, add_shapes
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="folder to write")
+    add_pair(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
     parser.add_argument(
         "--engines",
         default="auto",
         metavar="auto|measure|LIST",
-        help="auto: the device chooses; measure: what is fastest on this machine, sizes of blocks and "
-        "panels and processes against threads, too; a list, e.g. "
-        "WINOGRAD:f4x4_3x3,IM2COL: these, where operators have them (default: %(default)s)",
+        help="auto: the device chooses; measure: time them on this machine, with sizes of blocks and panels, and "
+        "processes against threads; a list such as WINOGRAD:f4x4_3x3,IM2COL: use these wherever an operator has them "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--accuracy",
         type=float,
         metavar="E",
-        help="by how much outputs may differ from the plain net's, over their largest magnitude (default: 1e-4)",
+        help="how far outputs may differ from those of the plain net, relative to their largest magnitude "
+        "(default: 1e-4)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="measure for N cores (default: for one, and for all)")
     parser.add_argument(
-        "--shape",
-        nargs="+",
-        default=[],
-        metavar="NAME=N,N,...",
-        help="examples of input shapes that the pair leaves open",
+        "--threads", type=int, metavar="N", help="measure for N cores (default: for one core and for all)"
     )
-    parser.add_argument("--caffe2-compatible", action="store_true", help="use nothing that Caffe2 lacks")
+    add_shapes(parser, "examples of input shapes, where the pair leaves sizes open")
+    parser.add_argument("--caffe2-compatible", action="store_true", help="use no operator that Caffe2 lacks")
     parser.add_argument(
-        "--keep-biases", action="store_true", help="let every blob hold what it does in the source, none less a bias"
+        "--keep-biases", action="store_true", help="keep every blob as in the source: move no bias to a later operator"
     )
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
     parser.add_argument(
         "--merge-parallel",
         action="store_true",
-        help="make one of 1x1 convolutions that read one blob: faster for single images",
+        help="merge 1x1 convolutions that read the same blob, which is faster for single images",
     )
     parser.add_argument(
         "--paranoid",
         action="store_true",
-        help="run the result on random inputs with free memory poisoned, and compare with a run without a memory plan",
+        help="try the result on random inputs with free memory poisoned, and compare with a run without a memory plan",
     )
     parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N steps")
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print every step, every refusal with its reason, and every operator's engines",
+        help="print every step, every refused rewrite with its reason, and the engines of every operator",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,7 +133,7 @@ def _print_counts(facts: Dict[str, Any]) -> None:
     rows: List[List[str]] = [list(map(str, row)) for row in counts]
     print(table(["operator", "before", "after"], rows, right=["before", "after"]))
     weights = facts["weights_nbytes"]
-    print(f"\n{facts['steps']} steps; weights {size(weights['before'])} before, {size(weights['after'])} after")
+    print(f"\n{facts['steps']} steps; weights: {size(weights['before'])} before, {size(weights['after'])} after")
 
 
 def _print_engines(facts: Dict[str, Any]) -> None:
@@ -142,6 +141,6 @@ def _print_engines(facts: Dict[str, Any]) -> None:
     if engines:
         print("engines: " + ", ".join(f"{count} {engine}" for engine, count in engines.most_common()))
     if facts["error"] is not None:
-        print(f"outputs differ by {facts['error']:.2g} of their largest magnitude at most, as measured")
+        print(f"measured: outputs differ by at most {facts['error']:.2g} of their largest magnitude")
     for line in facts["notes"]:
         print(line)

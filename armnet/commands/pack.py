@@ -1,23 +1,29 @@
-"""Pack a pair, the runtime and a self-test into one file that runs with python3 where NumPy is installed.
+"""Pack a pair, the runtime and a self-test into one file, which runs wherever there is Python 3.9 and NumPy.
 
-armnet pack squeezenet -o squeezenet.pyz
-python3 squeezenet.pyz dog.jpg
-python3 squeezenet.pyz --self-test
+  armnet pack squeezenet -o squeezenet.pyz
+  python3 squeezenet.pyz dog.jpg
+  python3 squeezenet.pyz --self-test
+
+The file holds the operators that the network uses, and a sample with the outputs that this machine computed.
 """
 
 from __future__ import annotations
 
 import argparse
 
+from armnet.arguments import FILES, add_json, add_pair
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair")
-    parser.add_argument("-o", "--output", required=True, metavar="APP.pyz", help="file to write")
+    add_pair(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="APP.pyz", help="the file to write")
     parser.add_argument(
-        "--sample", nargs="+", metavar="FILE", help="inputs of the self-test (default: drawn at random)"
+        "--sample", nargs="+", metavar="FILE", help=f"inputs of the self-test: {FILES} (default: random inputs)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random sample")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="the seed of a random sample (default: %(default)s)"
+    )
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,10 @@
-"""Show where the time of an inference goes, operator by operator.
+"""Show how long each operator of an inference takes, and why it does not use a faster engine.
 
-armnet profile PAIR --threads 1
-armnet profile PAIR --trace trace.json        for chrome://tracing or ui.perfetto.dev
+  armnet profile PAIR --threads 1
+  armnet profile PAIR --sort time
+  armnet profile PAIR --trace trace.json        for chrome://tracing or ui.perfetto.dev
+
+Operators behind one whose output shape depends on data are not listed.
 """
 
 from __future__ import annotations
@@ -9,24 +12,22 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
+from armnet.arguments import add_inputs, add_json, add_pair, add_threads
 from runtime_arm.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, or a bundle")
+    add_pair(parser)
+    add_inputs(parser)
+    add_threads(parser)
     parser.add_argument(
-        "--input", nargs="+", metavar="FILE", help=".npz, .npy, a picture, or NAME=FILE (default: drawn at random)"
-    )
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help="shapes of random inputs")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
-    parser.add_argument(
-        "--rounds", type=int, default=10, metavar="N", help="inferences to take medians of (default: %(default)s)"
+        "--rounds", type=int, default=10, metavar="N", help="inferences to take the medians of (default: %(default)s)"
     )
     parser.add_argument(
-        "--sort", choices=["order", "time"], default="order", help="order of the rows (default: %(default)s)"
+        "--sort", choices=["order", "time"], default="order", help="how to sort the operators (default: %(default)s)"
     )
     parser.add_argument("--trace", metavar="FILE", help="also write the last inference in Chrome's trace format")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

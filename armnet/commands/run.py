@@ -5,8 +5,7 @@
   armnet run PAIR --input data=a.npy mask=b.npy          inputs by name
   armnet run PAIR --input dog.jpg lemon.jpg --labels imagenet.txt --top 3
 
-Each picture, and each .npz, is a run of its own; .npy files make one run together. PAIR is a pair's folder or a
-bundle (.pyz).
+Each picture and each .npz file is a run of its own; all .npy files together are one run.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
+from armnet.arguments import FILES, add_json, add_pair, add_threads
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,47 +24,53 @@ PREPROCESSING = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="PAIR", help="folder of a pair, as armnet export writes it, or a bundle")
-    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help=".npy, .npz, a picture, or NAME=FILE")
-    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs (of several runs: stacked) here")
-    parser.add_argument("--keep", nargs="+", default=[], metavar="BLOB", help="also fetch these intermediate blobs")
-    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast ones)")
-    parser.add_argument("--labels", metavar="FILE", help="one label a line, for classifiers")
+    add_pair(parser)
+    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help=FILES)
     parser.add_argument(
-        "--top", type=int, metavar="K", help="print the K best answers of the first output (with labels: 5)"
+        "--output", metavar="OUT.npz", help="write the outputs to this file, those of several runs stacked"
+    )
+    parser.add_argument("--keep", nargs="+", default=[], metavar="BLOB", help="also return these intermediate blobs")
+    add_threads(parser)
+    parser.add_argument(
+        "--labels", metavar="FILE", help="a file with one label per line, for classifiers (default: the pair's labels)"
+    )
+    parser.add_argument(
+        "--top", type=int, metavar="K", help="print the K best answers of the first output (default: 5 with labels)"
     )
     parser.add_argument(
         "--state",
         nargs="+",
         default=[],
         metavar="OUT=IN",
-        help="feed output OUT of one run to input IN of the next (recurrent nets)",
+        help="feed output OUT of one run to input IN of the next, for recurrent nets",
     )
     parser.add_argument(
         "--paranoid",
         action="store_true",
-        help="poison memory that is free with NaN, and compare with a run without a memory plan; slow",
+        help="poison free memory with NaN, and compare with a run without a memory plan; slow",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
     add_preprocessing_arguments(parser)
 
 
 def add_preprocessing_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say how a picture becomes an input."""
-    pictures = parser.add_argument_group("preparing pictures (default: what the pair's model.json says)")
+    """The options that say how a picture becomes an input."""
+    pictures = parser.add_argument_group("preparing pictures (default: as the pair's model.json says)")
     pictures.add_argument("--resize", nargs="+", type=int, metavar="N", help="height and width, or the shorter side")
-    pictures.add_argument("--crop", nargs=2, type=int, metavar="N", help="height and width cut from the middle")
-    pictures.add_argument("--channels", choices=["RGB", "BGR", "GRAY"])
-    pictures.add_argument("--scale", type=float, help="what pixel values 0..255 are multiplied by")
+    pictures.add_argument("--crop", nargs=2, type=int, metavar="N", help="height and width to cut from the middle")
+    pictures.add_argument("--channels", choices=["RGB", "BGR", "GRAY"], help="the order of the channels")
+    pictures.add_argument("--scale", type=float, metavar="F", help="the factor for pixel values 0..255")
     pictures.add_argument(
-        "--mean", nargs="+", type=float, metavar="M", help="subtracted after scaling, one or one a channel"
+        "--mean", nargs="+", type=float, metavar="M", help="subtracted after scaling: one number, or one per channel"
     )
-    pictures.add_argument("--std", nargs="+", type=float, metavar="S", help="divided by after that")
-    pictures.add_argument("--layout", choices=["NCHW", "NHWC"])
+    pictures.add_argument(
+        "--std", nargs="+", type=float, metavar="S", help="the divisor after that: one number, or one per channel"
+    )
+    pictures.add_argument("--layout", choices=["NCHW", "NHWC"], help="the order of the dimensions")
 
 
 def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
-    """The preprocessing flags that were given."""
+    """The preprocessing options that were given."""
     given = {key: getattr(args, key) for key in PREPROCESSING if getattr(args, key) is not None}
     if len(given.get("resize", ())) == 1:
         given["resize"] = given["resize"][0]
@@ -79,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from runtime_arm.app.pictures import read_labels
 
     if args.paranoid and (args.keep or args.threads not in (None, 1)):
-        raise UsageError("--paranoid runs on one core and keeps nothing: no --threads, no --keep")
+        raise UsageError("--paranoid runs on one core and returns only outputs; leave out --threads and --keep")
     with load(args.pair, threads=args.threads) as predictor:
         run_one = _paranoid(predictor) if args.paranoid else partial(predictor.run, keep=args.keep)
         meta = predictor.pair.meta
@@ -107,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _paranoid(predictor: Predictor) -> Callable[[Dict[str, Any]], Dict[str, Any]]:
-    """What runs the pair in poisoned memory, and says so."""
+    """A function that runs the pair in poisoned memory, and says so."""
     from armnet.console import note
     from runtime_arm.execution.paranoid import run_paranoid
 
@@ -120,11 +126,12 @@ def _paranoid(predictor: Predictor) -> Callable[[Dict[str, Any]], Dict[str, Any]
 
 
 def _carried(words: List[str], predictor: Predictor) -> Dict[str, str]:
-    """Which output goes to which input of the next run."""
+    """The input of the next run for each output that is carried over."""
     carried = dict(word.split("=", 1) for word in words if "=" in word)
     sources, targets = ({info.name for info in infos} for infos in (predictor.outputs, predictor.inputs))
     if len(carried) != len(words) or not (carried.keys() <= sources and set(carried.values()) <= targets):
         raise UsageError(
-            f"--state takes OUT=IN; outputs are {', '.join(sorted(sources))}, inputs {', '.join(sorted(targets))}"
+            f"--state takes OUT=IN; the outputs are {', '.join(sorted(sources))}, "
+            f"the inputs {', '.join(sorted(targets))}"
         )
     return carried

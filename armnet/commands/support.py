@@ -1,16 +1,18 @@
-"""Say, before conversion, which operators of a network are missing.
+"""Say, before conversion, which operators of a network cannot be translated.
 
   armnet support model.onnx
   armnet support model.tflite
   armnet support deploy.prototxt net.caffemodel
   armnet support predict_net.pb
 
-Exit status 0 if every operator can be translated, 1 if some cannot.
+Exit status: 0 if every operator can be translated, 1 if one cannot.
 """
 
 from __future__ import annotations
 
 import argparse
+
+from armnet.arguments import add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         nargs="+",
         metavar="MODEL",
-        help="an .onnx or .tflite file, .prototxt and perhaps .caffemodel, or predict_net.pb (.pbtxt) "
-        "and perhaps init_net.pb",
+        help="an .onnx or .tflite file, a .prototxt with or without its .caffemodel, or a predict_net.pb (.pbtxt) with "
+        "or without its init_net.pb",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

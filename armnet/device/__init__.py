@@ -1,1 +1,1 @@
-"""What ``armnet device`` does, an action at a time."""
+"""The actions of ``armnet device``."""

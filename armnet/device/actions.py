@@ -1,4 +1,4 @@
-"""What ``armnet device`` does: one function an action, from its arguments to an exit status."""
+"""The actions of ``armnet device``, a function each: from the command's arguments to an exit status."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from runtime_arm.app.inputs import read_runs
 from runtime_arm.app.outputs import text, write_npz
 from runtime_arm.errors import ArmnetError, UsageError
 
-NETWORK = "network"  # the pair or bundle in the target's folder
+NETWORK = "network"  # the name of the pair or bundle in the target's folder
 
 
 def list_action(args: argparse.Namespace) -> int:
-    """Prints what a target can be."""
+    """Lists what a target can be."""
     rows = known_targets()
     if args.json:
         print_json("device list", {"targets": [{"target": name, "what": what} for name, what in rows]})
@@ -45,7 +45,7 @@ def list_action(args: argparse.Namespace) -> int:
 
 
 def test_action(args: argparse.Namespace) -> int:
-    """Runs the suite on every target; 1 if a test failed, 2 if a target could not be used."""
+    """Runs the suite on every target; returns 1 if a test failed, 2 if a target could not be used."""
     bundles = [Path(name) for name in args.bundle]
     for bundle in bundles:
         if not bundle.is_file():
@@ -98,7 +98,7 @@ def _short_identity(identity: Dict[str, Any]) -> List[str]:
 
 
 def run_action(args: argparse.Namespace) -> int:
-    """Runs a pair on a target; what it is fed is read, and pictures are prepared, here."""
+    """Runs a pair on a target; inputs are read, and pictures are prepared, on this machine."""
     pair = Pair.load(args.pair)
     meta = pair.meta
     runs = list(read_runs(args.input, pair.inputs, meta.get("preprocessing") or {}))
@@ -131,7 +131,7 @@ def bench_action(args: argparse.Namespace) -> int:
         facts = _ask(target, ["--json", "--bench", str(args.runs)], args)
         identity = target.identity()
     if args.target.startswith(("emulated:", "full-system:")):
-        note("armnet: time on an emulated machine means nothing; armnet device count says what an inference costs")
+        note("armnet: times on an emulated machine mean nothing; armnet device count says what an inference costs")
     if args.json:
         print_json("device bench", {"target": args.target, "identity": identity, **facts})
     else:
@@ -143,7 +143,7 @@ def bench_action(args: argparse.Namespace) -> int:
 
 
 def _ask(target: Target, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
-    """What the deployed bundle, or the runtime for the deployed pair, prints as JSON on the target."""
+    """The JSON that the deployed bundle, or the runtime with the deployed pair, prints on the target."""
     threads = [] if args.threads is None else ["--threads", str(args.threads)]
     program = [NETWORK] if Path(args.pair).is_file() else ["-m", "runtime_arm", NETWORK]
     answer: Dict[str, Any] = json.loads(target.output([*program, *words, *threads], args.timeout))

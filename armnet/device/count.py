@@ -1,4 +1,4 @@
-"""``armnet device count``: instructions of a pair on an emulated machine, or of the networks that have a budget."""
+"""``armnet device count``: counts the instructions of a pair, or of the networks that have a budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def count(args: argparse.Namespace) -> int:
     """Counts a pair, or the networks that have a budget; returns 1 if one of these exceeds its budget."""
     if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
         raise UsageError(
-            f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no --cpu"
+            f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no other --cpu"
         )
     machine = _machine(args.cpu)
     if args.pair is not None:
@@ -55,9 +55,9 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
         return 0
     print(_operator_table(counts))
     rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **rivals}.items()]
-    print(f"\none inference on {machine.name}, one thread, in millions of instructions")
+    print(f"\nmillions of instructions per inference on {machine.name}, one thread")
     print(table(["", *COLUMNS], rows, right=COLUMNS))
-    print(f"to load the runtime and the pair, plan and run once: {counts.start.instructions / 1e6:.0f} M")
+    print(f"start, from loading the runtime to the first output: {counts.start.instructions / 1e6:.0f} M instructions")
     return 0
 
 
@@ -93,7 +93,7 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
             row["others"] = _others(machine, model, Path(name)) if args.against is not None else {}
             rows.append(row)
     if difference:
-        note(f"armnet: not compared with the budget: {difference}")
+        note(f"armnet: not compared with the budget, which was counted under other conditions: {difference}")
     if args.json:
         print_json("device count", {"machine": machine.name, "networks": rows})
     else:
@@ -102,7 +102,7 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
 
 
 def _others(machine: Machine, model: Path, folder: Path) -> Dict[str, Any]:
-    """Instructions of the other runtimes for the same network, by name; a note says why one has none."""
+    """Instructions of the other runtimes for the same network, by name; a note says why one is missing."""
     others = {}
     for name in RIVALS.values():
         try:
@@ -119,7 +119,7 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
         counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
         rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
         cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *rivals])
-    print(f"one inference on {machine.name}, one thread, in millions of instructions")
+    print(f"millions of instructions per inference on {machine.name}, one thread")
     print(table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others]))
     for row in rows:
         for excess in row["excesses"]:

@@ -1,4 +1,4 @@
-"""The arena over time as a picture: steps to the right, bytes upwards."""
+"""Draws the arena over time: steps to the right, bytes upwards."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from runtime_arm.app.display import size
 
 WIDTH, HEIGHT = 1200.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 22.0, 34.0
-LETTER = 5.8  # width of one in a block
+LETTER = 5.8  # the width of a letter in a block
 GOLDEN_ANGLE = 137.508  # degrees: neighbouring blocks get hues that are far apart
 
 
 def picture(timeline: Timeline, operators: Sequence[str]) -> str:
-    """An SVG element; ``operators`` name the steps."""
+    """The picture as an SVG element; ``operators`` name the steps."""
     scale = _Scale(len(timeline.live), timeline.arena_nbytes)
     parts = [*_axes(scale), *_blocks(timeline.blocks, scale, operators), *_live(timeline.live, scale, operators)]
     return (
@@ -53,7 +53,7 @@ def _axes(scale: _Scale) -> Iterator[str]:
 
 
 def _ticks(most: int, count: int) -> List[int]:
-    """Round numbers from 0 to ``most``, at most ``count`` steps apart."""
+    """Round numbers from 0 to ``most``, at equal distances, ``count`` of them above 0 or fewer."""
     rounded = (digit * 10**power for power in range(19) for digit in (1, 2, 5))
     step = next(step for step in rounded if most <= step * count)
     return list(range(0, most + 1, step))
@@ -76,7 +76,7 @@ def _blocks(blocks: Sequence[Block], scale: _Scale, operators: Sequence[str]) ->
 
 
 def _cut(name: str, letters: int) -> str:
-    """As much of a name as there is room for; nothing where that would say too little."""
+    """The name, cut to ``letters`` characters; "" if these are too few to tell anything."""
     if len(name) <= letters:
         return name
     return f"{name[: letters - 1]}\u2026" if letters > 4 else ""
@@ -91,7 +91,7 @@ def _fill(block: Block, number: int) -> str:
 
 
 def _live(live: Sequence[int], scale: _Scale, operators: Sequence[str]) -> Iterator[str]:
-    """The bytes in use as a line, and where they are most."""
+    """The bytes in use as a line, and a mark at the maximum."""
     corners = [
         f"{scale.x(at):.2f},{scale.y(nbytes):.2f} {scale.x(at + 1):.2f},{scale.y(nbytes):.2f}"
         for at, nbytes in enumerate(live)
@@ -103,5 +103,5 @@ def _live(live: Sequence[int], scale: _Scale, operators: Sequence[str]) -> Itera
         yield f'<line class="peak" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{HEIGHT - BOTTOM}"/>'
         yield (
             f'<text class="peak-label" x="{x + (5 if side == "start" else -5):.1f}" y="{TOP - 8}" '
-            f'text-anchor="{side}">most: {size(live[at])} at step {at}, {text(operators[at])}</text>'
+            f'text-anchor="{side}">maximum: {size(live[at])} at step {at}, {text(operators[at])}</text>'
         )

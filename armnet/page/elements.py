@@ -1,11 +1,11 @@
-"""Pieces of the report page. Every text that comes from a file passes through ``text``."""
+"""Elements of the report page. All text that comes from a file passes through ``text``."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any, Iterable, Sequence
 
-LONGEST = 120  # characters of a name that are shown
+LONGEST = 120  # characters; longer names are cut
 
 _FAMILIES = (
     ("conv", ("Conv",)),
@@ -44,19 +44,19 @@ FAMILIES = {
     "norm": "normalisation",
     "activation": "activation",
     "elementwise": "elementwise",
-    "movement": "moves elements",
+    "movement": "data movement",
     "other": "other",
 }
 
 
 def text(content: Any) -> str:
-    """Safe to stand between tags and in quoted attributes: escaped, shortened, nothing that does not print."""
+    """Text that is safe between tags and in quoted attributes: escaped, cut, without unprintable characters."""
     shown = "".join(char if char.isprintable() else "\ufffd" for char in str(content)[: LONGEST + 1])
     return escape(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}\u2026")
 
 
 def family(operator: str) -> str:
-    """Which kind of operator a type is, for its colour."""
+    """The family of an operator type, which decides its colour."""
     for name, stems in _FAMILIES:
         if any(stem in operator for stem in stems):
             return name
@@ -64,13 +64,13 @@ def family(operator: str) -> str:
 
 
 def key(colours: Iterable[Sequence[str]]) -> str:
-    """A legend: (colour, meaning) each."""
+    """A legend of (colour, meaning) pairs."""
     marks = "".join(f'<span><i style="background:{colour}"></i>{text(meaning)}</span>' for colour, meaning in colours)
     return f'<div class="key">{marks}</div>'
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), style: str = "") -> str:
-    """Rows of cells that are HTML already; columns named in ``right`` are flush right."""
+    """A table whose cells are HTML already; columns named in ``right`` are aligned to the right."""
     kinds = [' class="right"' if column in right else "" for column in columns]
     head = "".join(f"<th{kind}>{text(column)}</th>" for column, kind in zip(columns, kinds))
     body = "".join(f"<tr>{''.join(f'<td{kind}>{cell}</td>' for cell, kind in zip(row, kinds))}</tr>" for row in rows)

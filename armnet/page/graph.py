@@ -1,4 +1,4 @@
-"""The graph of a net beside the list of its operators: a node a row, a lane for each blob until it was read last."""
+"""Draws a net's graph beside the list of its operators: a row per node, a lane per blob until its last reader."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 from armnet.page.elements import family, text
 
 ROW, LANE, RADIUS, MARGIN = 24, 13, 4.5, 12
-WIDEST = 40  # lanes; what needs more is drawn over the last one
+WIDEST = 40  # lanes; further lanes are drawn over the last one
 
 
 class Node(NamedTuple):
-    """A row: the operator's type, and the blobs that it reads and writes, each with a number of its own."""
+    """A row: the operator's type, and the numbers of the blobs that it reads and writes."""
 
     type: str
     reads: Sequence[int]
@@ -19,7 +19,7 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A blob from the row and lane where it is written to those where it is read; ``lane`` is its own in between."""
+    """A blob from the row and lane of its writer to those of a reader; in between it runs in ``lane``."""
 
     top: int
     top_lane: int
@@ -29,7 +29,7 @@ class Edge(NamedTuple):
 
 
 def nodes_of(rows: Sequence[Dict[str, Any]], inputs: Sequence[str]) -> List[Node]:
-    """The inputs, and then the operators of ``rows``. Weights are left out; a name written anew is another blob."""
+    """The inputs, then the operators of ``rows``. Weights are left out; a name that is written again is a new blob."""
     current: Dict[str, int] = {}
     nodes = []
     for name in inputs:
@@ -60,8 +60,8 @@ def picture(nodes: Sequence[Node]) -> str:
 def _laid_out(nodes: Sequence[Node]) -> Tuple[List[int], List[Edge]]:
     """The lane of each node, and the edges."""
     last = {blob: place for place, node in enumerate(nodes) for blob in node.reads}
-    taken: List[Optional[int]] = []  # by which blob, for each lane
-    home: Dict[int, Tuple[int, int, int]] = {}  # of each blob: the row, the node's lane, its own lane
+    taken: List[Optional[int]] = []  # for each lane, the blob in it
+    home: Dict[int, Tuple[int, int, int]] = {}  # for each blob: its row, its writer's lane, its own lane
     lanes, edges = [], []
     for place, node in enumerate(nodes):
         given = sorted({home[blob][2] for blob in node.reads if last[blob] == place})
@@ -100,7 +100,7 @@ def _line(edge: Edge) -> str:
 
 
 def _bends(edge: Edge, x: int) -> Iterator[str]:
-    """Into the blob's own lane below its writer, and out of it above its reader."""
+    """The curves into the blob's own lane below its writer, and out of it above its reader."""
     top, bottom = _y(edge.top), _y(edge.bottom)
     if edge.top_lane != edge.lane:
         yield f"C{_x(edge.top_lane)} {top + ROW * 0.6:.0f} {x} {top + ROW * 0.4:.0f} {x} {top + ROW}"

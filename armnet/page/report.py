@@ -15,7 +15,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-LARGEST = 12  # blobs that are listed
+LARGEST = 12  # how many of the largest blobs are listed
 
 
 def render(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
@@ -47,7 +47,7 @@ def _head(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> 
         (count(facts["multiply_adds"]), "multiply-adds"),
         (size(facts["weights_nbytes"]), "weights"),
         (size(timeline.arena_nbytes), f"arena: {timeline.verdict()}"),
-        (size(timeline.largest_scratch()), "of it scratch, at most"),
+        (size(timeline.largest_scratch()), "of the arena is scratch memory, at most"),
     ]
     shown = "".join(
         f'<div class="card"><b>{text(value.strip())}</b><span>{text(what)}</span></div>' for value, what in cards
@@ -64,14 +64,14 @@ def _arena(facts: Dict[str, Any], timeline: Timeline) -> str:
     legend = key(
         [
             ("var(--input)", "input"),
-            ("hsl(150 52% var(--light))", "blobs, a colour each"),
-            ("var(--scratch)", "hatched: scratch memory of one operator"),
+            ("hsl(150 52% var(--light))", "blobs, each in its own colour"),
+            ("var(--scratch)", "hatched: scratch memory of an operator"),
             ("var(--ink)", "line: bytes in use"),
         ]
     )
     return (
-        "<h2>The arena over time</h2><p>Each block is memory that one blob, or several one after the other, occupy "
-        f"from a step to a step. Point at one to see its name.</p>{legend}"
+        "<h2>The arena over time</h2><p>Each block is memory that one blob, or several one after another, occupy "
+        f"during some steps. Point at a block to see its name.</p>{legend}"
         f'<div class="panel">{page_arena.picture(timeline, names)}</div>'
     )
 
@@ -94,7 +94,7 @@ def _largest(timeline: Timeline) -> str:
 
 
 def _others(names: int) -> str:
-    return f' <span class="tag" title="blobs that share this memory">+{names - 1}</span>' if names > 1 else ""
+    return f' <span class="tag" title="more blobs that share this memory">+{names - 1}</span>' if names > 1 else ""
 
 
 def _engines(facts: Dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The style sheet of the report page; light and dark as the reader's system is set."""
+"""The style sheet of the report page, light or dark as the reader's system is set."""
 
 STYLE = """
 :root {

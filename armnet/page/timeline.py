@@ -1,4 +1,4 @@
-"""The arena of a compiled segment over time: what lies where, from which step to which."""
+"""The arena of a compiled segment over time: where each blob lies, and during which steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runtime_arm.planning.steps import Step, Value
 
 
 class Block(NamedTuple):
-    """Bytes ``offset`` to ``offset + nbytes`` of the arena, in use from step ``first`` to ``last``.
+    """Bytes ``offset`` to ``offset + nbytes`` of the arena, in use from step ``first`` to step ``last``.
 
-    kind: "input", "blob" or "scratch". names: the blobs that lie there, one after the other or as parts and whole; for
-    scratch the operator.
+    kind: "input", "blob" or "scratch". names: the blobs that lie there, one after another or as parts of a whole; for
+    scratch memory the operator.
     """
 
     kind: str
@@ -28,9 +28,10 @@ class Block(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """live: bytes in use at each step. least_nbytes: what no arena can be smaller than with this order and sharing.
+    """The blocks of an arena, and how good it is.
 
-    any_order_nbytes: what the blobs need in whatever order the steps run.
+    live: bytes in use at each step. least_nbytes: a lower bound for any arena with this order of steps and this sharing
+    of memory. any_order_nbytes: a lower bound for any order of steps.
     """
 
     blocks: Sequence[Block]
@@ -40,7 +41,7 @@ class Timeline(NamedTuple):
     any_order_nbytes: int
 
     def largest_scratch(self) -> int:
-        """Bytes of the step that asks for most."""
+        """The scratch memory of the step that needs most, in bytes."""
         taken: Dict[int, int] = {}
         for block in self.blocks:
             if block.kind == "scratch":
@@ -50,10 +51,10 @@ class Timeline(NamedTuple):
     def verdict(self) -> str:
         """How good the arena is, in words."""
         if self.arena_nbytes <= self.any_order_nbytes:
-            return "no order and no placement needs less"
+            return "no order of operators and no placement needs less"
         if self.arena_nbytes <= self.least_nbytes:
-            return "the smallest for this order"
-        return f"{self.arena_nbytes / self.least_nbytes - 1:.1%} above the least that this order needs"
+            return "the minimum for this order of operators"
+        return f"{self.arena_nbytes / self.least_nbytes - 1:.1%} above the minimum for this order of operators"
 
 
 def timeline(segment: Segment) -> Timeline:
@@ -76,7 +77,7 @@ def timeline(segment: Segment) -> Timeline:
 
 
 def _names(box: Lifetime, values: Sequence[Value], layout: MemoryPlan) -> Tuple[str, ...]:
-    """Of those of these blobs that lie in the box, in the order in which they are written."""
+    """The names of the values that lie in the box, in the order in which they are written."""
     there = []
     for value in sorted(values, key=lambda value: value.first):
         begin = layout.within[value].offset if value in layout.within else 0

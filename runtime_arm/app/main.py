@@ -49,7 +49,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=call, description=_HELP.format(call=call))
     parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, .npy, .npz, or NAME=FILE")
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs to this file")
-    parser.add_argument("--labels", metavar="FILE", help="a file with one label a line (default: the packed labels)")
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the packed labels)")
     parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
     parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast cores)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

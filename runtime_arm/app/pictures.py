@@ -196,7 +196,7 @@ def _per_channel(value: Any, depth: int, what: str) -> Array:
 
 
 def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
-    """The labels in a file with one label a line. FeedError if it cannot be read as UTF-8 text."""
+    """The labels in a file with one label per line. FeedError if it cannot be read as UTF-8 text."""
     try:
         with open(path, encoding="utf-8-sig") as file:  # Windows puts a byte order mark before the first line
             return [line.rstrip("\n") for line in file]

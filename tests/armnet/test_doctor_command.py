@@ -38,7 +38,7 @@ def test_a_healthy_machine_has_no_warnings() -> None:
     [
         ({"identity": {"blas": None}}, "NumPy HAS NO BLAS"),
         ({"identity": {"blas": {"name": "libblas.so.3", "path": "/usr/lib/blas/libblas.so.3"}}}, "REFERENCE BLAS"),
-        ({"condition": {"slowed": ["under-voltage"]}}, "the CPU is slowed: under-voltage"),
+        ({"condition": {"slowed": ["under-voltage"]}}, "the CPU is slowed down: under-voltage"),
         ({"condition": {"celsius": {"cpu": 84.6}}}, "cpu is at 85 degrees Celsius"),
         ({"network": {"fits": False}}, "does not fit"),
     ],
@@ -79,7 +79,7 @@ def test_a_network_that_does_not_fit(armnet: Armnet, digits: Path, monkeypatch: 
     status, out, _ = armnet("doctor", digits)
     assert status == 0
     assert "DOES NOT FIT" in out
-    assert "WARNING   the network does not fit into the memory that is free" in out
+    assert "WARNING      the network does not fit into the free memory" in out
 
 
 def test_what_is_no_pair_is_refused(armnet: Armnet, tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ def test_a_numpy_on_the_reference_blas_is_warned_of_loudly() -> None:
     python = machine.command(["-E", f"LD_LIBRARY_PATH={libraries}/blas:{libraries}/lapack"])
     done = run_group([*python, "-m", "armnet", "doctor"], 120, environment(), ROOT)
     assert done.returncode == 0, done.stderr
-    assert "BLAS      libblas.so.3" in done.stdout
-    assert "WARNING   NumPy uses the REFERENCE BLAS" in done.stdout
+    assert "BLAS         libblas.so.3" in done.stdout
+    assert "WARNING      NumPy uses the REFERENCE BLAS" in done.stdout

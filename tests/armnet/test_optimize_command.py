@@ -142,7 +142,7 @@ def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pyt
     assert capsys.readouterr().out == captured.out
     for contradiction in (["--threads", "2"], ["--keep", "x"]):
         assert main([*run, "--paranoid", *contradiction]) == 2
-        assert "--paranoid runs on one core and keeps nothing" in capsys.readouterr().err
+        assert "--paranoid runs on one core and returns only outputs" in capsys.readouterr().err
 
 
 def test_what_was_measured_goes_with_the_net_for_which_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one line on stderr that says what is wrong and where help is, and exit status 2."""
+"""The command line: every command describes itself; a mistake is one line that names the help, and exit status 2."""
 
 from __future__ import annotations
 
@@ -19,9 +19,30 @@ from tests.support.paths import ROOT
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=f"armnet {command}")
-    import_module(f"armnet.commands.{command}").add_arguments(parser)
+    module = import_module(f"armnet.commands.{command}")
+    parser = Parser(prog=f"armnet {command}", description=module.__doc__)
+    module.add_arguments(parser)
     return parser
+
+
+def parsers_below(parser: argparse.ArgumentParser) -> List[argparse.ArgumentParser]:
+    """The parsers of a command's actions, or its own if it has none."""
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return [sub for action in actions for sub in action.choices.values()] or [parser]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_and_describes_every_argument(armnet: Armnet, command: str) -> None:
+    status, out, _ = armnet(command, "--help")
+    assert status == 0
+    assert f"\n  armnet {command}" in out
+    for parser in parsers_below(parser_of(command)):
+        assert parser.description
+        assert "--json" in parser.format_help()
+        for action in parser._actions:
+            assert action.help, f"{parser.prog} {action.dest}"
+            if action.default not in (None, "", [], False, argparse.SUPPRESS):
+                assert "(default: " in action.help, f"{parser.prog} {action.dest}"
 
 
 def mistakes(parser: argparse.ArgumentParser) -> Iterator[List[str]]:

@@ -1,0 +1,36 @@
+"""Arguments that several commands take, under one name and with one meaning."""
+
+from __future__ import annotations
+
+import argparse
+
+MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net.pb and predict_net.pb"
+FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
+
+
+def add_pair(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    """PAIR, the network to work on."""
+    parser.add_argument(
+        "pair", metavar="PAIR", nargs="?" if optional else None, help="the folder of a pair, or a bundle (.pyz)"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """--json, which every command takes."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """--threads, one number of cores."""
+    parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast cores)")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """--input and --shape, for commands that draw inputs at random unless they are given."""
+    parser.add_argument("--input", nargs="+", metavar="FILE", help=f"{FILES} (default: random inputs)")
+    add_shapes(parser, "shapes of random inputs, where the pair leaves sizes open (default: 1 for each open size)")
+
+
+def add_shapes(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """--shape, which ``armnet.shapes`` reads."""
+    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help=purpose)
