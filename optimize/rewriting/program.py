@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from optimize.rewriting.index import Index
 from optimize.rewriting.shapes import Specs, example_specs, infer_more
-from optimize.rewriting.single_assignment import names_held, names_in, single_assignment, written_again
+from optimize.rewriting.single_assignment import names_mentioned, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
@@ -45,16 +45,27 @@ class Program:
     """A net in which every blob is written once, with its weights. Immutable; ``rewritten`` gives another.
 
     Blobs keep their meaning: as long as a name exists it stands for the same values, so that what is known of it stays
-    true. The few blobs that must be written more than once (state that is fed from outside and overwritten, blobs that
-    sub-nets share) are ``rewritten_blobs``; no rule touches operators that read or write them. ``outside`` are the
-    names that a net around this one knows.
+    true. A few blobs must be written more than once: state that is fed from outside and overwritten, and blobs that
+    sub-nets share. No rule touches operators that read or write them (see ``is_rewritten``). ``outside`` are the names
+    that a net around this one knows.
     """
 
-    def __init__(self, net: NetDef, weights: Weights, known: Sequence[Specs], outside: AbstractSet[str] = frozenset()):
+    def __init__(
+        self,
+        net: NetDef,
+        weights: Weights,
+        known: Sequence[Specs],
+        outside: AbstractSet[str] = frozenset(),
+        index: Optional[Index] = None,
+        new: Optional[Sequence[OperatorDef]] = None,
+    ):
+        """index, new: the net's index and its operators whose outputs ``known`` may lack, where these are at hand."""
         self.net = net
         self.weights = weights
         self.outside = outside
         self._known = known
+        self._index = Index(net) if index is None else index
+        self._new = net.op if new is None else new
 
     @staticmethod
     def of(pair: Pair, unpacked: bool = False) -> Program:
@@ -74,43 +85,30 @@ class Program:
         """The matched operators in the order of ``match.places``."""
         return [self.net.op[place] for place in match.places]
 
-    @cached_property
-    def _writers(self) -> Dict[str, int]:
-        return {name: place for place, op in enumerate(self.net.op) for name in op.output if name}
-
-    @cached_property
-    def _readers(self) -> Dict[str, List[int]]:
-        readers: Dict[str, List[int]] = defaultdict(list)
-        for place, op in enumerate(self.net.op):
-            for name in dict.fromkeys((*op.reads(), *op.control_input)):
-                readers[name].append(place)
-        return readers
-
-    @cached_property
-    def rewritten_blobs(self) -> AbstractSet[str]:
-        """The blobs that are written although they exist already."""
-        return written_again(self.net)
-
-    @cached_property
-    def _held(self) -> AbstractSet[str]:
-        return set().union(*map(names_held, self.net.op))
-
-    @cached_property
-    def _names(self) -> AbstractSet[str]:
-        return names_in(self.net) | names_in(self.weights.init_net) | self.outside
-
     def writer(self, name: str) -> Optional[int]:
-        """The place of the operator that writes the blob; None for what comes from outside."""
-        return self._writers.get(name)
+        """The place of the operator that writes the blob, the last one; None for what comes from outside."""
+        return max(self._index.writers(name), default=None)
 
     def readers(self, name: str) -> Sequence[int]:
         """The places of the operators that read the blob, sub-nets included."""
-        return self._readers.get(name, ())
+        return self._index.readers(name)
+
+    def is_rewritten(self, name: str) -> bool:
+        """Whether an operator writes the blob although it exists already."""
+        writers = self._index.writers(name)
+        return len(writers) > 1 or (len(writers) == 1 and name in self._inputs)
+
+    @cached_property
+    def _inputs(self) -> AbstractSet[str]:
+        return frozenset(self.net.external_input)
+
+    def _mentions(self, name: str) -> bool:
+        return self._index.mentions(name) or name in self._inputs or name in self.net.external_output
 
     def fresh(self, stem: str) -> str:
         """A name that no blob has: ``stem`` itself, or with a number behind it."""
         name, number = stem, 0
-        while name in self._names:
+        while self._mentions(name) or self.weights.mentions(name) or name in self.outside:
             number += 1
             name = f"{stem}_{number}"
         return name
@@ -123,11 +121,11 @@ class Program:
             return f"{name!r} is an output of the net"
         if name in self.outside:
             return f"the net around this one knows {name!r}"
-        if name in self.rewritten_blobs:
+        if self.is_rewritten(name):
             return f"{name!r} is written more than once"
-        if name in self._held:
+        if self._index.holds(name):
             return f"a sub-net knows {name!r} by name"
-        if name in self.net.external_input and name not in self.weights:
+        if name in self._inputs and name not in self.weights:
             return f"{name!r} is an input of the net"
         return None
 
@@ -141,7 +139,7 @@ class Program:
     def why_fixed(self, match: Match) -> Optional[str]:
         """Why the matched operators must stay as they are."""
         for op in self.operators(match):
-            again = [name for name in (*op.reads(), *op.output) if name in self.rewritten_blobs]
+            again = [name for name in (*op.reads(), *op.output) if name and self.is_rewritten(name)]
             if again:
                 return f"{again[0]!r} is written more than once"
         reasons = (self.why_kept(name, match.places) for name in match.inner)
@@ -151,17 +149,14 @@ class Program:
 
     @cached_property
     def _inferred(self) -> Tuple[List[Specs], List[str]]:
-        results = [infer_more(self.net, {**self._constant_specs, **known}) for known in self._known]
+        read = {name for op in self._new for name in op.reads()}
+        constants = {name: self.weights.spec(name) for name in read if name in self.weights}
+        results = [infer_more(NetDef(op=tuple(self._new)), {**constants, **known}) for known in self._known]
         return [specs for specs, _ in results], results[0][1]
 
     @property
-    def _constant_specs(self) -> Specs:
-        unknown = [name for name in self.weights.names if any(name not in known for known in self._known)]
-        return {name: self.weights.spec(name) for name in unknown}
-
-    @property
     def inference_refusals(self) -> Sequence[str]:
-        """Why shape inference stopped at operators, each named; only what was not refused before the last rewrite."""
+        """Why shape inference stopped at operators, each named; after a rewrite, at the new operators alone."""
         return self._inferred[1]
 
     def value(self, name: str) -> Optional[Array]:
@@ -195,39 +190,57 @@ class Program:
 
     def rewritten(self, match: Match, rewrite: Rewrite) -> Program:
         """The program with the matched operators replaced."""
-        at = rewrite.at if rewrite.at is not None else max(match.places, default=0)
         instead: Dict[int, Sequence[OperatorDef]] = dict.fromkeys(match.places, ())
         if rewrite.each:
             assert len(rewrite.operators) == len(match.places)
             instead.update((place, (op,)) for place, op in zip(match.places, rewrite.operators))
-        ops: List[OperatorDef] = []
-        for place, op in enumerate(self.net.op):
-            if place == at and not rewrite.each:
-                ops += rewrite.operators
-            ops += instead.get(place, (op,))
-        if rewrite.rename:
-            ops = [_renamed(op, rewrite.rename) for op in ops]
+        for name in rewrite.rename:
+            for place in (*self._index.writers(name), *self.readers(name)):
+                instead.setdefault(place, (self.net.op[place],))
+        at = rewrite.at if rewrite.at is not None else max(match.places, default=0)
+        if rewrite.operators and not rewrite.each:
+            instead[at] = (*rewrite.operators, *instead.get(at, (self.net.op[at],)))
+        renamed = {place: [_renamed(op, rewrite.rename) for op in ops] for place, ops in instead.items()}
         weights = self.weights.changed(rewrite.weights)
-        inputs = [name for name in self.net.external_input if name not in rewrite.weights]
-        added = [name for name, value in rewrite.weights.items() if value is not None]
-        net = self.net.replace(op=tuple(ops), external_input=(*inputs, *added))
-        return Program(net, weights, self._carried(net, rewrite.rename), self.outside)
+        return self._with(renamed, weights, rewrite.weights, rewrite.rename)
 
     def with_operator(self, place: int, op: OperatorDef, weights: Weights) -> Program:
         """The program with another operator at a place, which may read further weights."""
-        ops = (*self.net.op[:place], op, *self.net.op[place + 1 :])
-        added = [name for name in weights.names if name not in self.weights and name in op.reads()]
-        net = self.net.replace(op=ops, external_input=(*self.net.external_input, *added))
-        return Program(net, weights, self._carried(net, {}), self.outside)
+        added = {name: weights.value(name) for name in op.reads() if name in weights and name not in self.weights}
+        return self._with({place: [op]}, weights, added, {})
 
-    def _carried(self, net: NetDef, rename: Mapping[str, str]) -> List[Specs]:
-        """What is known of the blobs of ``net``, this program's after a rewrite."""
-        known, names = self._inferred[0] if "_inferred" in self.__dict__ else self._known, names_in(net)
-        carried = []
-        for specs in known:
-            specs = {**specs, **{new: specs[old] for old, new in rename.items() if old in specs}}
-            carried.append({name: spec for name, spec in specs.items() if name in names})
-        return carried
+    def _with(
+        self,
+        instead: Mapping[int, Sequence[OperatorDef]],
+        weights: Weights,
+        changed: Mapping[str, Optional[Array]],
+        rename: Mapping[str, str],
+    ) -> Program:
+        """The program with other operators at some places and other weights. changed: which of them came or went."""
+        ops: List[OperatorDef] = []
+        new: List[int] = []
+        start = 0
+        for place in sorted(instead):
+            ops += self.net.op[start:place]
+            new += range(len(ops), len(ops) + len(instead[place]))
+            ops += instead[place]
+            start = place + 1
+        net = self.net.replace(op=(*ops, *self.net.op[start:]))
+        if changed:
+            inputs = [name for name in self.net.external_input if name not in changed]
+            added = [name for name, value in changed.items() if value is not None]
+            net = net.replace(external_input=(*inputs, *added))
+        index = self._index.changed(self.net, sorted(instead), net, new)
+        gone = set(changed).union(*(names_mentioned(self.net.op[place]) for place in instead))
+        gone -= {name for name in gone if index.mentions(name)}.union(net.external_input, net.external_output)
+        known = [_carried(specs, gone, rename) for specs in self.known_specs]
+        return Program(net, weights, known, self.outside, index, [net.op[place] for place in new])
+
+
+def _carried(specs: Specs, gone: AbstractSet[str], rename: Mapping[str, str]) -> Specs:
+    """What is still known of blobs when some are gone and some have other names."""
+    renamed = {name: specs[old] for old, name in rename.items() if old in specs}
+    return {**{name: spec for name, spec in specs.items() if name not in gone}, **renamed}
 
 
 def _renamed(op: OperatorDef, names: Mapping[str, str]) -> OperatorDef:

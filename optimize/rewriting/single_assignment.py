@@ -12,10 +12,12 @@ from runtime_arm.netdef import NetDef, OperatorDef
 def names_in(net: NetDef) -> Set[str]:
     """Every name of a blob that the net or a net inside it mentions."""
     names = {*net.external_input, *net.external_output}
-    for op in net.op:
-        names.update(op.input, op.output, op.control_input)
-        names.update(*map(names_in, op.subnets()))
-    return names
+    return names.union(*map(names_mentioned, net.op))
+
+
+def names_mentioned(op: OperatorDef) -> Set[str]:
+    """Every name of a blob that the operator or a net inside it mentions."""
+    return {*op.input, *op.output, *op.control_input}.union(*map(names_in, op.subnets()))
 
 
 def names_held(op: OperatorDef) -> Set[str]:
@@ -55,13 +57,3 @@ def _version(name: str, taken: Set[str]) -> str:
         number += 1
     taken.add(f"{name}_{number}")
     return f"{name}_{number}"
-
-
-def written_again(net: NetDef) -> Set[str]:
-    """The blobs that are written although they exist already."""
-    exist: Set[str] = set(net.external_input)
-    again: Set[str] = set()
-    for op in net.op:
-        again.update(exist.intersection(op.output))
-        exist.update(name for name in op.output if name)
-    return again

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from copy import copy
 from typing import AbstractSet, Dict, Iterable, Mapping, Optional
 
 import numpy as np
 
+from optimize.rewriting.single_assignment import names_in
 from runtime_arm.netdef import Array, NetDef, OperatorDef, frozen
 from runtime_arm.pair.fills import fill
 from runtime_arm.registry.schema import find
@@ -26,13 +28,18 @@ class Weights:
     def __init__(self, init_net: NetDef, variable: AbstractSet[str] = frozenset(), unpacked: bool = False):
         self.init_net = init_net
         self._unpacked = unpacked
-        self._variable = variable
         self._fills = _constant_fills(init_net, variable)
+        others = [op for op in init_net.op if self._fills.get(op.output[0] if op.output else "") is not op]
+        self._others = names_in(init_net.replace(op=tuple(others), external_output=()))
         self._specs: Dict[str, TensorSpec] = {}
         self._digests: Dict[str, bytes] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._fills
+
+    def mentions(self, name: str) -> bool:
+        """Whether the init_net knows the name, of a constant or of something else."""
+        return name in self._fills or name in self._others or name in self.init_net.external_output
 
     @property
     def names(self) -> Iterable[str]:
@@ -67,13 +74,16 @@ class Weights:
         """The weights with these constants added, or removed where the value is None."""
         if not updates:
             return self
-        kept = [op for op in self.init_net.op if not any(self._fills.get(name) is op for name in updates)]
+        gone = {id(self._fills[name]) for name in updates if name in self._fills}
         new = {name: fill(name, value, self._unpacked) for name, value in updates.items() if value is not None}
-        net = self.init_net.replace(op=(*kept, *new.values()))
+        net = self.init_net.replace(op=(*(op for op in self.init_net.op if id(op) not in gone), *new.values()))
         if net.external_output:
             outputs = [name for name in net.external_output if name not in updates]
             net = net.replace(external_output=(*outputs, *new))
-        result = Weights(net, self._variable - new.keys(), self._unpacked)
+        result = copy(self)
+        result.init_net = net
+        constant = {name: op for name, op in new.items() if name not in self._others}
+        result._fills = {**{name: op for name, op in self._fills.items() if name not in updates}, **constant}
         result._specs = {name: spec for name, spec in self._specs.items() if name not in updates}
         result._digests = {name: digest for name, digest in self._digests.items() if name not in updates}
         return result

@@ -272,6 +272,15 @@ def activated_layer(d: Drawing) -> None:
         d.emit(type, [d.ops[-1].output[0]], d.shapes[d.ops[-1].output[0]], **arguments)
 
 
+def rectified_convolution(d: Drawing) -> None:
+    """A convolution, and the ReLU that follows it."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    m = int(d.draw(st.integers(1, 4)))
+    d.emit("Conv", [x, d.weight(m, c, 1, 1), *([d.weight(m)] if d.draw(st.booleans()) else [])], (n, m, h, w), kernel=1)
+    d.emit("Relu", [d.ops[-1].output[0]], (n, m, h, w))
+
+
 def hard_gating(d: Drawing) -> None:
     """HardSigmoid or HardSwish, written out; sometimes of another blob."""
     x = latest(d)

@@ -10,7 +10,8 @@ from optimize.rewriting.rewrite import Pass, Rule
 
 def _dead(program: Program, start: int) -> Iterator[Match]:
     """All dead operators at once. One that writes nothing is there for its effect; state is for the next run."""
-    wanted: Set[str] = {*program.net.external_output, *program.rewritten_blobs}
+    state = (name for op in program.net.op for name in op.output if name and program.is_rewritten(name))
+    wanted: Set[str] = {*program.net.external_output, *state}
     dead: List[int] = []
     for place, op in reversed(list(enumerate(program.net.op))):
         if any(op.output) and wanted.isdisjoint(op.output):

@@ -1,0 +1,48 @@
+"""A program that was rewritten knows as much as one that is made anew of the same net."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimize import pipeline
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Report
+from optimize.rewriting.rewrite import run_passes
+from optimize.rewriting.single_assignment import names_in
+from runtime_arm.netdef import Argument, NetDef, OperatorDef
+from tests.optimize import kinds
+from tests.optimize.nets import pair_of_net
+from tests.support.random_nets import KINDS, RandomNet, random_nets
+
+FOLDING = [kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating, kinds.of_constants]
+
+
+@given(random_nets(kinds=[*KINDS, *FOLDING]), st.booleans())
+def test_who_reads_and_writes_what_is_kept_up_to_date(drawn: RandomNet, branched: bool) -> None:
+    net = with_branch(drawn.net) if branched else drawn.net
+    before = Program.of(pair_of_net(net, drawn.weights, {"x": drawn.shape}))
+    program = run_passes(before, pipeline.ALL, Report())
+    anew = Program(program.net, program.weights, [{"x": spec} for spec in before.specs("x")])
+    known = names_in(before.net) | names_in(program.net)
+    for name in sorted(known - {""}):
+        assert program.writer(name) == anew.writer(name)
+        assert list(program.readers(name)) == list(anew.readers(name))
+        assert program.is_rewritten(name) == anew.is_rewritten(name)
+        assert program.why_kept(name) == anew.why_kept(name)
+        assert program.fresh(name) == anew.fresh(name)
+        assert shapes(program, name) == shapes(anew, name)
+
+
+def shapes(program: Program, name: str) -> Sequence[object]:
+    return [None if spec is None else (spec.shape, spec.dtype) for spec in program.specs(name)]
+
+
+def with_branch(net: NetDef) -> NetDef:
+    """The net, and an operator whose branches read one of its blobs."""
+    blob = net.op[0].output[0]
+    branch = NetDef("branch", (OperatorDef("Copy", (blob,), ("copied",)),), (), ("copied",))
+    args = tuple(Argument.of(name, branch) for name in ("then_net", "else_net"))
+    return net.replace(op=(*net.op, OperatorDef("If", ("x",), ("copied",), args)))
