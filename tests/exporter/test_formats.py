@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import pytest
 
@@ -48,11 +48,26 @@ def test_a_tflite_file_is_recognised_by_its_content_where_its_suffix_says_nothin
         export(path)
 
 
+class Withheld:
+    """An import finder for which a package is not installed."""
+
+    def __init__(self, package: str):
+        self._package = package
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name.partition(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {self._package!r}", name=self._package)
+
+
 @pytest.mark.parametrize("package", ["onnx", "tflite"])
-def test_without_the_packages_of_a_format_the_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [name for name in sys.modules if name.startswith(f"exporter.{package}.")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, package, None)
-    for task in (export, support, lambda name: witness([name], {})):
+def test_without_the_package_of_a_format_the_extra_is_named(
+    package: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = next((shared / "models" / package).glob(f"*/*.{package}"))
+    for module in list(sys.modules):
+        if module.startswith((f"exporter.{package}.", f"{package}.")) or module == package:
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [Withheld(package), *sys.meta_path])
+    for task in (export, support, lambda path: witness([path], {})):
         with pytest.raises(MissingDependency, match=rf"needs the package {package}: pip install 'armnet\[export\]'"):
-            task(f"m.{package}")
+            task(file)
