@@ -1,10 +1,10 @@
-"""Which files of the runtime a bundle takes along: all but the families of operators that its nets have no use for."""
+"""Which files of the runtime a bundle takes along: all but the operators and engines that its nets have no use for."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-from typing import Dict, Iterable, Iterator, Set, Tuple
+from pathlib import Path, PurePosixPath
+from typing import Dict, Iterable, Iterator, List, Set, Tuple
 
 import runtime_arm
 from runtime_arm.netdef import NetDef
@@ -14,23 +14,26 @@ from runtime_arm.registry.schema import domain_of
 
 ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
-FAMILIES = ("operators", "engines")  # folders of modules that are taken as needed
+FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 
 
 def runtime_files(nets: Iterable[NetDef]) -> Dict[str, Path]:
-    """The files by their path in the bundle: what every net needs, and what the operators of these do."""
+    """The files by their path in the bundle: those that every net needs, and those that the operators of these need."""
     files = {
         path.relative_to(ROOT.parent).as_posix(): path for path in sorted(ROOT.rglob("*")) if path.suffix in SUFFIXES
     }
-    optional = {name for name in files if name.split("/")[1] in FAMILIES and not name.endswith("__init__.py")}
+    optional = {name for name in files if name.split("/")[1] in FAMILIES}
     pending = [name for name in files if name not in optional and name.endswith(".py")]
-    pending += [_file_of(family) for net in nets for type in _types(net) for family in families_of(*type)]
+    pending += [
+        name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)
+    ]
     needed: Set[str] = set()
     while pending:
         name = pending.pop()
-        if name not in needed:
+        if name in files and name not in needed:
             needed.add(name)
-            pending += [used for used in _uses(files[name]) if used in files]
+            pending += _packages_around(name)
+            pending += _uses(files[name])
     return {name: path for name, path in files.items() if name in needed or name not in optional}
 
 
@@ -49,16 +52,26 @@ def _uses(path: Path) -> Iterator[str]:
     """The files that a module may import, and those of the operators that it asks for by ``load_operator``."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield from (_file_of(node.module), *(_file_of(f"{node.module}.{alias.name}") for alias in node.names))
+            yield from _files(node.module)
+            for alias in node.names:
+                yield from _files(f"{node.module}.{alias.name}")
         elif isinstance(node, ast.Import):
-            yield from (_file_of(alias.name) for alias in node.names)
+            for alias in node.names:
+                yield from _files(alias.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_operator":
             words = [str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)]
             if len(words) == 2:
-                yield from map(_file_of, families_of(words[0], words[1]))
+                for family in families_of(words[0], words[1]):
+                    yield from _files(family)
 
 
-def _file_of(module: str) -> str:
-    """``operators.conv`` or ``runtime_arm.operators.conv`` as a path."""
+def _files(module: str) -> Tuple[str, str]:
+    """Where ``operators.conv`` or ``runtime_arm.operators.conv`` may lie: in a module or in a package."""
     prefix = "" if module.startswith(f"{ROOT.name}.") else f"{ROOT.name}/"
-    return f"{prefix}{module.replace('.', '/')}.py"
+    path = f"{prefix}{module.replace('.', '/')}"
+    return f"{path}.py", f"{path}/__init__.py"
+
+
+def _packages_around(name: str) -> List[str]:
+    """The ``__init__.py`` of every package that a file lies in."""
+    return [f"{folder.as_posix()}/__init__.py" for folder in PurePosixPath(name).parents]

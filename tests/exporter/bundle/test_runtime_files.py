@@ -40,6 +40,24 @@ def test_a_net_takes_its_operators_along_and_few_others() -> None:
     assert len(taken) < 50
 
 
+def test_packages_come_along_only_with_modules_of_theirs() -> None:
+    nets = [net("x w", "y", op("Conv", "x w", "c"), op("Relu", "c", "y"))]
+    files = {name for name in runtime_files(nets) if name.endswith(".py")}
+    modules = {name for name in files if not name.endswith("__init__.py")}
+    for package in files - modules:
+        folder = package[: -len("__init__.py")]
+        assert any(name.startswith(folder) for name in modules), f"{package} came alone"
+    assert not {name for name in files if name.startswith("runtime_arm/operators/recurrent/")}
+    assert len(files) < 160  # a bundle starts by reading the list of its files
+
+
+def test_the_packages_around_every_module_come_along() -> None:
+    files = set(runtime_files([net("x", "y", op("Softmax", "x", "y"))]))
+    for name in files:
+        for folder in list(Path(name).parents)[:-1]:
+            assert f"{folder.as_posix()}/__init__.py" in files
+
+
 def test_the_rest_of_the_runtime_is_always_taken() -> None:
     files = runtime_files([])
     assert {"runtime_arm/app/main.py", "runtime_arm/planning/plan.py", "runtime_arm/netdef/netdef.desc"} <= set(files)
