@@ -1,11 +1,11 @@
-"""onnxruntime's own operators that ONNX's compose, as they stand in files that onnxruntime optimised.
+"""onnxruntime's own operators that ONNX's can express; they occur in files that onnxruntime has optimised.
 
-    @defines("BiasGelu")
+    @defines("BiasGelu", "A B", "C")
     def bias_gelu(node: Node) -> Nodes:
         return [make("Add", ["A", "B"], ["sum"]), make("Gelu", ["sum"], ["C"])]
 
-A definition returns nodes of ONNX's opset ``OPSET`` over the formal names of the operator's schema. What a node leaves
-out is asked of ``node``. Source: onnxruntime's ContribOperators.md.
+A definition returns nodes of ONNX's opset ``OPSET`` over the formal names of the operator's schema. ``node`` says which
+inputs and attributes the model gives. Source: onnxruntime's ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def definition(node: Node) -> Optional[Definition]:
     return Definition(inputs, outputs, define(node))
 
 
-def _defines(type: str, inputs: str, outputs: str) -> Callable[[Define], Define]:
+def defines(type: str, inputs: str, outputs: str) -> Callable[[Define], Define]:
+    """Decorator: the definition of an operator, whose schema names these inputs and outputs in order."""
+
     def register(define: Define) -> Define:
         _DEFINITIONS[type] = tuple(inputs.split()), tuple(outputs.split()), define
         return define
@@ -81,22 +83,22 @@ def _added(node: Node, terms: Sequence[Tuple[int, str]], output: str) -> Nodes:
 # Gelu and its approximations
 
 
-@_defines("Gelu", "X", "Y")
+@defines("Gelu", "X", "Y")
 def gelu(node: Node) -> Nodes:
     return [make("Gelu", ["X"], ["Y"])]
 
 
-@_defines("BiasGelu", "A B", "C")
+@defines("BiasGelu", "A B", "C")
 def bias_gelu(node: Node) -> Nodes:
     return [make("Add", ["A", "B"], ["sum"]), make("Gelu", ["sum"], ["C"])]
 
 
-@_defines("FastGelu", "X bias", "Y")
+@defines("FastGelu", "X bias", "Y")
 def fast_gelu(node: Node) -> Nodes:
     return [*_added(node, [(0, "X"), (1, "bias")], "sum"), make("Gelu", ["sum"], ["Y"], approximate="tanh")]
 
 
-@_defines("QuickGelu", "X", "Y")
+@defines("QuickGelu", "X", "Y")
 def quick_gelu(node: Node) -> Nodes:
     """Y = X * sigmoid(alpha * X)."""
     return [
@@ -121,7 +123,7 @@ def _activated(activation: str, parameters: Sequence[float], x: str, y: str) -> 
     return [make(activation, [x], [y], **dict(zip(names, parameters)))]
 
 
-@_defines("FusedConv", "X W B Z", "Y")
+@defines("FusedConv", "X W B Z", "Y")
 def fused_conv(node: Node) -> Nodes:
     """Y = activation(Conv(X, W, B) + Z)."""
     attributes = node.without("activation", "activation_params")
@@ -133,7 +135,7 @@ def fused_conv(node: Node) -> Nodes:
     return [*nodes, *_activated(activation, node.attributes.get("activation_params", ()), last, "Y")]
 
 
-@_defines("FusedGemm", "A B C", "Y")
+@defines("FusedGemm", "A B C", "Y")
 def fused_gemm(node: Node) -> Nodes:
     """Y = activation(Gemm(A, B, C))."""
     names = ["activation_alpha", "activation_beta", "activation_gamma"]
@@ -155,8 +157,8 @@ def _turned(node: Node, index: int, name: str, turned: str) -> Nodes:
     return [make("Transpose", [name], [turned], perm=[*order[:-2], order[-1], order[-2]] if swapped else order)]
 
 
-@_defines("FusedMatMul", "A B", "Y")
-@_defines("TransposeMatMul", "A B", "Y")
+@defines("FusedMatMul", "A B", "Y")
+@defines("TransposeMatMul", "A B", "Y")
 def fused_mat_mul(node: Node) -> Nodes:
     """Y = alpha * matmul(A, B), of factors that are transposed first."""
     factors = [*_turned(node, 0, "A", "left"), *_turned(node, 1, "B", "right")]
@@ -174,7 +176,7 @@ def fused_mat_mul(node: Node) -> Nodes:
 # Normalisation after a residual connection
 
 
-@_defines("SkipLayerNormalization", "input skip gamma beta bias", "output mean inv_std_var input_skip_bias_sum")
+@defines("SkipLayerNormalization", "input skip gamma beta bias", "output mean inv_std_var input_skip_bias_sum")
 def skip_layer_normalization(node: Node) -> Nodes:
     """LayerNormalization of input + skip + bias, which is the fourth output."""
     total = _added(node, [(0, "input"), (1, "skip"), (4, "bias")], "input_skip_bias_sum")
@@ -197,7 +199,7 @@ def _channels_first(type: str, parameters: Sequence[str], rank: int, attributes:
     ]
 
 
-@_defines("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B", "y")
+@defines("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B", "y")
 def qlinear_conv(node: Node) -> Nodes:
     """ONNX's, with ``channels_last`` on (N, *image, C); the weights are (M, C / group, *kernel) in both."""
     names = ["x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point"]
@@ -210,7 +212,7 @@ def qlinear_conv(node: Node) -> Nodes:
     return _channels_first("QLinearConv", names, rank, attributes)
 
 
-@_defines("NhwcMaxPool", "x", "y")
+@defines("NhwcMaxPool", "x", "y")
 def nhwc_max_pool(node: Node) -> Nodes:
     """MaxPool of (N, *image, C)."""
     return _channels_first("MaxPool", [], len(node.get_ints("kernel_shape")) + 2, node.attributes)
