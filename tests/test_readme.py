@@ -1,7 +1,8 @@
-"""What the README shows is what one gets."""
+"""The README: its example prints what it says, its commands run, and its figures stand in BENCHMARKS.md."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,23 +13,88 @@ import pytest
 from tests.support.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_stands_below_it(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder with the demo's files."""
+    (tmp_path / "demo").symlink_to(ROOT / "demo")
+    return tmp_path
+
+
+def test_the_example_prints_what_stands_below_it(folder: Path) -> None:
     pytest.importorskip("onnx", reason="the example exports an ONNX file")
     example, output = re.search(r"```python\n(.*?)```\s*```\n(.*?)```", README, re.DOTALL).groups()  # type: ignore[union-attr]
     assert len(example.strip().splitlines()) <= 12
-    (tmp_path / "demo").symlink_to(ROOT / "demo")
-    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == output
-    assert (tmp_path / "digits" / "model.json").exists()
+    assert (folder / "digits" / "model.json").exists()
 
 
-def test_every_command_and_folder_it_names_exists() -> None:
+def test_its_commands_run_one_after_the_other(folder: Path) -> None:
+    for package in ("onnx", "onnxruntime", "PIL"):
+        pytest.importorskip(package, reason=f"the commands need {package}")
+    script = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
+    assert script.count("armnet ") >= 10
+    programs = f'armnet() {{ "{sys.executable}" -m armnet "$@"; }}; python3() {{ "{sys.executable}" "$@"; }}'
+    done = subprocess.run(
+        ["bash", "-c", f"set -euo pipefail; {programs}\n{script}"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"demo/pictures/digit_7\.png\n +\S+  7\n", done.stdout)
+    assert "self-test passed" in done.stdout
+
+
+def test_every_command_folder_and_file_it_names_exists() -> None:
     from armnet.commands import COMMANDS
 
-    for command in re.findall(r"^armnet (\w+)", README, re.MULTILINE):
+    blocks = "".join(re.findall(r"```(?:sh)?\n(.*?)```", README, re.DOTALL))
+    for command in re.findall(r"^armnet (\w+)", blocks, re.MULTILINE):
         assert command in COMMANDS
-    for folder in re.findall(r"^\| `(\w+)/` \|", README, re.MULTILINE):
-        assert (ROOT / folder).is_dir()
+    for row in re.findall(r"^\| `(\w+/)` \|(.*)", README, re.MULTILINE):
+        for name in re.findall(r"`(\w+/)`", row[1]):
+            assert (ROOT / row[0] / name).is_dir(), row[0] + name
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_public_name_it_mentions_exists() -> None:
+    import armnet
+
+    section = README.partition("`help(armnet)` lists the public names")[2].partition("## ")[0]
+    names = re.findall(r"`(\w+)`", section)
+    assert len(names) > 8
+    for name in names:
+        assert name in [*armnet.__all__, "runtime_arm"], name
+
+
+@pytest.mark.parametrize(
+    ("sentence", "table"),
+    [("On one x86 core", "## Known networks"), ("Cortex-A72", "## Instructions on emulated ARM")],
+)
+def test_its_ratios_are_those_of_the_benchmarks(sentence: str, table: str) -> None:
+    models = {
+        "VGG-16's convolutions": "vgg16_conv",
+        "ResNet-18": "resnet18",
+        "GoogLeNet": "googlenet",
+        "ResNet-50": "resnet50",
+        "SqueezeNet": "squeezenet1_1",
+        "MobileNetV2": "mobilenet_v2",
+    }
+    told = " ".join(README.split()).partition(sentence)[2].partition(". ")[0]
+    rows = BENCHMARKS.partition(table)[2].partition("\n## ")[0].splitlines()
+    compared = 0
+    for name, network in models.items():
+        found = re.search(rf"{name}\D*? (\d\.\d\d)", told)
+        if found is not None:
+            first = next(row.split("|") for row in rows if row.startswith(f"| {network} |"))
+            assert f" {found[1]} " in first, f"{name}: {found[1]}, measured {first}"
+            compared += 1
+    assert compared >= 5
