@@ -109,6 +109,11 @@ class Window:
 _IDLE = (1, 1, 1, 1, 0, 0, 1)
 
 
+def image_shape(batch: int, channels: int, image: Sequence[int], last: bool) -> Tuple[int, ...]:
+    """The shape of a batch of images: (N, C, *image), or with channels ``last`` (N, *image, C)."""
+    return (batch, *image, channels) if last else (batch, channels, *image)
+
+
 def require_at_least(op: OperatorDef, what: str, values: Sequence[int], least: int) -> None:
     """ArgumentError unless all values are at least ``least``."""
     if any(value < least for value in values):

@@ -1,1 +1,1 @@
-"""Convolutions and im2col."""
+"""Convolutions, and their columns as blobs."""

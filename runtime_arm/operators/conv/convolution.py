@@ -1,4 +1,4 @@
-"""Convolution in any number of dimensions: Caffe2's Conv and ConvRelu, and ONNX's Conv for what Caffe2's cannot say."""
+"""Convolution in any number of dimensions: Caffe2's Conv and ConvRelu, ONNX's Conv for what Caffe2's cannot express."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import per_output
-from runtime_arm.operators.common.windows import Window, caffe2_list, caffe2_window, channels_last, onnx_window
+from runtime_arm.operators.common.windows import (
+    Window,
+    caffe2_list,
+    caffe2_window,
+    channels_last,
+    image_shape,
+    onnx_window,
+)
 from runtime_arm.registry.facts import Fusion, Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -31,13 +38,11 @@ class Convolution(NamedTuple):
 
     @property
     def output_shape(self) -> Shape:
-        if self.channels_last:
-            return (self.batch, *self.window.output, self.filters)
-        return (self.batch, self.filters, *self.window.output)
+        return image_shape(self.batch, self.filters, self.window.output, self.channels_last)
 
     @property
     def terms(self) -> int:
-        """How many products one output element sums."""
+        """The number of products summed in one output element."""
         return int(np.prod(self.window.kernel)) * self.channels // self.group
 
 
@@ -46,9 +51,9 @@ _kept: Dict[Tuple[int, Tuple[int, ...], Tuple[int, ...]], Tuple[OperatorDef, Con
 
 
 def convolution_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
-    """Reads and checks the arguments of a convolution of any domain; the latest are kept, for engines ask many times.
+    """Reads and checks the arguments of a convolution of any domain.
 
-    Those of "tflite" are ONNX's, its blobs (N, *image, C).
+    Domain "tflite" has ONNX's arguments and blobs (N, *image, C). Engines ask often, so the latest results are kept.
     """
     key = id(op), x.shape, w.shape
     of, convolution = _kept.get(key, (None, None))
@@ -68,12 +73,20 @@ def _read(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
     channels, depth = (x.shape[-1], w.shape[-1]) if last else (x.shape[1], w.shape[1])
     window = onnx_window(op, image, kernel) if onnx else caffe2_window(op, image)
     stated = window.kernel if onnx else tuple(caffe2_list(op, "kernel", "hw"))
-    require(op, stated == kernel == window.kernel, f"the kernel must have the weights' size, got {list(stated)}", w)
+    require(
+        op, stated == kernel == window.kernel, f"the kernel must have the size of the weights, got {list(stated)}", w
+    )
     group = op.get_int("group", 1)
     if group < 1:
         raise ArgumentError(op, f"group must be at least 1, got {group}")
-    require(op, channels == depth * group, f"X has {channels} channels, the weights {depth} in {group} groups", x, w)
-    require(op, w.shape[0] % group == 0, f"{w.shape[0]} filters do not divide into {group} groups", w)
+    require(
+        op,
+        channels == depth * group,
+        f"X has {channels} channels, but the weights take {depth} in each of {group} groups",
+        x,
+        w,
+    )
+    require(op, w.shape[0] % group == 0, f"{w.shape[0]} filters cannot be divided into {group} groups", w)
     return Convolution(window, group, last, x.shape[0], channels, w.shape[0])
 
 
@@ -81,7 +94,13 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
     require(op, x.dtype.kind == "f" and w.dtype == x.dtype, "X and the weights must be floats of one type", x, w)
     convolution = convolution_of(op, x, w)
     if b is not None:
-        require(op, b.shape == (convolution.filters,) and b.dtype == x.dtype, "the bias needs one value a filter", w, b)
+        require(
+            op,
+            b.shape == (convolution.filters,) and b.dtype == x.dtype,
+            "the bias must have one value per filter",
+            w,
+            b,
+        )
     return [TensorSpec(convolution.output_shape, x.dtype)]
 
 
@@ -111,12 +130,12 @@ def conv_relu(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorS
 
 @operator("Conv", domain="onnx", inputs=(2, 3), multiply_adds=per_output(), kind=Kind.CONVOLUTION)
 def onnx_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Conv with ONNX's attributes, for auto_pad over sizes that are not known when the net is exported."""
+    """Conv with ONNX's attributes, for auto_pad where the image's size is not known when the net is exported."""
     return _shape(op, x, w, b)
 
 
 def _refuse_as_nnpack(op: OperatorDef, convolution: Convolution) -> None:
-    """ArgumentError for what Caffe2's NNPACK engine accepts at first and fails at while running."""
+    """ArgumentError for arguments that Caffe2's NNPACK engine accepts at first and fails on while running."""
     window = convolution.window
     if "NNPACK" not in op.engine.split(",") or convolution.channels_last or window.ndim != 2:
         return
@@ -134,7 +153,7 @@ def _refuse_as_nnpack(op: OperatorDef, convolution: Convolution) -> None:
 
 
 def convolve(convolution: Convolution, x: Array, w: Array, b: Optional[Array]) -> Array:
-    """The convolution by its definition, tap by tap, in float64; the result has the type of ``x``."""
+    """The convolution by its definition, tap by tap, in float64. The result has the type of ``x``."""
     if convolution.channels_last:
         x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1)
     group, window = convolution.group, convolution.window

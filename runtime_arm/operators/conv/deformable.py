@@ -1,4 +1,4 @@
-"""ONNX's DeformConv: convolution whose taps are moved by offsets that are computed from the image."""
+"""ONNX's DeformConv, a convolution whose taps are moved by offsets, which are an input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Deformed(NamedTuple):
-    """The convolution's window, its groups and the groups of channels that share offsets."""
+    """The convolution's window, its groups, and the number of channel groups that each share their offsets."""
 
     window: Window
     group: int
@@ -29,9 +29,9 @@ def _deformed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, offset: TensorSp
     group, shared = op.get_int("group", 1), op.get_int("offset_group", 1)
     require_at_least(op, "group and offset_group", [group, shared], 1)
     channels = w.shape[1] * group
-    require(op, x.shape[1] == channels, f"X has {x.shape[1]} channels, the weights take {channels}", x, w)
-    require(op, w.shape[0] % group == 0, f"{w.shape[0]} filters do not divide into {group} groups", w)
-    require(op, channels % shared == 0, f"{channels} channels do not divide into {shared} groups of offsets", x)
+    require(op, x.shape[1] == channels, f"X has {x.shape[1]} channels, but the weights take {channels}", x, w)
+    require(op, w.shape[0] % group == 0, f"{w.shape[0]} filters cannot be divided into {group} groups", w)
+    require(op, channels % shared == 0, f"{channels} channels cannot be divided into {shared} offset groups", x)
     wanted = (x.shape[0], shared * math.prod(window.kernel) * window.ndim, *window.output)
     require(op, offset.shape == wanted, f"the offsets must have the shape {list(wanted)}", offset)
     return Deformed(window, group, shared)
@@ -48,15 +48,15 @@ def deform_conv(
 ) -> List[TensorSpec]:
     """Y[n, m, o] = b[m] + sum over c, k of W[m, c, k] * mask[n, k, o] * X[n, c, o * stride + k * dilation - pad + d].
 
-    d is the offset of n, k, o; X is interpolated linearly and zero outside. offset: (N, offset_group * prod(kernel) *
-    dimensions, *output), mask: (N, offset_group * prod(kernel), *output), 1 if left out. Source: Zhu et al.,
+    d is the offset for n, k, o. X is interpolated linearly and is zero outside. offset: (N, offset_group * prod(kernel)
+    * dimensions, *output), mask: (N, offset_group * prod(kernel), *output), 1 if left out. Source: Zhu et al.,
     arXiv:1811.11168.
     """
     same = all(spec is None or spec.dtype == x.dtype for spec in (w, offset, b, mask))
     require(op, x.dtype.kind == "f" and same, "the inputs must be floats of one type", x, w, offset, b, mask)
     window, _, shared = _deformed_of(op, x, w, offset)
     if b is not None:
-        require(op, b.shape == w.shape[:1], "the bias needs one value a filter", w, b)
+        require(op, b.shape == w.shape[:1], "the bias must have one value per filter", w, b)
     if mask is not None:
         wanted = (x.shape[0], shared * math.prod(window.kernel), *window.output)
         require(op, mask.shape == wanted, f"the mask must have the shape {list(wanted)}", mask)
@@ -64,7 +64,10 @@ def deform_conv(
 
 
 def _interpolated(x: Array, points: Sequence[Array]) -> Array:
-    """X (N, groups, C, *image) at the points, linearly, zero outside; points: one array (N, groups, P) a dimension."""
+    """X (N, groups, C, *image) at the points, interpolated linearly, zero outside.
+
+    points: one array (N, groups, P) per dimension.
+    """
     image = x.shape[3:]
     flat = x.reshape(*x.shape[:3], math.prod(image))
     low = [np.floor(np.clip(p, -2, n + 1)).astype(np.int64) for p, n in zip(points, image)]

@@ -1,4 +1,4 @@
-"""The columns of a convolution as blobs: Im2Col lays every window out in a column, Col2Im adds the columns up again."""
+"""The columns of a convolution as blobs: Im2Col writes each window as a column, Col2Im adds the columns up again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _pair(op: OperatorDef, name: str, default: int) -> Tuple[int, int]:
 
 
 def _window(op: OperatorDef, shape: Shape) -> Window:
-    """The window of Caffe2's Im2Col and Col2Im over an image of that shape, in the storage order of the operator."""
+    """The window of Caffe2's Im2Col and Col2Im over an image of this shape, in the operator's storage order."""
     if len(shape) != 4:
         raise ArgumentError(op, f"the image must have four dimensions, got {shape}")
     image = shape[1:3] if channels_last(op) else shape[2:]
@@ -57,7 +57,7 @@ def _channels_first(op: OperatorDef, columns: Array, image: Array, window: Windo
 
 
 def _meetings(window: Window, columns: Array, image: Array) -> Iterator[Tuple[Array, Array]]:
-    """For every tap the elements of the columns and the pixels that they stand for."""
+    """For every tap, the elements of the columns and the pixels that they are copies of."""
     for tap in window.taps():
         elements = (slice(None), slice(None), *tap.kernel[1:])
         yield columns[elements][tap.out], image[tap.image]
@@ -98,7 +98,7 @@ def im2col_numpy(call: Call) -> Run:
 
 @operator("Col2Im", inputs=2)
 def col2im(op: OperatorDef, columns: TensorSpec, image: TensorSpec) -> List[TensorSpec]:
-    """Each pixel is the sum of the column elements that Im2Col makes of it. Y has the shape of the second input."""
+    """Each pixel is the sum of the column elements that Im2Col copies from it. Y has the shape of the second input."""
     shape = _columns_shape(op, image.shape, _window(op, image.shape))
     require(
         op,
@@ -112,7 +112,7 @@ def col2im(op: OperatorDef, columns: TensorSpec, image: TensorSpec) -> List[Tens
 
 @operator("Col2Im", domain="onnx", inputs=3)
 def onnx_col2im(op: OperatorDef, columns: TensorSpec, image: TensorSpec, block: TensorSpec) -> List[TensorSpec]:
-    """(N, C * taps, positions) to (N, C, image...): each pixel is the sum of the column elements that stand for it.
+    """(N, C * taps, positions) to (N, C, image...): each pixel is the sum of the column elements that are copies of it.
 
     The second input holds the image's shape, the third the kernel's. ``strides``, ``dilations`` (1), ``pads`` (0, heads
     then tails).

@@ -1,4 +1,4 @@
-"""Caffe2's LC: a convolution with filters of its own for every output position."""
+"""Caffe2's LC, a convolution that has its own filters for every output position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class LocalFilters(NamedTuple):
-    """Window, groups and number of filters."""
+    """The window, the number of groups and the number of filters."""
 
     window: Window
     group: int
@@ -23,17 +23,29 @@ class LocalFilters(NamedTuple):
 
 def _filters_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> LocalFilters:
     ndim = x.ndim - 2
-    require(op, w.ndim == x.ndim + ndim >= 4, "the weights need a dimension more for each spatial one of X", x, w)
+    require(
+        op,
+        w.ndim == x.ndim + ndim >= 4,
+        "the weights must have one more dimension for each spatial dimension of X",
+        x,
+        w,
+    )
     last = channels_last(op)
     window = caffe2_window(op, x.shape[1:-1] if last else x.shape[2:])
     group, filters = op.get_int("group", 1), w.shape[ndim]
     require_at_least(op, "group", [group], 1)
     require(op, w.shape[:ndim] == window.output, f"there must be filters for {list(window.output)} positions", w)
     kernel, depth = (w.shape[ndim + 1 : -1], w.shape[-1]) if last else (w.shape[ndim + 2 :], w.shape[ndim + 1])
-    require(op, kernel == window.kernel, f"the kernel must have the weights' size, got {list(window.kernel)}", w)
+    require(op, kernel == window.kernel, f"the kernel must have the size of the weights, got {list(window.kernel)}", w)
     channels = x.shape[-1] if last else x.shape[1]
-    require(op, channels == depth * group, f"X has {channels} channels, the weights {depth} in {group} groups", x, w)
-    require(op, filters % group == 0, f"{filters} filters do not divide into {group} groups", w)
+    require(
+        op,
+        channels == depth * group,
+        f"X has {channels} channels, but the weights take {depth} in each of {group} groups",
+        x,
+        w,
+    )
+    require(op, filters % group == 0, f"{filters} filters cannot be divided into {group} groups", w)
     return LocalFilters(window, group, filters)
 
 
@@ -48,7 +60,7 @@ def lc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = 
     window, _, filters = _filters_of(op, x, w)
     if b is not None:
         fits = b.shape == (*window.output, filters) and b.dtype == x.dtype
-        require(op, fits, "the bias needs one value a position and filter", w, b)
+        require(op, fits, "the bias must have one value per position and filter", w, b)
     if channels_last(op):
         return [x.with_shape((x.shape[0], *window.output, filters))]
     return [x.with_shape((x.shape[0], filters, *window.output))]

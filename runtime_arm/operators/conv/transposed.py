@@ -1,4 +1,4 @@
-"""Transposed convolution: Caffe2's, over two dimensions, and ONNX's."""
+"""Transposed convolution: Caffe2's, over two dimensions, and ONNX's, over any number."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runtime_arm.operators.common.windows import (
     Window,
     caffe2_list,
     channels_last,
+    image_shape,
     onnx_auto_pad,
     require_at_least,
     split_pads,
@@ -28,7 +29,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 class Transposed(NamedTuple):
     """What a transposed convolution computes, whatever the dialect of its arguments.
 
-    ``window`` is that of the convolution from Y to X: its image is Y's, its output X's. X: (N, C, *output), weights:
+    ``window`` is that of the convolution from Y to X: its image is Y's, its output is X's. X: (N, C, *output), weights:
     (C, M / group, *kernel), Y: (N, M, *image); with ``channels_last`` the channels of all three come last.
     """
 
@@ -41,13 +42,11 @@ class Transposed(NamedTuple):
 
     @property
     def output_shape(self) -> Shape:
-        if self.channels_last:
-            return (self.batch, *self.window.image, self.filters)
-        return (self.batch, self.filters, *self.window.image)
+        return image_shape(self.batch, self.filters, self.window.image, self.channels_last)
 
     @property
     def width(self) -> int:
-        """What one pixel of X contributes to, elements of Y."""
+        """The number of elements of Y that one pixel of X contributes to."""
         return math.prod(self.window.kernel) * self.filters
 
 
@@ -58,22 +57,22 @@ def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Transposed:
     image, kernel = (x.shape[1:-1], w.shape[1:-1]) if last else (x.shape[2:], w.shape[2:])
     channels, width = (x.shape[-1], w.shape[-1]) if last else (x.shape[1], w.shape[1])
     window = _onnx_window(op, image, kernel) if op.domain == "onnx" else _caffe2_window(op, image)
-    require(op, window.kernel == kernel, f"the kernel must have the weights' size, got {list(window.kernel)}", w)
+    require(op, window.kernel == kernel, f"the kernel must have the size of the weights, got {list(window.kernel)}", w)
     group = op.get_int("group", 1)
     require_at_least(op, "group", [group], 1)
-    require(op, w.shape[0] == channels, f"X has {channels} channels, the weights {w.shape[0]}", x, w)
-    require(op, channels % group == 0, f"{channels} channels do not divide into {group} groups", x)
+    require(op, w.shape[0] == channels, f"X has {channels} channels, but the weights take {w.shape[0]}", x, w)
+    require(op, channels % group == 0, f"{channels} channels cannot be divided into {group} groups", x)
     return Transposed(window, group, last, x.shape[0], channels, width * group)
 
 
 def _caffe2_window(op: OperatorDef, image: Ints) -> Window:
-    """kernel, stride, pad, adj: as for Conv; legacy_pad 1 and 2 mean no padding, dilation is ignored."""
-    require(op, len(image) == 2, f"only images of two dimensions are convolved, got {len(image)}")
+    """kernel, stride, pad, adj as for Conv. legacy_pad 1 and 2 mean no padding; dilation is ignored."""
+    require(op, len(image) == 2, f"the image must have two dimensions, got {len(image)}")
     legacy, pads = op.get_int("legacy_pad", NOTSET), caffe2_list(op, "pad", "tlbr")
     if not NOTSET <= legacy < CAFFE_POOLING:
         raise ArgumentError(op, f"legacy_pad must be 0, 1 or 2, got {legacy}")
     if legacy != NOTSET and pads:
-        raise ArgumentError(op, f"legacy_pad {legacy} means no padding, no pads may be given")
+        raise ArgumentError(op, f"legacy_pad {legacy} means no padding: pads must not be given")
     kernel, stride = caffe2_list(op, "kernel", "hw"), caffe2_list(op, "stride", "hw") or [1, 1]
     adj = caffe2_list(op, "adj", "hw") or [0, 0]
     _check(op, kernel=kernel, stride=stride, pad=pads or [0] * 4, adj=adj)
@@ -100,14 +99,14 @@ def _window(
     tails: Sequence[int],
     output: Sequence[int],
 ) -> Window:
-    """The window whose image is what the pads leave of the padded one."""
+    """The window whose image is what the pads leave of the padded image."""
     image = [size - head - tail for size, head, tail in zip(padded, heads, tails)]
-    require(op, all(n >= 1 for n in image), f"the pads {[*heads, *tails]} leave nothing of {list(padded)} pixels")
+    require(op, all(n >= 1 for n in image), f"pads {[*heads, *tails]} remove all of {list(padded)} pixels")
     return Window(*map(tuple, (image, kernel, stride, dilation, heads, tails, output)))
 
 
 def _onnx_window(op: OperatorDef, image: Ints, kernel: Ints) -> Window:
-    """strides, dilations, pads, output_padding, auto_pad, and output_shape, which chooses the pads."""
+    """strides, dilations, pads, output_padding, auto_pad, and output_shape, which determines the pads."""
     ndim = len(image)
     strides, dilations = op.get_ints("strides", (1,) * ndim), op.get_ints("dilations", (1,) * ndim)
     extra, pads = op.get_ints("output_padding", (0,) * ndim), op.get_ints("pads", (0,) * 2 * ndim)
@@ -134,7 +133,9 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
     require(op, x.dtype.kind == "f" and w.dtype == x.dtype, "X and the weights must be floats of one type", x, w)
     transposed = transposed_of(op, x, w)
     if b is not None:
-        require(op, b.shape == (transposed.filters,) and b.dtype == x.dtype, "the bias needs one value a filter", w, b)
+        require(
+            op, b.shape == (transposed.filters,) and b.dtype == x.dtype, "the bias must have one value per filter", w, b
+        )
     return [TensorSpec(transposed.output_shape, x.dtype)]
 
 
@@ -142,8 +143,8 @@ def _shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec
 def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[n, m, i * stride + k - pad] = b[m] + the sum over c, i, k of X[n, c, i] * W[c, m, k], over two dimensions.
 
-    order NCHW: X (N, C, H, W), W (C, M/group, kh, kw); NHWC: X (N, H, W, C), W (C, kh, kw, M/group). Y has
-    (in - 1) * stride + kernel + adj - pads pixels. Source: caffe2/operators/conv_transpose_op_impl.h.
+    order NCHW: X (N, C, H, W), W (C, M/group, kh, kw); NHWC: X (N, H, W, C), W (C, kh, kw, M/group). Y has (in - 1) *
+    stride + kernel + adj - pads pixels. Source: caffe2/operators/conv_transpose_op_impl.h.
     """
     return _shape(op, x, w, b)
 
@@ -152,7 +153,10 @@ def conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Te
 def onnx_conv_transpose(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """ConvTranspose over any number of dimensions: strides, dilations, pads, output_padding, output_shape, auto_pad."""
+    """ConvTranspose over any number of dimensions, with ONNX's attributes.
+
+    strides, dilations, pads, output_padding, output_shape, auto_pad.
+    """
     return _shape(op, x, w, b)
 
 

@@ -1,1 +1,1 @@
-"""Operators that compute each element on its own."""
+"""Operators that compute each element of the output from the elements at the same place."""

@@ -1,6 +1,6 @@
-"""Activations: one input, one output of the same shape.
+"""Activations of Caffe2 and ONNX: one input, one output of the same shape.
 
-ReLU is written out; the others are declared by two formulas, the exact and the fast one: ``elementwise_kernels.unary``.
+Relu is written out. The others are declared by two formulas, an exact and a fast one (common/formulas.py, ``unary``).
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def clip(x: Array, y: Array, min: float, max: float) -> None:
 
 
 def clip_into(x: Array, y: Array, low: float, high: float) -> None:
-    """y = x held between two numbers; x may be y."""
+    """y = x, clipped to low..high. ``y`` may be ``x``."""
     np.maximum(x, level(low, x), out=y)
     np.minimum(y, level(high, x), out=y)
 
 
 @unary("HardSigmoid", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), alpha=0.2, beta=0.5)
 def hard_sigmoid(x: Array, y: Array, alpha: float, beta: float) -> None:
-    """Y = alpha X + beta, held between 0 and 1."""
+    """Y = alpha X + beta, clipped to 0..1."""
     np.multiply(x, alpha, out=y)
     y += beta
     clip_into(y, y, 0, 1)
@@ -98,7 +98,7 @@ def hard_sigmoid(x: Array, y: Array, alpha: float, beta: float) -> None:
 
 @unary("HardSwish", lambda x: x * np.clip(x / 6 + 0.5, 0, 1), caffe2=(), scratch=1)
 def hard_swish(x: Array, y: Array, t: Array) -> None:
-    """Y = X times (X / 6 + 1/2 held between 0 and 1). Howard et al., Searching for MobileNetV3, 2019."""
+    """Y = X * (X / 6 + 1/2, clipped to 0..1). Howard et al., Searching for MobileNetV3, 2019."""
     hard_sigmoid(x, t, 1 / 6, 0.5)
     np.multiply(x, t, out=y)
 
@@ -110,7 +110,7 @@ def _logistic(x: Any) -> Any:
 
 @unary("Sigmoid", _logistic)
 def sigmoid(x: Array, y: Array) -> None:
-    """Y = 1 / (1 + exp(-X)), as (1 + tanh(X / 2)) / 2, which cannot overflow."""
+    """Y = 1 / (1 + exp(-X)), computed as (1 + tanh(X / 2)) / 2, which cannot overflow."""
     np.multiply(x, 0.5, out=y)
     np.tanh(y, out=y)
     y += 1
@@ -187,7 +187,7 @@ def softplus(x: Array, y: Array) -> None:
 
 @unary("Softplus", _log1p_exp, caffe2=(), scratch=1)
 def onnx_softplus(x: Array, y: Array, t: Array) -> None:
-    """Y = log(1 + exp(X)), as max(X, 0) + log(1 + exp(-|X|)), which cannot overflow."""
+    """Y = log(1 + exp(X)), computed as max(X, 0) + log(1 + exp(-|X|)), which cannot overflow."""
     np.abs(x, out=t)
     t *= -1
     np.exp(t, out=t)
@@ -198,7 +198,7 @@ def onnx_softplus(x: Array, y: Array, t: Array) -> None:
 
 @unary("Mish", lambda x: x * np.tanh(_log1p_exp(x)), caffe2=FLOAT32_64, inplace=False, scratch=2)
 def mish(x: Array, y: Array, t: Array, u: Array) -> None:
-    """Y = X tanh(log(1 + exp(X))). With e = exp(X) and n = e (e + 2) that is X n / (n + 2); from X = 20 on it is X.
+    """Y = X tanh(log(1 + exp(X))). With e = exp(X) and n = e (e + 2) this is X n / (n + 2); from X = 20 on it is X.
 
     Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019.
     """
@@ -240,7 +240,7 @@ def _logit(x: Any, eps: float) -> Any:
 
 @unary("Logit", _logit, onnx=(), scratch=1, eps=1e-6)
 def logit(x: Array, y: Array, t: Array, eps: float) -> None:
-    """Y = log(X / (1 - X)), X held between eps and 1 - eps."""
+    """Y = log(X / (1 - X)), with X clipped to eps..1 - eps."""
     clip_into(x, y, eps, 1 - eps)
     np.subtract(1, y, out=t)
     y /= t
@@ -248,14 +248,14 @@ def logit(x: Array, y: Array, t: Array, eps: float) -> None:
 
 
 def gelu_of(x: Any, fast_gelu: bool) -> Any:
-    """x Phi(x), Phi the standard normal distribution's integral, or its approximation with tanh."""
+    """x Phi(x), where Phi is the cumulative normal distribution, or its approximation with tanh."""
     if fast_gelu:
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + erf(x / math.sqrt(2)))
 
 
 def gelu_into(x: Array, y: Array, t: Array, u: Array, v: Array) -> None:
-    """y = x times the normal distribution's integral up to x."""
+    """y = x Phi(x), where Phi is the cumulative normal distribution."""
     np.multiply(x, math.sqrt(0.5), out=t)
     erf_into(t, t, u, v)
     t += 1
@@ -264,7 +264,7 @@ def gelu_into(x: Array, y: Array, t: Array, u: Array, v: Array) -> None:
 
 
 def gelu_tanh_into(x: Array, y: Array, t: Array) -> None:
-    """y = gelu(x), by its approximation with tanh. Hendrycks and Gimpel, Gaussian Error Linear Units, 2016."""
+    """y = gelu(x), approximated with tanh. Hendrycks and Gimpel, Gaussian Error Linear Units, 2016."""
     np.square(x, out=t)
     t *= 0.044715 * math.sqrt(2 / math.pi)
     t += math.sqrt(2 / math.pi)
@@ -277,7 +277,7 @@ def gelu_tanh_into(x: Array, y: Array, t: Array) -> None:
 
 @unary("Gelu", gelu_of, onnx=(), fast=FLOAT32, inplace=False, scratch=3, fast_gelu=0)
 def gelu(x: Array, y: Array, t: Array, u: Array, v: Array, fast_gelu: int) -> None:
-    """Y = X Phi(X), Phi the standard normal distribution's integral; with fast_gelu its approximation with tanh."""
+    """Y = X Phi(X), where Phi is the cumulative normal distribution; with fast_gelu, its approximation with tanh."""
     if fast_gelu:
         gelu_tanh_into(x, y, t)
     else:
@@ -294,5 +294,5 @@ def gelu(x: Array, y: Array, t: Array, u: Array, v: Array, fast_gelu: int) -> No
     approximate="none",
 )
 def onnx_gelu(x: Array, y: Array, t: Array, u: Array, v: Array, approximate: str) -> None:
-    """Y = X Phi(X), Phi the standard normal distribution's integral; approximate="tanh" as Caffe2's fast_gelu."""
+    """Y = X Phi(X), where Phi is the cumulative normal distribution; approximate="tanh" is Caffe2's fast_gelu."""
     gelu(x, y, t, u, v, approximate == "tanh")

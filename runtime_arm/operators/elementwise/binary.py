@@ -1,7 +1,7 @@
-"""Arithmetic, comparison and logic of two blobs, elementwise.
+"""Arithmetic, comparison and logic of two blobs, elementwise: Caffe2's and ONNX's operators.
 
-ONNX broadcasts as NumPy does; Caffe2 too, and in its older way, see ``broadcasting.second_shape``. What is one NumPy
-ufunc stands in the tables. ONNX's operators take more dtypes.
+ONNX broadcasts as NumPy does. Caffe2 does too, and in an older way with ``broadcast=1`` (common/broadcasting.py,
+``second_shape``). Operators that are one NumPy ufunc are listed in the tables. ONNX's take more dtypes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EQUATABLE = BOOL + NUMBERS + ("object",)
 
 
 class Row(NamedTuple):
-    """An operator that is one ufunc: what Caffe2 and ONNX call it and which dtypes it takes there."""
+    """An operator that is one ufunc: its name in Caffe2 and in ONNX, and the dtypes that it takes there."""
 
     caffe2: str
     caffe2_dtypes: Dtypes
@@ -51,18 +51,18 @@ ARITHMETIC = (
     Row("Mul", CAFFE2_NUMBERS, (0, 1), "Mul", NUMBERS, np.multiply, "C = A B."),
     Row("And", BOOL, (0,), "And", BOOL, np.logical_and, "C = A and B."),
     Row("Or", BOOL, (0,), "Or", BOOL, np.logical_or, "C = A or B."),
-    Row("Xor", BOOL, (0,), "Xor", BOOL, np.logical_xor, "C = either A or B."),
-    Row("BitwiseAnd", CAFFE2_BITS, (0,), "BitwiseAnd", INTEGERS, np.bitwise_and, "C = the bits of both A and B."),
-    Row("BitwiseOr", CAFFE2_BITS, (0,), "BitwiseOr", INTEGERS, np.bitwise_or, "C = the bits of A or B."),
-    Row("BitwiseXor", CAFFE2_BITS, (0,), "BitwiseXor", INTEGERS, np.bitwise_xor, "C = the bits of A or B alone."),
+    Row("Xor", BOOL, (0,), "Xor", BOOL, np.logical_xor, "C = A or B, but not both."),
+    Row("BitwiseAnd", CAFFE2_BITS, (0,), "BitwiseAnd", INTEGERS, np.bitwise_and, "C = A & B, bit by bit."),
+    Row("BitwiseOr", CAFFE2_BITS, (0,), "BitwiseOr", INTEGERS, np.bitwise_or, "C = A | B, bit by bit."),
+    Row("BitwiseXor", CAFFE2_BITS, (0,), "BitwiseXor", INTEGERS, np.bitwise_xor, "C = A ^ B, bit by bit."),
 )
 COMPARISON = (
-    Row("EQ", CAFFE2_ORDERED, (), "Equal", EQUATABLE, np.equal, "C = whether A equals B."),
-    Row("NE", CAFFE2_ORDERED, (), "", (), np.not_equal, "C = whether A differs from B."),
-    Row("LT", CAFFE2_ORDERED, (), "Less", NUMBERS, np.less, "C = whether A is less than B."),
-    Row("LE", CAFFE2_ORDERED, (), "LessOrEqual", NUMBERS, np.less_equal, "C = whether A is at most B."),
-    Row("GT", CAFFE2_ORDERED, (), "Greater", NUMBERS, np.greater, "C = whether A is greater than B."),
-    Row("GE", CAFFE2_ORDERED, (), "GreaterOrEqual", NUMBERS, np.greater_equal, "C = whether A is at least B."),
+    Row("EQ", CAFFE2_ORDERED, (), "Equal", EQUATABLE, np.equal, "C = A == B."),
+    Row("NE", CAFFE2_ORDERED, (), "", (), np.not_equal, "C = A != B."),
+    Row("LT", CAFFE2_ORDERED, (), "Less", NUMBERS, np.less, "C = A < B."),
+    Row("LE", CAFFE2_ORDERED, (), "LessOrEqual", NUMBERS, np.less_equal, "C = A <= B."),
+    Row("GT", CAFFE2_ORDERED, (), "Greater", NUMBERS, np.greater, "C = A > B."),
+    Row("GE", CAFFE2_ORDERED, (), "GreaterOrEqual", NUMBERS, np.greater_equal, "C = A >= B."),
 )
 
 
@@ -79,7 +79,7 @@ def _declare_table() -> None:
 def _declare(
     type: str, domain: str, dtypes: Dtypes, inplace: Tuple[int, ...], ufunc: Any, result: Any, doc: str
 ) -> None:
-    """One operator of the tables; ``result`` is the dtype of its output, None for that of its inputs."""
+    """Declares one operator of the tables. ``result``: the dtype of its output; None for that of its inputs."""
 
     def shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
         return [TensorSpec(common_shape(op, a, b), result or a.dtype)]
@@ -97,19 +97,19 @@ def _declare(
 
 
 def common_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
-    """The shape of the result of two operands of one dtype; refuses to overwrite one that is of another shape."""
+    """The shape of the result for two operands of one dtype. ShapeError if it overwrites an input of another shape."""
     require_same_dtype(op, a, b)
     shape = broadcast(op, (a, b), (a.shape, second_shape(op, a, b)))
     overwritten = [spec for name, spec in zip(op.input, (a, b)) if name == op.output[0]]
     same = all(spec.shape == shape for spec in overwritten)
-    require(op, same, f"an input of another shape than {list(shape)} is overwritten", a, b)
+    require(op, same, f"the output, {list(shape)}, overwrites an input of another shape", a, b)
     second = op.get_bool("broadcast") and op.output[0] == op.input[1]
-    require(op, not second, "with broadcast=1 only the first input may be overwritten", a, b)
+    require(op, not second, "with broadcast=1 the output may overwrite only the first input", a, b)
     return shape
 
 
 def operands(call: Call) -> Tuple[Array, Array]:
-    """Both inputs, the second in the shape in which NumPy broadcasts it as the operator says."""
+    """Both inputs, the second one reshaped so that it broadcasts as the operator says."""
     a, b = call.inputs
     return a, b.reshape(second_shape(call.op, TensorSpec(a.shape, a.dtype), TensorSpec(b.shape, b.dtype)))
 
@@ -119,13 +119,13 @@ _declare_table()
 
 @operator("Div", inputs=2, dtypes=CAFFE2_NUMBERS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = A / B; integers are divided towards zero, and not by 0."""
+    """C = A / B. Integers are divided towards zero; dividing them by 0 is an error."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 
 @operator("Div", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def onnx_div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = A / B; integers are divided towards zero, and not by 0."""
+    """C = A / B. Integers are divided towards zero; dividing them by 0 is an error."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 
@@ -147,12 +147,12 @@ def div_numpy(call: Call) -> Run:
 
 def _refuse_zero(op: OperatorDef, divisor: Array) -> None:
     if not divisor.all():
-        raise OperatorError(op, "an integer is divided by 0")
+        raise OperatorError(op, "integer division by 0")
 
 
 @operator("Mod", dtypes=("int32", "int64"), inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def mod(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = the remainder of X / divisor, with the sign of X or, with sign_follow_divisor, that of the divisor."""
+    """Y = the remainder of X / divisor. It has the sign of X, or with sign_follow_divisor that of the divisor."""
     if op.get_int("divisor", 0) == 0:
         raise ArgumentError(op, "divisor must not be 0")
     return [x]
@@ -166,7 +166,7 @@ def mod_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Mod", domain="onnx", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def onnx_mod(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = the remainder of A / B, with the sign of B or, with fmod=1, that of A; integers not by 0."""
+    """C = the remainder of A / B. It has the sign of B, or with fmod=1 that of A. Integers: B must not be 0."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 
@@ -179,7 +179,7 @@ def onnx_mod_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
 
 @operator("BitShift", domain="onnx", inputs=2, dtypes=INTEGERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def bit_shift(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = the bits of A moved by B places, direction "LEFT" or "RIGHT"."""
+    """C = A << B or A >> B, as ``direction`` says: LEFT or RIGHT."""
     if op.get_str("direction") not in ("LEFT", "RIGHT"):
         raise ArgumentError(op, f"direction must be LEFT or RIGHT, got {op.get_str('direction')!r}")
     return [TensorSpec(common_shape(op, a, b), a.dtype)]

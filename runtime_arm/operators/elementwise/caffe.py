@@ -1,4 +1,4 @@
-"""Caffe's functions of one blob, elementwise, where they take more parameters than Caffe2's. Source: BVLC Caffe."""
+"""Caffe's elementwise functions of one blob that have parameters which Caffe2's lack. Source: BVLC Caffe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOATS = ("float32", "float64")
 
 @operator("Power", domain="caffe", dtypes=FLOATS, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def power(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = (shift + scale * X) ** power; power and scale are 1, shift 0. Where power or scale is 0, X does not count."""
+    """Y = (shift + scale * X) ** power; power and scale are 1, shift 0. If power or scale is 0, X is not read."""
     return [x]
 
 
@@ -58,7 +58,7 @@ def power_numpy(call: Call) -> Run:
 
 
 def _log_of_base(op: OperatorDef) -> float:
-    """The natural logarithm of ``base``; -1, the default, stands for e."""
+    """The natural logarithm of ``base``; its default, -1, stands for e."""
     base = op.get_float("base", -1.0)
     if base != -1.0 and not base > 0:
         raise ArgumentError(op, f"base must be positive, or -1 for e, got {base}")

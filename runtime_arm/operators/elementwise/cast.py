@@ -21,7 +21,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("Cast", dtypes=BOOL + CAFFE2_NUMBERS + ("uint8", "int8", "uint16", "int16"))
 def caffe2_cast(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X in the dtype ``to``, a name or a number. Floats become strings with six decimals."""
+    """Y = X in the dtype ``to``, given by name or number. Floats become strings with six decimals."""
     return [x.with_dtype(caffe2_dtype(op, "to"))]
 
 
@@ -46,8 +46,8 @@ def _strings(x: Array, text: Callable[[Any], bytes]) -> Array:
 def float_to_half(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = X in float16, rounded to nearest, ties to even.
 
-    What is beyond float16 (65520 and more) becomes an infinity, or +-65504 if ``clip`` is set (0). NaN stays NaN.
-    Source: Caffe2's half_float_ops.cc.
+    Numbers beyond float16 (65520 and more) become infinite, or with ``clip`` (0) +-65504. NaN stays NaN. Source:
+    Caffe2's half_float_ops.cc.
     """
     return [x.with_dtype("float16")]
 
@@ -77,10 +77,10 @@ half_to_float.kernel("NUMPY")(cast_kernel)
 
 @operator("Cast", domain="onnx", dtypes=BOOL + NUMBERS + ("object",))
 def onnx_cast(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X in the dtype ``to``. Strings are read as Python reads numbers."""
+    """Y = X in the dtype ``to``. Strings are converted to numbers as Python's float() does."""
     dtype = dtypes.dtype_of(op.get_int("to"))
     if dtype is None:
-        raise ArgumentError(op, f"to is no data type: {op.get_int('to')}")
+        raise ArgumentError(op, f"to is not a data type: {op.get_int('to')}")
     return [x.with_dtype(dtype)]
 
 
@@ -123,10 +123,10 @@ cast_like.kernel("NUMPY", supports=no_strings)(cast_kernel)
 
 @operator("BitCast", domain="onnx", dtypes=BOOL + NUMBERS)
 def bit_cast(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = the bits of X as the dtype ``to``, which is as long."""
+    """Y = the bits of X, read as the dtype ``to``, which must have the same size."""
     dtype = dtypes.dtype_of(op.get_int("to"))
     if dtype is None or dtype == STRING or dtype.itemsize != x.dtype.itemsize:
-        raise ArgumentError(op, f"to must be as many bits as {x.dtype.name}, got {dtype or op.get_int('to')}")
+        raise ArgumentError(op, f"to must have as many bits as {x.dtype.name}, got {dtype or op.get_int('to')}")
     return [x.with_dtype(dtype)]
 
 

@@ -1,4 +1,4 @@
-"""ONNX's Clip, whose bounds are inputs. Caffe2's is among the activations."""
+"""ONNX's Clip, whose bounds are inputs. Caffe2's is in activation.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime_arm.registry.specs import TensorSpec
 def clip(
     op: OperatorDef, x: TensorSpec, low: Optional[TensorSpec] = None, high: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = min(max(X, min), max); the bounds are one number each, by default what the dtype has."""
+    """Y = min(max(X, min), max). Each bound is one number, by default the limit of the dtype."""
     require_same_dtype(op, x, low, high)
     single = all(spec is None or spec.size == 1 for spec in (low, high))
     require(op, single, "min and max must be one number each", low, high)

@@ -1,4 +1,4 @@
-"""Gated linear units: one half of the features decides how much of the other passes."""
+"""Gated linear units: one half of the features gates the other. Caffe2's Glu and ONNX's SwiGLU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _logistic(x: Any) -> Any:
 
 @operator("Glu", dtypes=FLOAT32)
 def glu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = A sigmoid(B), A and B the halves of X along ``dim`` (the last). Dauphin et al., 2016."""
+    """Y = A sigmoid(B), where A and B are the halves of X along ``dim`` (the last). Dauphin et al., 2016."""
     axis = axis_of(op, op.get_int("dim", -1), x.ndim, "dim")
     require(op, x.ndim > 0 and x.shape[axis] % 2 == 0, f"dimension {axis} must be even", x)
     return [x.with_shape((*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :]))]

@@ -1,4 +1,4 @@
-"""Powers of a blob by a number or by another blob."""
+"""Pow: powers of a blob by a number or by another blob, in Caffe2 and ONNX."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("Pow", inputs=(1, 2), dtypes=FLOAT32, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def power(op: OperatorDef, a: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = A to the power ``exponent`` or B. B has A's shape, but for broadcast=1, see ``broadcasting.second_shape``."""
+    """Y = A ** exponent or A ** B. B has A's shape, or with broadcast=1 the one in common/broadcasting.py."""
     if b is None:
         op.get_float("exponent")
         return [a]
     if op.has("exponent"):
-        raise ArgumentError(op, "exponent and a second input exclude each other")
+        raise ArgumentError(op, "give either exponent or a second input, not both")
     if not op.get_bool("broadcast"):
-        require(op, a.shape == b.shape, "inputs must have one shape without broadcast=1", a, b)
+        require(op, a.shape == b.shape, "without broadcast=1 the inputs must have the same shape", a, b)
         require(op, not op.has("axis") and not op.has("axis_str"), "axis needs broadcast=1")
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
@@ -43,7 +43,7 @@ def power_reference(op: OperatorDef, a: Array, b: Optional[Array] = None) -> Lis
 
 @operator("Pow", domain="onnx", inputs=2, dtypes=(*FLOATS, "int32", "int64"), inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def onnx_power(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = A to the power B, in A's dtype, whatever B's."""
+    """Y = A ** B, in A's dtype whatever B's is."""
     return [TensorSpec(broadcast(op, (a, b)), a.dtype)]
 
 
@@ -68,7 +68,7 @@ def _cube(x: Array, y: Array, t: Array) -> None:
     np.multiply(x, t, out=y)
 
 
-# np.power takes up to a hundred times as long, depending on NumPy's version.
+# np.power is up to a hundred times slower, depending on NumPy's version.
 SHORTCUTS: Dict[float, Callable[[Array, Array, Array], Any]] = {
     -1.0: lambda x, y, t: np.reciprocal(x, out=y),
     1.0: lambda x, y, t: np.copyto(y, x),
@@ -79,8 +79,8 @@ SHORTCUTS: Dict[float, Callable[[Array, Array, Array], Any]] = {
 
 def _by_number(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if outputs[0].dtype.kind != "f":
-        return "integers go by the reference"
-    return None if _constant_exponent(op, inputs) in SHORTCUTS else "the exponent is not known to be -1, 1, 2 or 3"
+        return "integers are computed by the reference kernel"
+    return None if _constant_exponent(op, inputs) in SHORTCUTS else "the exponent is not a constant -1, 1, 2 or 3"
 
 
 def _by_ufunc(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""PRelu: ReLU with a slope for negative inputs that is learnt."""
+"""PRelu, a ReLU with a learnt slope for negative inputs: Caffe2's and ONNX's."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 @operator("PRelu", inputs=2, dtypes=FLOAT32, inplace={0: 0})
 def prelu(op: OperatorDef, x: TensorSpec, slope: TensorSpec) -> List[TensorSpec]:
-    """Y = X where X > 0, else slope X; one slope, or one a channel: dimension 1, the last with order="NHWC".
+    """Y = X where X > 0, else slope X. There is one slope, or one per channel.
 
-    He et al., Delving Deep into Rectifiers, 2015.
+    Channels are dimension 1, or the last with order="NHWC". He et al., Delving Deep into Rectifiers, 2015.
     """
     require_same_dtype(op, x, slope)
     if op.get_str("order", "NCHW") not in ("NCHW", "NHWC"):
         raise ArgumentError(op, f"order must be NCHW or NHWC, got {op.get_str('order')!r}")
-    require(op, x.ndim > max(_channel_axis(op), 0), "X must have a dimension of channels", x, slope)
-    require(op, slope.size in (1, x.shape[_channel_axis(op)]), "there must be one slope, or one a channel", x, slope)
+    require(op, x.ndim > max(_channel_axis(op), 0), "X must have a channel dimension", x, slope)
+    require(op, slope.size in (1, x.shape[_channel_axis(op)]), "there must be one slope, or one per channel", x, slope)
     return [x]
 
 
@@ -45,7 +45,7 @@ def onnx_prelu(op: OperatorDef, x: TensorSpec, slope: TensorSpec) -> List[Tensor
 
 
 def _slope_shape(op: OperatorDef, x: Shape, slope: Array) -> Shape:
-    """The shape of the slope with which it broadcasts to x."""
+    """The shape in which the slope broadcasts to x."""
     shape = [1] * len(x)
     if op.domain == "onnx":
         shape[len(x) - slope.ndim :] = slope.shape
@@ -62,13 +62,13 @@ def prelu_reference(op: OperatorDef, x: Array, slope: Array) -> List[Any]:
 
 
 def _pieces(shape: Shape) -> Iterator[Tuple[Any, ...]]:
-    """Indices of contiguous parts of an array, of a block at most, that make up the whole."""
+    """Indices that cut an array into contiguous pieces of at most a block each."""
     inner, axis = 1, len(shape)
     while axis > 0 and inner * shape[axis - 1] <= BLOCK:
         axis -= 1
         inner *= shape[axis]
     if axis == 0:
-        yield (...,)  # of no dimensions: () would copy the number
+        yield (...,)  # no dimensions: () would copy the number
         return
     step = BLOCK // inner
     for outer in np.ndindex(*shape[: axis - 1]):

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's operators of two blobs, elementwise, where neither Caffe2 nor ONNX has them; they broadcast."""
+"""TensorFlow Lite's elementwise operators of two blobs that neither Caffe2 nor ONNX has. Operands broadcast."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHIFTABLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 @operator("FloorDiv", domain="tflite", inputs=2, dtypes=NUMBERS, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def floor_div(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = the largest integer that is not above A / B; integers are not divided by 0."""
+    """C = floor(A / B). Dividing integers by 0 is an error."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 
@@ -30,7 +30,7 @@ def _divided(op: OperatorDef, a: Array, b: Array, out: Array) -> None:
         np.floor(np.divide(a, b, out=out), out=out)
         return
     if not np.all(b):
-        raise OperatorError(op, "an integer is divided by 0")
+        raise OperatorError(op, "integer division by 0")
     np.floor_divide(a, b, out=out)
 
 
@@ -49,7 +49,7 @@ def floor_div_numpy(call: Call) -> Run:
 
 @operator("Atan2", domain="tflite", inputs=2, dtypes=("float32", "float64"), inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def atan2(op: OperatorDef, y: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """The angle of the point (X, Y), -pi to pi."""
+    """The angle of the point (X, Y), from -pi to pi."""
     return [TensorSpec(common_shape(op, y, x), y.dtype)]
 
 
@@ -60,7 +60,7 @@ def atan2_reference(op: OperatorDef, y: Array, x: Array) -> List[Any]:
 
 @operator("RightShift", domain="tflite", inputs=2, dtypes=_SHIFTABLE, inplace={0: (0, 1)}, kind=Kind.ELEMENTWISE)
 def right_shift(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """C = floor(A / 2^B), with B within 0 to one less than the number of bits: what is beyond counts as the nearest."""
+    """C = floor(A / 2^B), with B clipped to 0..(number of bits - 1)."""
     return [TensorSpec(common_shape(op, a, b), a.dtype)]
 
 

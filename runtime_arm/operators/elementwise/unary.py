@@ -1,6 +1,6 @@
-"""Mathematical functions of one blob, elementwise.
+"""Mathematical functions of one blob, elementwise: Caffe2's and ONNX's.
 
-What is one NumPy ufunc stands in the table; what is a formula follows, see ``elementwise_kernels.unary``.
+Functions that are one NumPy ufunc are listed in the table; those that take a formula follow (common/formulas.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Row(NamedTuple):
-    """An operator that is one ufunc: what Caffe2 and ONNX call it and which dtypes it takes there."""
+    """An operator that is one ufunc: its name in Caffe2 and in ONNX, and the dtypes that it takes there."""
 
     caffe2: str
     caffe2_dtypes: Dtypes
@@ -42,24 +42,24 @@ class Row(NamedTuple):
 
 UFUNCS = (
     Row("Abs", FLOAT32, False, "Abs", NUMBERS, np.absolute, "Y = |X|."),
-    Row("Acos", FLOAT32, False, "Acos", FLOATS, np.arccos, "Y = arccos X, NaN outside of -1 to 1."),
+    Row("Acos", FLOAT32, False, "Acos", FLOATS, np.arccos, "Y = arccos X, NaN outside -1 to 1."),
     Row("", (), True, "Acosh", FLOATS, np.arccosh, "Y = arcosh X, NaN below 1."),
-    Row("Asin", FLOAT32, False, "Asin", FLOATS, np.arcsin, "Y = arcsin X, NaN outside of -1 to 1."),
+    Row("Asin", FLOAT32, False, "Asin", FLOATS, np.arcsin, "Y = arcsin X, NaN outside -1 to 1."),
     Row("", (), True, "Asinh", FLOATS, np.arcsinh, "Y = arsinh X."),
     Row("Atan", FLOAT32, False, "Atan", FLOATS, np.arctan, "Y = arctan X."),
     Row("", (), True, "Atanh", FLOATS, np.arctanh, "Y = artanh X, NaN outside of -1 to 1."),
     Row("", (), True, "BitwiseNot", INTEGERS, np.invert, "Y = X with every bit inverted."),
-    Row("Cbrt", FLOAT32, True, "", (), np.cbrt, "Y = the cube root of X, negative where X is."),
-    Row("Ceil", FLOAT32, True, "Ceil", FLOATS, np.ceil, "Y = the smallest whole number that is not below X."),
+    Row("Cbrt", FLOAT32, True, "", (), np.cbrt, "Y = the cube root of X, with X's sign."),
+    Row("Ceil", FLOAT32, True, "Ceil", FLOATS, np.ceil, "Y = the smallest whole number >= X."),
     Row("Cos", FLOAT32, False, "Cos", FLOATS, np.cos, "Y = cos X, X in radians."),
     Row("Cosh", FLOAT32, False, "Cosh", FLOATS, np.cosh, "Y = cosh X."),
-    Row("Exp", FLOAT32, True, "Exp", FLOATS, np.exp, "Y = e to the power X."),
-    Row("Floor", FLOAT32, True, "Floor", FLOATS, np.floor, "Y = the largest whole number that is not above X."),
+    Row("Exp", FLOAT32, True, "Exp", FLOATS, np.exp, "Y = e ** X."),
+    Row("Floor", FLOAT32, True, "Floor", FLOATS, np.floor, "Y = the largest whole number <= X."),
     Row("Log", FLOAT32, True, "Log", FLOATS, np.log, "Y = the natural logarithm of X, NaN below 0."),
     Row("Negative", CAFFE2_NUMBERS, True, "Neg", FLOATS + SIGNED, np.negative, "Y = -X."),
     Row("Not", BOOL, False, "Not", BOOL, np.logical_not, "Y = not X."),
     Row("Reciprocal", FLOAT32, True, "Reciprocal", FLOATS, np.reciprocal, "Y = 1 / X."),
-    Row("", (), True, "Round", FLOATS, np.rint, "Y = X rounded to a whole number, halves to the even one."),
+    Row("", (), True, "Round", FLOATS, np.rint, "Y = X rounded to a whole number, ties to even."),
     Row("Sin", FLOAT32, False, "Sin", FLOATS, np.sin, "Y = sin X, X in radians."),
     Row("Sinh", FLOAT32, False, "Sinh", FLOATS, np.sinh, "Y = sinh X."),
     Row("Sqr", FLOAT32, True, "", (), np.square, "Y = X squared."),
@@ -85,7 +85,7 @@ _declare_table()
 
 @unary("Cube", lambda x: x**3, caffe2=CAFFE2_NUMBERS, onnx=(), fast=CAFFE2_NUMBERS, inplace=False, scratch=1)
 def cube(x: Array, y: Array, t: Array) -> None:
-    """Y = X to the power 3."""
+    """Y = X ** 3."""
     np.square(x, out=t)
     np.multiply(x, t, out=y)
 
@@ -138,7 +138,7 @@ declare_unary(
 
 @operator("IsNaN", dtypes=FLOAT32_64, kind=Kind.ELEMENTWISE)
 def is_nan(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = 1 where X is NaN, else 0, in uint8."""
+    """Y = 1 where X is NaN, else 0; uint8."""
     return [x.with_dtype(np.uint8)]
 
 
@@ -149,7 +149,7 @@ def is_nan_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("IsNaN", domain="onnx", dtypes=FLOATS, kind=Kind.ELEMENTWISE)
 def onnx_is_nan(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = whether X is NaN."""
+    """Y = True where X is NaN."""
     return [x.with_dtype(np.bool_)]
 
 
@@ -160,7 +160,7 @@ def onnx_is_nan_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("IsInf", domain="onnx", dtypes=FLOATS, kind=Kind.ELEMENTWISE)
 def is_inf(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = whether X is infinite, of a sign that detect_positive and detect_negative ask for."""
+    """Y = True where X is infinite with a sign that detect_positive or detect_negative selects."""
     return [x.with_dtype(np.bool_)]
 
 
@@ -172,7 +172,7 @@ def is_inf_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("IsMemberOf", dtypes=(*BOOL, "int32", "int64", "object"), kind=Kind.ELEMENTWISE)
 def is_member_of(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = whether X is one of the integers or strings ``value``."""
+    """Y = True where X is one of the integers or strings ``value``."""
     return [x.with_dtype(np.bool_)]
 
 

@@ -1,7 +1,7 @@
-"""Sums, means and extremes of any number of blobs, elementwise.
+"""Sums, means, maxima and minima of any number of blobs, elementwise: Caffe2's and ONNX's.
 
-In Caffe2 the blobs have one shape, but for the second one of Max and Min, of which as many elements are read as the
-first has; where there are fewer, Caffe2 reads beyond their end, and here they broadcast. In ONNX all blobs broadcast.
+In ONNX all blobs broadcast. In Caffe2 they have the same shape, except the second input of Max and Min: Caffe2 reads as
+many of its elements as the first has. If it has fewer, Caffe2 reads beyond its end; here it broadcasts.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def _mean(total: Any, count: int, **out: Any) -> Any:
 
 
 def _caffe2_mean(total: Any, count: int, **out: Any) -> Any:
-    return np.multiply(total, np.float32(1 / count), **out)  # Caffe2 rounds the factor to float32 for float64 too
+    return np.multiply(total, np.float32(1 / count), **out)  # Caffe2 rounds the factor to float32 even for float64
 
 
 def _relu(total: Any, count: int, **out: Any) -> Any:
-    return np.fmax(total, 0, **out)  # NaN is 0, as in Caffe2
+    return np.fmax(total, 0, **out)  # NaN becomes 0, as in Caffe2
 
 
 class Row(NamedTuple):
-    """An operator that is a ufunc from input to input, and perhaps something done to the result."""
+    """An operator that folds its inputs with one ufunc and may ``finish`` the result."""
 
     type: str
     domain: str
@@ -134,7 +134,7 @@ for _row in TABLE:
 
 @operator("WeightedSum", inputs=(2, None), dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def weighted_sum(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Y = the sum of X_i w_i; inputs X_0, w_0, X_1, w_1, ..., each w one number."""
+    """Y = the sum of X_i w_i. The inputs are X_0, w_0, X_1, w_1, ...; each w is one number."""
     require(op, len(inputs) % 2 == 0, "each blob needs a weight", *inputs)
     require_same_dtype(op, *inputs)
     require(op, all(weight.size == 1 for weight in inputs[1::2]), "weights must be one number each", *inputs)

@@ -1,4 +1,4 @@
-"""Choosing between two blobs, elementwise or row by row."""
+"""Choosing between two blobs, elementwise or row by row: Caffe2's Where and Conditional, ONNX's Where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 def _require_rows(op: OperatorDef, condition: TensorSpec, x: TensorSpec) -> None:
     fits = condition.ndim == 1 and x.ndim > 0 and condition.shape[0] == x.shape[0]
-    require(op, fits, "the condition must be a vector with one element a row", condition, x)
+    require(op, fits, "the condition must be a vector with one element per row", condition, x)
 
 
 def _per_row(condition: Array, ndim: int) -> Array:
@@ -26,7 +26,7 @@ def _per_row(condition: Array, ndim: int) -> Array:
 
 @operator("Where", inputs=3, dtypes=BOOL)
 def where(op: OperatorDef, condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """Z = X where the condition holds, else Y; all of one shape, or with broadcast_on_rows one condition a row."""
+    """Z = X where the condition holds, else Y; all of one shape. With broadcast_on_rows, one condition per row."""
     require_same_dtype(op, x, y)
     require(op, x.dtype.name in BOOL + CAFFE2_NUMBERS, "takes bool, int32, int64, float32 and float64", x)
     require(op, x.shape == y.shape, "both choices must have one shape", x, y)
@@ -39,7 +39,7 @@ def where(op: OperatorDef, condition: TensorSpec, x: TensorSpec, y: TensorSpec) 
 
 @operator("Conditional", inputs=3, dtypes=BOOL)
 def conditional(op: OperatorDef, condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """Each row of Z is that of X where the condition, a vector, holds, else that of Y."""
+    """Each row of Z is the row of X where the condition, a vector, holds, else the row of Y."""
     require_same_dtype(op, x, y)
     require(op, x.shape == y.shape, "both choices must have one shape", x, y)
     _require_rows(op, condition, x)

@@ -1,1 +1,1 @@
-"""Matrix products."""
+"""Matrix products, fully connected layers, Einsum."""

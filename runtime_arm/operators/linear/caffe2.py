@@ -1,4 +1,4 @@
-"""Caffe2's products of matrices: FC, FCTransposed, MatMul, BatchMatMul."""
+"""Caffe2's matrix products: FC, FCTransposed, MatMul, BatchMatMul."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def product64(a: Array, b: Array) -> Array:
-    """a @ b: floats in float64, integers in their own type; the result has that of ``a``."""
+    """a @ b: floats in float64, integers in their own type. The result has the type of ``a``."""
     if a.dtype.kind == "f":
         return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
     return np.asarray(np.matmul(a, b))
 
 
 def blas_multiplies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    """Refuses float16, which NumPy would sum in float16."""
-    return "float16 is summed in float64" if outputs[0].dtype == np.float16 else None
+    """A kernel's ``supports``: refuses float16, which NumPy would sum in float16."""
+    return "float16 products are summed in float64 by the reference kernel" if outputs[0].dtype == np.float16 else None
 
 
 def _require_one_float_type(op: OperatorDef, *specs: TensorSpec) -> None:
@@ -34,13 +34,13 @@ def _require_one_float_type(op: OperatorDef, *specs: TensorSpec) -> None:
 
 
 def _flat(op: OperatorDef, x: TensorSpec, axis_name: str) -> Tuple[int, int]:
-    """Rows and columns of a blob that is a matrix: what is before the axis, and from it on."""
+    """Rows and columns of a blob as a matrix: the dimensions before the axis, and from it on."""
     axis = axis_of(op, op.get_int(axis_name, 1), x.ndim, axis_name)
     return math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
 
 
 def takes_transposed(op: OperatorDef) -> bool:
-    """Whether the weights of a fully connected layer, plain or fused, are (K, N) instead of (N, K)."""
+    """Whether the weights of a fully connected layer, plain or fused, are (K, N) rather than (N, K)."""
     return op.type.endswith("FCTransposed")
 
 
@@ -49,17 +49,18 @@ def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> Li
     _, terms = _flat(op, x, "axis")
     rows, columns = _flat(op, w, "axis_w")
     width, depth = (columns, rows) if takes_transposed(op) else (rows, columns)
-    require(op, terms == depth, f"a row of X has {terms} elements, the weights take {depth}", x, w)
-    require(op, b.shape == (width,), f"the bias needs {width} elements", w, b)
+    require(op, terms == depth, f"a row of X has {terms} elements, but the weights take {depth}", x, w)
+    require(op, b.shape == (width,), f"the bias must have {width} elements", w, b)
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)
     return [x.with_shape((*x.shape[:axis], width))]
 
 
 @operator("FC", inputs=3, multiply_adds=fully_connected(), kind=Kind.FULLY_CONNECTED, fused="FusedFC")
 def fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = X W^T + b with X as a matrix (rows before ``axis``, 1) and W (N, K) likewise (``axis_w``, 1); b (N).
+    """Y = X W^T + b, with X and W as matrices. Source: caffe2/operators/fully_connected_op.h.
 
-    Y has the dimensions of X before ``axis``, then N. Source: caffe2/operators/fully_connected_op.h.
+    X's rows are its dimensions before ``axis`` (1). W: (N, K); its rows are the dimensions before ``axis_w`` (1). b:
+    (N). Y has the dimensions of X before ``axis``, then N.
     """
     return fc_shape(op, x, w, b)
 
@@ -77,7 +78,7 @@ def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) 
 
 
 def _fc_operands(op: OperatorDef, x: Array, w: Array) -> Tuple[Array, Array]:
-    """The two matrices that are multiplied."""
+    """The two matrices to multiply."""
     x = x.reshape(_flat(op, TensorSpec.known(x), "axis"))
     w = w.reshape(_flat(op, TensorSpec.known(w), "axis_w"))
     return x, w if takes_transposed(op) else w.T
@@ -92,14 +93,14 @@ def fc_reference(op: OperatorDef, x: Array, w: Array, b: Array) -> Sequence[Any]
 
 
 def matrix_part(call: Call, shape: Sequence[int]) -> Tuple[slice, slice]:
-    """This worker's rows and columns of a product of this shape: the longer side is cut, with the larger factor."""
+    """This worker's rows and columns of a matrix product of this shape. The longer side is split."""
     cut = max((0, 1), key=lambda axis: shape[axis])
     rows, columns = (call.slice_of(shape[axis]) if axis == cut else slice(0, shape[axis]) for axis in (0, 1))
     return rows, columns
 
 
 def fc_part(call: Call) -> Tuple[Array, slice]:
-    """This worker's part of Y as a matrix, and which of its columns that has."""
+    """This worker's part of Y as a matrix, and the range of its columns."""
     y = call.outputs[0].reshape(-1, call.outputs[0].shape[-1])
     rows, columns = matrix_part(call, y.shape)
     return y[rows, columns], columns
@@ -129,15 +130,15 @@ def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 
 @operator("MatMul", inputs=(2, 3), multiply_adds=_products)
 def matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, unused: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = A B with both as matrices: rows before ``axis_a``, ``axis_b`` (1), then trans_a, trans_b."""
+    """Y = A B, as matrices whose rows are the dimensions before ``axis_a``, ``axis_b`` (1); then trans_a, trans_b."""
     _require_one_float_type(op, a, b)
     (rows, depth), (other, columns) = _oriented(op, a, b)
-    require(op, depth == other, f"A has {depth} columns, B has {other} rows", a, b)
+    require(op, depth == other, f"A has {depth} columns, but B has {other} rows", a, b)
     return [a.with_shape((rows, columns))]
 
 
 def _oriented(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[Tuple[int, int], Tuple[int, int]]:
-    """Rows and columns of the two matrices as they are multiplied."""
+    """Rows and columns of the two matrices, transposed as the arguments say."""
     left, right = _flat(op, a, "axis_a"), _flat(op, b, "axis_b")
     return (left[::-1] if op.get_bool("trans_a") else left), (right[::-1] if op.get_bool("trans_b") else right)
 
@@ -165,15 +166,17 @@ def matmul_numpy(call: Call) -> Run:
 def batch_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     """Y[i] = A[i] B[i] over leading dimensions, which may differ with broadcast=1; trans_a, trans_b.
 
-    A vector is a row of A or a column of B and its dimension is left out of Y; of two vectors Y has one element.
-    Source: caffe2/operators/batch_matmul_op.h.
+    A vector is a row of A or a column of B, and its dimension is left out of Y. The product of two vectors has one
+    element. Source: caffe2/operators/batch_matmul_op.h.
     """
     _require_one_float_type(op, a, b)
     require(op, a.ndim >= 1 and b.ndim >= 1, "A and B must have dimensions", a, b)
     left, right = _stacks(op, a.shape, b.shape)
-    require(op, left[-1] == right[-2], f"A has {left[-1]} columns, B has {right[-2]} rows", a, b)
+    require(op, left[-1] == right[-2], f"A has {left[-1]} columns, but B has {right[-2]} rows", a, b)
     batches = [1] * (len(right) - len(left)) + list(left[:-2]), [1] * (len(left) - len(right)) + list(right[:-2])
-    require(op, batches[0] == batches[1] or op.get_bool("broadcast"), "batches differ without broadcast=1", a, b)
+    require(
+        op, batches[0] == batches[1] or op.get_bool("broadcast"), "the batches differ, which needs broadcast=1", a, b
+    )
     fit = all(m == n or 1 in (m, n) for m, n in zip(*batches))
     require(op, fit, f"batches {batches[0]} and {batches[1]} do not broadcast", a, b)
     batch = [n if m == 1 else m for m, n in zip(*batches)]

@@ -21,26 +21,28 @@ Labels = Tuple[str, ...]
 
 
 class Equation(NamedTuple):
-    """The labels of every operand's dimensions; those behind an ellipsis are "...0", "...1" counted from the right."""
+    """The labels of every operand's dimensions. Those of an ellipsis are "...0", "...1", counted from the right."""
 
     inputs: Tuple[Labels, ...]
     output: Labels
 
     @property
     def once(self) -> bool:
-        """Whether no operand has a label twice."""
+        """Whether no operand has the same label twice."""
         return all(len(set(labels)) == len(labels) for labels in self.inputs)
 
 
 def equation_of(op: OperatorDef, inputs: Sequence[TensorSpec]) -> Equation:
-    """Parses the equation for these operands; ArgumentError if it is malformed, ShapeError if it does not fit."""
+    """Parses the equation for these operands. ArgumentError if it is malformed, ShapeError if it does not fit them."""
     text = op.get_str("equation").replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     for term in [*terms, right]:
         letters = term.replace(ELLIPSIS, "", 1)
         if letters and not (letters.isascii() and letters.isalpha()):
-            raise ArgumentError(op, f"an equation has letters, an ellipsis a term, commas, one arrow; got {text!r}")
+            raise ArgumentError(
+                op, f"an equation has letters, at most one ellipsis per term, commas and one arrow; got {text!r}"
+            )
     require(op, len(terms) == len(inputs), f"the equation {text!r} has {len(terms)} terms for {len(inputs)} inputs")
     labels = tuple(_labels(op, term, spec) for term, spec in zip(terms, inputs))
     hidden = max(([label for label in term if label.startswith(ELLIPSIS)] for term in labels), key=len)
@@ -51,7 +53,9 @@ def equation_of(op: OperatorDef, inputs: Sequence[TensorSpec]) -> Equation:
     output = (*before, *(hidden if dots else ()), *after)
     known = set(chain(*labels))
     if len(set(output)) < len(output) or not known.issuperset(output) or (hidden and not dots):
-        raise ArgumentError(op, f"the output of {text!r} must have labels of the inputs, each once, and their ellipsis")
+        raise ArgumentError(
+            op, f"the output of {text!r} must have labels of the inputs, each once, and the ellipsis if they have one"
+        )
     return Equation(labels, output)
 
 
@@ -63,7 +67,7 @@ def _labels(op: OperatorDef, term: str, spec: TensorSpec) -> Labels:
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """One for each operand but the first and each combination of labels."""
+    """One multiply-add per combination of label values, for each operand but the first."""
     specs = [spec for spec in inputs if spec is not None]
     sizes: Dict[str, int] = {}
     for labels, spec in zip(equation_of(op, specs).inputs, specs):
@@ -73,7 +77,7 @@ def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 
 @operator("Einsum", domain="onnx", inputs=(1, None), multiply_adds=_products)
 def einsum(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Y by Einstein's summation convention, ``equation`` as in numpy.einsum; dimensions of one element broadcast."""
+    """Y by Einstein's summation convention. ``equation`` as in numpy.einsum; dimensions of 1 broadcast."""
     same = all(spec.dtype == inputs[0].dtype for spec in inputs)
     require(op, same and inputs[0].dtype.kind in "iuf", "the inputs must be numbers of one type", *inputs)
     equation = equation_of(op, inputs)
@@ -81,7 +85,9 @@ def einsum(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
     for labels, spec in zip(equation.inputs, inputs):
         for label, size in zip(labels, spec.shape):
             known = sizes.get(label, 1)
-            require(op, 1 in (size, known) or size == known, f"dimension {label!r} has {known} and {size} elements")
+            require(
+                op, 1 in (size, known) or size == known, f"dimension {label!r} has both {known} and {size} elements"
+            )
             sizes[label] = size if known == 1 else known
     return [inputs[0].with_shape([sizes[label] for label in equation.output])]
 
@@ -101,7 +107,7 @@ def einsum_reference(op: OperatorDef, *inputs: Array) -> Sequence[Any]:
 
 
 class Product(NamedTuple):
-    """An einsum as stacks of matrices: labels of the stack, the rows of A, the sum, the columns of B."""
+    """An einsum as a product of stacks of matrices: labels of the stack, the rows of A, the sum, the columns of B."""
 
     stack: Labels
     row: str
@@ -110,7 +116,10 @@ class Product(NamedTuple):
 
 
 def product_of(equation: Equation) -> Optional[Product]:
-    """The einsum as A @ B, or None if it is no such product; what else A or B have alone becomes part of the stack."""
+    """The einsum as A @ B; None if it is no such product.
+
+    Further labels that only A or only B has become part of the stack.
+    """
     if len(equation.inputs) != 2 or not equation.once:
         return None
     a, b = equation.inputs
@@ -128,7 +137,7 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     equation = equation_of(op, specs)
     product = product_of(equation)
     if product is None:
-        return "the equation is no product of two matrices"
+        return "the equation is not a product of two matrices"
     sizes = [dict(zip(labels, spec.shape)) for labels, spec in zip(equation.inputs, specs)]
     if sizes[0][product.terms] != sizes[1][product.terms]:
         return f"dimension {product.terms!r} broadcasts"
@@ -152,7 +161,7 @@ def einsum_numpy(call: Call) -> Run:
 
 
 def _view(x: Array, labels: Labels, wanted: Sequence[str]) -> Array:
-    """The array with its dimensions in this order, those it lacks as single elements."""
+    """The array with its dimensions in this order. Dimensions that it lacks become 1."""
     present = [label for label in wanted if label in labels]
     view: Array = x.transpose([labels.index(label) for label in present])
     return view[tuple(slice(None) if label in labels else None for label in wanted)]

@@ -1,4 +1,4 @@
-"""ONNX's products of matrices: MatMul and Gemm, of any numbers."""
+"""ONNX's matrix products, MatMul and Gemm, for all number types, and Det."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def _require_one_number_type(op: OperatorDef, *specs: TensorSpec) -> None:
 
 @operator("MatMul", domain="onnx", inputs=2, multiply_adds=matrix_product)
 def onnx_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = numpy.matmul(A, B): stacks of matrices that broadcast; a vector is a row of A or a column of B.
+    """Y = numpy.matmul(A, B): stacks of matrices that broadcast. A vector is a row of A or a column of B.
 
     Integers wrap around.
     """
     _require_one_number_type(op, a, b)
     require(op, a.ndim >= 1 and b.ndim >= 1, "A and B must have dimensions", a, b)
     left, right = (1, *a.shape)[-max(a.ndim, 2) :], b.shape if b.ndim > 1 else (*b.shape, 1)
-    require(op, left[-1] == right[-2], f"A has {left[-1]} columns, B has {right[-2]} rows", a, b)
+    require(op, left[-1] == right[-2], f"A has {left[-1]} columns, but B has {right[-2]} rows", a, b)
     batch = broadcast_shape(op, left[:-2], right[:-2])
     return [a.with_shape((*batch, *left[-2:-1][: a.ndim - 1], *right[-1:][: b.ndim - 1]))]
 
 
 def broadcast_shape(op: OperatorDef, *shapes: Shape) -> Shape:
-    """The shape that the shapes broadcast to; ShapeError if they do not."""
+    """The shape to which the shapes broadcast; ShapeError if they do not."""
     ndim = max(map(len, shapes))
     result = []
     for sizes in zip(*[(1,) * (ndim - len(shape)) + shape for shape in shapes]):
@@ -65,22 +65,22 @@ def onnx_matmul_numpy(call: Call) -> Run:
 
 
 def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:
-    """What a stack of matrices that broadcasts to ``ndim`` dimensions contributes to a part of the whole stack."""
+    """The matrices of ``x`` that a part of the whole stack needs. ``x`` broadcasts to ``ndim`` dimensions."""
     stack: Array = x.reshape((1,) * (ndim - x.ndim) + x.shape)
     return stack[tuple(cut if size > 1 else slice(None) for cut, size in zip(part, stack.shape))]
 
 
 @operator("Gemm", domain="onnx", inputs=(2, 3), multiply_adds=fully_connected())
 def gemm(op: OperatorDef, a: TensorSpec, b: TensorSpec, c: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = alpha * A' B' + beta * C with A' = A^T if transA, B' = B^T if transB; C broadcasts to Y. alpha, beta are 1.0.
+    """Y = alpha * A' B' + beta * C with A' = A^T if transA, B' = B^T if transB. C broadcasts to Y; alpha, beta are 1.0.
 
-    Of integers alpha and beta must be whole numbers.
+    For integers, alpha and beta must be whole numbers.
     """
     _require_one_number_type(op, a, b, *([] if c is None else [c]))
     require(op, a.ndim == 2 and b.ndim == 2, "A and B must be matrices", a, b)
     rows, depth = a.shape[::-1] if op.get_bool("transA") else a.shape
     other, columns = b.shape[::-1] if op.get_bool("transB") else b.shape
-    require(op, depth == other, f"A has {depth} columns, B has {other} rows", a, b)
+    require(op, depth == other, f"A has {depth} columns, but B has {other} rows", a, b)
     if c is not None:
         fits = c.ndim <= 2 and broadcast_shape(op, c.shape, (rows, columns)) == (rows, columns)
         require(op, fits, f"C must broadcast to {[rows, columns]}", c)
@@ -135,7 +135,7 @@ def gemm_numpy(call: Call) -> Run:
 @operator("Det", domain="onnx", dtypes=("float16", "float32", "float64"))
 def det(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = the determinant of each matrix of a stack: (..., m, m) to (...)."""
-    require(op, x.ndim >= 2 and x.shape[-1] == x.shape[-2], "the input must be square matrices", x)
+    require(op, x.ndim >= 2 and x.shape[-1] == x.shape[-2], "the input must be a stack of square matrices", x)
     return [x.with_shape(x.shape[:-2])]
 
 

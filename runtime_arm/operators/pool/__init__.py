@@ -1,1 +1,1 @@
-"""Pooling."""
+"""Pools: reductions of the pixels under a window."""

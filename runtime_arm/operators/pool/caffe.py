@@ -1,4 +1,4 @@
-"""Caffe's pools beyond those that Caffe2's and ONNX's operators express: masks, spatial pyramids, interpolation."""
+"""Caffe's pools that Caffe2's and ONNX's operators cannot express: masks, spatial pyramids, interpolation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("MaskOfMaxPool", domain="caffe", inputs=2)
 def mask_of_max_pool(op: OperatorDef, indices: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """Places of maxima within their image, as floats, from those within the whole X, the second output of ONNX's pool.
+    """The positions of maxima within their image, as floats, computed from ``indices``, positions within the whole X.
 
-    X: (N, C, H, W).
+    The indices are the second output of ONNX's MaxPool. X: (N, C, H, W).
     """
     require(op, x.ndim == 4, "X must be (N, C, H, W)", x)
     return [indices.with_dtype(x.dtype)]
@@ -29,7 +29,7 @@ def mask_of_max_pool_reference(op: OperatorDef, indices: Array, x: Array) -> Lis
 
 
 def _bins(image: int, count: int) -> List[Tuple[int, int, int]]:
-    """Begin, end within the image, and padded size of each of the bins that Caffe pools a dimension into."""
+    """Begin and end within the image, and the padded size, of each bin that Caffe divides a dimension into."""
     kernel = -(-image // count)
     pad = (kernel * count - image + 1) // 2
     bins = []
@@ -49,10 +49,10 @@ def _pyramid(op: OperatorDef, shape: Sequence[int]) -> Iterator[Array]:
 
 @operator("SPP", domain="caffe")
 def spp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The MAX or AVE of X in 1, 4, 16, ... bins a channel, for each of ``pyramid_height`` levels; Y: (N, all of them).
+    """The MAX or AVE of X in 1, 4, 16, ... bins per channel, for ``pyramid_height`` levels; Y: (N, all bins).
 
-    X: (N, C, H, W). An average counts the padding that fills up the bins at the edge. Source: Caffe's spp_layer.cpp;
-    He et al., Spatial Pyramid Pooling (2014).
+    X: (N, C, H, W). An average counts the padding that fills up the bins at the edge. Source: Caffe's spp_layer.cpp; He
+    et al., Spatial Pyramid Pooling (2014).
     """
     require(op, x.ndim == 4 and min(x.shape[2:]) > 0, "X must be (N, C, H, W)", x)
     height = op.get_int("pyramid_height")
@@ -63,7 +63,7 @@ def spp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     smallest = 2 ** (height - 1)
     for n in x.shape[2:]:
         if any(end <= begin for begin, end, _ in _bins(n, smallest)):
-            raise ArgumentError(op, f"{n} pixels do not divide into {smallest} bins")
+            raise ArgumentError(op, f"{n} pixels cannot be divided into {smallest} bins")
     return [x.with_shape((x.shape[0], x.shape[1] * sum(4**level for level in range(height))))]
 
 
@@ -82,7 +82,7 @@ def spp_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def _interpolated(op: OperatorDef, image: int, size: str) -> int:
-    """The output size of one dimension, whose own argument is ``size``."""
+    """The output size of one dimension. ``size``: the name of the argument that states it."""
     inner = image + op.get_int("pad_beg", 0) + op.get_int("pad_end", 0)
     shrink, zoom = op.get_int("shrink_factor", 1), op.get_int("zoom_factor", 1)
     if op.get_int(size, 0):
@@ -93,10 +93,10 @@ def _interpolated(op: OperatorDef, image: int, size: str) -> int:
 
 @operator("Interp", domain="caffe", multiply_adds=of_terms(4))
 def interp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X, (N, C, H, W), resized bilinearly with its corners in place, to height by width or by the factors.
+    """X (N, C, H, W), resized bilinearly with its corners aligned, to height by width or by the factors.
 
-    shrink_factor: every so manieth pixel; zoom_factor: so many steps between pixels. pad_beg, pad_end (0 or less) cut
-    the borders before. Source: interp_layer.cpp of DeepLab's Caffe.
+    shrink_factor k keeps every k-th pixel; zoom_factor k divides the distance between pixels by k. pad_beg and pad_end
+    (0 or negative) crop the borders first. Source: interp_layer.cpp of DeepLab's Caffe.
     """
     require(op, x.ndim == 4 and x.size > 0, "X must be (N, C, H, W) and not empty", x)
     for name, low, high in (
@@ -111,7 +111,7 @@ def interp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
         if (low is not None and value < low) or (high is not None and value > high):
             raise ArgumentError(op, f"{name} is out of range: {value}")
     inner = [n + op.get_int("pad_beg", 0) + op.get_int("pad_end", 0) for n in x.shape[2:]]
-    require(op, min(inner) > 0, "nothing of X is left inside the borders that are cut", x)
+    require(op, min(inner) > 0, "pad_beg and pad_end remove all of X", x)
     return [x.with_shape((*x.shape[:2], *(_interpolated(op, n, s) for n, s in zip(x.shape[2:], ("height", "width")))))]
 
 

@@ -1,4 +1,4 @@
-"""Pooling as Caffe2 does it: the largest, the mean or the p-norm of the pixels under a window."""
+"""Caffe2's pools: the maximum, the mean or the p-norm of the pixels under a window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.windows import Window, caffe2_list, caffe2_window, channels_last, onnx_window
+from runtime_arm.operators.common.windows import (
+    Window,
+    caffe2_list,
+    caffe2_window,
+    channels_last,
+    image_shape,
+    onnx_window,
+)
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -28,13 +35,11 @@ class Pool(NamedTuple):
 
     @property
     def output_shape(self) -> Shape:
-        if self.channels_last:
-            return (self.batch, *self.window.output, self.channels)
-        return (self.batch, self.channels, *self.window.output)
+        return image_shape(self.batch, self.channels, self.window.output, self.channels_last)
 
     @property
     def divisors(self) -> Array:
-        """What sums are divided by, float64 (*output)."""
+        """The divisors of the sums, float64 (*output)."""
         return self.window.counts(self.count_padding).astype(np.float64)
 
 
@@ -50,8 +55,8 @@ def pool_of(op: OperatorDef, x: TensorSpec) -> Pool:
         window = caffe2_window(op, x.shape[1:-1] if last else x.shape[2:])
         pads = caffe2_list(op, "pad", "tlbr")
         if set(window.dilation) != {1}:
-            raise ArgumentError(op, f"a pool takes no dilation, got {list(window.dilation)}")
-    require(op, min(window.image) > 0, "there is no pixel in X", x)
+            raise ArgumentError(op, f"dilation must be 1 for a pool, got {list(window.dilation)}")
+    require(op, min(window.image) > 0, "X has no pixels", x)
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
     if any(pad >= r for pad, r in zip(pads, reach * 2)):
         raise ArgumentError(op, f"pads must be smaller than the kernel, got {list(pads)} for {list(window.kernel)}")
@@ -65,24 +70,24 @@ def pool_shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 
 def float_pool_shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The spec of the output of a pool of floats."""
-    require(op, x.dtype.kind == "f", "X must be of a floating point type", x)
+    """The spec of the output of a pool that takes floats only."""
+    require(op, x.dtype.kind == "f", "X must hold floats", x)
     return pool_shape(op, x)
 
 
 @operator("MaxPool", kind=Kind.MAX_POOL)
 def max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n, c, o] = the largest X[n, c, o * stride + k - pad] over k within the image; order NCHW or NHWC, 1-D to N-D.
+    """Y[n, c, o] = the maximum of X[n, c, o * stride + k - pad] over k within the image; NCHW or NHWC, 1-D to N-D.
 
-    Arguments: see ``caffe2_window``; pads smaller than the kernel, no dilation. A window without a pixel (legacy_pad 3
-    makes some) gives the lowest finite number. Source: caffe2/operators/pool_op.cc.
+    Arguments: see ``caffe2_window``. Pads must be smaller than the kernel, and there is no dilation. A window without
+    pixels (legacy_pad 3 makes some) gives the lowest finite number. Source: caffe2/operators/pool_op.cc.
     """
     return float_pool_shape(op, x)
 
 
 @operator("AveragePool", kind=Kind.AVERAGE_POOL)
 def average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n, c, o] = the mean of X[n, c, o * stride + k - pad] over k within the image; arguments as for MaxPool.
+    """Y[n, c, o] = the mean of X[n, c, o * stride + k - pad] over k within the image. Arguments as for MaxPool.
 
     count_include_pad: the divisor is the size of the kernel.
     """
@@ -93,14 +98,14 @@ def average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def lp_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = (sum of |X[n, c, o * stride + k - pad]| ** p over k within the image) ** (1 / p).
 
-    p is 2.0 if absent. Other arguments as for MaxPool. Source: caffe2/operators/lp_pool_op.cc.
+    p defaults to 2.0. Other arguments as for MaxPool. Source: caffe2/operators/lp_pool_op.cc.
     """
     op.get_float("p", 2.0)
     return float_pool_shape(op, x)
 
 
 def fold(pool: Pool, x: Array, start: Any, combine: Callable[[Array, Array], Array]) -> Array:
-    """Combines, tap by tap, the pixels under each window; X and Y as the pool lays them out."""
+    """Combines the pixels under each window, tap by tap. X and Y have the pool's layout."""
     if pool.channels_last:
         x = np.moveaxis(x, -1, 1)
     y = np.full((*x.shape[:2], *pool.window.output), start, x.dtype)
@@ -110,12 +115,12 @@ def fold(pool: Pool, x: Array, start: Any, combine: Callable[[Array, Array], Arr
 
 
 def below_all(dtype: Any) -> Any:
-    """The lowest number of the type, of floats minus infinity."""
+    """The lowest number of the type; minus infinity for floats."""
     return np.iinfo(dtype).min if np.dtype(dtype).kind in "iu" else -np.inf
 
 
 def of_no_pixel(dtype: Any) -> Any:
-    """What MaxPool gives for a window without a pixel: the lowest finite number."""
+    """What MaxPool gives for a window without pixels: the lowest finite number."""
     return np.iinfo(dtype).min if np.dtype(dtype).kind in "iu" else np.finfo(dtype).min
 
 

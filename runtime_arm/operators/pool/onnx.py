@@ -1,4 +1,4 @@
-"""ONNX's pools, where they mean more than Caffe2's: ceil_mode, dilation, auto_pad, indices."""
+"""ONNX's pools, where they can do more than Caffe2's: ceil_mode, dilation, auto_pad, indices; and MaxUnpool."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("MaxPool", domain="onnx", outputs=(1, 2), kind=Kind.MAX_POOL)
 def onnx_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n, c, o] = the largest X[n, c, o * stride + k * dilation - pad] over k within the image, 1-D to N-D.
+    """Y[n, c, o] = the maximum of X[n, c, o * stride + k * dilation - pad] over k within the image, 1-D to N-D.
 
-    The second output has its index in the flattened X, int64; the first of equals in the order of the kernel. With
-    storage_order 1 that index counts within an image column by column. Other attributes: see ``onnx_window``.
+    The second output is its index in the flattened X, int64; of equal ones, the first in the order of the kernel. With
+    storage_order 1 the index counts column by column within an image. Other attributes: see ``onnx_window``.
     """
-    require(op, x.dtype.kind in "iuf", "X must have numbers", x)
+    require(op, x.dtype.kind in "iuf", "X must hold numbers", x)
     (y,) = pool_shape(op, x)
     return [y, TensorSpec(y.shape, np.int64)]
 
@@ -56,7 +56,7 @@ def onnx_max_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
 def onnx_average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = the mean of X[n, c, o * stride + k * dilation - pad] over k within the image, 1-D to N-D.
 
-    With count_include_pad over k within image and padding. Other attributes: see ``onnx_window``.
+    With count_include_pad, k also counts padding. Other attributes: see ``onnx_window``.
     """
     return float_pool_shape(op, x)
 
@@ -68,7 +68,7 @@ onnx_average_pool.reference(average_pool_reference)
 def onnx_lp_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, o] = (sum of |X[n, c, o * stride + k * dilation - pad]| ** p over k within the image) ** (1 / p).
 
-    p is an integer, 2 if absent. Other attributes: see ``onnx_window``.
+    p is an integer and defaults to 2. Other attributes: see ``onnx_window``.
     """
     require_at_least(op, "p", [op.get_int("p", 2)], 1)
     return float_pool_shape(op, x)
@@ -83,8 +83,8 @@ def onnx_lp_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
 
 @operator("GlobalLpPool", domain="onnx")
 def global_lp_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n, c, 1...] = (sum of |X[n, c, ...]| ** p) ** (1 / p); p is an integer, 2 if absent."""
-    require(op, x.dtype.kind == "f" and x.ndim >= 3, "X must be images of a floating point type", x)
+    """Y[n, c, 1...] = (sum of |X[n, c, ...]| ** p) ** (1 / p); p is an integer and defaults to 2."""
+    require(op, x.dtype.kind == "f" and x.ndim >= 3, "X must be images of floats", x)
     require_at_least(op, "p", [op.get_int("p", 2)], 1)
     return [x.with_shape((*x.shape[:2], *[1] * (x.ndim - 2)))]
 
@@ -100,7 +100,7 @@ def global_lp_pool_reference(op: OperatorDef, x: Array) -> Sequence[Any]:
 def max_unpool(
     op: OperatorDef, x: TensorSpec, indices: TensorSpec, output_shape: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y is zero but for Y.flat[i] = X at the places where MaxPool found its maxima.
+    """Y is zero except at the places where MaxPool found its maxima: Y.flat[i] = X there.
 
     The indices count in the flattened tensor of the size that kernel_shape, strides and pads imply. output_shape may
     make Y larger.
@@ -137,7 +137,7 @@ def max_unpool_reference(
     require(
         op,
         not x.size or (indices.min() >= 0 and indices.max() < y.size),
-        f"the indices must lie within the {y.size} elements that X was pooled from",
+        f"the indices must be less than {y.size}, the number of elements that X was pooled from",
     )
     y.reshape(-1)[indices.reshape(-1)] = x.reshape(-1)
     if output_shape is None:

@@ -38,7 +38,7 @@ def test_whole_offsets_shift_the_image(image: Any) -> None:
     ("channels", "offsets", "rule"),
     [
         (2, (1, 18, 5, 5), "the offsets must have the shape"),
-        (3, (1, 18, 4, 4), "X has 3 channels, the weights take 2"),
+        (3, (1, 18, 4, 4), "X has 3 channels, but the weights take 2"),
     ],
 )
 def test_refuses(channels: int, offsets: Any, rule: str) -> None:

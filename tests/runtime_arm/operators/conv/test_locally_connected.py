@@ -41,9 +41,9 @@ def test_every_position_has_its_own_filter() -> None:
     ("w", "rule"),
     [
         ((3, 4, 1, 2, 2, 2), "there must be filters for"),
-        ((4, 4, 1, 2, 3, 3), "must have the weights' size"),
+        ((4, 4, 1, 2, 3, 3), "must have the size of the weights"),
         ((4, 4, 1, 3, 2, 2), "X has 2 channels"),
-        ((4, 1, 2, 2, 2), "a dimension more"),
+        ((4, 1, 2, 2, 2), "one more dimension"),
     ],
 )
 def test_refuses(w: Any, rule: str) -> None:

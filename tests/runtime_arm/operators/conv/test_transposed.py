@@ -101,14 +101,14 @@ def test_a_run_allocates_nothing(order: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "shapes", "rule"),
     [
-        ({"kernel": 3}, [(1, 3, 5), (3, 2, 3)], "only images of two dimensions are convolved, got 1"),
+        ({"kernel": 3}, [(1, 3, 5), (3, 2, 3)], "the image must have two dimensions, got 1"),
         ({"kernel": 3, "legacy_pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "legacy_pad must be 0, 1 or 2, got 3"),
-        ({"kernel": 3, "legacy_pad": 1, "pad": 0}, [(1, 3, 4, 4), (3, 2, 3, 3)], "no pads may be given"),
-        ({"kernel": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "the kernel must have the weights' size"),
-        ({"kernel": 3}, [(1, 3, 4, 4), (2, 2, 3, 3)], "X has 3 channels, the weights 2"),
-        ({"kernel": 3, "group": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "3 channels do not divide into 2 groups"),
-        ({"kernel": 3, "pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "leave nothing of"),
-        ({"kernel": 3}, [(1, 3, 4, 4), (3, 2, 3, 3), (3,)], "the bias needs one value a filter"),
+        ({"kernel": 3, "legacy_pad": 1, "pad": 0}, [(1, 3, 4, 4), (3, 2, 3, 3)], "pads must not be given"),
+        ({"kernel": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "the kernel must have the size of the weights"),
+        ({"kernel": 3}, [(1, 3, 4, 4), (2, 2, 3, 3)], "X has 3 channels, but the weights take 2"),
+        ({"kernel": 3, "group": 2}, [(1, 3, 4, 4), (3, 2, 3, 3)], "3 channels cannot be divided into 2 groups"),
+        ({"kernel": 3, "pad": 3}, [(1, 3, 4, 4), (3, 2, 3, 3)], "remove all of"),
+        ({"kernel": 3}, [(1, 3, 4, 4), (3, 2, 3, 3), (3,)], "the bias must have one value per filter"),
         ({}, [(1, 3, 4, 4), (3, 2, 3, 3)], r"kernel must have 2 values for 2 dimensions, got \[\]"),
     ],
 )

@@ -92,7 +92,7 @@ def test_strings_are_read_and_written() -> None:
         (caffe2("Cast", "X", to=1.0), "f4", "to"),
         (caffe2("Cast", "X"), "f2", "input 'X'"),
         (onnx("Cast", "X"), "f4", "'to' is required"),
-        (onnx("Cast", "X", to=77), "f4", "no data type: 77"),
+        (onnx("Cast", "X", to=77), "f4", "not a data type: 77"),
         (onnx("BitCast", "X", to=10), "f4", "as many bits as float32, got int64"),
     ],
 )

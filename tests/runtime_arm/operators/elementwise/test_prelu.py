@@ -51,8 +51,8 @@ def test_allocates_nothing_of_the_size_of_a_blob() -> None:
 @pytest.mark.parametrize(
     ("op", "x", "slope", "rule"),
     [
-        (caffe2("PRelu", "X S"), (2, 3, 4), 4, "one slope, or one a channel"),
-        (caffe2("PRelu", "X S"), (3,), 3, "a dimension of channels"),
+        (caffe2("PRelu", "X S"), (2, 3, 4), 4, "one slope, or one per channel"),
+        (caffe2("PRelu", "X S"), (3,), 3, "a channel dimension"),
         (caffe2("PRelu", "X S", order="HWC"), (2, 3), 3, "NCHW or NHWC, got 'HWC'"),
         (onnx("PRelu", "X S"), (3, 1), 4, "broadcast to X"),
     ],

@@ -127,7 +127,7 @@ def test_an_input_gives_the_shape_or_holds_it() -> None:
     for bad, rule in ((np.array([3], np.int32), "vector of int64"), (np.array([-3]), "must not be negative")):
         with pytest.raises((ArgumentError, ShapeError), match=rule):
             with_input(bad, constants=(0,), input_as_shape=1)
-    with pytest.raises(ArgumentError, match="exclude each other"):
+    with pytest.raises(ArgumentError, match="either exponent or a second input"):
         with_input(x, shape=[2])
     with pytest.raises(ShapeError, match="second input must be one float32"):
         with_input(x, np.array([5]))

@@ -232,7 +232,7 @@ def test_running_allocates_no_blob() -> None:
         ({"activation": "ReluN", "n": -1.0}, ArgumentError, "n must be greater than 0"),
         ({"addend": normal(1, 8, 4, 2)}, ShapeError, "shapes do not broadcast"),
         ({"addend": np.zeros((1, 8, 4, 4))}, ShapeError, "inputs must be of one dtype"),
-        ({"kernel": 2}, ShapeError, "the kernel must have the weights' size"),
+        ({"kernel": 2}, ShapeError, "the kernel must have the size of the weights"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: Dict[str, Any], error: Any, complaint: str) -> None:

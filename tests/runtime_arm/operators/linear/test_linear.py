@@ -138,15 +138,19 @@ def test_a_run_allocates_nothing(op: OperatorDef, shapes: Any) -> None:
 @pytest.mark.parametrize(
     ("op", "shapes", "rule"),
     [
-        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 5), (4,)], "X has 6 elements, the weights take 5"),
-        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 6), (5,)], "the bias needs 4 elements"),
+        (
+            OperatorDef.of("FC", ["X", "W", "b"], ["Y"]),
+            [(2, 6), (4, 5), (4,)],
+            "X has 6 elements, but the weights take 5",
+        ),
+        (OperatorDef.of("FC", ["X", "W", "b"], ["Y"]), [(2, 6), (4, 6), (5,)], "the bias must have 4 elements"),
         (OperatorDef.of("FC", ["X", "W", "b"], ["Y"], axis=3), [(2, 6), (4, 6), (4,)], "axis 3 is out of range"),
         (OperatorDef.of("FC", ["X", "W"], ["Y"]), [(2, 6), (4, 6)], "takes 3 inputs, got 2"),
-        (OperatorDef.of("MatMul", ["A", "B"], ["Y"]), [(2, 3), (4, 5)], "A has 3 columns, B has 4 rows"),
+        (OperatorDef.of("MatMul", ["A", "B"], ["Y"]), [(2, 3), (4, 5)], "A has 3 columns, but B has 4 rows"),
         (
             OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"]),
             [(2, 3, 4), (3, 4, 5)],
-            "batches differ without broadcast=1",
+            "the batches differ, which needs broadcast=1",
         ),
         (OperatorDef.of("BatchMatMul", ["A", "B"], ["Y"], broadcast=1), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
         (OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx"), [(2, 3, 4), (3, 4, 5)], "do not broadcast"),
@@ -157,8 +161,8 @@ def test_a_run_allocates_nothing(op: OperatorDef, shapes: Any) -> None:
         (einsum("i$->i", 1), [(2, 3)], "an equation has letters"),
         (einsum("ijk->i", 1), [(2, 3)], "does not fit its input"),
         (einsum("ij->ik", 1), [(2, 3)], "must have labels of the inputs"),
-        (einsum("b...->b", 1), [(2, 3)], "and their ellipsis"),
-        (einsum("ii->i", 1), [(2, 3)], "dimension 'i' has 2 and 3 elements"),
+        (einsum("b...->b", 1), [(2, 3)], "and the ellipsis"),
+        (einsum("ii->i", 1), [(2, 3)], "dimension 'i' has both 2 and 3 elements"),
     ],
 )
 def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:

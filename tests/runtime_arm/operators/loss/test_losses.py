@@ -74,7 +74,7 @@ REFUSALS: Dict[str, Any] = {
     r"\(N,\) int32": (ShapeError, caffe2("LabelCrossEntropy", "X l"), [random((2, 3)), np.zeros(2, np.int64)]),
     r"must be \(N, D\)": (ShapeError, caffe2("CrossEntropy", "X l"), [random((2, 3)), random((1, 3))]),
     "must be alike": (ShapeError, SIGMOID, [random((2, 3)), random((1, 3))]),
-    "exclude each other": (
+    "either exponent or a second input": (
         ArgumentError,
         SIGMOID.with_args(log_D_trick=1, unjoined_lr_loss=1),
         [random((2, 3)), random((2, 3))],
