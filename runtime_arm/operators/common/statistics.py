@@ -95,6 +95,12 @@ class RowStatistics:
         np.sqrt(self.inverse, out=self.inverse)
         np.divide(1, self.inverse, out=self.inverse)
 
+    def standardise(self) -> None:
+        """Computes ``mean``, ``inverse`` and y = (x - mean) * inverse."""
+        self.centre()
+        self.measure(self.y)
+        np.multiply(self.y, self.inverse, out=self.y)
+
 
 class StackSum:
     """Sums along the middle axis of floats (outer, n, inner) by a matrix product.

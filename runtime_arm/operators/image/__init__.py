@@ -1,1 +1,1 @@
-"""Resizing, sampling and transforming images and spectra."""
+"""Resizing and sampling images; spectra."""

@@ -1,4 +1,4 @@
-"""Changes of an image's size: Caffe2's ResizeNearest and UpsampleBilinear."""
+"""Resizing images: Caffe2's ResizeNearest, ResizeNearest3D, UpsampleBilinear, and Detectron's UpsampleNearest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def _caffe2_scales(op: OperatorDef, names: Sequence[str], given: Optional[TensorSpec] = None) -> List[np.float32]:
-    """Scales by argument, 1 by default, or of input 1, which wins."""
+    """The scales: those in input 1 if it is given, else the arguments, 1 by default."""
     scales = [np.float32(op.get_float(name, 1.0)) for name in names]
     if given is not None:
         require(
@@ -41,7 +41,7 @@ def _caffe2_scales(op: OperatorDef, names: Sequence[str], given: Optional[Tensor
 
 
 def _scaled_nearest(x_shape: Shape, first: int, scales: Sequence[np.float32]) -> List[Resampled]:
-    """Caffe2's rule, in float32: out = int(in * scale), source = int(out / scale)."""
+    """Caffe2's rule, in float32: out = int(in * scale), source = min(int(out / scale), in - 1)."""
     axes = []
     for axis, scale in enumerate(scales, first):
         size = x_shape[axis]
@@ -68,7 +68,8 @@ def _nearest_axes(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] =
 def resize_nearest(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Y[h, w] = X[int(h / height_scale), int(w / width_scale)]; sizes are int(in * scale).
 
-    X: (N, C, H, W) or, order NHWC, (N, H, W, C). The scales are 1, or the two elements of input 1. Source: Caffe2.
+    X: (N, C, H, W) or, order NHWC, (N, H, W, C). The scales default to 1; input 1, if given, holds both. Source:
+    Caffe2.
     """
     require(op, x.ndim == 4, "X must have 4 dimensions", x)
     return _resized(x, _nearest_axes(op, x, scales))
@@ -76,7 +77,7 @@ def resize_nearest(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] 
 
 @operator("UpsampleNearest")
 def upsample_nearest(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X (N, C, H, W) with every pixel ``scale`` (2) times in both directions. Source: Detectron."""
+    """X (N, C, H, W) with every pixel repeated ``scale`` (2) times in both directions. Source: Detectron."""
     require(op, x.ndim == 4, "X must have 4 dimensions", x)
     if op.get_int("scale", 2) < 1:
         raise ArgumentError(op, f"scale must be positive, got {op.get_int('scale', 2)}")
@@ -133,9 +134,9 @@ def _bilinear_axes(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] 
 
 @operator("UpsampleBilinear", inputs=(1, 2))
 def upsample_bilinear(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y is X (N, C, H, W) bilinearly interpolated, corners laid on corners; sizes are int(in * scale).
+    """Y is X (N, C, H, W), interpolated bilinearly with corners aligned; sizes are int(in * scale).
 
-    height_scale and width_scale are 1, or the two elements of input 1. Source: Caffe2.
+    height_scale and width_scale default to 1; input 1, if given, holds both. Source: Caffe2.
     """
     require_floats(op, x)
     require(op, x.ndim == 4, "X must be (N, C, H, W)", x)

@@ -16,8 +16,8 @@ from runtime_arm.operators.common.resampling import cubic, triangle
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-Tap = Tuple[Array, Array]  # indices and weights, one an output
-FAR = 2.0**30  # pixels; coordinates beyond say no more than that
+Tap = Tuple[Array, Array]  # indices and weights, one per output
+FAR = 2.0**30  # pixels; coordinates are clipped to this, beyond it they make no difference
 
 
 def _zeros(x: Array, low: float, high: float, size: int) -> Array:
@@ -29,7 +29,7 @@ def _border(x: Array, low: float, high: float, size: int) -> Any:
 
 
 def _reflected(x: Array, low: float, high: float, size: int) -> Any:
-    """X mirrored at ``low`` and ``high`` until it lies between them."""
+    """X, reflected at ``low`` and ``high`` until it lies between them."""
     span = high - low
     if span == 0:
         return np.full_like(x, low)
@@ -55,17 +55,17 @@ def _option(op: OperatorDef, name: str, choices: Any, default: str) -> str:
 
 @operator("GridSample", domain="onnx", inputs=2, dtypes=NUMBERS)
 def grid_sample(op: OperatorDef, x: TensorSpec, grid: TensorSpec) -> List[TensorSpec]:
-    """Y (N, C, out...) is X (N, C, d1, ..., dr) at the places in grid (N, out..., r), -1 to 1, last dimension first.
+    """Y (N, C, out...) is X (N, C, d1, ..., dr) at the places in grid (N, out..., r), which run from -1 to 1.
 
-    mode: linear, nearest (halves to even), cubic. padding_mode: zeros, border, reflection. align_corners: -1 and 1 are
-    the centres of the outermost pixels instead of their edges.
+    The last dimension of X comes first in a place. mode: linear, nearest (ties to even), cubic. padding_mode: zeros,
+    border, reflection. align_corners: -1 and 1 are the centres of the outermost pixels instead of their edges.
     """
     _option(op, "mode", _RADIUS, "linear")
     _option(op, "padding_mode", _PADDING, "zeros")
     require(
         op,
         x.ndim >= 3 and grid.ndim == x.ndim and grid.dtype.kind == "f",
-        "X must be (N, C, d1, ..., dr) and the grid as many dimensions of floats",
+        "X must be (N, C, d1, ..., dr), and the grid must hold floats in as many dimensions",
         x,
         grid,
     )
@@ -92,7 +92,7 @@ def grid_sample_reference(op: OperatorDef, x: Array, grid: Array) -> List[Any]:
 
 
 def _taps(op: OperatorDef, place: Array, size: int) -> List[Tap]:
-    """The pixels of one dimension that outputs at these places see, and how much."""
+    """The pixels of one dimension that outputs at these places read, and their weights."""
     mode = op.get_str("mode", "linear")
     corners = op.get_bool("align_corners")
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
@@ -101,7 +101,7 @@ def _taps(op: OperatorDef, place: Array, size: int) -> List[Tap]:
     if mode == "nearest":
         at = np.rint(at)
     inside = _PADDING[op.get_str("padding_mode", "zeros")]
-    if mode != "cubic":  # whose pixels alone are padded, as in PyTorch
+    if mode != "cubic":  # for cubic, only the pixels that are read are padded, as in PyTorch
         at = np.where((at < low) | (at > high), inside(at, low, high, size), at)
     first = np.floor(at)
     if mode == "nearest":
@@ -121,9 +121,10 @@ def _tap(op: OperatorDef, index: Array, weight: Array, low: float, high: float, 
 
 @operator("AffineGrid", domain="onnx", inputs=2, dtypes=FLOATS, multiply_adds=matrix_product)
 def affine_grid(op: OperatorDef, theta: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
-    """The grid (N, H, W, 2) or (N, D, H, W, 3) for GridSample: theta (N, 2, 3) or (N, 3, 4) applied to every pixel.
+    """The grid (N, H, W, 2) or (N, D, H, W, 3) for GridSample: theta (N, 2, 3) or (N, 3, 4) applied to all places.
 
-    size: (N, C, H, W) or (N, C, D, H, W). align_corners: -1 and 1 are the centres of the outermost pixels, else edges.
+    size: (N, C, H, W) or (N, C, D, H, W). align_corners: -1 and 1 are the centres of the outermost pixels, else their
+    edges.
     """
     sizes = integers_of(op, size, "size")
     rank = len(sizes) - 2
@@ -138,7 +139,7 @@ def affine_grid(op: OperatorDef, theta: TensorSpec, size: TensorSpec) -> List[Te
 
 
 def _centres(op: OperatorDef, size: int) -> Any:
-    """The places of the pixels of one dimension, -1 to 1."""
+    """The places of the pixels of one dimension, from -1 to 1."""
     if not op.get_bool("align_corners"):
         return (2 * np.arange(size) + 1) / size - 1
     return np.linspace(-1, 1, size) if size > 1 else np.zeros(size)

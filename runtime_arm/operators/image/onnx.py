@@ -26,11 +26,11 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, integers_of, operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
-_AXIS_NBYTES = 64  # by element of an axis, for its coordinate and for what is read there with which weights
+_AXIS_NBYTES = 64  # per element of an axis: its coordinate, an index and a weight per tap
 
 
 class Extent(NamedTuple):
-    """How long an axis becomes: ``wanted`` elements, a fraction where a scale says so, rounded to ``size``; region."""
+    """How long an axis becomes: ``wanted`` elements (a fraction if scaled), rounded to ``size``; the region of X."""
 
     wanted: float
     size: int
@@ -64,7 +64,7 @@ def _tf_crop_and_resize(o: Array, n: int, extent: Extent) -> Array:
     return extent.start * (n - 1) + o * (extent.end - extent.start) * (n - 1) / (extent.wanted - 1)
 
 
-# where output o of an axis of n elements lies in the input
+# each gives the coordinate of output o in an input axis of n elements
 _COORDINATES: Dict[str, Callable[[Array, int, Extent], Array]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _half_pixel_symmetric,
@@ -90,7 +90,7 @@ def _choice(op: OperatorDef, name: str, choices: Sequence[str], default: str) ->
 
 
 def _kernel(op: OperatorDef) -> Optional[Tuple[Callable[[Array], Array], int]]:
-    """The interpolation's kernel and its radius; None for the nearest element."""
+    """The interpolation kernel and its radius; None for the nearest element."""
     mode = _choice(op, "mode", ("nearest", "linear", "cubic"), "nearest")
     if mode == "cubic":
         return cubic(op.get_float("cubic_coeff_a", -0.75)), 2
@@ -104,9 +104,9 @@ def _present(spec: Optional[TensorSpec]) -> bool:
 def _extents(
     op: OperatorDef, x: TensorSpec, roi: Optional[TensorSpec], scales: Optional[TensorSpec], sizes: Optional[TensorSpec]
 ) -> Dict[int, Extent]:
-    """By axis, for the axes that the operator names."""
+    """The extent of each axis that the operator names."""
     axes = [axis_of(op, axis, x.ndim) for axis in op.get_ints("axes", range(x.ndim))]
-    require(op, _present(scales) != _present(sizes), "either scales or sizes must be given", x, scales, sizes)
+    require(op, _present(scales) != _present(sizes), "give either scales or sizes", x, scales, sizes)
     lengths = [x.shape[axis] for axis in axes]
     if _present(scales):
         factors = value_of(op, scales, "scales").astype(np.float64).reshape(-1).tolist()
@@ -133,11 +133,11 @@ def _require_length(op: OperatorDef, what: str, length: int, wanted: int) -> Non
 
 
 def _fitted(op: OperatorDef, lengths: Sequence[int], sizes: Sequence[int]) -> List[Extent]:
-    """The extents for sizes, of which with keep_aspect_ratio_policy only the tightest or the widest holds."""
+    """The extents for ``sizes``. With keep_aspect_ratio_policy, the smallest or largest scale holds for all axes."""
     policy = _choice(op, "keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"), "stretch")
     if policy == "stretch" or not lengths:
         return [Extent(size, size) for size in sizes]
-    require(op, all(lengths), f"an axis without elements has no aspect ratio, got sizes {list(lengths)}")
+    require(op, all(lengths), f"X must have elements for an aspect ratio, got sizes {list(lengths)}")
     scale = (min if policy == "not_larger" else max)(size / n for size, n in zip(sizes, lengths))
     return [Extent(scale * n, int(scale * n + 0.5)) for n in lengths]
 
@@ -149,14 +149,19 @@ def _axes(
     scales: Optional[TensorSpec] = None,
     sizes: Optional[TensorSpec] = None,
 ) -> List[Resampled]:
-    """The axes whose elements change."""
+    """The axes that change."""
     resampled, extents = [], _extents(op, x, roi, scales, sizes)
     longest = max((extent.size for extent in extents.values()), default=0)
     require_memory(longest * _AXIS_NBYTES, f"{op.signature()}: an axis of {longest} elements")
     for axis, extent in extents.items():
         n = x.shape[axis]
         if (extent.wanted, extent.size, extent.start, extent.end) != (n, n, 0, 1):
-            require(op, n > 0 or extent.size == 0, f"axis {axis} has no elements to make {extent.size} of", x)
+            require(
+                op,
+                n > 0 or extent.size == 0,
+                f"axis {axis} is empty and cannot be resized to {extent.size}",
+                x,
+            )
             resampled.append(_resample(op, axis, n, extent))
     return resampled
 
@@ -190,12 +195,12 @@ def resize(
     scales: Optional[TensorSpec] = None,
     sizes: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """X interpolated along ``axes`` (all) to floor(in * scale) or to ``sizes`` elements, as in ONNX from opset 19 on.
+    """X interpolated along ``axes`` (all) to floor(in * scale) or ``sizes`` elements, as in ONNX from opset 19 on.
 
-    mode: nearest (rounded by nearest_mode), linear, cubic (cubic_coeff_a), with antialias both wider when shrinking.
-    coordinate_transformation_mode: where an output lies in the input; tf_crop_and_resize takes the region ``roi``, and
-    extrapolation_value outside of X. exclude_outside: nothing is repeated beyond the ends. keep_aspect_ratio_policy:
-    stretch, not_larger, not_smaller. Integers are rounded, halves to even, and saturate.
+    mode: nearest (rounded by nearest_mode), linear, cubic (cubic_coeff_a); ``antialias`` widens both kernels when
+    shrinking. coordinate_transformation_mode: where an output lies in the input; tf_crop_and_resize takes the region
+    ``roi``, and extrapolation_value outside X. exclude_outside: elements beyond the ends are left out, not repeated.
+    keep_aspect_ratio_policy: stretch, not_larger, not_smaller. Integers are rounded, ties to even, and saturate.
     """
     mode = _choice(op, "mode", ("nearest", "linear", "cubic"), "nearest")
     require(op, mode == "nearest" or x.dtype.kind in "fiu", f"mode {mode} needs numbers", x)

@@ -1,4 +1,4 @@
-"""Frequencies: ONNX's DFT, STFT and mel scale."""
+"""Spectra: ONNX's DFT, STFT and MelWeightMatrix."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _one(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> int:
 
 
 def _dft_axis(op: OperatorDef, x: TensorSpec, axis: Optional[TensorSpec]) -> int:
-    require(op, x.ndim >= 2 and x.shape[-1] in (1, 2), "X must be (..., 1) of real or (..., 2) of complex numbers", x)
+    require(op, x.ndim >= 2 and x.shape[-1] in (1, 2), "X must be (..., 1) for real or (..., 2) for complex numbers", x)
     place = axis_of(op, -2 if axis is None else _one(op, axis, "axis"), x.ndim)
-    require(op, place != x.ndim - 1, "the last dimension holds the parts of a number, it cannot be transformed", x)
+    require(op, place != x.ndim - 1, "the last dimension holds the parts of a number and cannot be transformed", x)
     return place
 
 
@@ -39,21 +39,21 @@ def _dft_length(op: OperatorDef, x: TensorSpec, length: Optional[TensorSpec], ax
 def dft(
     op: OperatorDef, x: TensorSpec, length: Optional[TensorSpec] = None, axis: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y[k] = sum of X[n] exp(-2 pi i k n / N) along ``axis`` (-2), X being cut or filled with zeros to N, ``length``.
+    """Y[k] = sum of X[n] exp(-2 pi i k n / N) along ``axis`` (-2). X is cut or padded with zeros to N = ``length``.
 
-    X: (..., 1) real or (..., 2) complex; Y is complex. ``inverse``: the sign changes, and 1 / N. ``onesided``: k up to
-    N // 2 only, of a real X; with inverse the real signal of such a half.
+    X: (..., 1) real or (..., 2) complex; Y is complex. ``inverse``: the sign changes, and Y is divided by N.
+    ``onesided``: only k up to N // 2, for real X; with inverse, the real signal that such a half belongs to.
     """
     at = _dft_axis(op, x, axis)
     size = _dft_length(op, x, length, at)
     inverse, onesided = op.get_bool("inverse"), op.get_bool("onesided")
-    require(op, not onesided or inverse == (x.shape[-1] == 2), "onesided takes real numbers, inverse complex ones", x)
+    require(op, not onesided or inverse == (x.shape[-1] == 2), "onesided takes real X, or with inverse complex X", x)
     bins = size // 2 + 1 if onesided and not inverse else size
     return [x.with_shape((*x.shape[:at], bins, *x.shape[at + 1 : -1], 1 if onesided and inverse else 2))]
 
 
 def _complex(x: Array) -> Any:
-    """(..., 1) or (..., 2) as (...), complex if need be."""
+    """(..., 1) or (..., 2) as (...), complex if there are two parts."""
     exact = x.astype(np.float64)
     return exact[..., 0] if x.shape[-1] == 1 else exact[..., 0] + 1j * exact[..., 1]
 
@@ -89,14 +89,14 @@ def stft(
     window: Optional[TensorSpec] = None,
     length: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Y (N, frames, bins, 2): the DFT of each frame of X (N, samples, 1 or 2), times the window (ones).
+    """Y (N, frames, bins, 2): the DFT of each frame of X (N, samples, 1 or 2), multiplied by the window (ones).
 
-    Frames are ``length`` (the window's, else all) samples long and ``step`` apart. ``onesided`` (1): bins up to
-    length // 2 only, of a real X.
+    Frames are ``length`` samples long (default: the window's length, else all) and ``step`` apart. ``onesided`` (1):
+    only bins up to length // 2, for real X.
     """
     require(op, x.ndim == 3 and x.shape[2] in (1, 2), "X must be (N, samples, 1) or (N, samples, 2)", x)
     hop, size = _one(op, step, "frame_step"), _frame_length(op, x, window, length)
-    require(op, hop > 0 and 0 < size <= x.shape[1], f"frames of {size} samples, {hop} apart, do not fit", x)
+    require(op, hop > 0 and 0 < size <= x.shape[1], f"frames of {size} samples, {hop} apart, do not fit into X", x)
     require(op, window is None or window.shape == (size,), f"the window must have {size} elements", x, window)
     onesided = op.get_bool("onesided", True)
     require(op, not onesided or x.shape[2] == 1, "onesided takes real numbers", x)
@@ -120,7 +120,7 @@ def stft_reference(
 def _dtype(op: OperatorDef) -> np.dtype[Any]:
     dtype = dtype_of(op.get_int("output_datatype", 1))
     if dtype is None or dtype.name not in NUMBERS:
-        raise ArgumentError(op, f"output_datatype must be that of numbers, got {op.get_int('output_datatype')}")
+        raise ArgumentError(op, f"output_datatype must be a number type, got {op.get_int('output_datatype')}")
     return dtype
 
 
@@ -133,7 +133,7 @@ def mel_weight_matrix(
 ) -> List[TensorSpec]:
     """Y (length // 2 + 1, bands): triangles of height 1, evenly spaced in mel from ``lower`` to ``upper`` hertz.
 
-    ``length`` is that of the DFT, ``rate`` are the samples a second. mel(f) = 2595 log10(1 + f / 700).
+    ``length`` is that of the DFT, ``rate`` the number of samples per second. mel(f) = 2595 log10(1 + f / 700).
     """
     bins, count = _one(op, length, "dft_length") // 2 + 1, _one(op, bands, "num_mel_bins")
     edges = [float(value_of(op, spec, "edge_hertz").reshape(-1)[0]) for spec in (lower, upper)]

@@ -1,4 +1,4 @@
-"""From a camera's packed BGRA bytes to planes of floats and back, as Caffe2's style-transfer demo does it."""
+"""Caffe2's style-transfer demo: packed BGRA bytes of a camera to planes of floats, and back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _require_mean(op: OperatorDef, mean: TensorSpec) -> None:
 def preprocess(op: OperatorDef, x: TensorSpec, mean: TensorSpec) -> List[TensorSpec]:
     """Y[n, c, h, w] = X[n, h, w, c] - mean[c] + noise, for bytes X (N, H, W, BGRA) and Y (N, BGR, H, W) float32.
 
-    The noise is ``noise_size`` (491) normal numbers of deviation ``noise_std`` (10.0), repeated along the colours of
-    pixel after pixel; the same in every run. Source: caffe2/operators/stylizer_ops.cc.
+    The noise is ``noise_size`` (491) normal numbers of deviation ``noise_std`` (10.0), repeated over the colours of one
+    pixel after the other. It is the same in every run. Source: caffe2/operators/stylizer_ops.cc.
     """
     require(op, x.ndim == 4 and x.shape[3] == COLOURS + 1, "X must be (N, H, W, 4)", x)
     _require_mean(op, mean)
@@ -38,7 +38,7 @@ def preprocess(op: OperatorDef, x: TensorSpec, mean: TensorSpec) -> List[TensorS
 
 
 def _noise(op: OperatorDef, height: int, width: int) -> Array:
-    """What is added to an image, float32 (3, height, width)."""
+    """The noise that is added to an image, float32 (3, height, width)."""
     cycle = generator(op).standard_normal(op.get_int("noise_size", 491)) * op.get_float("noise_std", 10.0)
     noise: Array = np.resize(cycle.astype(np.float32), (height, width, COLOURS)).transpose(2, 0, 1)
     return noise
@@ -66,7 +66,7 @@ def preprocess_numpy(call: Call) -> Run:
 
 @operator("BRGNCHWCToPackedInt8BGRAStylizerDeprocess", inputs=2, dtypes=("float32",))
 def deprocess(op: OperatorDef, x: TensorSpec, mean: TensorSpec) -> List[TensorSpec]:
-    """Y[n, h, w, c] = X[n, c, h, w] + mean[c] cut off at 0 and 255 and truncated; Y's fourth channel is 255.
+    """Y[n, h, w, c] = X[n, c, h, w] + mean[c], clipped to 0..255 and truncated; Y's fourth channel is 255.
 
     X: (N, BGR, H, W), Y: (N, H, W, BGRA) uint8. Source: caffe2/operators/stylizer_ops.cc.
     """

@@ -1,1 +1,1 @@
-"""Gather, scatter and select."""
+"""Gathering, scattering and selecting elements."""

@@ -1,4 +1,4 @@
-"""Picking elements by index."""
+"""Picking elements by index: Caffe2's Gather and BatchGather, ONNX's GatherElements and GatherND."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Picking(NamedTuple):
-    """How Gather picks: along which dimension, whether negative indices wrap, whether batches have their own."""
+    """How Gather picks: the dimension, whether negative indices wrap, whether each batch has its own indices."""
 
     axis: int
     wraps: bool
@@ -25,16 +25,16 @@ class Picking(NamedTuple):
 def gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
     """Y[..., i..., ...] = data[..., indices[i...], ...] along ``axis`` (0).
 
-    Negative indices count from the end with ``wrap_indices``, by default along dimension 0 alone. With ``match_outer``
-    the dimensions before the axis belong to data and indices alike, and each picks with indices of its own. Data
-    without elements along the axis give an output of their own shape, as in Caffe2.
+    With ``wrap_indices``, negative indices count from the end; by default only along dimension 0. With ``match_outer``,
+    data and indices share the dimensions before the axis, and each batch picks by its own indices. Data without
+    elements along the axis give an output of their own shape, as in Caffe2.
     """
     return [_gathered(op, data, indices)]
 
 
 @operator("BatchGather", inputs=2)
 def batch_gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """Gather along dimension 1; negative indices are refused. ``match_outer`` as in Gather."""
+    """Gather along dimension 1. Negative indices are refused. ``match_outer`` as in Gather."""
     return [_gathered(op, data, indices)]
 
 
@@ -80,7 +80,7 @@ def _supports_take(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     data = inputs[0]
     assert data is not None
     axis, _, batched = _picking(op, data.ndim)
-    return "every batch has indices of its own" if batched else "data are empty" if data.shape[axis] == 0 else None
+    return "every batch has its own indices" if batched else "data are empty" if data.shape[axis] == 0 else None
 
 
 def _wide_indices(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -90,7 +90,7 @@ def _wide_indices(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
 
 
 def gather_numpy(call: Call) -> Run:
-    """Picks with ``np.take``, which needs no copies where indices are intp and wrap by themselves."""
+    """Picks with ``np.take``, which allocates nothing if the indices are intp and wrap."""
     op, (data, indices), y, index = call.op, call.inputs, call.outputs[0], call.scratch[0]
     axis, wraps, _ = _picking(op, data.ndim)
     length = data.shape[axis]
@@ -109,7 +109,7 @@ _add_gather_kernels(batch_gather)
 
 @operator("GatherElements", domain="onnx", inputs=2)
 def gather_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """Y[i, j, ...] = data[indices[i, j, ...], j, ...] for ``axis`` 0, and alike for others; Y is shaped as the indices.
+    """Y[i, j, ...] = data[indices[i, j, ...], j, ...] for ``axis`` 0, and accordingly for others. Y has indices' shape.
 
     Negative indices count from the end.
     """
@@ -118,7 +118,7 @@ def gather_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> L
     require(
         op,
         fits_but(data.shape, indices.shape, axis),
-        f"indices must have data's dimensions, none longer but number {axis}",
+        f"indices must have as many dimensions as data, none longer except dimension {axis}",
         data,
         indices,
     )
@@ -126,12 +126,12 @@ def gather_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> L
 
 
 def fits_but(shape: Shape, part: Shape, axis: int) -> bool:
-    """Whether ``part`` has the dimensions of ``shape``, none of them longer except perhaps one."""
+    """Whether ``part`` has the dimensions of ``shape``, none of them longer except dimension ``axis``."""
     return len(shape) == len(part) and all(m <= n or i == axis for i, (n, m) in enumerate(zip(shape, part)))
 
 
 def element_index(op: OperatorDef, shape: Shape, indices: Array, axis: int) -> Any:
-    """The NumPy index of the elements of a blob of ``shape`` that GatherElements reads and ScatterElements writes."""
+    """The NumPy index of the elements, of a blob of ``shape``, that GatherElements reads and ScatterElements writes."""
     grid: List[Any] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
     grid[axis] = absolute(op, indices, shape[axis])
     return tuple(grid)
@@ -144,9 +144,9 @@ def gather_elements_reference(op: OperatorDef, data: Array, indices: Array) -> L
 
 @operator("GatherND", domain="onnx", inputs=2)
 def gather_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """Y[i...] = data[indices[i...]]: the last dimension of the indices holds the first indices into data.
+    """Y[i...] = data[indices[i...]]: the last dimension of the indices holds indices into the first dimensions of data.
 
-    The first ``batch_dims`` (0) dimensions belong to both alike. Negative indices count from the end.
+    data and indices share the first ``batch_dims`` (0) dimensions. Negative indices count from the end.
     """
     require_indices(op, indices)
     batch = op.get_int("batch_dims", 0)
@@ -159,13 +159,17 @@ def gather_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[Te
     )
     depth = indices.shape[-1]
     require(
-        op, 0 < depth <= data.ndim - batch, f"indices of {depth} numbers do not fit data's dimensions", data, indices
+        op,
+        0 < depth <= data.ndim - batch,
+        f"indices of {depth} numbers do not fit data's dimensions",
+        data,
+        indices,
     )
     return [data.with_shape((*indices.shape[:-1], *data.shape[batch + depth :]))]
 
 
 def tuple_index(op: OperatorDef, shape: Shape, indices: Array, batch: int = 0) -> Any:
-    """The NumPy index of the slices of a blob of ``shape`` that GatherND reads and ScatterND writes."""
+    """The NumPy index of the slices, of a blob of ``shape``, that GatherND reads and ScatterND writes."""
     lead = indices.shape[:-1]
     grid = [np.arange(n).reshape((-1,) + (1,) * (len(lead) - i - 1)) for i, n in enumerate(lead[:batch])]
     return (*grid, *(absolute(op, indices[..., k], shape[batch + k]) for k in range(indices.shape[-1])))

@@ -1,4 +1,4 @@
-"""One-hot encodings and buckets."""
+"""One-hot encodings and buckets of Caffe2, and ONNX's OneHot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _is_vector(spec: TensorSpec, dtype: Any) -> bool:
 
 @operator("OneHot", inputs=2)
 def one_hot(op: OperatorDef, indices: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
-    """Row i of Y, float32, is 1 at indices[i] and 0 elsewhere; the second input is the length of a row; both int64."""
+    """Row i of Y, float32, is 1 at indices[i] and 0 elsewhere. The second input is the length of a row; both int64."""
     require(op, _is_vector(indices, np.int64), "indices must be a vector of int64", indices)
     return [TensorSpec((indices.shape[0], _size(op, size)), np.float32)]
 
@@ -42,7 +42,7 @@ def segment_one_hot(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, s
     require(
         op,
         _is_vector(lengths, np.int32) and _is_vector(indices, np.int64),
-        "lengths must be a vector of int32, indices one of int64",
+        "lengths must be a vector of int32, indices a vector of int64",
         lengths,
         indices,
     )
@@ -95,9 +95,9 @@ def _check_lengths(op: OperatorDef, lengths: Array, values: Array) -> None:
 def batch_bucket_one_hot(
     op: OperatorDef, x: TensorSpec, lengths: TensorSpec, boundaries: TensorSpec
 ) -> List[TensorSpec]:
-    """Column j of X becomes lengths[j] + 1 columns of Y, float32: 1 for the bucket between boundaries that X is in.
+    """Column j of X becomes lengths[j] + 1 columns of Y, float32: 1 for the bucket that X falls into.
 
-    A bucket includes its upper boundary; the boundaries of a column ascend.
+    The boundaries of a column ascend; a bucket includes its upper one.
     """
     columns = lengths.shape[0] if _is_vector(lengths, np.int32) else -1
     require(
@@ -124,13 +124,13 @@ def batch_bucket_one_hot_reference(op: OperatorDef, x: Array, lengths: Array, bo
 
 
 def _bucket(x: Array, boundaries: Array) -> Array:
-    """How many boundaries lie below each element; none below NaN."""
+    """The number of boundaries below each element; 0 for NaN."""
     return np.asarray((boundaries < x[..., np.newaxis]).sum(axis=-1))
 
 
 @operator("Bucketize")
 def bucketize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The number of the bucket that X is in, int32; a bucket includes its upper boundary. ``boundaries`` ascend."""
+    """The number of the bucket that X falls into, int32. ``boundaries`` ascend; a bucket includes its upper one."""
     boundaries = op.get_floats("boundaries")
     require(op, list(boundaries) == sorted(boundaries), f"boundaries {boundaries} must ascend")
     require(op, x.dtype == np.float32, "X must be float32", x)
@@ -146,9 +146,9 @@ def bucketize_reference(op: OperatorDef, x: Array) -> List[Any]:
 def onnx_one_hot(op: OperatorDef, indices: TensorSpec, depth: TensorSpec, values: TensorSpec) -> List[TensorSpec]:
     """Y has a new dimension of ``depth`` elements at ``axis`` (-1): values[1] at the index, values[0] elsewhere.
 
-    Negative indices count from the end; those out of range give a row of values[0]. The depth is the second input.
+    Negative indices count from the end. Those out of range give a row of values[0]. The depth is the second input.
     """
-    require(op, depth.size == 1 and values.shape == (2,), "depth must be one number, values two", depth, values)
+    require(op, depth.size == 1 and values.shape == (2,), "depth must be one number, values must be two", depth, values)
     count = int(value_of(op, depth, "depth").reshape(-1)[0])
     require(op, count >= 0, f"depth must not be negative, got {count}")
     axis = axis_of(op, op.get_int("axis", -1), indices.ndim + 1)

@@ -1,4 +1,4 @@
-"""Writing elements by index."""
+"""Writing elements by index: ScatterAssign, Scatter (Caffe2), ScatterElements, ScatterND, TensorScatter (ONNX)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _assign(target: Array, index: Any, source: Array) -> None:
     target[index] = source
 
 
-# NumPy's unbuffered ufuncs: where an index occurs twice, both count
+# ufunc.at: if an index occurs twice, both updates count
 WRITES: Dict[str, Write] = {
     "none": _assign,
     "add": np.add.at,
@@ -40,12 +40,12 @@ def _write(op: OperatorDef) -> Write:
 
 @operator("ScatterAssign", inputs=3, inplace={0: 0})
 def scatter_assign(op: OperatorDef, data: TensorSpec, indices: TensorSpec, slices: TensorSpec) -> List[TensorSpec]:
-    """Y = data, but Y[indices[k]] = slices[k] along the first dimension; of equal indices the last one counts."""
+    """Y = data, but Y[indices[k]] = slices[k] along the first dimension. Of equal indices the last one counts."""
     require_indices(op, indices)
     require(
         op,
         data.ndim > 0 and data.dtype == slices.dtype,
-        "data must have a dimension, and the slices data's dtype",
+        "data must have a dimension, and the slices the dtype of data",
         data,
         slices,
     )
@@ -78,14 +78,14 @@ def scatter_assign_numpy(call: Call) -> Run:
 
 @operator("Scatter", inputs=3)
 def scatter(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> List[TensorSpec]:
-    """ScatterElements along ``axis`` (1): of equal indices the last one counts, negative ones are refused."""
+    """ScatterElements along ``axis`` (1). Of equal indices the last one counts; negative ones are refused."""
     require_indices(op, indices)
     axis = axis_of(op, op.get_int("axis", 1), data.ndim)
     fits = fits_but(data.shape, indices.shape, axis) and indices.shape == updates.shape
     require(
         op,
         fits and data.dtype == updates.dtype,
-        f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
+        f"indices and updates must have one shape and data's dimensions, none longer except number {axis}",
         data,
         indices,
         updates,
@@ -103,9 +103,10 @@ def scatter_reference(op: OperatorDef, data: Array, indices: Array, updates: Arr
 
 @operator("ScatterElements", domain="onnx", inputs=3)
 def scatter_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> List[TensorSpec]:
-    """Y = data, but Y[indices[i, j, ...], j, ...] = updates[i, j, ...] for ``axis`` 0, and alike for others.
+    """Y = data, but Y[indices[i, j, ...], j, ...] = updates[i, j, ...] for ``axis`` 0, and accordingly for others.
 
-    ``reduction`` none, or add, mul, max, min of what is there and the update. Negative indices count from the end.
+    With ``reduction`` add, mul, max or min (default: none), the old value is combined with the update. Negative indices
+    count from the end.
     """
     require_indices(op, indices)
     _write(op)
@@ -114,7 +115,7 @@ def scatter_elements(op: OperatorDef, data: TensorSpec, indices: TensorSpec, upd
     require(
         op,
         fits and indices.shape == updates.shape and data.dtype == updates.dtype,
-        f"indices and updates must have one shape and data's dimensions, none longer but number {axis}",
+        f"indices and updates must have one shape and data's dimensions, none longer except number {axis}",
         data,
         indices,
         updates,
@@ -131,16 +132,17 @@ def scatter_elements_reference(op: OperatorDef, data: Array, indices: Array, upd
 
 @operator("ScatterND", domain="onnx", inputs=3)
 def scatter_nd(op: OperatorDef, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> List[TensorSpec]:
-    """Y = data, but Y[indices[i...]] = updates[i...], where indices[i...] are the first indices into data.
+    """Y = data, but Y[indices[i...]] = updates[i...], where indices[i...] index the first dimensions of data.
 
-    ``reduction`` none, or add, mul, max, min of what is there and the update. Negative indices count from the end.
+    With ``reduction`` add, mul, max or min (default: none), the old value is combined with the update. Negative indices
+    count from the end.
     """
     require_indices(op, indices)
     _write(op)
     require(
         op,
         indices.ndim > 0 and 0 < indices.shape[-1] <= data.ndim,
-        "indices must hold one number or more, no more than data has dimensions",
+        "the last dimension of indices must be 1 to the number of data's dimensions",
         data,
         indices,
     )
@@ -167,9 +169,9 @@ def scatter_nd_reference(op: OperatorDef, data: Array, indices: Array, updates: 
 def tensor_scatter(
     op: OperatorDef, cache: TensorSpec, update: TensorSpec, start: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = cache, but per batch the update is written along ``axis`` (-2), from the position in the third input (0) on.
+    """Y = cache, but for each batch the update is written along ``axis`` (-2), starting at the position in input 2 (0).
 
-    ``mode`` linear (the update must fit) or circular (it goes on at the front).
+    ``mode`` linear (the update must fit) or circular (it continues at the front).
     """
     axis = axis_of(op, op.get_int("axis", -2), cache.ndim)
     if op.get_str("mode", "linear") not in ("linear", "circular"):
@@ -179,7 +181,7 @@ def tensor_scatter(
     require(
         op,
         axis > 0 and alike and cache.dtype == update.dtype,
-        f"the update must be like the cache but in dimension {axis}",
+        f"the update must have the cache's shape except in dimension {axis}",
         cache,
         update,
     )

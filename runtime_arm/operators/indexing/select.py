@@ -1,4 +1,4 @@
-"""Selections whose size depends on the data, and searches."""
+"""Selections whose size depends on the data, and searches, of Caffe2 and ONNX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("NonZero", domain="onnx")
 def nonzero(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The indices of X's elements that are not 0, int64: a row for each dimension, a column for each element."""
+    """The indices of X's elements that are not 0, int64: one row per dimension, one column per element."""
     return [TensorSpec((x.ndim, int(np.count_nonzero(value_of(op, x, "X")))), np.int64)]
 
 
@@ -25,7 +25,10 @@ def nonzero_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Compress", domain="onnx", inputs=2)
 def compress(op: OperatorDef, x: TensorSpec, condition: TensorSpec) -> List[TensorSpec]:
-    """The slices of X along ``axis`` (else elements of the flattened X) whose condition holds; it may be shorter."""
+    """The slices of X along ``axis`` (default: the elements of the flattened X) whose condition holds.
+
+    The condition may be shorter than the axis.
+    """
     require(
         op, condition.ndim == 1 and condition.dtype == np.bool_, "the condition must be a vector of bool", condition
     )
@@ -43,7 +46,7 @@ def compress_reference(op: OperatorDef, x: Array, condition: Array) -> List[Any]
 
 @operator("BooleanMask", inputs=2, outputs=(1, 2))
 def boolean_mask(op: OperatorDef, x: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
-    """The rows of X whose mask holds; the second output holds their indices, int64."""
+    """The rows of X whose mask is true. The second output holds their indices, int64."""
     fits = x.ndim > 0 and mask.dtype == np.bool_ and mask.shape == x.shape[:1]
     require(op, fits, "the mask must be a vector of bool, one for each row", x, mask)
     count = int(np.count_nonzero(value_of(op, mask, "mask")))
@@ -57,7 +60,7 @@ def boolean_mask_reference(op: OperatorDef, x: Array, mask: Array) -> List[Any]:
 
 @operator("Unique", outputs=(1, 2))
 def unique(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X's elements, each once, ascending; the second output is the place of each of X's elements among them, int32."""
+    """The distinct elements of X, ascending. The second output, int32: the position of each of X's elements in them."""
     require(op, x.ndim == 1 and x.dtype.name in ("int32", "int64"), "X must be a vector of int32 or int64", x)
     return [x.with_shape((np.unique(value_of(op, x, "X")).size,)), x.with_dtype(np.int32)]
 
@@ -70,10 +73,10 @@ def unique_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Unique", domain="onnx", outputs=(1, 4))
 def onnx_unique(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The slices of X along ``axis`` (else the elements of the flattened X), each once.
+    """The distinct slices of X along ``axis`` (default: elements of the flattened X).
 
-    Further outputs, int64: where each is first in X, the place of each of X's slices among them, how often each occurs.
-    ``sorted`` 1 (default): ascending, 0: in the order of X.
+    Further outputs, int64: where each occurs first in X; the position of each of X's slices in them; how often each
+    occurs. ``sorted`` 1 (default): ascending; 0: in the order of X.
     """
     values, first, places, _ = _unique(op, value_of(op, x, "X"))
     return [x.with_shape(values.shape), *(TensorSpec((n,), np.int64) for n in (first.size, places.size, first.size))]
@@ -97,7 +100,10 @@ def onnx_unique_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Find", inputs=2)
 def find(op: OperatorDef, index: TensorSpec, needles: TensorSpec) -> List[TensorSpec]:
-    """Where each needle is last in the index, or ``missing_value`` (-1); all of one dtype, int32 or int64."""
+    """The position of the last occurrence of each needle in the index, or ``missing_value`` (-1).
+
+    All are int32 or all int64.
+    """
     require(
         op,
         index.dtype == needles.dtype and index.dtype.name in ("int32", "int64"),
@@ -120,7 +126,7 @@ def find_reference(op: OperatorDef, index: Array, needles: Array) -> List[Any]:
 
 @operator("StumpFuncIndex", outputs=2, dtypes=("float32",))
 def stump_func_index(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The indices, int64, of the elements of X that are at most ``threshold`` (0), and of those above it."""
+    """The indices, int64, of the elements of X that are at most ``threshold`` (0), and of the others."""
     below = _not_above(op, value_of(op, x, "X"))
     return [TensorSpec((int(below.sum()),), np.int64), TensorSpec((int((~below).sum()),), np.int64)]
 
@@ -137,7 +143,7 @@ def stump_func_index_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("FindDuplicateElements")
 def find_duplicate_elements(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The indices, int64, of the elements of a vector that equal one before them."""
+    """The indices, int64, of the elements of a vector that equal an earlier one."""
     require(op, x.ndim == 1, "X must be a vector", x)
     return [TensorSpec((_duplicates(value_of(op, x, "X")).size,), np.int64)]
 

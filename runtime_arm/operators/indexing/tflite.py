@@ -1,4 +1,4 @@
-"""TensorFlow Lite's operators that pick and place elements, where neither Caffe2 nor ONNX has them."""
+"""TensorFlow Lite's operators that pick and place elements and that neither Caffe2 nor ONNX has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("Gather", domain="tflite", inputs=2)
 def gather(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """Elements of X along ``axis``, for each element of its first ``batch_dims`` dimensions by indices of its own.
+    """The elements of X along ``axis`` at the indices. The first ``batch_dims`` dimensions each have their own indices.
 
     X: (batch..., outer..., n, inner...), indices: (batch..., more...), Y: (batch..., outer..., more..., inner...).
     """
@@ -40,7 +40,7 @@ def _gather_axes(op: OperatorDef, x: TensorSpec) -> Tuple[int, int]:
 @gather.reference
 def gather_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
     axis, batch = _gather_axes(op, TensorSpec.known(x))
-    require(op, bool(np.all((indices >= 0) & (indices < x.shape[axis]))), f"an index lies outside 0 to {x.shape[axis]}")
+    require(op, bool(np.all((indices >= 0) & (indices < x.shape[axis]))), f"an index is not 0 to {x.shape[axis] - 1}")
     result = np.empty((*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :]), x.dtype)
     for place in np.ndindex(*x.shape[:batch]):
         result[place] = np.take(x[place], indices[place], axis=axis - batch)
@@ -49,11 +49,11 @@ def gather_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
 
 @operator("DynamicUpdateSlice", domain="tflite", inputs=3)
 def dynamic_update_slice(op: OperatorDef, x: TensorSpec, update: TensorSpec, start: TensorSpec) -> List[TensorSpec]:
-    """X with ``update`` written at ``start``, which is moved so that the update lies inside."""
+    """X with ``update`` written at ``start``. The start is moved so that the update lies inside X."""
     require(
         op,
         x.ndim == update.ndim and x.dtype == update.dtype and start.shape == (x.ndim,),
-        "X and the update must have one dtype and number of dimensions, the start one element for each",
+        "X and the update must have one dtype and as many dimensions as the start has elements",
         x,
         update,
         start,
@@ -86,12 +86,18 @@ def _limits(dtype: np.dtype[Any]) -> Any:
 def unsorted_segment(op: OperatorDef, x: TensorSpec, ids: TensorSpec, count: TensorSpec) -> List[TensorSpec]:
     """Slice s of Y is the ``reduction`` (sum, prod, max, min) of the slices of X with the id s.
 
-    X: (ids..., rest...), Y: (count, rest...). Negative ids are left out. Of no slices it is what changes nothing: 0, 1,
-    the least or the greatest number.
+    X: (ids..., rest...), Y: (count, rest...). Negative ids are left out. Without slices, the result is the neutral
+    element: 0, 1, the lowest or the highest number.
     """
     if op.get_str("reduction") not in _REDUCTIONS:
         raise ArgumentError(op, f"reduction must be one of {', '.join(_REDUCTIONS)}, got {op.get_str('reduction')!r}")
-    require(op, ids.dtype.kind == "i" and x.shape[: ids.ndim] == ids.shape, "the ids must fit X", x, ids)
+    require(
+        op,
+        ids.dtype.kind == "i" and x.shape[: ids.ndim] == ids.shape,
+        "the ids must have X's first dimensions",
+        x,
+        ids,
+    )
     (segments,) = integers_of(op, count, "count")
     require(op, segments >= 0, f"the count must not be negative, got {segments}")
     return [x.with_shape((segments, *x.shape[ids.ndim :]))]
@@ -100,7 +106,7 @@ def unsorted_segment(op: OperatorDef, x: TensorSpec, ids: TensorSpec, count: Ten
 @unsorted_segment.reference
 def unsorted_segment_reference(op: OperatorDef, x: Array, ids: Array, count: Array) -> List[Any]:
     segments, rest = int(count.reshape(-1)[0]), x.shape[ids.ndim :]
-    require(op, bool(np.all(ids < segments)), f"an id is not below {segments}")
+    require(op, bool(np.all(ids < segments)), f"an id is not less than {segments}")
     ufunc, start = _REDUCTIONS[op.get_str("reduction")]
     result = np.full((segments, *rest), start(x.dtype), x.dtype)
     flat, kept = x.reshape(-1, *rest), ids.reshape(-1) >= 0
@@ -110,8 +116,8 @@ def unsorted_segment_reference(op: OperatorDef, x: Array, ids: Array, count: Arr
 
 @operator("BroadcastArgs", domain="tflite", inputs=2, dtypes=("int32", "int64"))
 def broadcast_args(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """The shape that two shapes broadcast to."""
-    require(op, a.ndim == b.ndim == 1 and a.dtype == b.dtype, "two vectors of one dtype are due", a, b)
+    """The shape to which two shapes broadcast."""
+    require(op, a.ndim == b.ndim == 1 and a.dtype == b.dtype, "the inputs must be two vectors of one dtype", a, b)
     return [TensorSpec((max(a.shape[0], b.shape[0]),), a.dtype)]
 
 

@@ -1,4 +1,7 @@
-"""How Caffe reshapes, cuts out and picks parts of blobs."""
+"""Caffe's operators that reshape, cut and pick.
+
+Reshape, Flatten, SplitAxis, Crop, BatchReindex, Filter, Embed, ArgMax, Reduction.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 def reshape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """X in another shape: ``shape`` replaces ``num_axes`` (-1: all) dimensions from ``axis`` (0) on.
 
-    A 0 in it keeps the dimension at its place, one -1 is what is left over. Source: Caffe's reshape_layer.cpp.
+    A 0 in ``shape`` copies the dimension at its place; one -1 takes what is left. Source: Caffe's reshape_layer.cpp.
     """
     shape, count = op.get_ints("shape"), op.get_int("num_axes", -1)
     axis = op.get_int("axis", 0)
@@ -33,15 +36,20 @@ def reshape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     dims = [*x.shape[:start], *middle, *x.shape[end:]]
     rest = math.prod(n for n in dims if n != -1)
     if -1 in dims:
-        require(op, rest > 0 and x.size % rest == 0, f"the elements do not divide into {dims}", x)
+        require(
+            op,
+            rest > 0 and x.size % rest == 0,
+            f"X's elements cannot be divided among {dims}",
+            x,
+        )
         dims[dims.index(-1)] = x.size // rest
-    require(op, math.prod(dims) == x.size, f"the shape {dims} has another number of elements", x)
+    require(op, math.prod(dims) == x.size, f"shape {dims} does not have X's number of elements", x)
     return [x.with_shape(dims)]
 
 
 @operator("Flatten", domain="caffe", view=True)
 def flatten(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X with the dimensions ``axis`` (1) to ``end_axis`` (-1) made one; one of 1 is put in if the end comes before."""
+    """X with the dimensions ``axis`` (1) to ``end_axis`` (-1) merged into one. If the end comes first, inserts a 1."""
     start, end = (
         axis_of(op, op.get_int(name, default), x.ndim, name) for name, default in (("axis", 1), ("end_axis", -1))
     )
@@ -50,9 +58,9 @@ def flatten(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("SplitAxis", domain="caffe", inputs=2, view=True)
 def split_axis(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
-    """X with its first dimension as the first ``axis`` dimensions of ``like``: undoes a Flatten of them."""
+    """X with its first dimension split into the first ``axis`` dimensions of ``like``: undoes a Flatten of them."""
     leading = like.shape[: op.get_int("axis")]
-    require(op, x.ndim > 0 and math.prod(leading) == x.shape[0], f"the first dimension is not {leading}", x)
+    require(op, x.ndim > 0 and math.prod(leading) == x.shape[0], f"the first dimension must be {leading}", x)
     return [x.with_shape((*leading, *x.shape[1:]))]
 
 
@@ -67,7 +75,7 @@ def _cuts(op: OperatorDef, x: Shape, like: Shape) -> Tuple[Any, ...]:
 
 @operator("Crop", domain="caffe", inputs=2)
 def crop(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
-    """X cut to the size of ``like`` in the dimensions from ``axis`` (2) on, beginning at ``offset`` (0).
+    """X cut to the size of ``like`` in the dimensions from ``axis`` (2) on, starting at ``offset`` (0).
 
     offset: one for all dimensions, or one each. Source: Caffe's crop_layer.cpp.
     """
@@ -75,7 +83,7 @@ def crop(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
     cuts = _cuts(op, x.shape, like.shape)[1:]
     axis = x.ndim - len(cuts)
     inside = all(cut.start >= 0 and cut.stop <= n for cut, n in zip(cuts, x.shape[axis:]))
-    require(op, inside, f"the part {[(cut.start, cut.stop) for cut in cuts]} is not within X", x, like)
+    require(op, inside, f"the part {[(cut.start, cut.stop) for cut in cuts]} is not inside X", x, like)
     return [x.with_shape((*x.shape[:axis], *like.shape[axis:]))]
 
 
@@ -86,13 +94,13 @@ def crop_reference(op: OperatorDef, x: Array, like: Array) -> List[Any]:
 
 @operator("BatchReindex", domain="caffe", inputs=2)
 def batch_reindex(op: OperatorDef, x: TensorSpec, index: TensorSpec) -> List[TensorSpec]:
-    """Y[i] = X[index[i]]; index: (M,) of floats that are whole numbers."""
-    require(op, x.ndim >= 1 and index.ndim == 1, "X needs a dimension, the index one", x, index)
+    """Y[i] = X[index[i]]. index: (M,), floats that are whole numbers."""
+    require(op, x.ndim >= 1 and index.ndim == 1, "X must have a dimension, and the index exactly one", x, index)
     return [x.with_shape((*index.shape, *x.shape[1:]))]
 
 
 def _whole(op: OperatorDef, values: Array, limit: int) -> Array:
-    """Floats as indices below ``limit``."""
+    """Floats as indices, which must be 0 to ``limit`` - 1."""
     within = (values >= 0) & (values < limit)
     require(
         op,
@@ -109,7 +117,7 @@ def batch_reindex_reference(op: OperatorDef, x: Array, index: Array) -> List[Any
 
 @operator("Filter", domain="caffe", inputs=2)
 def filter_(op: OperatorDef, x: TensorSpec, selector: TensorSpec) -> List[TensorSpec]:
-    """The items of X whose selector is not 0; the selector has one element an item."""
+    """The items of X whose selector is not 0. There is one selector per item."""
     require(op, x.ndim >= 1 and selector.size == x.shape[0], "there must be a selector for each item", x, selector)
     count = int(np.count_nonzero(value_of(op, selector, "selector")))
     return [x.with_shape((count, *x.shape[1:]))]
@@ -122,9 +130,15 @@ def filter_reference(op: OperatorDef, x: Array, selector: Array) -> List[Any]:
 
 @operator("Embed", domain="caffe", inputs=(2, 3))
 def embed(op: OperatorDef, x: TensorSpec, table: TensorSpec, *bias: TensorSpec) -> List[TensorSpec]:
-    """Y[..., :] = table[X[...]] + bias; X holds whole numbers as floats, table: (K, N), bias: (N,)."""
+    """Y[..., :] = table[X[...]] + bias. X holds whole numbers as floats; table: (K, N), bias: (N,)."""
     require(op, table.ndim == 2, "the table must be a matrix", table)
-    require(op, all(spec.shape == table.shape[1:] for spec in bias), "the bias must be as long as a row", table, *bias)
+    require(
+        op,
+        all(spec.shape == table.shape[1:] for spec in bias),
+        "the bias must be as long as a table row",
+        table,
+        *bias,
+    )
     return [table.with_shape((*x.shape, table.shape[1]))]
 
 
@@ -144,13 +158,13 @@ def _top_shape(op: OperatorDef, shape: Shape) -> Shape:
 
 @operator("ArgMax", domain="caffe")
 def arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The indices, as floats, of the ``top_k`` (1) largest along ``axis``, of equals the last first.
+    """The indices, as floats, of the ``top_k`` (1) largest elements along ``axis``; of equal ones, the last first.
 
-    With out_max_val the values themselves. Without an axis they are looked for in each item of the batch, and Y is
-    (N, 1, top_k, 1, ...); out_max_val then makes it (N, 2, top_k, 1, ...), indices and values.
-    Source: Caffe's argmax_layer.cpp.
+    With out_max_val Y holds the values instead. Without an axis, the largest of each item of the batch are found, and Y
+    is (N, 1, top_k, 1, ...), or with out_max_val (N, 2, top_k, 1, ...), indices and values. Source: Caffe's
+    argmax_layer.cpp.
     """
-    require(op, x.ndim >= 1, "X needs a dimension", x)
+    require(op, x.ndim >= 1, "X must have a dimension", x)
     n = x.shape[axis_of(op, op.get_int("axis"), x.ndim)] if op.has("axis") else math.prod(x.shape[1:])
     if not 1 <= op.get_int("top_k", 1) <= n:
         raise ArgumentError(op, f"top_k must be 1 to {n}, got {op.get_int('top_k', 1)}")
@@ -176,8 +190,9 @@ _REDUCTIONS = ("SUM", "ASUM", "SUMSQ", "MEAN")
 
 @operator("Reduction", domain="caffe")
 def reduction(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = coeff (1) times the SUM, ASUM (of magnitudes), SUMSQ (of squares) or MEAN over the dimensions from ``axis``
-    (0) on, which are left out of Y. Source: Caffe's reduction_layer.cpp.
+    """Y = coeff (1) times the SUM, ASUM (of magnitudes), SUMSQ (of squares) or MEAN of X.
+
+    The dimensions from ``axis`` (0) on are reduced and left out of Y. Source: Caffe's reduction_layer.cpp.
     """
     if op.get_str("operation", "SUM") not in _REDUCTIONS:
         raise ArgumentError(op, f"operation must be one of {', '.join(_REDUCTIONS)}")

@@ -1,4 +1,4 @@
-"""Joining along one dimension."""
+"""Caffe2's Concat: joining blobs along one dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[Tuple[slice, ...]]:
-    """Where each input lies in Y."""
+    """The part of Y that each input becomes."""
     axis, start, places = join_axis(op, outputs[0].ndim), 0, []
     for x in inputs:
         length = 1 if x is None or adds_axis(op) else x.shape[axis]
@@ -28,17 +28,17 @@ def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Li
 
 @operator("Concat", inputs=(1, None), outputs=2, joins=_places, kind=Kind.CONCATENATION)
 def concat(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Y joins the inputs along ``axis``; the second output holds their lengths there, int32.
+    """Y joins the inputs along ``axis``. The second output holds their lengths there, int32.
 
-    Without ``axis`` it is the channels of ``order`` (NCHW). With ``add_axis`` the inputs, all of one shape, are stacked
-    along a new dimension that becomes ``axis`` of Y.
+    Without ``axis``, they are joined along the channels of ``order`` (NCHW). With ``add_axis`` the inputs, all of one
+    shape, are stacked along a new dimension, which becomes dimension ``axis`` of Y.
     """
     require(op, all(x is not None for x in inputs), "no input may be left out")
     first = inputs[0]
     axis = join_axis(op, first.ndim + adds_axis(op))
     shapes = [_with_axis(op, x.shape, axis) for x in inputs]
     others = {(x.dtype, shape[:axis], shape[axis + 1 :], len(shape)) for x, shape in zip(inputs, shapes)}
-    require(op, len(others) == 1, f"inputs must have one dtype and agree in all dimensions but {axis}", *inputs)
+    require(op, len(others) == 1, f"inputs must have one dtype and the same dimensions except {axis}", *inputs)
     lengths = [shape[axis] for shape in shapes]
     joined = (*shapes[0][:axis], sum(lengths), *shapes[0][axis + 1 :])
     return [first.with_shape(joined), TensorSpec.known(np.array(lengths, np.int32))]
@@ -55,7 +55,7 @@ def join_axis(op: OperatorDef, ndim: int) -> int:
 
 
 def adds_axis(op: OperatorDef) -> bool:
-    """Whether Concat stacks and Split unstacks."""
+    """Whether Concat stacks its inputs, and Split unstacks."""
     return op.has("axis") and op.get_bool("add_axis")
 
 

@@ -1,4 +1,4 @@
-"""What passes its input on: copies, checks, Dropout when nothing is being trained."""
+"""Operators that pass their input on: copies, checks, and Dropout (which drops elements only in training)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput", "NegateGradient"
 
 @operator("CopyOnDeviceLike", inputs=2, view=True)
 def copy_on_device_like(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
-    """Y = X, on the device of the second input: there is one device."""
+    """Y = X, on the device of the second input. There is only one device."""
     return [x]
 
 
 @operator("Print", inputs=(1, 2), outputs=0)
 def print_(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Nothing: what Caffe2 prints for those who develop a net is silent here."""
+    """Does nothing: Caffe2 prints for developers of a net, this runtime stays silent."""
     return []
 
 
@@ -44,7 +44,7 @@ def print_reference(op: OperatorDef, *inputs: Any) -> List[Any]:
 
 @operator("EnforceFinite", outputs=0, dtypes=FLOAT32_64)
 def enforce_finite(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Refuses to go on where X is NaN or infinite."""
+    """Raises an error where X is NaN or infinite."""
     return []
 
 
@@ -56,20 +56,20 @@ def enforce_finite_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Assert", outputs=0, dtypes=("bool", "int32", "int64"))
 def assert_(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Refuses to go on unless every element of X holds; says ``error_msg``."""
+    """Raises an error, with ``error_msg``, unless every element of X is true."""
     return []
 
 
 @assert_.reference
 def assert_reference(op: OperatorDef, x: Array) -> List[Any]:
     if not x.all():
-        raise OperatorError(op, op.get_str("error_msg", "") or f"{op.input[0]!r} does not hold everywhere")
+        raise OperatorError(op, op.get_str("error_msg", "") or f"{op.input[0]!r} is not true everywhere")
     return []
 
 
 @operator("NanCheck", inputs=(1, None), dtypes=FLOAT32, inplace={0: 0})
 def nan_check(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Y = X; refuses to go on where X is NaN or infinite."""
+    """Y = X. Raises an error where X is NaN or infinite."""
     return [x]
 
 
@@ -82,15 +82,15 @@ def nan_check_reference(op: OperatorDef, x: Array, *others: Any) -> List[Any]:
 def _require_finite(op: OperatorDef, x: Array) -> None:
     bad = x[~np.isfinite(x)]
     if bad.size:
-        raise OperatorError(op, f"{bad.size} of {x.size} elements of {op.input[0]!r} are not finite, first {bad[0]}")
+        raise OperatorError(op, f"{bad.size} of {x.size} elements of {op.input[0]!r} are not finite; first: {bad[0]}")
 
 
 @operator("Dropout", outputs=(1, 2), dtypes=FLOAT32, inplace={0: 0}, pure=False)
 def dropout(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X with is_test; else an element is 0 with probability ``ratio`` or X / (1 - ratio). Mask: what stayed."""
+    """Y = X with is_test; else an element is 0 with probability ``ratio``, or X / (1 - ratio). Mask: what stays."""
     ratio = op.get_float("ratio", 0.5)
     if not 0 <= ratio < 1:
-        raise ArgumentError(op, f"ratio must be from 0 to below 1, got {ratio:g}")
+        raise ArgumentError(op, f"ratio must be at least 0 and less than 1, got {ratio:g}")
     masked = len(op.output) == 2
     require(op, masked or op.get_bool("is_test"), "without is_test there must be a second output, the mask")
     return [x, x.with_dtype(np.bool_)]
@@ -105,7 +105,7 @@ def dropout_reference(op: OperatorDef, x: Array) -> List[Any]:
 def onnx_dropout(
     op: OperatorDef, x: TensorSpec, ratio: Optional[TensorSpec] = None, training_mode: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = X; with training_mode an element is 0 with probability ``ratio`` or X / (1 - ratio). Mask: what stayed."""
+    """Y = X. With training_mode an element is 0 with probability ``ratio``, or X / (1 - ratio). Mask: what stays."""
     single = all(spec is None or spec.size == 1 for spec in (ratio, training_mode))
     require(op, single, "ratio and training_mode must be one number each", ratio, training_mode)
     return [x, x.with_dtype(np.bool_)]
@@ -119,7 +119,7 @@ def onnx_dropout_reference(
         return _dropped(op, x, 0.0)
     share = 0.5 if ratio is None else float(ratio.reshape(-1)[0])
     if not 0 <= share < 1:
-        raise OperatorError(op, f"ratio must be from 0 to below 1, got {share:g}")
+        raise OperatorError(op, f"ratio must be at least 0 and less than 1, got {share:g}")
     return _dropped(op, x, share)
 
 
@@ -134,7 +134,7 @@ def _nothing_dropped(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
         idle = mode is None or (mode.value is not None and not mode.value.any())
     else:
         idle = op.get_bool("is_test")
-    return None if idle else "elements may be dropped"
+    return None if idle else "training drops elements"
 
 
 @onnx_dropout.kernel("NUMPY", supports=_nothing_dropped)

@@ -16,9 +16,9 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Padding(NamedTuple):
-    """Elements to add (or, negative, to remove) in front of and behind each dimension, and what to fill with.
+    """Elements to add (or, if negative, to remove) before and behind each dimension, and what to fill with.
 
-    mode: constant, reflect, edge or wrap. whole: the pads repeat elements of the whole X (Caffe2), removed ones too;
+    mode: constant, reflect, edge or wrap. whole: pads repeat elements of the whole X (Caffe2), even removed ones;
     otherwise only elements that are left (ONNX).
     """
 
@@ -45,7 +45,7 @@ class Padding(NamedTuple):
         return [first + _source(self.mode, i - first, left) for i in positions]
 
     def kept(self, shape: Shape) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:
-        """Where Y has X unmoved, and where that is in X."""
+        """Where Y has X's elements, and which of X's elements these are."""
         starts = [min(max(head, 0), n) for head, n in zip(self.heads, self.apply(shape))]
         stops = [min(max(head + n, 0), size) for head, n, size in zip(self.heads, shape, self.apply(shape))]
         inner = [slice(start, max(start, stop)) for start, stop in zip(starts, stops)]
@@ -53,7 +53,7 @@ class Padding(NamedTuple):
 
 
 def _source(mode: str, i: int, length: int) -> int:
-    """The element of 0..length-1 that stands at position ``i`` in front of or behind them: reflect, edge or wrap."""
+    """The element of 0..length-1 that is repeated at position ``i`` outside them: reflect, edge or wrap."""
     if mode == "edge":
         return min(max(i, 0), length - 1)
     if mode == "wrap":
@@ -64,7 +64,7 @@ def _source(mode: str, i: int, length: int) -> int:
 
 
 def _image_source(mode: str, i: int, length: int) -> int:
-    """The same by Caffe2: it reflects at the front once, then at the back once."""
+    """The same in Caffe2, which reflects once at the front, then once at the back."""
     return min(max(i, 0), length - 1) if mode == "edge" else min(abs(i), 2 * (length - 1) - abs(i))
 
 
@@ -72,16 +72,16 @@ def _image_source(mode: str, i: int, length: int) -> int:
 def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Pads height and width by ``pad``, ``pads`` or ``pad_t``, ``pad_l``, ``pad_b``, ``pad_r``.
 
-    ``mode`` constant (``value``, 0), reflect or edge; ``order`` NCHW or NHWC. Reflected, position i of an image of n
-    pixels is  min(|i|, 2 (n - 1) - |i|):  Y may begin at -2 (n - 1) and must end at 2 (n - 1). Source: Caffe2's
-    pad_op.cc, which reads outside of the image beyond that.
+    ``mode`` constant (``value``, 0), reflect or edge; ``order`` NCHW or NHWC. By reflection, position i of an image of
+    n pixels is  min(|i|, 2 (n - 1) - |i|).  So Y may start at -2 (n - 1) at the earliest and end at 2 (n - 1) at the
+    latest; beyond that Caffe2 reads outside the image. Source: Caffe2's pad_op.cc.
     """
     require(op, x.ndim == 4, "the input must have four dimensions", x)
     padding = _image_padding(op)
     pads = f"pads {list(padding.heads)}, {list(padding.tails)}"
     sizes = padding.apply(x.shape)
     axes = [axis for axis in range(4) if padding.heads[axis] or padding.tails[axis]]
-    require(op, all(sizes[axis] > 0 for axis in axes), f"{pads} remove all there is", x)
+    require(op, all(sizes[axis] > 0 for axis in axes), f"{pads} remove all elements", x)
     filled = padding.mode == "constant" or all(x.shape[axis] for axis in axes)
     require(op, filled, f"there is nothing to pad with by {padding.mode}", x)
     if padding.mode == "reflect":
@@ -115,7 +115,10 @@ def pad(
     value: Optional[TensorSpec] = None,
     axes: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Inputs: data, pads (heads, then tails), constant (0), axes (all). ``mode`` constant, reflect, edge or wrap."""
+    """Adds or removes elements at the ends of dimensions. ``mode`` constant, reflect, edge or wrap.
+
+    Inputs: data, pads (heads, then tails), the constant (0), axes (all).
+    """
     require(
         op,
         value is None or (value.size == 1 and value.dtype == x.dtype),
@@ -129,7 +132,7 @@ def pad(
 def _padded(op: OperatorDef, x: TensorSpec, padding: Padding) -> TensorSpec:
     left = [n + min(head, 0) + min(tail, 0) for n, head, tail in zip(x.shape, padding.heads, padding.tails)]
     pads = f"pads {list(padding.heads)}, {list(padding.tails)}"
-    require(op, min(left, default=0) >= 0, f"{pads} remove more than there is", x)
+    require(op, min(left, default=0) >= 0, f"{pads} remove more elements than there are", x)
     filled = [n > 0 or max(head, tail) <= 0 for n, head, tail in zip(left, padding.heads, padding.tails)]
     require(op, padding.mode == "constant" or all(filled), f"there is nothing to pad with by {padding.mode}", x)
     return x.with_shape(padding.apply(x.shape))
@@ -142,7 +145,12 @@ def _onnx_padding(op: OperatorDef, x: TensorSpec, pads: TensorSpec, axes: Option
     numbers = integers_of(op, pads, "pads")
     named = range(x.ndim) if axes is None else integers_of(op, axes, "axes")
     given = [axis_of(op, axis, x.ndim, "axes") for axis in named]
-    require(op, len(numbers) == 2 * len(given), f"pads {numbers} must be two for each of the axes {list(given)}", x)
+    require(
+        op,
+        len(numbers) == 2 * len(given),
+        f"pads must be two for each of the axes {list(given)}, got {numbers}",
+        x,
+    )
     heads, tails = [0] * x.ndim, [0] * x.ndim
     for i, axis in enumerate(given):
         heads[axis], tails[axis] = numbers[i], numbers[i + len(given)]
@@ -151,7 +159,7 @@ def _onnx_padding(op: OperatorDef, x: TensorSpec, pads: TensorSpec, axes: Option
 
 @operator("CenterCropPad", domain="onnx", inputs=2)
 def center_crop_pad(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> List[TensorSpec]:
-    """Y has the size that the second input gives for ``axes`` (all): X's middle, or X in the middle of zeros."""
+    """Y has the size in the second input along ``axes`` (all): the middle of X, or X in the middle of zeros."""
     return [_padded(op, x, _centering(op, x, shape))]
 
 
@@ -159,7 +167,10 @@ def _centering(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> Padding:
     sizes = integers_of(op, shape, "shape")
     axes = [axis_of(op, axis, x.ndim, "axes") for axis in op.get_ints("axes")] if op.has("axes") else range(x.ndim)
     require(
-        op, len(sizes) == len(axes) and min(sizes, default=0) >= 0, f"shape {sizes} must have a size for each axis", x
+        op,
+        len(sizes) == len(axes) and min(sizes, default=0) >= 0,
+        f"shape must be one size per axis, got {sizes}",
+        x,
     )
     heads, tails = [0] * x.ndim, [0] * x.ndim
     for axis, wanted in zip(axes, sizes):
@@ -186,7 +197,7 @@ def _constant(op: OperatorDef, x: Array, extra: Sequence[Optional[Array]]) -> Ar
 
 
 def _removed(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
-    """Refuses pads that repeat removed elements: Y does not have them."""
+    """A kernel's ``supports``: refuses pads that repeat removed elements, which Y does not have."""
     x = inputs[0]
     assert x is not None
     padding = _padding_of(op, x, inputs[1:])

@@ -1,4 +1,4 @@
-"""Parts of sequences and matrices: reversed, masked, above or below the diagonal."""
+"""Parts of sequences and matrices: ONNX's ReverseSequence and Trilu, Caffe2's SequenceMask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 @operator("ReverseSequence", domain="onnx", inputs=2)
 def reverse_sequence(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """The first lengths[i] time steps of batch element i are reversed; ``batch_axis`` (1), ``time_axis`` (0)."""
+    """Reverses the first lengths[i] time steps of batch element i. ``batch_axis`` (1), ``time_axis`` (0)."""
     batch, time = op.get_int("batch_axis", 1), op.get_int("time_axis", 0)
     if {batch, time} != {0, 1}:
         raise ArgumentError(op, f"batch_axis and time_axis must be 0 and 1, got {batch} and {time}")
@@ -35,14 +35,14 @@ def reverse_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> Lis
     y = x.copy()
     by_batch, source = (y, x) if op.get_int("batch_axis", 1) == 0 else (y.swapaxes(0, 1), x.swapaxes(0, 1))
     for i, length in enumerate(lengths.tolist()):
-        require(op, 0 <= length <= by_batch.shape[1], f"length {length} must be within 0 to {by_batch.shape[1]}")
+        require(op, 0 <= length <= by_batch.shape[1], f"length {length} must be 0 to {by_batch.shape[1]}")
         by_batch[i, :length] = source[i, :length][::-1]
     return [y]
 
 
 @operator("Trilu", domain="onnx", inputs=(1, 2), inplace={0: 0})
 def trilu(op: OperatorDef, x: TensorSpec, k: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """The upper triangle (``upper`` 0: the lower) of the last two dimensions from diagonal k (0) on; the rest is 0."""
+    """The upper triangle (``upper`` 0: the lower) of the last two dimensions, from diagonal k (0) on; the rest is 0."""
     require(op, x.ndim >= 2, "the input must have two dimensions", x)
     require(op, k is None or (k.size == 1 and k.dtype == np.int64), "k must be one int64", k)
     return [x]
@@ -62,7 +62,7 @@ def trilu_reference(op: OperatorDef, x: Array, k: Optional[Array] = None) -> Lis
 
 def _knows_diagonal(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
     k = inputs[1] if len(inputs) > 1 else None
-    return "the diagonal is not known" if k is not None and k.value is None else None
+    return "the diagonal is not a constant" if k is not None and k.value is None else None
 
 
 @trilu.kernel("NUMPY", supports=_knows_diagonal)
@@ -80,11 +80,11 @@ def trilu_numpy(call: Call) -> Run:
 
 @operator("SequenceMask", inputs=(1, 2))
 def sequence_mask(op: OperatorDef, x: TensorSpec, numbers: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """X with ``fill_val`` (-infinity; 0 with ``grad``) where the mask holds.
+    """X, with ``fill_val`` (-infinity; 0 with ``grad``) where the mask is set.
 
-    Dimensions from ``axis`` (1) on are the columns. ``mode`` sequence: from column numbers[row] on; window: further
-    than ``radius`` (10) from column numbers[row]; upper, lower: above or below the diagonal; upperdiag, lowerdiag: the
-    diagonal too. The second input is int32.
+    Dimensions from ``axis`` (1) on are the columns. ``mode`` says where the mask is set. sequence: from column
+    numbers[row] on; window: further than ``radius`` (10) from column numbers[row]; upper, lower: above or below the
+    diagonal; upperdiag, lowerdiag: including the diagonal. The second input, the numbers, is int32.
     """
     mode = op.get_str("mode")
     if mode not in ("sequence", "window", "upper", "lower", "upperdiag", "lowerdiag"):
@@ -95,7 +95,7 @@ def sequence_mask(op: OperatorDef, x: TensorSpec, numbers: Optional[TensorSpec] 
     require(op, x.dtype == np.float32, "X must be float32", x)
     if mode in ("sequence", "window"):
         fits = numbers is not None and numbers.dtype == np.int32 and numbers.size == rows
-        require(op, fits, f"mode {mode} needs {rows} numbers, int32", x, numbers)
+        require(op, fits, f"mode {mode} needs {rows} int32 numbers", x, numbers)
     return [x]
 
 

@@ -1,4 +1,4 @@
-"""Cutting out a box of elements."""
+"""Cutting a box out of a blob: Slice of Caffe2 and ONNX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = Optional[Sequence[int]]
 
 
 def sliced_shape(shape: Shape, slices: Slices) -> List[int]:
-    """The shape of what the slices cut out of a blob."""
+    """The shape of the part of a blob that the slices select."""
     return [len(range(*cut.indices(n))) for n, cut in zip(shape, slices)]
 
 
@@ -33,7 +33,7 @@ def _slices(op: OperatorDef, x: TensorSpec, bounds: Sequence[Optional[TensorSpec
 
 
 def _place(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[Slices]:
-    """Where Y lies in X."""
+    """Which part of X is Y."""
     x = inputs[0]
     assert x is not None
     return [_slices(op, x, inputs[1:])]
@@ -43,10 +43,10 @@ def _place(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Lis
 def slice_(
     op: OperatorDef, x: TensorSpec, starts: Optional[TensorSpec] = None, ends: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Elements ``starts`` up to ``ends`` of each dimension, from arguments or from the second and third input.
+    """The elements from ``starts`` to before ``ends`` of each dimension; arguments, or the second and third input.
 
-    Negative bounds count from one behind the end, so that end -1 means all of the rest; bounds beyond the end are
-    clipped. At most one dimension may lose elements, as in Caffe2.
+    Negative bounds count from one past the end, so an end of -1 means everything that follows. Bounds beyond the end
+    are clipped. As in Caffe2, at most one dimension may lose elements.
     """
     require(op, (starts is None) == (ends is None), "give starts and ends both as inputs, or both as arguments")
     slices = _caffe2_slices(op, x, _numbers(op, starts, "starts"), _numbers(op, ends, "ends"))
@@ -56,16 +56,16 @@ def slice_(
 def _caffe2_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers) -> Slices:
     if starts is None or ends is None:
         if not (op.has("starts") and op.has("ends")):
-            raise ArgumentError(op, "arguments 'starts' and 'ends' are required where they are no inputs")
+            raise ArgumentError(op, "'starts' and 'ends' are required, as arguments or as inputs")
         starts, ends = op.get_ints("starts"), op.get_ints("ends")
     require(
         op,
         len(starts) == len(ends) <= x.ndim,
-        f"starts {starts} and ends {ends} must be as many, and no more than dimensions",
+        f"starts {starts} and ends {ends} must be equally many, and no more than dimensions",
         x,
     )
     bounds = [(_bound(start, n), _bound(end, n)) for n, start, end in zip(x.shape, starts, ends)]
-    require(op, all(0 <= start <= end for start, end in bounds), f"starts {starts} must not be behind ends {ends}", x)
+    require(op, all(0 <= start <= end for start, end in bounds), f"starts {starts} must not exceed ends {ends}", x)
     cut = [i for i, (start, end) in enumerate(bounds) if start > 0 or end < x.shape[i]]
     require(
         op, len(cut) <= 1 or x.size == 0, f"only one dimension may be cut, starts {starts} and ends {ends} cut {cut}", x
@@ -88,9 +88,10 @@ def onnx_slice(
     axes: Optional[TensorSpec] = None,
     steps: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Elements ``starts`` up to ``ends`` by ``steps`` (1) of the dimensions ``axes`` (the first ones), all inputs.
+    """The elements from ``starts`` to before ``ends`` by ``steps`` (1) of the dimensions ``axes`` (the first ones).
 
-    Negative bounds count from the end, bounds beyond either end are clipped, negative steps walk backwards.
+    All four are inputs. Negative bounds count from the end, bounds beyond either end are clipped, negative steps go
+    backwards.
     """
     slices = _onnx_slices(
         op,
@@ -113,7 +114,7 @@ def _onnx_slices(
     require(
         op,
         len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim,
-        f"starts {starts}, ends {ends}, axes {axes} and steps {steps} must be as many, no more than dimensions",
+        f"starts {starts}, ends {ends}, axes {axes}, steps {steps} must be equally many, no more than dimensions",
         x,
     )
     require(

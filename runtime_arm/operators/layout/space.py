@@ -1,4 +1,7 @@
-"""Exchange between space and depth, and between space and batch, in blocks."""
+"""Exchanging space with depth or with the batch, in blocks: DepthToSpace, SpaceToDepth, SpaceToBatch, BatchToSpace.
+
+The first two are ONNX's, the others Caffe2's.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
-# Axes that bring (N, depth split in three, H, W) to (N, C, H, block, W, block); the depth is (block, block, C) in mode
-# DCR, (C, block, block) in mode CRD.
+# Axes that transpose (N, depth split in three, H, W) to (N, C, H, block, W, block). The depth is (block, block, C) in
+# mode DCR, (C, block, block) in mode CRD.
 _TO_SPACE = {"DCR": (0, 3, 4, 1, 5, 2), "CRD": (0, 1, 4, 2, 5, 3)}
 
 
@@ -34,7 +37,7 @@ def _mode(op: OperatorDef) -> str:
 
 
 def _views(op: OperatorDef, deep: Array, wide: Array) -> Tuple[Array, Array]:
-    """Both blobs seen as (N, C, H, block, W, block)."""
+    """Both blobs as views (N, C, H, block, W, block)."""
     block, mode = _block(op, "blocksize"), _mode(op)
     n, depth, height, width = deep.shape
     channels = depth // block**2
@@ -46,7 +49,7 @@ def _views(op: OperatorDef, deep: Array, wide: Array) -> Tuple[Array, Array]:
 
 
 def _depths(op: OperatorDef, depth: int, offset: int) -> slice:
-    """The deep channels that hold block position ``offset`` = row * block + column."""
+    """The deep channels that hold the block position ``offset`` = row * block + column."""
     blocks = _block(op, "blocksize") ** 2
     if _mode(op) == "CRD":
         return slice(offset, None, blocks)
@@ -57,7 +60,7 @@ def _depths(op: OperatorDef, depth: int, offset: int) -> slice:
 def depth_to_space(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(N, C * b * b, H, W) to (N, C, H * b, W * b), b = ``blocksize``.
 
-    ``mode`` DCR: block position varies slowest among the channels; CRD: fastest (PixelShuffle).
+    ``mode`` DCR: the block position varies slowest among the channels; CRD: fastest (PixelShuffle).
     """
     block = _block(op, "blocksize")
     _mode(op)
@@ -87,7 +90,7 @@ def depth_to_space_numpy(call: Call) -> Run:
 
 @operator("SpaceToDepth", domain="onnx")
 def space_to_depth(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """(N, C, H * b, W * b) to (N, C * b * b, H, W), b = ``blocksize``; the inverse of DepthToSpace of that ``mode``."""
+    """(N, C, H * b, W * b) to (N, C * b * b, H, W), b = ``blocksize``: the inverse of DepthToSpace in that ``mode``."""
     block = _block(op, "blocksize")
     _mode(op)
     require(
@@ -119,7 +122,7 @@ def space_to_depth_numpy(call: Call) -> Run:
 
 
 def _blocks(op: OperatorDef, height: int, width: int) -> Window:
-    """The blocks of an image of that size: a kernel of block_size that moves by block_size over the padded image."""
+    """The blocks of an image: a kernel of block_size that moves by block_size over the padded image."""
     block, pad = _block(op, "block_size", 2), op.get_int("pad", 0)
     top = op.get_int("pad_t", pad)
     if channels_last(op):
@@ -140,7 +143,7 @@ def _blocks(op: OperatorDef, height: int, width: int) -> Window:
 def space_to_batch(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(N, C, H, W), padded with zeros, to (b * b * N, C, H / b, W / b), b = ``block_size`` (2): every b-th pixel.
 
-    ``pad`` (0) on all sides; ``pad_t`` on top, as in Caffe2, where the other sides have no argument of their own.
+    ``pad`` (0) applies to all sides; ``pad_t`` replaces it at the top. As in Caffe2, the other sides have no argument.
     """
     require(op, x.ndim == 4, "the input must have four dimensions", x)
     n, channels, height, width = x.shape
@@ -150,14 +153,14 @@ def space_to_batch(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("BatchToSpace")
 def batch_to_space(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """(b * b * N, C, H, W) to (N, C, H * b, W * b), less ``pad`` on all sides; the inverse of SpaceToBatch."""
+    """(b * b * N, C, H, W) to (N, C, H * b, W * b) minus ``pad`` on all sides: the inverse of SpaceToBatch."""
     block = _block(op, "block_size", 2)
     require(
         op, x.ndim == 4 and x.shape[0] % block**2 == 0, f"the batch of an NCHW image must be divisible by {block**2}", x
     )
     pad = op.get_int("pad", 0)
     height, width = x.shape[2] * block - pad - op.get_int("pad_t", pad), x.shape[3] * block - 2 * pad
-    require(op, height >= 0 and width >= 0, "the pads are more than the image", x)
+    require(op, height >= 0 and width >= 0, "the pads are larger than the image", x)
     _blocks(op, height, width)
     return [x.with_shape((x.shape[0] // block**2, x.shape[1], height, width))]
 

@@ -1,4 +1,4 @@
-"""Splitting along one dimension."""
+"""Splitting a blob along one dimension: Caffe2's Split and SplitByLengths, ONNX's Split."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _axis(op: OperatorDef, ndim: int) -> int:
 
 
 def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[Tuple[slice, ...]]:
-    """Where each output lies in X."""
+    """The part of X that each output is."""
     x, start, places = inputs[0], 0, []
     assert x is not None
     axis = _axis(op, x.ndim)
@@ -39,19 +39,19 @@ def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Li
 
 @operator("Split", inputs=(1, 2), outputs=(1, None), splits=_places)
 def split(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Outputs are X's parts along ``axis``, of the lengths in ``split`` or in the second input, else of equal ones.
+    """The outputs are parts of X along ``axis``, of the lengths in ``split`` or in the second input, else equal.
 
-    Without ``axis`` it is the channels of ``order`` (NCHW). With ``add_axis`` every part is one element long and loses
-    the dimension.
+    Without ``axis``, the channels of ``order`` (NCHW) are split. With ``add_axis`` every part has one element, and its
+    dimension is removed.
     """
     axis = join_axis(op, x.ndim)
     require(op, x.ndim > 0, "the input must have a dimension", x)
     if adds_axis(op):
         count = len(op.output)
-        require(op, count == x.shape[axis], f"dimension {axis} must be as long as there are outputs, {count}", x)
+        require(op, count == x.shape[axis], f"dimension {axis} must equal the number of outputs, {count}", x)
         return [x.with_shape(x.shape[:axis] + x.shape[axis + 1 :])] * count
     if lengths is not None:
-        require(op, not op.has("split"), "the lengths are given twice, as an argument and as an input")
+        require(op, not op.has("split"), "the lengths are given twice: as an argument and as an input")
         wanted: Sequence[int] = integers_of(op, lengths, "split")
     else:
         wanted = op.get_ints("split") or _equal(op, x, axis)
@@ -65,24 +65,27 @@ def _equal(op: OperatorDef, x: TensorSpec, axis: int) -> List[int]:
 
 
 def parts(op: OperatorDef, x: TensorSpec, axis: int, lengths: Sequence[int]) -> List[TensorSpec]:
-    """The specs of consecutive parts of ``x``; ShapeError unless there is one an output and they add up to ``x``."""
-    rule = f"lengths {list(lengths)} must be {len(op.output)} and add up to dimension {axis}"
+    """The specs of consecutive parts of ``x``. ShapeError unless there is one length per output and they add up."""
+    rule = f"lengths {list(lengths)} must be {len(op.output)} numbers that add up to dimension {axis}"
     require(op, len(lengths) == len(op.output) and min(lengths) >= 0 and sum(lengths) == x.shape[axis], rule, x)
     return [x.with_shape((*x.shape[:axis], length, *x.shape[axis + 1 :])) for length in lengths]
 
 
 @operator("SplitByLengths", inputs=2, outputs=(1, None), splits=_places)
 def split_by_lengths(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """Each output takes as much of X along ``axis`` (0) as its share of the lengths in the second input adds up to.
+    """Each output takes the part of X along ``axis`` (0) as long as the sum of its share of the lengths in input 1.
 
-    With ``use_scaling_lengths`` the lengths are relative: they are multiplied by what makes them add up to X's
-    dimension.
+    The lengths are divided evenly among the outputs. With ``use_scaling_lengths`` they are relative: they are scaled to
+    add up to X's dimension.
     """
     require(op, x.ndim > 0, "X must have a dimension", x)
     axis = _lengths_axis(op, x.ndim)
     given, count = integers_of(op, lengths, "lengths"), len(op.output)
     require(
-        op, len(given) % count == 0, f"the number of lengths {given} must be divisible by that of outputs, {count}", x
+        op,
+        len(given) % count == 0,
+        f"lengths {given}: their number must be divisible by that of the outputs, {count}",
+        x,
     )
     each = len(given) // count
     sums = [sum(given[i * each : (i + 1) * each]) for i in range(count)]
@@ -95,9 +98,9 @@ def split_by_lengths(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> Lis
 
 @operator("Split", domain="onnx", inputs=(1, 2), outputs=(1, None), splits=_places)
 def onnx_split(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Outputs are X's parts along ``axis`` (0), of the lengths in the second input.
+    """The outputs are parts of X along ``axis`` (0), of the lengths in the second input.
 
-    Without it they are equally long, rounded up, and the last ones are shorter or empty where X's dimension does not
+    Without it they have equal lengths, rounded up; the last ones are shorter or empty if X's dimension does not
     suffice.
     """
     axis = axis_of(op, op.get_int("axis", 0), x.ndim)
@@ -106,7 +109,7 @@ def onnx_split(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = N
         return parts(op, x, axis, integers_of(op, lengths, "split"))
     count = op.get_int("num_outputs", len(op.output))
     if count != len(op.output):
-        raise ArgumentError(op, f"num_outputs is {count}, {len(op.output)} are named")
+        raise ArgumentError(op, f"num_outputs is {count}, but there are {len(op.output)} outputs")
     each, length = -(-x.shape[axis] // count), x.shape[axis]
     return parts(op, x, axis, [min(each, max(length - i * each, 0)) for i in range(count)])
 

@@ -1,4 +1,4 @@
-"""Repetition: tiles and broadcasting."""
+"""Repetition: Caffe2's Tile and NumpyTile, ONNX's Tile, and Expand of both."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 def tile(
     op: OperatorDef, x: TensorSpec, tiles: Optional[TensorSpec] = None, axis: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """X ``tiles`` times in a row along ``axis``; the second and third input, where given, override the arguments."""
+    """X repeated ``tiles`` times along ``axis``. The second and third input, if given, replace the arguments."""
     for name, spec in (("tiles", tiles), ("axis", axis)):
         if spec is None and not op.has(name):
-            raise ArgumentError(op, f"argument {name!r} is required where it is no input")
+            raise ArgumentError(op, f"{name!r} is required, as an argument or as an input")
     return [x.with_shape([n * times for n, times in zip(x.shape, _tiles(op, x, [tiles, axis]))])]
 
 
 def _tiles(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> List[int]:
-    """How often X is repeated along each dimension."""
+    """The number of repetitions along each dimension."""
     if op.domain or op.type == "NumpyTile":
         repeats = integers_of(op, extra[0], "repeats")
         require(
             op,
             len(repeats) == x.ndim and min(repeats, default=0) >= 0,
-            f"repeats {repeats} must be one a dimension, none negative",
+            f"repeats must be one per dimension, none negative, got {repeats}",
             x,
         )
         return repeats
@@ -87,14 +87,14 @@ _add_tile_kernels(onnx_tile)
 
 @operator("Expand", inputs=2)
 def expand(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> List[TensorSpec]:
-    """X broadcast against the shape in the second input, int64; numbers below 1 there count as 1."""
+    """X broadcast with the shape in the second input, int64. Numbers below 1 in it count as 1."""
     require(op, shape.dtype == np.int64, "the shape must be int64", shape)
     return [_broadcast(op, x, [max(n, 1) for n in integers_of(op, shape, "shape")])]
 
 
 @operator("Expand", domain="onnx", inputs=2)
 def onnx_expand(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> List[TensorSpec]:
-    """X broadcast against the shape in the second input."""
+    """X broadcast with the shape in the second input."""
     return [_broadcast(op, x, integers_of(op, shape, "shape"))]
 
 
@@ -104,7 +104,7 @@ def _broadcast(op: OperatorDef, x: TensorSpec, wanted: Sequence[int]) -> TensorS
     require(
         op,
         all(n == m or 1 in (n, m) for n, m in zip(left, right)),
-        f"the input cannot be broadcast against {list(wanted)}",
+        f"the input cannot be broadcast with {list(wanted)}",
         x,
     )
     return x.with_shape([m if n == 1 else n for n, m in zip(left, right)])

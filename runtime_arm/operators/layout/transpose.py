@@ -1,4 +1,4 @@
-"""Permutations of dimensions: Transpose, changes of layout, channel shuffling."""
+"""Permutations: Transpose, NCHW2NHWC, NHWC2NCHW and ChannelShuffle of Caffe2."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 LINE_NBYTES = 64  # of a cache
-CACHED_LINES = 128  # what the smallest first-level caches, 16 KB, hold beside what is written
+CACHED_LINES = 128  # what the smallest first-level caches, 16 KB, hold besides what is written
 
 
 @operator("Transpose")
 def transpose(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y's dimension i is X's dimension ``axes[i]``; without ``axes`` the order is reversed."""
+    """Dimension i of Y is dimension ``axes[i]`` of X. Without ``axes`` the order is reversed."""
     return [x.with_shape([x.shape[axis] for axis in transpose_axes(op, x.ndim)])]
 
 
 def transpose_axes(op: OperatorDef, ndim: int) -> Sequence[int]:
-    """The permutation that a Transpose applies; ArgumentError if its axes are none."""
+    """The permutation that a Transpose applies. ArgumentError if its axes are not a permutation."""
     axes = op.get_ints("axes") or tuple(range(ndim))[::-1]
     if sorted(axes) != list(range(ndim)):
-        raise ArgumentError(op, f"axes {axes} are no permutation of the dimensions 0 to {ndim - 1}")
+        raise ArgumentError(op, f"axes {axes} are not a permutation of the dimensions 0 to {ndim - 1}")
     return axes
 
 
@@ -73,7 +73,10 @@ def _add_kernels(schema: Operator) -> None:
 
 
 def _in_blocks(target: Array, source: Array) -> List[Tuple[Array, Array]]:
-    """Both arrays in pieces of their last dimensions, short enough that the source's lines stay cached between rows."""
+    """Pieces of both arrays along their last dimensions.
+
+    They are so short that the source's lines stay cached between rows.
+    """
     first = max(source.ndim - 1, 0)
     while first > 0 and source.strides[first - 1] == source.strides[first] * source.shape[first]:
         first -= 1
@@ -91,7 +94,7 @@ for _schema in (transpose, nchw2nhwc, nhwc2nchw):
 
 @operator("ChannelShuffle")
 def channel_shuffle(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Channel g * C/G + k becomes channel k * G + g, for G = ``group`` groups (1); ``order`` NCHW or NHWC.
+    """Channel g * C/G + k becomes channel k * G + g, for G = ``group`` (1) groups; ``order`` NCHW or NHWC.
 
     Source: Zhang et al., ShuffleNet, CVPR 2018, section 3.1.
     """
@@ -107,7 +110,7 @@ def _channel_axis(op: OperatorDef, ndim: int) -> int:
 
 
 def _grouped(op: OperatorDef, shape: Shape) -> Tuple[Shape, Shape, int]:
-    """X's shape with its channels split in (G, C/G), Y's with (C/G, G), and the axis of the first of them."""
+    """X's shape with channels as (G, C/G), Y's shape with channels as (C/G, G), and the axis of the first of these."""
     axis, group = _channel_axis(op, len(shape)), op.get_int("group", 1)
     before, each, after = shape[:axis], shape[axis] // group, shape[axis + 1 :]
     return (*before, group, each, *after), (*before, each, group, *after), axis

@@ -1,1 +1,1 @@
-"""Normalisation and softmax."""
+"""Normalisations and softmax."""

@@ -1,4 +1,4 @@
-"""Caffe's normalisations that neither Caffe2 nor ONNX has."""
+"""Caffe's normalisations that neither Caffe2 nor ONNX has: MVN, BatchNorm with the batch's statistics, Normalize."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("MVN", domain="caffe", dtypes=FLOATS)
 def mvn(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / (sqrt(var) + eps) by image and channel, with across_channels=1 by image. X: (N, C, ...).
+    """Y = (X - mean) / (sqrt(var) + eps) per image and channel, or per image with across_channels=1. X: (N, C, ...).
 
-    normalize_variance=0: the mean alone is subtracted. eps is 1e-9. Source: Caffe's mvn_layer.cpp.
+    With normalize_variance=0 only the mean is subtracted. eps is 1e-9. Source: Caffe's mvn_layer.cpp.
     """
-    require(op, x.ndim >= 2 and x.size > 0, "X needs a batch and channels, and must not be empty", x)
+    require(op, x.ndim >= 2 and x.size > 0, "X must have a batch and channels and must not be empty", x)
     return [x]
 
 
@@ -34,11 +34,11 @@ def mvn_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("BatchNorm", domain="caffe", dtypes=FLOATS)
 def batch_norm(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / sqrt(var + eps) by channel, with the statistics of the batch itself. X: (N, C, ...) or (N,).
+    """Y = (X - mean) / sqrt(var + eps) per channel, with the statistics of the batch itself. X: (N, C, ...) or (N,).
 
-    What Caffe does with use_global_stats false. eps is 1e-5. Source: Caffe's batch_norm_layer.cpp.
+    This is Caffe's layer with use_global_stats false. eps is 1e-5. Source: Caffe's batch_norm_layer.cpp.
     """
-    require(op, x.ndim >= 1 and x.size > 0, "X needs a batch and must not be empty", x)
+    require(op, x.ndim >= 1 and x.size > 0, "X must have a batch and must not be empty", x)
     return [x]
 
 
@@ -52,12 +52,13 @@ def batch_norm_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Normalize", domain="caffe", inputs=2, dtypes=FLOATS)
 def normalize(op: OperatorDef, x: TensorSpec, scale: TensorSpec) -> List[TensorSpec]:
-    """Y = X / sqrt(sum of X ** 2 + eps) * scale, the sum over channels, with across_spatial over the whole image.
+    """Y = X / sqrt(sum of X ** 2 + eps) * scale. The sum is over channels, with across_spatial over the whole image.
 
-    X: (N, C, ...). scale: one number, or one a channel. eps is 1e-10. Source: normalize_layer.cpp of Caffe's SSD fork.
+    X: (N, C, ...). scale: one number, or one per channel. eps is 1e-10. Source: normalize_layer.cpp of Caffe's SSD
+    fork.
     """
-    require(op, x.ndim >= 2, "X needs a batch and channels", x)
-    require(op, scale.size in (1, x.shape[1]), "scale must be one number, or one a channel", x, scale)
+    require(op, x.ndim >= 2, "X must have a batch and channels", x)
+    require(op, scale.size in (1, x.shape[1]), "scale must be one number, or one per channel", x, scale)
     return [x]
 
 

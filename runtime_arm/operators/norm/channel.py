@@ -1,9 +1,9 @@
-"""Normalisation by channel: batch and instance normalisation, statistics of a batch."""
+"""Normalisation per channel: batch and instance normalisation, AffineChannel, statistics of a batch (Caffe2, ONNX)."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def channel_axis(op: OperatorDef, ndim: int) -> int:
-    """The dimension of the channels, by the argument ``order``."""
+    """The channel dimension, as the argument ``order`` says."""
     return ndim - 1 if channels_last(op) else 1
 
 
@@ -43,15 +43,15 @@ def _others(axis: int, ndim: int) -> List[int]:
 def spatial_bn(
     op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
 ) -> List[TensorSpec]:
-    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias by channel. X: (N, C, ...) or, order NHWC, (N, ..., C).
+    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias per channel. X: (N, C, ...) or, order NHWC, (N, ..., C).
 
-    With is_test=0 mean and variance are those of the batch, and the outputs 1 to 4 are the running mean and variance
+    With is_test=0 mean and variance are those of the batch. Outputs 1 to 4 are then the running mean and variance
     (momentum * old + (1 - momentum) * new, the new variance unbiased), the batch's mean and 1 / sqrt(var + epsilon).
     epsilon is 1e-5, momentum 0.9. Source: Caffe2; Ioffe and Szegedy, Batch Normalization (2015).
     """
     training = not op.get_int("is_test")
     if len(op.output) != (5 if training else 1):
-        raise ArgumentError(op, "there must be 1 output with is_test=1 and 5 with is_test=0")
+        raise ArgumentError(op, "with is_test=1 there must be 1 output, with is_test=0 there must be 5")
     require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
     require_floats(op, x, scale, bias, mean, variance)
     axis = channel_axis(op, x.ndim)
@@ -93,7 +93,7 @@ def _blend(momentum: float, old: Array, new: Array) -> Array:
 
 
 def _inference_only(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
-    return single_or_double(op, inputs, outputs) if op.get_int("is_test") else "only is_test=1"
+    return single_or_double(op, inputs, outputs) if op.get_int("is_test") else "only for is_test=1"
 
 
 @spatial_bn.kernel("NUMPY", supports=_inference_only)
@@ -111,9 +111,10 @@ def spatial_bn_numpy(call: Call) -> Run:
 
 
 def inference_factors(call: Call) -> Tuple[Optional[Run], Array, Array]:
-    """Factor and shift by channel of a normalisation in evaluation, Y = X * factor + shift, and what computes them.
+    """A run that computes factor and shift of a normalisation in evaluation, Y = X * factor + shift, and both arrays.
 
-    That is to be called in each run; it is None where the parameters are known, and done with.
+    There is one factor and one shift per channel. The run is None if the parameters are constants: then both are
+    computed already.
     """
     scale, bias, mean, variance = (parameter.reshape(-1) for parameter in call.inputs[1:5])
     epsilon = scale.dtype.type(call.op.get_float("epsilon", 1e-5))
@@ -133,7 +134,7 @@ def inference_factors(call: Call) -> Tuple[Optional[Run], Array, Array]:
 
 
 def _scaled(x: Array, y: Array, axis: int, factor: Array, shift: Array) -> Run:
-    """A run that leaves X * factor + shift, one of each a channel, in Y."""
+    """A run that writes X * factor + shift to Y. There is one factor and one shift per channel."""
     around = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
     x, y = x.reshape(around), y.reshape(around)
     factors, shifts = factor.reshape(-1, 1), shift.reshape(-1, 1)
@@ -147,7 +148,7 @@ def _scaled(x: Array, y: Array, axis: int, factor: Array, shift: Array) -> Run:
 
 @operator("AffineChannel", inputs=3, inplace={0: 0})
 def affine_channel(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> List[TensorSpec]:
-    """Y = X * scale + bias by channel. X: (N, C, ...) or, order NHWC, (N, ..., C). Source: Caffe2."""
+    """Y = X * scale + bias per channel. X: (N, C, ...) or, order NHWC, (N, ..., C). Source: Caffe2."""
     require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
     require_floats(op, x, scale, bias)
     require_channels(op, x, channel_axis(op, x.ndim), scale, bias)
@@ -171,16 +172,17 @@ def affine_channel_numpy(call: Call) -> Run:
 def batch_normalization(
     op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
 ) -> List[TensorSpec]:
-    """SpatialBN as ONNX has it: parameters of other float dtypes, X of one dimension (one channel), biased variances.
+    """ONNX's form of SpatialBN: parameters may have another float dtype, X one dimension (one channel).
 
-    With training_mode the outputs 1 and 2 are the running mean and variance, momentum * old + (1 - momentum) * batch.
+    Variances are biased. With training_mode, outputs 1 and 2 are the running mean and variance: momentum * old + (1 -
+    momentum) * batch.
     """
     for spec in (x, scale, bias, mean, variance):
         require_floats(op, spec)
     require(op, x.ndim >= 1, "X must have a dimension", x)
     require_channels(op, x if x.ndim > 1 else x.with_shape((x.size, 1)), 1, scale, bias, mean, variance)
     training = op.get_bool("training_mode")
-    require(op, training or len(op.output) == 1, "further outputs need training_mode")
+    require(op, training or len(op.output) == 1, "outputs 1 and 2 need training_mode")
     return [x] + ([mean.with_shape((mean.size,)), variance.with_shape((mean.size,))] if training else [])
 
 
@@ -200,10 +202,10 @@ def batch_normalization_reference(
 
 @operator("InstanceNorm", inputs=3, outputs=(1, 3), inplace={0: 0})
 def instance_norm(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias by image and channel.
+    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias per image and channel.
 
-    X: (N, C, ...) or, order NHWC, (N, ..., C). Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon), (N, C).
-    epsilon is 1e-5. Source: Caffe2; Ulyanov et al., Instance Normalization (2016).
+    X: (N, C, ...) or, order NHWC, (N, ..., C). Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon), (N, C). epsilon is
+    1e-5. Source: Caffe2; Ulyanov et al., Instance Normalization (2016).
     """
     if op.get_float("epsilon", 1e-5) < 0:
         raise ArgumentError(op, f"epsilon must not be negative, got {op.get_float('epsilon')}")
@@ -225,7 +227,7 @@ def instance_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array
 
 
 def _channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
-    return "only order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
+    return "only for order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
 
 
 def _instance_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -257,7 +259,7 @@ def instance_norm_numpy(call: Call) -> Run:
 
 @operator("NormalizePlanarYUV", inputs=3, inplace={0: 0})
 def normalize_planar_yuv(op: OperatorDef, x: TensorSpec, mean: TensorSpec, deviation: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - M[0, c]) / S[0, c]. X: (N, C, H, W); M, S: (any, C), of which the first row counts, as in Caffe2."""
+    """Y = (X - M[0, c]) / S[0, c]. X: (N, C, H, W); M, S: (any, C). As in Caffe2, only their first row counts."""
     require_floats(op, x, mean, deviation)
     require(op, x.ndim == 4, "X must be (N, C, H, W)", x)
     for table in (mean, deviation):
@@ -278,7 +280,7 @@ def normalize_planar_yuv_reference(op: OperatorDef, x: Array, mean: Array, devia
 
 @operator("ChannelStats", outputs=2, dtypes=("float32",))
 def channel_stats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The sums of X and of X squared by channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
+    """The sums of X and of X squared per channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
     require(op, x.ndim >= 3, "X must have 3 dimensions or more", x)
     channels = x.with_shape((x.shape[channel_axis(op, x.ndim)],))
     return [channels, channels]
@@ -286,13 +288,12 @@ def channel_stats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @channel_stats.reference
 def channel_stats_reference(op: OperatorDef, x: Array) -> List[Any]:
-    exact, axes = x.astype(np.float64), tuple(_others(channel_axis(op, x.ndim), x.ndim))
-    return [exact.sum(axis=axes).astype(x.dtype), np.square(exact).sum(axis=axes).astype(x.dtype)]
+    return _of_elements_and_squares(op, x, np.sum)
 
 
 @operator("BatchMoments", outputs=2)
 def batch_moments(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The means of X and of X squared by channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
+    """The means of X and of X squared per channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
     require_floats(op, x)
     require(op, x.ndim >= 2 and x.size > 0, "X must have 2 dimensions or more and not be empty", x)
     channels = x.with_shape((x.shape[channel_axis(op, x.ndim)],))
@@ -301,5 +302,9 @@ def batch_moments(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @batch_moments.reference
 def batch_moments_reference(op: OperatorDef, x: Array) -> List[Any]:
+    return _of_elements_and_squares(op, x, np.mean)
+
+
+def _of_elements_and_squares(op: OperatorDef, x: Array, reduce: Callable[..., Any]) -> List[Any]:
     exact, axes = x.astype(np.float64), tuple(_others(channel_axis(op, x.ndim), x.ndim))
-    return [exact.mean(axis=axes).astype(x.dtype), np.square(exact).mean(axis=axes).astype(x.dtype)]
+    return [reduce(numbers, axis=axes).astype(x.dtype) for numbers in (exact, np.square(exact))]

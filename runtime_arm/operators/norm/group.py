@@ -1,4 +1,4 @@
-"""Normalisation by group of channels, and over any dimensions."""
+"""Normalisation per group of channels (Caffe2, ONNX), and ONNX's MeanVarianceNormalization over any dimensions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Groups = Tuple[Shape, List[int], Shape]
 
 
 def _groups(op: OperatorDef, shape: Shape, count: int) -> Groups:
-    """X's shape with channels split into (groups, channels a group), the axes of one group, the shape of parameters."""
+    """X's shape as (groups, channels per group), the axes of one group, the shape of parameters."""
     channels = shape[-1] if channels_last(op) else shape[1]
     split = (count, channels // count)
     if channels_last(op):
@@ -43,7 +43,7 @@ def _require_groups(op: OperatorDef, x: TensorSpec, axis: int, count: int, *para
     require_floats(op, x, *parameters)
     require_channels(op, x, axis, *parameters)
     if count < 1 or x.shape[axis] % count:
-        raise ArgumentError(op, f"{x.shape[axis]} channels cannot form {count} groups")
+        raise ArgumentError(op, f"{x.shape[axis]} channels cannot be divided into {count} groups")
 
 
 def _group_normalized(op: OperatorDef, x: Array, count: int, scale: Array, bias: Array) -> Tuple[Array, Array, Array]:
@@ -55,15 +55,15 @@ def _group_normalized(op: OperatorDef, x: Array, count: int, scale: Array, bias:
 
 @operator("GroupNorm", inputs=3, outputs=(1, 3), inplace={0: 0})
 def group_norm(op: OperatorDef, x: TensorSpec, gamma: TensorSpec, beta: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / sqrt(var + epsilon) * gamma + beta by image and one of ``group`` (32) groups of channels.
+    """Y = (X - mean) / sqrt(var + epsilon) * gamma + beta per image and group; ``group`` (32) groups of channels.
 
-    X: (N, C, ...) or, order NHWC, (N, ..., C). Outputs 1 and 2, needed with is_test=0, are mean and
-    1 / sqrt(var + epsilon), (N, group). epsilon is 1e-5. Source: Caffe2; Wu and He, Group Normalization (2018).
+    X: (N, C, ...) or, order NHWC, (N, ..., C). Outputs 1 and 2, required with is_test=0, are mean and 1 / sqrt(var +
+    epsilon), (N, group). epsilon is 1e-5. Source: Caffe2; Wu and He, Group Normalization (2018).
     """
     count = op.get_int("group", 32)
     _require_groups(op, x, -1 if channels_last(op) else 1, count, gamma, beta)
     if len(op.output) != 3 and (len(op.output) == 2 or not op.get_int("is_test", 1)):
-        raise ArgumentError(op, f"there must be 3 outputs, or 1 unless is_test=0, got {len(op.output)}")
+        raise ArgumentError(op, f"there must be 3 outputs, or 1 if is_test is not 0, got {len(op.output)}")
     statistics = x.with_shape((x.shape[0], count))
     return [x, statistics, statistics]
 
@@ -77,7 +77,7 @@ def group_norm_reference(op: OperatorDef, x: Array, gamma: Array, beta: Array) -
 
 @operator("GroupNormalization", domain="onnx", inputs=3, inplace={0: 0})
 def group_normalization(op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias by image and one of ``num_groups`` groups of channels.
+    """Y = (X - mean) / sqrt(var + epsilon) * scale + bias per image and group; ``num_groups`` groups of channels.
 
     X: (N, C, ...); epsilon is 1e-5.
     """
@@ -91,7 +91,7 @@ def group_normalization_reference(op: OperatorDef, x: Array, scale: Array, bias:
 
 
 def _contiguous_groups(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    return "only order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
+    return "only for order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
 
 
 def _group_count(op: OperatorDef) -> int:
@@ -108,15 +108,14 @@ def group_norm_numpy(call: Call) -> Run:
     x, scale, bias = call.inputs
     shape, _, parameters = _groups(call.op, x.shape, _group_count(call.op))
     matrix = split_at(shape, 2)
-    normal = call.outputs[0].reshape(matrix)
-    mean, inverse = statistics_buffers(call)
-    rows = RowStatistics(x.reshape(matrix), normal, mean, inverse, call.op.get_float("epsilon", 1e-5))
+    statistics = statistics_buffers(call)
+    rows = RowStatistics(
+        x.reshape(matrix), call.outputs[0].reshape(matrix), *statistics, call.op.get_float("epsilon", 1e-5)
+    )
     finish = affine(call.outputs[0].reshape(shape), scale.reshape(parameters), bias.reshape(parameters))
 
     def run() -> None:
-        rows.centre()
-        rows.measure(normal)
-        np.multiply(normal, inverse, out=normal)
+        rows.standardise()
         finish()
 
     return run

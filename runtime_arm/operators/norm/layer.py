@@ -1,4 +1,4 @@
-"""Normalisation over the trailing dimensions: LayerNorm, RMSNorm and ONNX's kin."""
+"""Normalisation over the trailing dimensions: LayerNorm, RMSNorm (Caffe2), Layer- and RMSNormalization (ONNX)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def _from(axis: int, ndim: int) -> List[int]:
 
 @operator("LayerNorm", inputs=(1, 3), outputs=3, inplace={0: 0})
 def layer_norm(op: OperatorDef, x: TensorSpec, *parameters: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - mean) / std, std = sqrt(var + epsilon), over the dimensions from ``axis`` (1) on; mean; std, (..., 1).
+    """Y = (X - mean) / std with std = sqrt(var + epsilon), over the dimensions from ``axis`` (1) on.
 
-    With elementwise_affine=1, Y * gamma + beta, which have as many elements as the dimensions that are normalised.
-    epsilon is 1e-5. Source: Caffe2; Ba et al., Layer Normalization (2016).
+    Outputs 1 and 2 are mean and std, (..., 1). With elementwise_affine=1 Y is multiplied by gamma, and beta is added;
+    both have as many elements as the dimensions that are normalised. epsilon is 1e-5. Source: Caffe2; Ba et al., Layer
+    Normalization (2016).
     """
     require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
     require_floats(op, x, *parameters)
-    require(op, len(parameters) != 1, "gamma and beta come together")
+    require(op, len(parameters) != 1, "gamma and beta must be given together")
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)
     if op.get_bool("elementwise_affine"):
         require(op, len(parameters) == 2, "elementwise_affine=1 needs gamma and beta")
@@ -79,9 +80,7 @@ def layer_norm_numpy(call: Call) -> Run:
     finish = affine(y, *(parameter.reshape(-1) if is_affine else None for parameter in call.inputs[1:]))
 
     def run() -> None:
-        rows.centre()
-        rows.measure(y)
-        np.multiply(y, inverse, out=y)
+        rows.standardise()
         np.divide(1, inverse, out=deviation)
         finish()
 
@@ -107,7 +106,7 @@ def layer_normalization(
 ) -> List[TensorSpec]:
     """Y = (X - mean) / sqrt(var + epsilon) * scale + bias over the dimensions from ``axis`` (-1) on.
 
-    Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon) in the dtype ``stash_type`` (float32), reduced axes kept as 1.
+    Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon) in the dtype ``stash_type`` (float32). Reduced axes stay as 1.
     """
     require_floats(op, x, scale, bias)
     axis = axis_of(op, op.get_int("axis", -1), x.ndim)
@@ -133,7 +132,7 @@ def layer_normalization_reference(op: OperatorDef, x: Array, scale: Array, bias:
 
 def _same_stash(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if any(output.dtype != outputs[0].dtype for output in outputs):
-        return "only with statistics in X's dtype"
+        return "only for statistics in X's dtype"
     return single_or_double(op, inputs, outputs)
 
 
@@ -146,15 +145,12 @@ def _row_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 def layer_normalization_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     matrix = split_at(x.shape, axis_of(call.op, call.op.get_int("axis", -1), x.ndim))
-    mean, inverse = statistics_buffers(call)
-    normal = y.reshape(matrix)
-    rows = RowStatistics(x.reshape(matrix), normal, mean, inverse, call.op.get_float("epsilon", 1e-5))
+    statistics = statistics_buffers(call)
+    rows = RowStatistics(x.reshape(matrix), y.reshape(matrix), *statistics, call.op.get_float("epsilon", 1e-5))
     finish = affine(y, call.inputs[1], call.inputs[2] if len(call.inputs) > 2 else None)
 
     def run() -> None:
-        rows.centre()
-        rows.measure(normal)
-        np.multiply(normal, inverse, out=normal)
+        rows.standardise()
         finish()
 
     return run
@@ -162,7 +158,7 @@ def layer_normalization_numpy(call: Call) -> Run:
 
 @operator("RMSNormalization", domain="onnx", inputs=2, inplace={0: 0})
 def rms_normalization(op: OperatorDef, x: TensorSpec, scale: TensorSpec) -> List[TensorSpec]:
-    """Y = X / sqrt(mean of X squared + epsilon) * scale over the dimensions from ``axis`` (-1) on, in scale's dtype."""
+    """Y = X / sqrt(mean of X squared + epsilon) * scale over the dimensions from ``axis`` (-1) on; in scale's dtype."""
     require_floats(op, x)
     require_floats(op, scale)
     axis_of(op, op.get_int("axis", -1), x.ndim)
@@ -184,7 +180,7 @@ def rms_normalization_reference(op: OperatorDef, x: Array, scale: Array) -> List
 
 def _one_dtype(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if inputs[0] is None or inputs[0].dtype != outputs[0].dtype:
-        return "only with X and scale of one dtype"
+        return "only for X and scale of one dtype"
     return single_or_double(op, inputs, outputs)
 
 
@@ -209,7 +205,8 @@ def rms_normalization_numpy(call: Call) -> Run:
 def rms_norm(op: OperatorDef, x: TensorSpec, gamma: TensorSpec, beta: TensorSpec) -> List[TensorSpec]:
     """Y = X * rrms * gamma + beta; rrms = 1 / sqrt(mean of X squared + eps) over the dimensions from ``axis`` (1) on.
 
-    Output 1 is rrms. eps is 0. gamma and beta have as many elements as the dimensions normalised. Source: Caffe2.
+    Output 1 is rrms. eps is 0. gamma and beta have as many elements as the dimensions that are normalised. Source:
+    Caffe2.
     """
     require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
     require_floats(op, x, gamma, beta)

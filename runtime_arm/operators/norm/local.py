@@ -1,4 +1,4 @@
-"""Normalisation by norms: local response normalisation, division by a vector's norm, the norm itself."""
+"""Normalisation by norms: local response normalisation, division by a vector's norm, the norm itself (Caffe2, ONNX)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from runtime_arm.registry.specs import TensorSpec
 def lrn(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = X / scale^beta, scale = bias + alpha / size * sum of X squared over ``size`` channels; output 1 is scale.
 
-    The window reaches from (size - 1) // 2 channels before to size // 2 after. alpha and beta are 0, bias is 1.
-    X: (N, C, ...) or, order NHWC, (N, ..., C). Source: Caffe2; Krizhevsky et al., ImageNet Classification (2012), 3.3.
+    The window reaches from (size - 1) // 2 channels before to size // 2 channels after. alpha and beta are 0, bias is
+    1. X: (N, C, ...) or, order NHWC, (N, ..., C). Source: Caffe2; Krizhevsky et al., ImageNet Classification (2012),
+    3.3.
     """
     if op.get_int("size") < 1:
         raise ArgumentError(op, f"size must be 1 or more, got {op.get_int('size')}")
@@ -33,12 +34,12 @@ def lrn(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 
 def _channels_in_front(op: OperatorDef, x: Array) -> Array:
-    """A view of X with the channels as dimension 0."""
+    """A view of X with channels as dimension 0."""
     return np.moveaxis(x, -1 if channels_last(op) else 1, 0)
 
 
 def _window(size: int, channels: int) -> List[Tuple[slice, slice]]:
-    """For each tap that meets the image: the channels of the output, and those that it sees."""
+    """For each offset of the window: the output channels for which it is inside, and the channels that they read."""
     reach = [offset - (size - 1) // 2 for offset in range(size)]
     return [
         (slice(max(-r, 0), channels - max(r, 0)), slice(max(r, 0), channels - max(-r, 0)))
@@ -64,7 +65,10 @@ def _lrn_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 
 
 def _power(base: Array, exponent: float, out: Array) -> Run:
-    """A run that leaves base ** exponent in ``out``; the usual 0.75 by two roots, several times as fast as a power."""
+    """A run that writes base ** exponent to ``out``.
+
+    The usual exponent, 0.75, takes two square roots, which is several times as fast as a power.
+    """
     if exponent != 0.75:
         typed = base.dtype.type(exponent)
         return lambda: np.power(base, typed, out=out)
@@ -130,7 +134,7 @@ def _divided_or_zero(x: Array, norm: Array) -> Array:
 
 @operator("NormalizeL1")
 def normalize_l1(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X / sum of |X| along ``axis`` (-1), 0 where the sum is 0. Source: Caffe2."""
+    """Y = X / sum of |X| along ``axis`` (-1); 0 where the sum is 0. Source: Caffe2."""
     require_floats(op, x)
     axis_of(op, op.get_int("axis", -1), _at_least_one(op, x))
     return [x]
@@ -150,7 +154,7 @@ def _order(op: OperatorDef) -> int:
 
 @operator("LpNormalization", domain="onnx")
 def lp_normalization(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X / p-norm along ``axis`` (-1), p (2) being 1 or 2; 0 where the norm is 0."""
+    """Y = X / p-norm along ``axis`` (-1); 0 where the norm is 0. p is 1 or 2 (default)."""
     require_floats(op, x)
     axis_of(op, op.get_int("axis", -1), _at_least_one(op, x))
     _order(op)
@@ -164,10 +168,10 @@ def lp_normalization_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("LpNorm")
 def lp_norm(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y, (1,): the sum of |X|^p, p (2) being 1 or 2; with ``average`` the mean. No root is taken, as in Caffe2."""
+    """Y, (1,): the sum of |X|^p, with ``average`` the mean; p is 1 or 2 (default). As in Caffe2, no root is taken."""
     require_floats(op, x)
     _order(op)
-    require(op, x.size > 0 or not op.get_bool("average"), "there is no average of nothing", x)
+    require(op, x.size > 0 or not op.get_bool("average"), "X must not be empty: there is no average of no elements", x)
     return [x.with_shape((1,))]
 
 

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and its limit."""
+"""Softmax and LogSoftmax (Caffe2, ONNX) and ONNX's Hardmax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def _stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
-    """X as (outer, n, inner) with n normalised together: the axis, for Caffe2 all dimensions from the axis on."""
+    """X's shape as (outer, n, inner), where n elements are normalised together.
+
+    These are the elements of the axis, in Caffe2 all from the axis on.
+    """
     if op.domain == "":
         rows, n = split_at(shape, axis_of(op, op.get_int("axis", 1), len(shape)))
         return rows, n, 1
@@ -32,7 +35,7 @@ def _same_floats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("Softmax")
 def softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = exp(X) / sum of exp(X) by row of a matrix: the dimensions before ``axis`` (1) by those from it on."""
+    """Y = exp(X) / sum of exp(X) per row. X as a matrix has the dimensions before ``axis`` (1) as rows."""
     return _same_floats(op, x)
 
 
@@ -50,12 +53,12 @@ def log_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("Hardmax", domain="onnx")
 def hardmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y is 1 at the first maximum along ``axis`` (-1), else 0."""
+    """Y is 1 at the first maximum along ``axis`` (-1), 0 elsewhere."""
     return _same_floats(op, x)
 
 
 def _shifted(op: OperatorDef, x: Array) -> Array:
-    """X as (outer, n, inner) in float64, less its maximum along n."""
+    """X as (outer, n, inner) in float64, minus its maximum along n."""
     stack = x.astype(np.float64).reshape(_stack(op, x.shape))
     return stack - stack.max(axis=1, keepdims=True) if x.size else stack
 

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's normalisation over neighbouring channels."""
+"""TensorFlow Lite's local response normalisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def local_response_normalization(op: OperatorDef, x: TensorSpec) -> List[TensorS
 
     Channels come last. Source: TensorFlow Lite, reference_ops.h, LocalResponseNormalization.
     """
-    require(op, x.ndim >= 1 and op.get_int("radius") >= 0, "a dimension and a radius of 0 or more are due", x)
+    require(op, x.ndim >= 1 and op.get_int("radius") >= 0, "X must have a dimension, radius must not be negative", x)
     return [x]
 
 

@@ -1,4 +1,4 @@
-"""Where the largest and smallest elements are: ArgMax, ArgMin, TopK."""
+"""The positions of the largest and smallest elements: ArgMax, ArgMin and TopK of Caffe2 and ONNX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _front_axis(op: OperatorDef, ndim: int) -> int:
-    """Caffe2's axis: -1 (the default) is the last, others count from the front."""
+    """Caffe2's axis: -1 (the default) is the last dimension, others count from the front."""
     axis = op.get_int("axis", -1)
     if not -1 <= axis < ndim or ndim == 0:
         raise ArgumentError(op, f"axis must be -1 or from 0 to {ndim - 1}, got {axis}")
@@ -33,28 +33,28 @@ def _positions(op: OperatorDef, x: TensorSpec, axis: int) -> List[TensorSpec]:
 
 @operator("ArgMax", dtypes=CAFFE2_NUMBERS)
 def arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y, int64: the index of the first maximum along ``axis`` (-1), which stays as 1 unless keepdims=0; 0 of nothing.
+    """Y, int64: the index of the first maximum along ``axis`` (-1), which stays as 1 unless keepdims=0.
 
-    NaN is no maximum, unless it comes first: nothing is larger.
+    The index is 0 if there are no elements. NaN is a maximum only if it comes first: nothing is larger.
     """
     return _positions(op, x, _front_axis(op, x.ndim))
 
 
 @operator("ArgMin", dtypes=CAFFE2_NUMBERS)
 def arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y, int64: the index of the first minimum along ``axis`` (-1), as in ArgMax."""
+    """Y, int64: the index of the first minimum along ``axis`` (-1). Otherwise as ArgMax."""
     return _positions(op, x, _front_axis(op, x.ndim))
 
 
 @operator("ArgMax", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """As Caffe2's ArgMax, ``axis`` being 0 by default; of several maxima the last with ``select_last_index``."""
+    """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima."""
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 
 @operator("ArgMin", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """As Caffe2's ArgMin, ``axis`` being 0 by default; of several minima the last with ``select_last_index``."""
+    """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima."""
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 
@@ -74,7 +74,7 @@ def position_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def _without_nan(x: Array, largest: bool) -> Array:
-    """X with NaN as the last to be chosen."""
+    """X with NaN replaced by what is chosen last."""
     nan = np.isnan(x) if x.dtype.kind == "f" else np.zeros(0, bool)
     return np.where(nan, -np.inf if largest else np.inf, x).astype(x.dtype) if nan.any() else x
 
@@ -88,10 +88,10 @@ def _first(lanes: Array, largest: bool, from_behind: bool) -> Any:
 
 @operator("TopK", inputs=(1, 2), outputs=(2, 3), dtypes=FLOATS)
 def top_k(op: OperatorDef, x: TensorSpec, k: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """The ``k`` largest elements along ``axis`` (-1) and their indices, int64; largest first, equal ones in order.
+    """The ``k`` largest elements along ``axis`` (-1), in descending order, and their indices, int64.
 
-    k is input 1, one int64, or an argument. Where there are fewer, zeros follow, and -1 as indices. Output 2 are the
-    indices into X's memory, a vector.
+    Equal elements keep their order. k is input 1, one int64, or an argument. If there are fewer elements, zeros follow,
+    and -1 as indices. Output 2 holds the indices into X's memory, a vector.
     """
     count = _count(op, k)
     axis = _front_axis(op, x.ndim)
@@ -124,7 +124,7 @@ def top_k_reference(op: OperatorDef, x: Array, k: Optional[Array] = None) -> Lis
 
 
 def _ordered(x: Array, axis: int, largest: bool, count: int) -> Array:
-    """Indices of the first ``count`` elements along the axis in the wanted order; equal ones keep theirs."""
+    """The indices of the first ``count`` elements along the axis in sorted order. Equal elements keep their order."""
     lanes = np.moveaxis(_without_nan(x, largest), axis, -1)
     if largest:
         order = lanes.shape[-1] - 1 - np.argsort(lanes[..., ::-1], axis=-1, kind="stable")[..., ::-1]
@@ -135,9 +135,9 @@ def _ordered(x: Array, axis: int, largest: bool, count: int) -> Array:
 
 @operator("TopK", domain="onnx", inputs=2, outputs=2, dtypes=NUMBERS)
 def onnx_top_k(op: OperatorDef, x: TensorSpec, k: TensorSpec) -> List[TensorSpec]:
-    """The K largest elements along ``axis`` (-1), with largest=0 the smallest, of equals the first one first; indices.
+    """The K largest elements along ``axis`` (-1), or with largest=0 the smallest, and their indices.
 
-    They are sorted whatever ``sorted`` says.
+    They are always sorted, whatever ``sorted`` says; of equal elements the first comes first.
     """
     axis = _onnx_axis(op, x.ndim, -1)
     require(op, k.size == 1, "K must be one number", k)

@@ -1,4 +1,4 @@
-"""Caffe2's reductions over dimensions that an argument names: Reduce*, ReduceFront*, ReduceBack*, Moments and so on."""
+"""Caffe2's reductions, whose dimensions are arguments: Reduce*, ReduceFront*, ReduceBack*, Moments and others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _declare(
     dtypes: Sequence[str],
     inputs: Any = 1,
 ) -> Operator:
-    """An operator that reduces input 0 over the axes that ``axes_of(op, ndim)`` gives."""
+    """Declares an operator that reduces input 0 over the axes ``axes_of(op, ndim)``."""
 
     def shape(op: OperatorDef, x: TensorSpec, *lengths: TensorSpec) -> List[TensorSpec]:
         result = x.with_shape(reduced_shape(x.shape, axes_of(op, x.ndim), keepdims(op)))
@@ -51,7 +51,7 @@ def _declare(
             require(
                 op,
                 spec.dtype == np.int32 and spec.shape == (result.size,),
-                "lengths must be one int32 a result",
+                "lengths must be one int32 per result",
                 x,
                 spec,
             )
@@ -65,7 +65,7 @@ def _declare(
 
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
         assert inputs[0] is not None
-        return "lengths are given" if len(inputs) > 1 else why_slow(reduction, inputs[0])
+        return "only without lengths" if len(inputs) > 1 else why_slow(reduction, inputs[0])
 
     def bind(call: Call) -> Run:
         return bind_reduction(reduction, call, axes_of(call.op, call.inputs[0].ndim))
@@ -78,7 +78,7 @@ def _declare(
 
 
 def _reduce_in_part(op: OperatorDef, reduction: Reduction, x: Array, axes: Axes, lengths: Array) -> Array:
-    """Each result from the first ``lengths[i]`` elements alone."""
+    """The reduction over the first ``lengths[i]`` elements for result i."""
     at_front = 0 in axes
     rows, columns = split_at(x.shape, len(axes) if at_front else x.ndim - len(axes))
     matrix = x.reshape(rows, columns)
@@ -105,11 +105,16 @@ def _keepdims(op: OperatorDef) -> bool:
 
 for _type, _what, _reduction, _dtypes in [
     ("ReduceSum", "the sum", SUM, (*CAFFE2_NUMBERS, "float16")),
-    ("ReduceMean", "the mean, 0 of nothing,", MEAN, FLOATS),
-    ("ReduceMax", "the largest, the dtype's smallest finite number of nothing,", MAX, (*CAFFE2_NUMBERS, "float16")),
-    ("ReduceMin", "the smallest, the dtype's largest finite number of nothing,", MIN, (*CAFFE2_NUMBERS, "float16")),
+    ("ReduceMean", "the mean (0 of no elements)", MEAN, FLOATS),
+    (
+        "ReduceMax",
+        "the maximum (of no elements, the lowest finite number)",
+        MAX,
+        (*CAFFE2_NUMBERS, "float16"),
+    ),
+    ("ReduceMin", "the minimum (of no elements, the highest finite number)", MIN, (*CAFFE2_NUMBERS, "float16")),
     ("ReduceL1", "the sum of magnitudes", L1, FLOATS),
-    ("ReduceL2", "the root of the sum of squares", L2, FLOATS),
+    ("ReduceL2", "the square root of the sum of squares", L2, FLOATS),
 ]:
     _declare(
         _type,
@@ -143,13 +148,13 @@ def _never(op: OperatorDef) -> bool:
 for _side, _axes_of in [("Front", _front), ("Back", _back)]:
     for _name, _what, _reduction, _dtypes in [
         ("Sum", "the sum", SUM, (*CAFFE2_NUMBERS, "float16")),
-        ("Mean", "the mean, 0 of nothing, of integers rounded towards zero,", MEAN, (*CAFFE2_NUMBERS, "float16")),
-        ("Max", "the largest, 0 of nothing,", MAX._replace(nothing=zero), FLOATS),
+        ("Mean", "the mean (0 of no elements; of integers, rounded towards zero)", MEAN, (*CAFFE2_NUMBERS, "float16")),
+        ("Max", "the maximum (0 of no elements)", MAX._replace(nothing=zero), FLOATS),
     ]:
         _declare(
             f"Reduce{_side}{_name}",
             f"Y is {_what} of X over the {'first' if _side == 'Front' else 'last'} "
-            "``num_reduce_dim`` (1) dimensions.\n\n    Input 1, one int32 a result, says how many elements count.",
+            "``num_reduce_dim`` (1) dimensions.\n\n    Input 1, one int32 per result, says how many elements count.",
             _reduction,
             _axes_of,
             _never,
@@ -173,13 +178,18 @@ def _all_axes(op: OperatorDef, ndim: int) -> Axes:
 
 _declare("SumElementsInt", "Y, without dimensions, is the sum of X's elements.", SUM, _all_axes, _never, ("int32",))
 _declare(
-    "AveragedLoss", "Y, without dimensions, is the mean of X's elements, 0 of nothing.", MEAN, _all_axes, _never, FLOATS
+    "AveragedLoss",
+    "Y, without dimensions, is the mean of X's elements; 0 of none.",
+    MEAN,
+    _all_axes,
+    _never,
+    FLOATS,
 )
 
 
 @operator("SumElements", dtypes=FLOATS)
 def sum_elements(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y, without dimensions, is the sum of X's elements, with ``average`` their mean; 0 of nothing."""
+    """Y, without dimensions, is the sum of X's elements, or with ``average`` their mean; 0 of no elements."""
     op.get_bool("average")
     return [x.with_shape(())]
 
@@ -191,7 +201,7 @@ def sum_elements_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("SumSqrElements", dtypes=FLOATS)
 def sum_sqr_elements(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y, without dimensions, is the sum of the squares of X's elements, with ``average`` their mean; 0 of nothing."""
+    """Y, without dimensions, is the sum of X's squared elements, with ``average`` their mean; 0 of no elements."""
     op.get_bool("average")
     return [x.with_shape(())]
 
@@ -203,13 +213,13 @@ def sum_sqr_elements_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def _of_matrices(op: OperatorDef, axis: int, ndim: int) -> Axes:
-    require(op, ndim == 3, f"X must be a batch of matrices, 3 dimensions, got {ndim}")
+    require(op, ndim == 3, f"X must be a batch of matrices, with 3 dimensions, got {ndim}")
     return (axis,)
 
 
 _declare(
     "RowwiseMax",
-    "Y (B, M) is the largest element of each row of X (B, M, N).",
+    "Y (B, M) is the maximum of each row of X (B, M, N).",
     MAX,
     lambda op, ndim: _of_matrices(op, 2, ndim),
     _never,
@@ -217,7 +227,7 @@ _declare(
 )
 _declare(
     "ColwiseMax",
-    "Y (B, N) is the largest element of each column of X (B, M, N).",
+    "Y (B, N) is the maximum of each column of X (B, M, N).",
     MAX,
     lambda op, ndim: _of_matrices(op, 1, ndim),
     _never,
@@ -232,7 +242,7 @@ def _summed_axes(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Axes:
 
 @operator("SumReduceLike", inputs=2, dtypes=FLOATS)
 def sum_reduce_like(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y is A summed over the dimensions along which B would be broadcast with broadcast=1, in B's shape."""
+    """Y is A summed over the dimensions along which B would be broadcast with broadcast=1. Y has B's shape."""
     _summed_axes(op, a, b)
     return [a.with_shape(b.shape)]
 
@@ -245,7 +255,7 @@ def sum_reduce_like_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
 
 @operator("Moments", outputs=2)
 def moments_(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Mean and variance of X over ``axes`` (all; none negative), which stay as 1 unless keepdims=0; 0 of nothing."""
+    """Mean and variance of X over ``axes`` (all; not negative), which stay as 1 unless keepdims=0; 0 of no elements."""
     require_floats(op, x)
     if not all(0 <= axis < x.ndim for axis in op.get_ints("axes")):
         raise ArgumentError(op, f"axes must be from 0 to {x.ndim - 1}, got {list(op.get_ints('axes'))}")

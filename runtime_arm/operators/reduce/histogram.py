@@ -1,4 +1,4 @@
-"""Counts and sums over areas: Histogram and IntegralImage."""
+"""Caffe2's Histogram and IntegralImage."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("Histogram", inputs=(1, None), dtypes=FLOAT32_64)
 def histogram(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Y[i], int64: how many elements of all inputs are at least ``bin_edges[i]`` and less than ``bin_edges[i + 1]``."""
+    """Y[i], int64: the number of elements of all inputs x with bin_edges[i] <= x < bin_edges[i + 1]."""
     edges = op.get_floats("bin_edges")
     if len(edges) < 2 or any(low >= high for low, high in zip(edges, edges[1:])):
-        raise ArgumentError(op, f"bin_edges must be 2 or more numbers that grow, got {list(edges)}")
+        raise ArgumentError(op, f"bin_edges must be 2 or more ascending numbers, got {list(edges)}")
     require(op, all(x.dtype.kind == "f" for x in inputs), "inputs must be floats", *inputs)
     return [TensorSpec((len(edges) - 1,), np.int64)]
 

@@ -1,4 +1,4 @@
-"""ONNX's reductions: axes as an input, any number, results over nothing as ONNX wants them; and running sums."""
+"""ONNX's reductions, whose axes are an input, for all number types; CumSum and CumProd."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _axes_of(op: OperatorDef, ndim: int, given: Sequence[int]) -> Axes:
-    """The axes to reduce, given those of the input: all where there are none, unless noop_with_empty_axes is set."""
+    """The axes to reduce: those of the input; if there are none, all, or none with noop_with_empty_axes."""
     if not given:
         return () if op.get_bool("noop_with_empty_axes") else tuple(range(ndim))
     if ndim == 0:
@@ -53,7 +53,7 @@ def _keepdims(op: OperatorDef) -> bool:
 
 
 def _declare(type: str, formula: str, reduction: Reduction, dtypes: Dtypes) -> Operator:
-    """The operator that reduces input 0 over the axes that input 1 holds."""
+    """Declares the operator that reduces input 0 over the axes in input 1."""
 
     def shape(op: OperatorDef, x: TensorSpec, axes: Optional[TensorSpec] = None) -> List[TensorSpec]:
         return [x.with_shape(reduced_shape(x.shape, _spec_axes(op, x, axes), _keepdims(op)))]
@@ -72,8 +72,8 @@ def _declare(type: str, formula: str, reduction: Reduction, dtypes: Dtypes) -> O
         return bind_reduction(reduction, call, _spec_axes(call.op, x, axes))
 
     shape.__doc__ = (
-        f"Y is {formula} over the axes that input 1 holds (all), which stay as 1 unless keepdims=0.\n\n"
-        "    Without axes and with noop_with_empty_axes the elements are reduced one by one."
+        f"Y is {formula} over the axes in input 1 (all), which stay as 1 unless keepdims=0.\n\n"
+        "    With noop_with_empty_axes and without axes, each element is reduced on its own."
     )
     schema = operator(type, domain="onnx", inputs=(1, 2), dtypes=dtypes)(shape)
     schema.reference(reference)
@@ -95,22 +95,22 @@ def _undefined(dtype: np.dtype[Any]) -> Any:
 
 for _type, _formula, _reduction, _dtypes in [
     ("ReduceSum", "the sum of X", SUM, NUMBERS),
-    ("ReduceMean", "the mean of X, of integers rounded towards zero,", MEAN._replace(nothing=_undefined), NUMBERS),
+    ("ReduceMean", "the mean of X (of integers, rounded towards zero)", MEAN._replace(nothing=_undefined), NUMBERS),
     (
         "ReduceMax",
-        "the largest of X, -infinity or the smallest number of nothing,",
+        "the maximum of X (of no elements, -infinity or the smallest integer)",
         MAX._replace(nothing=_minus_infinity),
         NUMBERS + BOOL,
     ),
     (
         "ReduceMin",
-        "the smallest of X, infinity or the largest number of nothing,",
+        "the minimum of X (of no elements, infinity or the largest integer)",
         MIN._replace(nothing=_infinity),
         NUMBERS + BOOL,
     ),
     ("ReduceProd", "the product of X", PRODUCT, NUMBERS),
     ("ReduceL1", "the sum of |X|", L1, NUMBERS),
-    ("ReduceL2", "sqrt(sum of X squared), of integers rounded towards zero,", L2, NUMBERS),
+    ("ReduceL2", "sqrt(sum of X squared) (of integers, rounded towards zero)", L2, NUMBERS),
     ("ReduceSumSquare", "the sum of X squared", SUM_SQUARE, NUMBERS),
     ("ReduceLogSum", "log(sum of X)", LOG_SUM, FLOATS),
     ("ReduceLogSumExp", "log(sum of exp(X))", LOG_SUM_EXP, FLOATS),
@@ -120,7 +120,7 @@ for _type, _formula, _reduction, _dtypes in [
 
 def _running(op: OperatorDef, x: TensorSpec, axis: TensorSpec) -> List[TensorSpec]:
     require(op, axis.size == 1 and axis.dtype.kind == "i", "axis must be one integer", axis)
-    require(op, x.ndim > 0, "x must have a dimension", x)
+    require(op, x.ndim > 0, "X must have a dimension", x)
     if axis.value is not None:
         axis_of(op, int(axis.value.reshape(-1)[0]), x.ndim)
     return [x]

@@ -158,7 +158,7 @@ REFUSALS: Dict[str, Any] = {
     "must be one of half_pixel": (ArgumentError, RESIZED.with_args(coordinate_transformation_mode="x"), WIDER),
     "must be one of stretch": (ArgumentError, RESIZED.with_args(keep_aspect_ratio_policy="x"), WIDER),
     "needs numbers": (ShapeError, RESIZED.with_args(mode="linear"), [PICTURE > 0, *WIDER[1:]]),
-    "no elements to make 4 of": (ShapeError, RESIZED, [PICTURE[:, :, :0], *WIDER[1:]]),
+    "axis 2 is empty and cannot be resized to 4": (ShapeError, RESIZED, [PICTURE[:, :, :0], *WIDER[1:]]),
 }
 
 

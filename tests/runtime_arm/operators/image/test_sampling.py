@@ -82,7 +82,7 @@ REFUSALS: Dict[str, Any] = {
     "theta must be": (ShapeError, onnx("AffineGrid", "t s"), [random((2, 2, 3)), np.array([1, 1, 4, 4])]),
     "cannot be transformed": (ShapeError, onnx("DFT", "x - a"), [random((2, 3, 1)), None, np.array(2)]),
     "must be positive, got 0": (ShapeError, onnx("DFT", "x n"), [random((2, 3, 1)), np.array(0)]),
-    "takes real numbers, inverse": (ShapeError, onnx("DFT", "x", onesided=1), [random((2, 3, 2))]),
+    "takes real X, or with inverse": (ShapeError, onnx("DFT", "x", onesided=1), [random((2, 3, 2))]),
     "do not fit": (ShapeError, onnx("STFT", "x s - n"), [random((1, 8, 1)), np.array(2), None, np.array(9)]),
     "window must have 4": (
         ShapeError,

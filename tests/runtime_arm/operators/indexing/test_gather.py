@@ -89,12 +89,12 @@ def test_indices_out_of_range_are_refused(op: OperatorDef, indices: List[int], r
         (
             OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"),
             [(3, 2), (1, 3)],
-            "none longer but number 0",
+            "none longer except dimension 0",
         ),
         (
             OperatorDef.of("GatherElements", ["X", "i"], ["Y"], domain="onnx"),
             [(3, 2), (1,)],
-            "must have data's dimensions",
+            "must have as many dimensions as data",
         ),
         (
             OperatorDef.of("GatherND", ["X", "i"], ["Y"], domain="onnx"),

@@ -75,7 +75,7 @@ def test_reductions_agree_with_onnxruntime(type: str, reduction: str) -> None:
         (
             OperatorDef.of("ScatterND", ["X", "i", "u"], ["Y"], domain="onnx"),
             [(4, 2), [[0, 0, 0]], (1,)],
-            "no more than",
+            "must be 1 to the number of data's dimensions",
         ),
     ],
 )

@@ -63,7 +63,7 @@ def test_shape_from_an_input_of_unknown_content_is_awaited() -> None:
         ("Tile", [2**40, 2**40], ResourceError, "bytes"),
         ("Tile", [-1, 1], ShapeError, "none negative"),
         ("Expand", [2**50, 1, 1], ResourceError, "bytes"),
-        ("Pad", [-2, 0, 0, 0], ShapeError, "remove more than there is"),
+        ("Pad", [-2, 0, 0, 0], ShapeError, "remove more elements than there are"),
     ],
 )
 def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: Any, rule: str) -> None:
@@ -78,8 +78,8 @@ def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: A
     [
         ("Reshape", {"shape": [2**60]}, (2, 3), "does not have 6 elements"),
         ("Reshape", {"shape": [2**40, -1, 2**40]}, (2, 3), "cannot hold 6 elements"),
-        ("Reshape", {"shape": [-1, -1]}, (2, 3), "more than one dimension open"),
-        ("Reshape", {"shape": [-2, -3]}, (2, 3), "is negative"),
+        ("Reshape", {"shape": [-1, -1]}, (2, 3), "more than one -1"),
+        ("Reshape", {"shape": [-2, -3]}, (2, 3), "has a negative dimension"),
         ("Reshape", {"shape": [6, 1, 0]}, (2, 3), "copies dimension 2"),
         ("Reshape", {}, (2, 3), "argument 'shape' is required"),
         ("Flatten", {"axis": 3}, (2, 3), "axis 3 is out of range"),
@@ -87,9 +87,9 @@ def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: A
         ("FlattenToVec", {}, (), "must have a dimension"),
         ("MergeDim", {}, (2,), "must have two dimensions"),
         ("PrependDim", {"dim_size": 4}, (6, 2), "divisible by dim_size 4"),
-        ("ExpandDims", {}, (2,), "must name dimensions"),
+        ("ExpandDims", {}, (2,), "must be a list of dimensions"),
         ("ExpandDims", {"dims": [3]}, (2,), r"dims \[3\] are out of range"),
-        ("Squeeze", {"dims": [0]}, (2, 1), "must have one element"),
+        ("Squeeze", {"dims": [0]}, (2, 1), "must be 1"),
     ],
 )
 def test_refuses(type: str, arguments: Any, shape: Any, rule: str) -> None:
@@ -103,9 +103,9 @@ def test_refuses(type: str, arguments: Any, shape: Any, rule: str) -> None:
     [
         ("Reshape", np.zeros((1, 2), np.int64), "must be a vector"),
         ("Reshape", np.ones(2, np.float32), "vector of integers"),
-        ("Unsqueeze", np.array([0, 0]), "name a dimension twice"),
+        ("Unsqueeze", np.array([0, 0]), "contain a dimension twice"),
         ("Unsqueeze", np.array([5]), "axes 5 is out of range"),
-        ("Squeeze", np.array([0]), "must have one element"),
+        ("Squeeze", np.array([0]), "must be 1"),
     ],
 )
 def test_onnx_refuses(type: str, second: Any, rule: str) -> None:

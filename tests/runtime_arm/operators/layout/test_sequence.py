@@ -44,11 +44,15 @@ REVERSE = OperatorDef.of("ReverseSequence", ["X", "l"], ["Y"], domain="onnx")
 @pytest.mark.parametrize(
     ("op", "inputs", "rule"),
     [
-        (REVERSE, [np.zeros((3, 2)), np.array([3, 4])], "within 0 to 3"),
+        (REVERSE, [np.zeros((3, 2)), np.array([3, 4])], "length 4 must be 0 to 3"),
         (REVERSE, [np.zeros((3, 2)), np.array([3])], "for each element"),
         (REVERSE.with_args(time_axis=2), [np.zeros((3, 2)), np.array([3, 1])], "must be 0 and 1"),
         (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="diag"), [np.zeros((3, 2), "f4")], "mode must be"),
-        (OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="sequence"), [np.zeros((3, 2), "f4")], "needs 3 numbers"),
+        (
+            OperatorDef.of("SequenceMask", ["X"], ["Y"], mode="sequence"),
+            [np.zeros((3, 2), "f4")],
+            "needs 3 int32 numbers",
+        ),
         (OperatorDef.of("Trilu", ["X"], ["Y"], domain="onnx"), [np.zeros(3)], "must have two dimensions"),
     ],
 )

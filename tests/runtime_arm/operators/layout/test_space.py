@@ -83,7 +83,7 @@ DEEP = OperatorDef.of("DepthToSpace", ["X"], ["Y"], domain="onnx", blocksize=2)
         (OperatorDef.of("SpaceToBatch", ["X"], ["Y"]), (1, 4, 2, 3), "divisible by block_size 2"),
         (OperatorDef.of("SpaceToBatch", ["X"], ["Y"], pad=-1), (1, 4, 4, 4), "must not be negative"),
         (OperatorDef.of("BatchToSpace", ["X"], ["Y"]), (3, 4, 2, 2), "divisible by 4"),
-        (OperatorDef.of("BatchToSpace", ["X"], ["Y"], pad=3), (4, 4, 2, 2), "more than the image"),
+        (OperatorDef.of("BatchToSpace", ["X"], ["Y"], pad=3), (4, 4, 2, 2), "larger than the image"),
         (OperatorDef.of("Im2Col", ["X"], ["Y"]), (1, 2, 4, 4), "must be at least 1"),
         (OperatorDef.of("Im2Col", ["X"], ["Y"], kernel=5, pad=2), (1, 2, 4, 4), r"spans \[5, 5\] pixels"),
         (OperatorDef.of("Im2Col", ["X"], ["Y"], kernel=2), (2, 4, 4), "four dimensions"),

@@ -48,7 +48,7 @@ def test_expand_with_less_than_one_differs_between_caffe2_and_onnx() -> None:
         (OperatorDef.of("Tile", ["X"], ["Y"], tiles=-1, axis=0), [], "must not be negative"),
         (OperatorDef.of("Tile", ["X"], ["Y"], tiles=2, axis=2), [], "axis 2 is out of range"),
         (OperatorDef.of("Tile", ["X", "t"], ["Y"], axis=0), [np.ones(2, np.int32)], "vector of one integer"),
-        (OperatorDef.of("Tile", ["X", "r"], ["Y"], domain="onnx"), [np.ones(1, np.int64)], "one a dimension"),
+        (OperatorDef.of("Tile", ["X", "r"], ["Y"], domain="onnx"), [np.ones(1, np.int64)], "one per dimension"),
         (OperatorDef.of("Expand", ["X", "s"], ["Y"]), [np.array([3], np.int32)], "must be int64"),
         (OperatorDef.of("Expand", ["X", "s"], ["Y"], domain="onnx"), [np.array([2, 2])], "cannot be broadcast"),
     ],
@@ -70,5 +70,5 @@ def test_numpy_tile_repeats_along_every_dimension() -> None:
     op = OperatorDef.of("NumpyTile", ["X", "r"], ["Y"])
     assert_same(run_kernel(op, [x, repeats], constants=(1,))[0], np.concatenate([np.concatenate([x] * 3, 1)] * 2))
     assert assert_engines_match_reference(op, [x, repeats], constants=(1,)) == ["NUMPY"]
-    with pytest.raises(OperatorError, match="one a dimension"):
+    with pytest.raises(OperatorError, match="one per dimension"):
         run_kernel(op, [x, repeats[:1]], constants=(1,))

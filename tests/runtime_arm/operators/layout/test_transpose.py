@@ -54,8 +54,8 @@ def test_layouts_are_inverse() -> None:
 @pytest.mark.parametrize(
     ("type", "arguments", "shape", "rule"),
     [
-        ("Transpose", {"axes": [0, 1]}, (2, 3, 4), "no permutation"),
-        ("Transpose", {"axes": [0, 3, 1]}, (2, 3, 4), "no permutation"),
+        ("Transpose", {"axes": [0, 1]}, (2, 3, 4), "not a permutation"),
+        ("Transpose", {"axes": [0, 3, 1]}, (2, 3, 4), "not a permutation"),
         ("NCHW2NHWC", {}, (2, 3), "three dimensions"),
         ("ChannelShuffle", {"group": 4}, (1, 6, 2, 2), "divisible by group 4"),
         ("ChannelShuffle", {"group": 0}, (1, 6, 2, 2), "divisible by group 0"),

@@ -138,14 +138,22 @@ def test_onnx_batch_normalization_of_a_vector_has_one_channel() -> None:
 BATCH_NORM = caffe2("SpatialBN", "X s b m v", is_test=1)
 REFUSALS: Dict[str, Any] = {
     "is_test": (ArgumentError, BATCH_NORM.with_args(is_test=None), [random((2, 3, 4)), *batch(3)]),
-    "5 with is_test=0": (ArgumentError, BATCH_NORM.with_args(is_test=0), [random((2, 3, 4)), *batch(3)]),
+    "with is_test=0 there must be 5": (ArgumentError, BATCH_NORM.with_args(is_test=0), [random((2, 3, 4)), *batch(3)]),
     "3 elements": (ShapeError, BATCH_NORM, [random((2, 3, 4)), *batch(4)]),
     "2 dimensions": (ShapeError, BATCH_NORM, [random((3,)), *batch(3)]),
     "floats": (ShapeError, BATCH_NORM, [np.zeros((2, 3), np.int32), *batch(3)]),
     "NCHW or NHWC": (ArgumentError, caffe2("InstanceNorm", "X s b", order="HWC"), [random((2, 3, 4)), *batch(3)[:2]]),
     "negative": (ArgumentError, caffe2("InstanceNorm", "X s b", epsilon=-1.0), [random((2, 3, 4)), *batch(3)[:2]]),
-    "form 2 groups": (ArgumentError, caffe2("GroupNorm", "X s b", group=2), [random((2, 3, 4)), *batch(3)[:2]]),
-    "form 0 groups": (ArgumentError, caffe2("GroupNorm", "X s b", group=0), [random((2, 3, 4)), *batch(3)[:2]]),
+    "be divided into 2 groups": (
+        ArgumentError,
+        caffe2("GroupNorm", "X s b", group=2),
+        [random((2, 3, 4)), *batch(3)[:2]],
+    ),
+    "be divided into 0 groups": (
+        ArgumentError,
+        caffe2("GroupNorm", "X s b", group=0),
+        [random((2, 3, 4)), *batch(3)[:2]],
+    ),
     "out of range": (ArgumentError, caffe2("LayerNorm", "X", "Y m s", axis=3), [random((2, 3, 4))]),
     "needs gamma": (ShapeError, caffe2("LayerNorm", "X", "Y m s", elementwise_affine=1), [random((2, 3))]),
     "must broadcast": (ShapeError, onnx("LayerNormalization", "X s"), [random((2, 3)), random((2,))]),
@@ -154,7 +162,7 @@ REFUSALS: Dict[str, Any] = {
     "'size' is required": (ArgumentError, caffe2("LRN", "X"), [random((2, 3, 4))]),
     "3 dimensions": (ShapeError, caffe2("LRN", "X", size=3), [random((2, 3))]),
     "p must be 1 or 2": (ArgumentError, caffe2("LpNorm", "X", p=3), [random((3,))]),
-    "average of nothing": (ShapeError, caffe2("LpNorm", "X", average=1), [random((0,))]),
+    "average of no elements": (ShapeError, caffe2("LpNorm", "X", average=1), [random((0,))]),
     "training_mode": (ShapeError, onnx("BatchNormalization", "X s b m v", "Y M"), [random((2, 3)), *batch(3)]),
 }
 

@@ -21,7 +21,7 @@ def test_bins_are_closed_below_and_open_above() -> None:
 
 
 REFUSALS: Dict[str, Any] = {
-    "numbers that grow": (ArgumentError, caffe2("Histogram", "X", bin_edges=[0.0, 0.0]), [random((3,))]),
+    "ascending numbers": (ArgumentError, caffe2("Histogram", "X", bin_edges=[0.0, 0.0]), [random((3,))]),
     "2 or more": (ArgumentError, caffe2("Histogram", "X", bin_edges=[0.0]), [random((3,))]),
     "X' must be float": (ShapeError, caffe2("Histogram", "X", bin_edges=[0.0, 1.0]), [np.zeros(3, np.int32)]),
     "N, C, H, W": (ShapeError, caffe2("IntegralImage", "X"), [random((2, 3))]),

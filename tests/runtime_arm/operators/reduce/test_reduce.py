@@ -130,7 +130,7 @@ REFUSALS: Dict[str, Any] = {
     "axis 2 is out of range": (ArgumentError, caffe2("ReduceSum", "X", axes=[2]), [random((2, 3))]),
     "axis 0 is out of range": (ArgumentError, caffe2("ReduceSum", "X", axes=[0]), [random(())]),
     "num_reduce_dim": (ArgumentError, caffe2("ReduceFrontSum", "X", num_reduce_dim=3), [random((2, 3))]),
-    "one int32 a result": (ShapeError, caffe2("ReduceFrontSum", "X l"), [random((2, 3)), np.ones(2, np.int32)]),
+    "one int32 per result": (ShapeError, caffe2("ReduceFrontSum", "X l"), [random((2, 3)), np.ones(2, np.int32)]),
     "from 1 to 2": (ShapeError, caffe2("ReduceFrontMax", "X l"), [random((2, 3)), np.array([0, 1, 2], np.int32)]),
     "batch of matrices": (ShapeError, caffe2("RowwiseMax", "X"), [random((2, 3))]),
     "axes must be from 0 to 1": (ArgumentError, caffe2("Moments", "X", "mean var", axes=[-1]), [random((2, 3))]),
