@@ -108,10 +108,9 @@ def group_norm_numpy(call: Call) -> Run:
     x, scale, bias = call.inputs
     shape, _, parameters = _groups(call.op, x.shape, _group_count(call.op))
     matrix = split_at(shape, 2)
-    statistics = statistics_buffers(call)
-    rows = RowStatistics(
-        x.reshape(matrix), call.outputs[0].reshape(matrix), *statistics, call.op.get_float("epsilon", 1e-5)
-    )
+    normal = call.outputs[0].reshape(matrix)
+    mean, inverse = statistics_buffers(call)
+    rows = RowStatistics(x.reshape(matrix), normal, mean, inverse, call.op.get_float("epsilon", 1e-5))
     finish = affine(call.outputs[0].reshape(shape), scale.reshape(parameters), bias.reshape(parameters))
 
     def run() -> None:

@@ -145,8 +145,8 @@ def _row_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 def layer_normalization_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     matrix = split_at(x.shape, axis_of(call.op, call.op.get_int("axis", -1), x.ndim))
-    statistics = statistics_buffers(call)
-    rows = RowStatistics(x.reshape(matrix), y.reshape(matrix), *statistics, call.op.get_float("epsilon", 1e-5))
+    mean, inverse = statistics_buffers(call)
+    rows = RowStatistics(x.reshape(matrix), y.reshape(matrix), mean, inverse, call.op.get_float("epsilon", 1e-5))
     finish = affine(y, call.inputs[1], call.inputs[2] if len(call.inputs) > 2 else None)
 
     def run() -> None:
