@@ -7,7 +7,6 @@ overwritten nor renamed, whether they are listed as static or not.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
 
 from optimize.memory.name_reuse import Range, reuse_buffers
@@ -74,14 +73,14 @@ def share_conv_buffers(net: NetDef) -> NetDef:
     """
     ops = []
     for op in net.op:
-        op = replace(op, arg=tuple(_with_shared_buffers(arg) for arg in op.arg))
+        op = op.replace(arg=tuple(_with_shared_buffers(arg) for arg in op.arg))
         ops.append(op.with_args(shared_buffer=1) if op.type in _WITH_COLUMN_BUFFER and not op.domain else op)
     return net.replace(op=tuple(ops))
 
 
 def _with_shared_buffers(arg: Argument) -> Argument:
     inner = None if arg.n is None else share_conv_buffers(arg.n)
-    return replace(arg, n=inner, nets=tuple(map(share_conv_buffers, arg.nets)))
+    return arg.replace(n=inner, nets=tuple(map(share_conv_buffers, arg.nets)))
 
 
 def _reusing(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str, Range]:
@@ -94,8 +93,7 @@ def _reusing(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str,
 
 def _renamed(net: NetDef, names: Mapping[str, str]) -> NetDef:
     ops = [
-        replace(
-            op,
+        op.replace(
             input=tuple(names.get(name, name) for name in op.input),
             output=tuple(names.get(name, name) for name in op.output),
         )

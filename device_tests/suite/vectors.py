@@ -7,7 +7,6 @@ comes the operator that takes and gives them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Set
 
@@ -42,7 +41,7 @@ def write_vectors(path: Path, vectors: Iterable[Vector]) -> None:
         constants = {names[i] for i in vector.constants}
         ops += [_fill(name, value, name in constants) for name, value in zip(names, vector.inputs) if name]
         ops += [_fill(name, value, False) for name, value in zip(results, vector.outputs)]
-        ops.append(replace(vector.op, input=tuple(names), output=tuple(results)))
+        ops.append(vector.op.replace(input=tuple(names), output=tuple(results)))
     write_file(path, encode_net(NetDef("vectors", tuple(ops))))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -172,7 +171,7 @@ class NetBuilder:
 
         Raises OperatorError if the operator refuses the inputs as far as they are known.
         """
-        op = replace(op, input=tuple(self.resolve(name) if name else "" for name in op.input))
+        op = op.replace(input=tuple(self.resolve(name) if name else "" for name in op.input))
         inputs = [self.spec(name) if name else None for name in op.input]
         specs: Sequence[Optional[TensorSpec]] = ()
         if all(spec is not None or not name for name, spec in zip(op.input, inputs)):

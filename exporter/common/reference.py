@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Mapping
 
 import numpy as np
@@ -26,4 +25,4 @@ def reference_evidence(pair: Pair, feeds: Mapping[str, Array]) -> Evidence:
 
 def by_definition(net: NetDef) -> NetDef:
     """The net with the reference kernel demanded for every operator."""
-    return net.replace(op=tuple(replace(op, engine=REFERENCE) for op in net.op))
+    return net.replace(op=tuple(op.replace(engine=REFERENCE) for op in net.op))

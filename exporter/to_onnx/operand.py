@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -30,7 +29,7 @@ class Operand(NamedTuple):
 def inferred(op: OperatorDef, operands: Sequence[Operand]) -> List[Known]:
     """What is known of each output of the operator."""
     anew = tuple(f"{name} anew" if name and name in op.input else name for name in op.output)
-    net = NetDef(op=(replace(op, output=anew),))
+    net = NetDef(op=(op.replace(output=anew),))
     inputs = [(blob, operand) for blob, operand in zip(op.input, operands) if blob]
     count = max((len(operand.known) for _, operand in inputs), default=1)
     choices = [infer_more(net, {blob: _of_choice(operand, i) for blob, operand in inputs})[0] for i in range(count)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.engines.tiled import options as tilings
@@ -63,7 +62,7 @@ class Options(NamedTuple):
 def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
     """What operators have in common that take the same time by the same engine."""
     shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in inputs)
-    return replace(op, input=(), output=(), name="", debug_info=""), shapes
+    return op.replace(input=(), output=(), name="", debug_info=""), shapes
 
 
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:

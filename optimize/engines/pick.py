@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
 from optimize.engines.error_budget import DIRECT, Budget, Limits, find_limits, limited
@@ -212,7 +211,7 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
     for op in net.op:
         schema = find(op)
         has_one = schema is not None and not wanted.isdisjoint([REFERENCE, *schema.kernels])
-        ops.append(replace(op, engine=",".join(name.strip() for name in engines.split(","))) if has_one else op)
+        ops.append(op.replace(engine=",".join(name.strip() for name in engines.split(","))) if has_one else op)
     return net.replace(op=tuple(ops))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Optional, Tuple
 
 from optimize.rewriting.operator_types import Whose
@@ -28,7 +27,7 @@ def addend_index(op: OperatorDef) -> int:
     """Which input of the fused operator (or of that which becomes one) is the addend; the activation's follows."""
     schema = lookup(op)
     if schema.fused is not None:
-        schema = lookup(replace(op, type=schema.fused, domain="armnet"))
+        schema = lookup(op.replace(type=schema.fused, domain="armnet"))
     assert schema.fusion is not None
     assert schema.fusion.addend is not None
     return schema.fusion.addend
@@ -50,7 +49,7 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
         raise Refusal("the channels lie in different dimensions")
     takes = activation.full_type in OPERANDS
     fused = _fused(op, at, activation.input[1], y) if takes else _fused(op, 0, op.input[0], y)
-    return replace(fused, arg=(*fused.arg, *as_arguments(activation)))
+    return fused.replace(arg=(*fused.arg, *as_arguments(activation)))
 
 
 def as_arguments(activation: OperatorDef) -> Tuple[Argument, ...]:
@@ -67,9 +66,9 @@ def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorD
     names, at = _arguments(activation), len(op.input) if fusion.addend is None else fusion.addend
     operand, inputs = op.input[at + 1 :], op.input[: at + 1]
     own = tuple(arg for arg in op.arg if arg.name in names)
-    before = replace(op, input=inputs, arg=tuple(arg for arg in op.arg if arg.name not in {"activation", *names}))
+    before = op.replace(input=inputs, arg=tuple(arg for arg in op.arg if arg.name not in {"activation", *names}))
     if not any(inputs[at:]):
-        before = replace(before, type=fusion.layer, domain="", input=inputs[:at])
+        before = before.replace(type=fusion.layer, domain="", input=inputs[:at])
     return before, OperatorDef(activation.type, (*op.output, *operand), op.output, own, domain=activation.domain)
 
 
@@ -94,7 +93,7 @@ def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
     """The operator under its fused type, with one input set; what is left out in front of that is the empty name."""
     inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
     inputs[at] = name
-    return replace(op, type=lookup(op).fused or op.type, domain="armnet", input=tuple(inputs), output=(y,))
+    return op.replace(type=lookup(op).fused or op.type, domain="armnet", input=tuple(inputs), output=(y,))
 
 
 def other_input(op: OperatorDef, name: str) -> Optional[str]:

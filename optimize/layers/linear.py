@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, NamedTuple, Optional
 
 import numpy as np
@@ -111,7 +110,7 @@ class Layer(NamedTuple):
         if self.bias is not None:
             bias = (*self.op.input[2:3], "")[0].split(_SUFFIX)[0] or f"{name}_bias"
             weights[program.fresh(bias + _SUFFIX)] = self.bias
-        return Rewrite((replace(self.op, input=(x, *weights), output=(y,)),), weights=weights)
+        return Rewrite((self.op.replace(input=(x, *weights), output=(y,)),), weights=weights)
 
 
 def _by_channels(op: OperatorDef, weights: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -246,8 +245,7 @@ def _carried(specs: Specs, gone: AbstractSet[str], rename: Mapping[str, str]) ->
 def _renamed(op: OperatorDef, names: Mapping[str, str]) -> OperatorDef:
     if names.keys().isdisjoint((*op.input, *op.output)):
         return op
-    return replace(
-        op,
+    return op.replace(
         input=tuple(names.get(name, name) for name in op.input),
         output=tuple(names.get(name, name) for name in op.output),
     )

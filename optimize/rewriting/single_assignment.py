@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Dict, Set
 
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -47,7 +46,7 @@ def single_assignment(net: NetDef) -> NetDef:
             if name in left:
                 left[name] -= 1
                 current[name] = _version(name, taken) if left[name] else name
-        ops.append(replace(op, input=inputs, output=tuple(current.get(name, name) for name in op.output)))
+        ops.append(op.replace(input=inputs, output=tuple(current.get(name, name) for name in op.output)))
     return net.replace(op=tuple(ops))
 
 

@@ -7,7 +7,6 @@ becomes one of the net around, from where the branch takes it by name.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import List, Optional, Sequence, Set, Tuple
 
 from optimize.rewriting.program import Program
@@ -48,9 +47,9 @@ def _with_optimised_nets(
         with report.inside(f"{arg.name} of {op.signature()}"):
             net, weights = _optimised(program, op, arg.n, passes, report, stop_after)
         args: List[Argument] = [*op.arg]
-        args[index] = replace(arg, n=net)
+        args[index] = arg.replace(n=net)
         if net is not arg.n:
-            program = program.with_operator(place, replace(op, arg=tuple(args)), weights)
+            program = program.with_operator(place, op.replace(arg=tuple(args)), weights)
     return program
 
 

@@ -7,10 +7,11 @@ copy.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import struct
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
@@ -69,8 +70,11 @@ def _digest(value: Any) -> Any:
     return tuple(map(_digest, value)) if isinstance(value, tuple) else str(value) if value != value else value
 
 
+Self = TypeVar("Self", bound="_Structural")
+
+
 class _Structural:
-    """Equality and hash by the dataclass's fields, arrays included."""
+    """Equality, hash and copies by the dataclass's fields, arrays included."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -79,6 +83,10 @@ class _Structural:
 
     def __hash__(self) -> int:
         return hash(tuple(map(_digest, vars(self).values())))
+
+    def replace(self: Self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +284,7 @@ class OperatorDef(_Structural):
         """A copy with these arguments set; None removes one."""
         kept = tuple(arg for arg in self.arg if arg.name not in arguments)
         new = tuple(Argument.of(key, value) for key, value in arguments.items() if value is not None)
-        return replace(self, arg=kept + new)
+        return self.replace(arg=kept + new)
 
     def subnets(self) -> Iterator[NetDef]:
         """The nets among the arguments, in order, but the one that a RecurrentNetwork keeps for training."""
@@ -368,10 +376,6 @@ class NetDef(_Structural):
             written.update(op.output)
         wanted.update(dict.fromkeys(name for name in self.external_output if name and name not in written))
         return tuple(wanted)
-
-    def replace(self, **changes: Any) -> NetDef:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
 
 
 NetLike = Union[NetDef, bytes, str, "os.PathLike[str]"]

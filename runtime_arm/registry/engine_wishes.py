@@ -13,7 +13,6 @@ stand in real Caffe2 files mean what serves them here.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from runtime_arm.netdef import OperatorDef
@@ -90,9 +89,9 @@ def ruled_out(op: OperatorDef, engines: Iterable[Wish]) -> OperatorDef:
     """The operator that rules these out, too."""
     known = [name.strip() for name in op.engine.split(",") if name.strip()]
     refused = [str(wish._replace(refused=True)) for wish in engines]
-    return replace(op, engine=",".join(dict.fromkeys([*known, *refused])))
+    return op.replace(engine=",".join(dict.fromkeys([*known, *refused])))
 
 
 def preferring(op: OperatorDef, engine: str) -> OperatorDef:
     """The operator that asks for this engine first."""
-    return replace(op, engine=f"{engine},{op.engine}".rstrip(","))
+    return op.replace(engine=f"{engine},{op.engine}".rstrip(","))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
@@ -67,8 +66,7 @@ def saved(folder: Path, names: Dict[str, str]) -> Path:
     """The pair of NET with some blobs called otherwise."""
     net = NetDef.from_text(NET)
     ops = [
-        replace(
-            op,
+        op.replace(
             input=tuple(names.get(name, name) for name in op.input),
             output=tuple(names.get(name, name) for name in op.output),
         )

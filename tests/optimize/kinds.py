@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List
 
 import numpy as np
@@ -79,7 +78,7 @@ def repeating(d: Drawing) -> None:
     if known:
         op = d.draw(st.sampled_from(known))
         if not set(op.input) & {name for other in d.ops for name in other.output if name in other.input}:
-            again = replace(op, output=tuple(f"{name}_again{len(d.ops)}" for name in op.output))
+            again = op.replace(output=tuple(f"{name}_again{len(d.ops)}" for name in op.output))
             d.ops.append(again)
             d.shapes[again.output[0]] = d.shapes[op.output[0]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import importlib.util
-from dataclasses import replace
 from functools import cache
 from typing import Any, Collection, Dict, List
 
@@ -59,7 +58,7 @@ def run_case(case: Case, *, engine: str = "", terms: int = TERMS) -> None:
     """
     net = NetDef.from_bytes(case["netdef"], case["id"])
     if engine and case["status"] == "ok":
-        net = net.replace(op=tuple(replace(op, engine=engine) for op in net.op))
+        net = net.replace(op=tuple(op.replace(engine=engine) for op in net.op))
     workspace = Workspace()
     for blob in case["inputs"]:
         workspace.feed(blob["name"], blob_value(blob))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, Dict, NamedTuple
@@ -54,7 +53,7 @@ def recorded(shared: Path, name: str) -> Recorded:
     figures = next(one for one in json.loads((folder / "figures.json").read_text()) if one["name"] == name)
     reached = [result["activation_bytes"] for result in figures["results"].values() if result.get("activation_bytes")]
     net = read_net(folder / f"{stem}.predict_net.pb")
-    numbered = net.replace(op=tuple(replace(op, name=str(place)) for place, op in enumerate(net.op)))
+    numbered = net.replace(op=tuple(op.replace(name=str(place)) for place, op in enumerate(net.op)))
     return Recorded(
         name, numbered, specs, sizes, figures["activation_bytes"], min(reached), figures["peak_live_bytes_in_op_order"]
     )

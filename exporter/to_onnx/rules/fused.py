@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.to_onnx.operand import Operand
 from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.netdef import OperatorDef
@@ -22,7 +20,7 @@ def fused(call: Call) -> Results:
     count = len(op.input) if fusion.addend is None else fusion.addend
     args = tuple(arg for arg in op.arg if arg.name != "activation")
     parts = [operand for operand in call.operands[:count] if operand.name]
-    y = call.translate(replace(op, type=fusion.layer, domain="", input=op.input[: len(parts)], arg=args), parts)
+    y = call.translate(op.replace(type=fusion.layer, domain="", input=op.input[: len(parts)], arg=args), parts)
     if call.has(count):
         y = call.translate(OperatorDef.of("Add", ["first", "addend"], op.output), [y, call.operands[count]])
     return (y if activation is None else _activated(call, activation, y)).name
@@ -34,5 +32,5 @@ def _activated(call: Call, activation: OperatorDef, y: Operand) -> Operand:
     formula = formula_of(activation)
     order = {"order"} if activation.full_type == PRELU else set()
     wanted = order if formula is None else set(formula.defaults)
-    own = replace(activation, arg=tuple(arg for arg in activation.arg if arg.name in wanted))
+    own = activation.replace(arg=tuple(arg for arg in activation.arg if arg.name in wanted))
     return call.translate(own, [y, *operands])

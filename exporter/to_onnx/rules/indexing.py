@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from exporter.to_onnx.rules import Call, Results, rule
@@ -68,7 +66,7 @@ def constant_fill(call: Call) -> Results:
         shape = call.node("Concat", shape, call.ints(*op.get_ints("extra_shape")), axis=0)
     if call.has(1):
         return call.node("Expand", call.reshaped(call.input(1), 1), shape)
-    alone = replace(op, input=()).with_args(shape=[1], extra_shape=None, input_as_shape=None)
+    alone = op.replace(input=()).with_args(shape=[1], extra_shape=None, input_as_shape=None)
     return call.node("Expand", call.constant(lookup(alone).evaluate(alone, [])[0]), shape)
 
 

@@ -7,7 +7,6 @@ when the net is translated; what is in the graph are its bytes.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Optional, Tuple
 
 import numpy as np
@@ -252,5 +251,5 @@ def _image_and_window(call: Call, filler: int) -> Tuple[str, Optional[dict[str, 
 def moved(call: Call) -> Results:
     """What the operator without Int8 in its name does."""
     spec = _spec(call, 0)
-    plain = replace(READINGS[call.op.type](call.op, spec.ndim), type=call.op.type[len("Int8") :])
+    plain = READINGS[call.op.type](call.op, spec.ndim).replace(type=call.op.type[len("Int8") :])
     return call.translator.results(plain, call.operands)

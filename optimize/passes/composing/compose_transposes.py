@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Optional, Tuple
 
 from optimize.rewriting.patterns import operator, rule
@@ -52,8 +51,8 @@ def _compose(program: Program, x: str, first: OperatorDef, second: OperatorDef) 
     if axes is None:
         raise Refusal("the number of dimensions is not known")
     if _is_identity(axes):
-        return Rewrite((replace(second, type="Copy", input=(x,), arg=()),))
-    return Rewrite((replace(second, type="Transpose", input=(x,), arg=(Argument.of("axes", axes),)),))
+        return Rewrite((second.replace(type="Copy", input=(x,), arg=()),))
+    return Rewrite((second.replace(type="Transpose", input=(x,), arg=(Argument.of("axes", axes),)),))
 
 
 _IDLE = operator(_TYPES, "idle", where=lambda program, op: _is_identity(permutation(program, op)))

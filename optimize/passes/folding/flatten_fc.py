@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from optimize.layers.linear import FULLY_CONNECTED
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
@@ -16,7 +14,7 @@ def _flatten(program: Program, x: str, view: OperatorDef, layer: OperatorDef) ->
         raise Refusal("the rows of the matrix are not those of the first dimension")
     if view.full_type != "Flatten" or view.get_int("axis", 1) != 1:
         _require_same_rows(program, x, view.output[0])
-    return Rewrite((replace(layer, input=(x, *layer.input[1:])),))
+    return Rewrite((layer.replace(input=(x, *layer.input[1:])),))
 
 
 def _require_same_rows(program: Program, x: str, y: str) -> None:

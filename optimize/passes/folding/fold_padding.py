@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import List, NamedTuple, Tuple
 
 import numpy as np
@@ -75,7 +74,7 @@ def _fold(program: Program, x: str, pad: OperatorDef, reader: OperatorDef) -> Re
     op = reader.with_args(**args, pads=pads)
     if reader.type == "AveragePool":
         op = op.with_args(count_include_pad=1)
-    return Rewrite((replace(op, input=(x, *reader.input[1:])),))
+    return Rewrite((op.replace(input=(x, *reader.input[1:])),))
 
 
 def _check_pool(program: Program, x: str, pool: OperatorDef) -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from optimize.layers.linear import CONVOLUTIONS, Layer
@@ -30,8 +28,8 @@ def _join(program: Program, addend: OperatorDef, bias: str, total: OperatorDef) 
     x, w, _, _, *slope = total.input
     return Rewrite(
         (
-            replace(addend, input=addend.input[:2], output=(unbiased,)),
-            replace(total, input=(x, w, joined, unbiased, *slope)),
+            addend.replace(input=addend.input[:2], output=(unbiased,)),
+            total.replace(input=(x, w, joined, unbiased, *slope)),
         ),
         weights={joined: both},
     )

@@ -13,7 +13,6 @@ a bias masks a channel out, and in long chains where shifts make larger ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, Iterator, List, Optional, Sequence, Set
 
 import numpy as np
@@ -77,12 +76,12 @@ def _shift(program: Program, match: Match) -> Rewrite:
         if reader.full_type in _PASSING:
             y = reader.output[0]
             shifts[y] = _passed_on(program, reader, shifts)
-            operators.append(replace(reader, input=tuple(inputs), output=(names[y], *reader.output[1:])))
+            operators.append(reader.replace(input=tuple(inputs), output=(names[y], *reader.output[1:])))
         else:
             bias = program.fresh(f"{reader.output[0]}_bias")
             weights[bias] = _bias_with(program, reader, shifts)
             inputs[2:3] = [bias]
-            operators.append(replace(reader, input=tuple(inputs)))
+            operators.append(reader.replace(input=tuple(inputs)))
     return Rewrite(tuple(operators), weights=weights, each=True)
 
 
@@ -102,7 +101,7 @@ def _unbiased(
     bare, activation = without_activation(op)
     inputs = list(bare.input)
     inputs[2] = ""
-    bare = replace(bare, input=tuple(inputs if any(inputs[2:]) else inputs[:2]), output=(y,))
+    bare = bare.replace(input=tuple(inputs if any(inputs[2:]) else inputs[:2]), output=(y,))
     if activation is None:
         return bare
     assert layer.bias is not None

@@ -8,8 +8,6 @@ strides, where windows overlap, too. Other pools are left alone: they can be mad
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from optimize.layers.fused import as_arguments, without_activation
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
@@ -21,7 +19,7 @@ _LIMITS = {"Clip", "Relu", "onnx.Relu"}
 
 
 def _fuse(program: Program, limit: OperatorDef, pool: OperatorDef) -> Rewrite:
-    return Rewrite((replace(_limited(pool, limit), input=limit.input),))
+    return Rewrite((_limited(pool, limit).replace(input=limit.input),))
 
 
 def _fuse_from_layer(program: Program, layer: OperatorDef, pool: OperatorDef) -> Rewrite:
@@ -35,7 +33,7 @@ def _limited(pool: OperatorDef, limit: OperatorDef) -> OperatorDef:
     kernel, stride = (caffe2_list(pool, name, "hw") for name in ("kernel", "stride"))
     if not stride or not all(1 < step < size for step, size in zip(stride, kernel)):
         raise Refusal("windows do not overlap, or are as many as pixels")
-    return replace(pool, type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
+    return pool.replace(type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
 
 
 _POOL = operator({"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"}, "pool")

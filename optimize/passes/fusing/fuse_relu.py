@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from optimize.layers.linear import CONVOLUTIONS
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
@@ -12,7 +10,7 @@ from runtime_arm.netdef import OperatorDef
 
 
 def _fuse(program: Program, conv: OperatorDef, relu: OperatorDef) -> Rewrite:
-    return Rewrite((replace(conv, type="ConvRelu", output=relu.output),))
+    return Rewrite((conv.replace(type="ConvRelu", output=relu.output),))
 
 
 _CONV = operator(CONVOLUTIONS, "conv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Iterator
 
 from optimize.rewriting.operator_types import Whose
@@ -28,7 +27,7 @@ def _concats(program: Program, start: int) -> Iterator[Match]:
 
 def _function(op: OperatorDef) -> OperatorDef:
     """What the operator computes, wherever it stands."""
-    return replace(op, input=(), output=(), name="", engine="", debug_info="")
+    return op.replace(input=(), output=(), name="", engine="", debug_info="")
 
 
 def _hoist(program: Program, match: Match) -> Rewrite:
@@ -41,8 +40,8 @@ def _hoist(program: Program, match: Match) -> Rewrite:
     if not parts.keys().isdisjoint(inputs):
         raise Refusal("one part is made of another")
     joined = program.fresh(f"{concat.output[0]}_joined")
-    activation = replace(functions.pop(), input=(joined,), output=concat.output[:1])
-    return Rewrite((replace(concat, input=inputs, output=(joined, *concat.output[1:])), activation))
+    activation = functions.pop().replace(input=(joined,), output=concat.output[:1])
+    return Rewrite((concat.replace(input=inputs, output=(joined, *concat.output[1:])), activation))
 
 
 PASS = Pass("hoist_activation_over_concat", (Rule(_concats, _hoist),))

@@ -6,7 +6,6 @@ only where it is asked for.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -25,7 +24,7 @@ def _parallel(program: Program, start: int) -> Iterator[Match]:
     groups: Dict[_Key, List[int]] = {}
     for place, op in enumerate(program.net.op):
         if op.full_type in _TYPES and len(op.input) <= 3 and _is_pointwise(op):
-            geometry = replace(op, input=(), output=(), name="", debug_info="")
+            geometry = op.replace(input=(), output=(), name="", debug_info="")
             groups.setdefault((op.input[0], geometry), []).append(place)
     for places in groups.values():
         if len(places) > 1 and start <= places[0]:
@@ -49,7 +48,7 @@ def _merge(program: Program, match: Match) -> Rewrite:
         zeros = [np.zeros(one.number, layers[0].weights.dtype) for one in channels]
         biases = [zero if layer.bias is None else layer.bias for layer, zero in zip(layers, zeros)]
         weights[program.fresh(f"{joined}_b")] = np.concatenate(biases)
-    conv = replace(layers[0].op, input=(layers[0].op.input[0], *weights), output=(joined,))
+    conv = layers[0].op.replace(input=(layers[0].op.input[0], *weights), output=(joined,))
     sizes = Argument.of("split", [one.number for one in channels])
     split = OperatorDef(
         "Split",

@@ -8,7 +8,6 @@ more pass over its elements, and short rows. A sum is a pass over what the convo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
@@ -38,7 +37,7 @@ def _split(program: Program, concat: OperatorDef, conv: OperatorDef, pool: Optio
     parts, pooled = concat.input, []
     if pool is not None:
         parts = tuple(program.fresh(f"{pool.output[0]}_{at}") for at in range(len(concat.input)))
-        pooled = [replace(pool, input=(x,), output=(y,)) for x, y in zip(concat.input, parts)]
+        pooled = [pool.replace(input=(x,), output=(y,)) for x, y in zip(concat.input, parts)]
     weights, sums = _sums(program, layer, parts, channels)
     return Rewrite((*pooled, *sums), weights=weights)
 
@@ -66,11 +65,11 @@ def _sums(
     }
     names = [*(program.fresh(f"{y}_{at}") for at in range(len(parts) - 1)), y]
     first, activation = without_activation(layer.op)
-    bare = replace(first, type="Conv", domain="")
+    bare = first.replace(type="Conv", domain="")
     sums = []
     for x, w, addend, y in zip(parts, weights, ["", *names], names):
-        one = with_addend(replace(bare, input=(x, w)), addend, y)
-        sums.append(one if addend else replace(first, input=(x, w, *first.input[2:]), output=(y,)))
+        one = with_addend(bare.replace(input=(x, w)), addend, y)
+        sums.append(one if addend else first.replace(input=(x, w, *first.input[2:]), output=(y,)))
     if activation is not None:
         sums[-1] = with_activation(sums[-1], activation)
     return weights, sums

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, Iterator
 
 from optimize.rewriting.program import Match, Program, Rewrite
@@ -13,8 +12,7 @@ from runtime_arm.registry.schema import find
 
 def _expression(op: OperatorDef) -> OperatorDef:
     """What the operator computes, whatever its results are called."""
-    return replace(
-        op,
+    return op.replace(
         output=(str(len(op.output)),),
         name="",
         debug_info="",

@@ -6,7 +6,6 @@ both shapes are known, and a Concat of one input only if it adds no axis.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Iterator
 
 from optimize.rewriting.patterns import each
@@ -55,7 +54,7 @@ def _compose_reshapes(program: Program, match: Match) -> Rewrite:
     if len(second.output) < 2:
         raise Refusal("a Reshape has two outputs")
     outputs = (second.output[0], program.fresh(second.output[1]))  # the old shape is that of another blob now
-    return Rewrite((replace(second, input=(first.input[0], *second.input[1:]), output=outputs),))
+    return Rewrite((second.replace(input=(first.input[0], *second.input[1:]), output=outputs),))
 
 
 def _reshapes_of_views(program: Program, start: int) -> Iterator[Match]:

@@ -7,7 +7,6 @@ Two activations take an operand, the operator's last input: PRelu its slope, onn
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List, Optional, Sequence
 
 import numpy as np
@@ -40,7 +39,7 @@ def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
     y = op.output[0]
     inputs = (f"{y} before its activation", *(op.input[-1:] if full_type in OPERANDS else ()))
     args = tuple(arg for arg in op.arg if arg.name != "activation")
-    return replace(op, type=type, domain=domain, input=inputs, output=(y,), arg=args)
+    return op.replace(type=type, domain=domain, input=inputs, output=(y,), arg=args)
 
 
 def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.errors import ArgumentError
@@ -62,4 +61,4 @@ class Layers(NamedTuple):
 def renamed(op: OperatorDef, inputs: Sequence[str], output: str) -> OperatorDef:
     """The operator as a layer: the inputs that it has get these names."""
     names = tuple(new if old else "" for old, new in zip(op.input, inputs))
-    return replace(op, input=names, output=(output,), name="", debug_info="")
+    return op.replace(input=names, output=(output,), name="", debug_info="")

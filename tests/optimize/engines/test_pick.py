@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, List, Mapping
 
 import numpy as np
@@ -50,7 +49,7 @@ def running(pair: Pair, threads: int = 1) -> List[str]:
 def error_of(pair: Pair) -> float:
     """Against direct sums."""
     direct = pair.replace(
-        predict_net=pair.predict_net.replace(op=tuple(replace(op, engine="IM2COL") for op in pair.predict_net.op))
+        predict_net=pair.predict_net.replace(op=tuple(op.replace(engine="IM2COL") for op in pair.predict_net.op))
     )
     samples = [drawn(sample_specs(pair.inputs), seed) for seed in range(2)]
     return relative_error(results(direct, samples), results(pair, samples))
@@ -154,7 +153,7 @@ def test_within_the_budget_the_choice_is_the_runtimes() -> None:
 def test_an_error_that_cannot_show_is_not_told() -> None:
     pair, report = convolutions(), Report()
     net = pair.predict_net
-    hidden = (*net.op[:-1], replace(net.op[-1], output=("h",)), OperatorDef.of("Scale", ["h"], ["y"], scale=0.0))
+    hidden = (*net.op[:-1], net.op[-1].replace(output=("h",)), OperatorDef.of("Scale", ["h"], ["y"], scale=0.0))
     pick_engines(pair.replace(predict_net=net.replace(op=hidden)), report=report)
     assert report.error is None
     assert report.warnings == ["outputs are zero for random inputs, so errors of engines do not show"]
@@ -332,7 +331,7 @@ def test_what_another_pass_changes_is_not_tuned_any_more() -> None:
     pair = convolutions(1)
     assert optimize(pick_engines(pair, "measure", threads=1)).tuning is not None
     net = pair.predict_net
-    ops = (replace(net.op[0], output=("h",)), OperatorDef.of("Relu", ["h"], ["y"]))
+    ops = (net.op[0].replace(output=("h",)), OperatorDef.of("Relu", ["h"], ["y"]))
     assert optimize(pick_engines(pair.replace(predict_net=net.replace(op=ops)), "measure", threads=1)).tuning is None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Callable, Iterator
 
 import numpy as np
@@ -149,8 +148,8 @@ def test_a_pass_without_end_is_named() -> None:
 
 
 def test_passes_that_undo_each_other_are_named() -> None:
-    there = pass_of(lambda program, op: Rewrite((replace(op, type="Sigmoid"),)), "Relu", "there")
-    back = pass_of(lambda program, op: Rewrite((replace(op, type="Relu"),)), "Sigmoid", "back")
+    there = pass_of(lambda program, op: Rewrite((op.replace(type="Sigmoid"),)), "Relu", "there")
+    back = pass_of(lambda program, op: Rewrite((op.replace(type="Relu"),)), "Sigmoid", "back")
     with pytest.raises(BrokenPass, match=r"no end after .* rounds; still firing: back, there"):
         Outcome(pair_of('net "": x -> y\n Relu(x) -> y'), [there, back])
 

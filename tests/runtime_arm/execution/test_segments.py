@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Dict, Iterator, List, Sequence
 
 import numpy as np
@@ -77,7 +76,7 @@ def test_a_blob_that_is_read_on_both_sides_of_the_border(reader: str) -> None:
 def executors(drawn: RandomNet) -> Iterator[Executor]:
     """The net as it is planned, and by the reference kernels."""
     yield Executor(drawn.net, drawn.weights)
-    reference = tuple(replace(op, engine=REFERENCE) for op in drawn.net.op)
+    reference = tuple(op.replace(engine=REFERENCE) for op in drawn.net.op)
     yield Executor(drawn.net.replace(op=reference), drawn.weights)
 
 

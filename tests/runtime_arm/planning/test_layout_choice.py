@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, List
 
 import numpy as np
@@ -75,7 +74,7 @@ def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(
     small: bool, size: int, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
-    op = replace(conv("x", "a"), engine="WINOGRAD:f2x4_3x3")
+    op = conv("x", "a").replace(engine="WINOGRAD:f2x4_3x3")
     (step,) = (step for step in planned(chain(op, output="a"), 256, size).steps if step.op.type == "Conv")
     assert step.kernel is not None
     assert step.kernel.variants == (variant,)
@@ -136,7 +135,7 @@ def test_tiles_and_the_reference_agree() -> None:
         OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2),
         conv("p", "y"),
     )
-    plain = tuple(replace(op, engine=REFERENCE) for op in ops)
+    plain = tuple(op.replace(engine=REFERENCE) for op in ops)
     x = np.random.default_rng(1).standard_normal((1, 64, 37, 41)).astype(np.float32)
     with predictor(chain(*ops, output="y"), 64) as fast, predictor(chain(*plain, output="y"), 64) as slow:
         assert_close(fast.run({"x": x})["y"], slow.run({"x": x})["y"], terms=9 * 64 * 4, amplification=256)
@@ -212,7 +211,7 @@ def test_what_an_earlier_segment_made_and_constants_are_brought_into_tiles_as_we
         OperatorDef.of("Add", ["a", "r"], ["s"]),
         OperatorDef.of("Concat", ["a", "b", "c", "i", "r", "s"], ["d", "_"], axis=1),
     ]
-    plain = [replace(op, engine=REFERENCE) for op in ops]
+    plain = [op.replace(engine=REFERENCE) for op in ops]
     x = np.random.default_rng(3).standard_normal((1, 16, 9, 9)).astype(np.float32)
     with tiles_everywhere(), predictor(chain(*ops, output="d"), 16) as fast:
         actual = fast.run({"x": x})["d"]

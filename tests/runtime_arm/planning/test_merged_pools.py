@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -69,10 +68,10 @@ def test_a_pool_runs_with_the_convolution_before_it() -> None:
 
 def test_a_pool_with_an_activation_of_its_own_stays_apart() -> None:
     net = pair()
-    pool = replace(net.predict_net.op[2], type="FusedMaxPool", domain="armnet")
+    pool = net.predict_net.op[2].replace(type="FusedMaxPool", domain="armnet")
     pool = pool.with_args(activation="Clip", min=0.5, max=1.0)
     ops = (*net.predict_net.op[:2], pool, net.predict_net.op[3])
-    assert "armnet.FusedMaxPool" in operators(Pair.from_nets(net.init_net, replace(net.predict_net, op=ops)))
+    assert "armnet.FusedMaxPool" in operators(Pair.from_nets(net.init_net, net.predict_net.replace(op=ops)))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import List, Sequence, Tuple
 
 import numpy as np
@@ -163,7 +162,7 @@ def test_a_block_of_few_channels_hands_the_next_one_planes(small_products: None)
             if value.layout is not None
         }
     assert isinstance(layouts["p"], Planes)
-    apart = [replace(op, engine="REFERENCE") for op in ops]
+    apart = [op.replace(engine="REFERENCE") for op in ops]
     plain = Pair.from_nets(init_net, net.predict_net.replace(op=tuple(apart)))
     with Predictor(plain, threads=1) as predictor:
         expected = predictor.run({"x": x}, keep=["p"])

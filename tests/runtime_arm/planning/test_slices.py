@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
@@ -278,5 +277,5 @@ def test_random_nets_in_tiles_compute_the_same_planned_and_unplanned(drawn: Rand
 
 
 def by_reference(drawn: RandomNet) -> Dict[str, Any]:
-    ops = tuple(replace(op, engine=REFERENCE) for op in drawn.net.op)
+    ops = tuple(op.replace(engine=REFERENCE) for op in drawn.net.op)
     return Executor(drawn.net.replace(op=ops), drawn.weights).run(drawn.feed(), drawn.net.external_output)

@@ -13,7 +13,6 @@ reference/conv.h (HybridConvPerChannel), reference/integer_ops/depthwise_conv_hy
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
@@ -78,7 +77,7 @@ def hybrid_convolution(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolu
 def as_conv(op: OperatorDef) -> OperatorDef:
     """The convolution of the quantised values."""
     kept = tuple(arg for arg in op.arg if arg.name != "W_scales")
-    return replace(op, type="Conv", domain="", input=op.input[:2], arg=kept, engine="")
+    return op.replace(type="Conv", domain="", input=op.input[:2], arg=kept, engine="")
 
 
 def _conv_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec]) -> List[TensorSpec]:

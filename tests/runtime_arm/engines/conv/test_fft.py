@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List, Tuple
 
 import numpy as np
@@ -211,7 +210,7 @@ def test_is_chosen_where_it_saves_time(shape: Any, filters: Any, engine: str) ->
     assert chosen is not None
     assert chosen.engine == engine
     assert engine == "FFT" or refusals["FFT"].startswith("it takes the time of ")
-    forced, _ = lookup(op).choose(replace(op, engine="FFT"), specs, lookup(op).infer(op, specs))
+    forced, _ = lookup(op).choose(op.replace(engine="FFT"), specs, lookup(op).infer(op, specs))
     assert forced is not None
     assert forced.engine == "FFT"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List, Tuple
 
 import numpy as np
@@ -94,7 +93,7 @@ def assert_agrees(op: OperatorDef, inputs: List[Any], tile: int) -> None:
     x, w, b = inputs[:3]
     (expected,) = run_kernel(op, inputs)
     taps = w.shape[-1]
-    op = replace(op, engine=f"WINOGRAD:f{tile}x{tile}_{taps}x{taps}")
+    op = op.replace(engine=f"WINOGRAD:f{tile}x{tile}_{taps}x{taps}")
     (actual,) = run_kernel(op, inputs, "WINOGRAD", constants=WEIGHTS)
     terms = w[0].size + 1
     magnitude = terms * np.sqrt((w**2).mean() * (x**2).sum() / max(x.size, 1)) + np.abs(b).max()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -234,7 +233,7 @@ AVERAGE = OperatorDef.of("AveragePool", ["convolved"], ["y"], kernel=2, stride=2
         NetDef(),
         NetDef(op=(RELU, RELU)),
         NetDef(op=(CONV, AVERAGE)),
-        NetDef(op=(RELU, replace(AVERAGE, type="MaxPool"))),
+        NetDef(op=(RELU, AVERAGE.replace(type="MaxPool"))),
     ],
 )
 def test_layers_must_be_two_that_fit(net: NetDef) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tests.support.operands import caffe2, onnx
 
 
 def seeded(type: str, inputs: str = "", seed: int = 5, **arguments: Any) -> OperatorDef:
-    return replace(caffe2(type, inputs, **arguments), device_option=DeviceOption(random_seed=seed))
+    return caffe2(type, inputs, **arguments).replace(device_option=DeviceOption(random_seed=seed))
 
 
 def drawn(type: str, **arguments: Any) -> Array:

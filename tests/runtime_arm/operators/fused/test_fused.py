@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -85,7 +84,7 @@ def test_a_floor_by_every_engine(kernel: int, group: int, least: Any, bias: bool
     engines = assert_engines_match_reference(op, operands, terms=8 * kernel**2, magnitude=30.0, constants=(1, 4))
     assert least <= set(engines)
     (y,) = run_kernel(op, operands)
-    (before,) = run_kernel(replace(op, input=op.input[:4], arg=op.arg[:-1]), operands[:4])
+    (before,) = run_kernel(op.replace(input=op.input[:4], arg=op.arg[:-1]), operands[:4])
     np.testing.assert_array_equal(y, np.maximum(before, floor))
     assert (y == floor).any(axis=(0, 2, 3)).all()
 
@@ -93,7 +92,7 @@ def test_a_floor_by_every_engine(kernel: int, group: int, least: Any, bias: bool
 def with_floor(made: Any, floor: Array, **arguments: Any) -> Any:
     op, operands = made
     named = OperatorDef.of(op.type, [*op.input, "f"], ["y"], domain="armnet", activation="onnx.Max", **arguments)
-    return replace(named, arg=(*op.arg, *named.arg)), [*operands, floor]
+    return named.replace(arg=(*op.arg, *named.arg)), [*operands, floor]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_prelu_needs_a_slope(type: str) -> None:
         run_kernel(op, [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)])
     with pytest.raises(ShapeError, match="Max needs a floor"):
         run_kernel(
-            replace(op, arg=(*op.arg[:-1], Argument.of("activation", "onnx.Max"))),
+            op.replace(arg=(*op.arg[:-1], Argument.of("activation", "onnx.Max"))),
             [normal(1, 4, 6, 6), normal(8, 4, 3, 3)][: len(op.input)],
         )
 

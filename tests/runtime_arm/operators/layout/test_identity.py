@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def test_nothing_is_dropped_at_inference(op: Any) -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        replace(caffe2("Dropout", "X", "Y M", ratio=0.25), device_option=DeviceOption(random_seed=7)),
+        caffe2("Dropout", "X", "Y M", ratio=0.25).replace(device_option=DeviceOption(random_seed=7)),
         onnx("Dropout", "X R T", "Y M", seed=7),
     ],
 )

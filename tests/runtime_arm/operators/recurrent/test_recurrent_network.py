@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, List
 
 import numpy as np
@@ -86,7 +85,7 @@ def test_the_step_net_sees_the_surrounding_net() -> None:
         alias_dst=["last"],
         alias_offset=[-1],
     )
-    op = replace(op, input=("x1", "h0"))
+    op = op.replace(input=("x1", "h0"))
     predict = net("x h0 shift", "y", caffe2("Relu", "x", "x1"), op, caffe2("Add", "last last", "y"))
     with Predictor(NetDef(), predict) as predictor:
         for steps in (3, 5):
