@@ -140,7 +140,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask CopyRowsToTensor GatherRanges
             PadEmptySamples ScatterWeightedSum SparseMatrixReshape SparseToDense SparseToDenseMask""",
         "operators.layout.split": "DepthSplit Split SplitByLengths",
-        "operators.rows.strings": "StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
+        "operators.text.caffe2": "StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
         "operators.image.stylizer": """
             BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess""",
         "operators.layout.tile": "Expand NumpyTile Tile",
@@ -159,6 +159,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.ml.linear": "LinearClassifier LinearRegressor SVMClassifier SVMRegressor",
         "operators.ml.trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
     },
+    "ai.onnx.preview.training": {"operators.loss.onnx_training": "Adagrad Adam Momentum"},
     "onnx": {
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv",
@@ -195,7 +196,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.nms": "NonMaxSuppression",
         "operators.norm.channel": "BatchNormalization",
         "operators.indexing.onehot": "OneHot",
-        "operators.rows.tfidf": "TfIdfVectorizer",
+        "operators.text.onnx": "RegexFullMatch StringConcat StringNormalizer StringSplit",
+        "operators.text.tfidf": "TfIdfVectorizer",
         "operators.fills.onnx": """
             Bernoulli ConstantOfShape EyeLike Multinomial RandomNormal RandomNormalLike RandomUniform
             RandomUniformLike Range""",

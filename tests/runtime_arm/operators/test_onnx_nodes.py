@@ -16,7 +16,7 @@ ELEMENTWISE = """
     Acos Acosh Add Asin Asinh Atan Atanh Ceil Celu Cos Cosh Div Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish
     LeakyRelu Log Max Mean Min Mish Mod Mul Neg PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
     Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu
-    DequantizeLinear DynamicQuantizeLinear
+    Adagrad Adam DequantizeLinear DynamicQuantizeLinear Momentum
 """
 SUMS = """
     AveragePool Conv ConvTranspose DeformConv Det Einsum GRU Gemm LSTM LogSoftmax LpPool MatMul MaxPool MaxUnpool RNN

@@ -1,0 +1,121 @@
+"""ONNX's operators on strings. Source: the operator docs of ONNX, opset 20 and 10."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.broadcasting import broadcast
+from runtime_arm.registry.schema import operator, require, value_of
+from runtime_arm.registry.specs import TensorSpec
+
+
+def _texts(x: Array) -> List[str]:
+    """The elements as text; bytes that are no UTF-8 are kept as surrogates."""
+    return [
+        element.decode("utf-8", "surrogateescape") if isinstance(element, bytes) else str(element)
+        for element in x.reshape(-1).tolist()
+    ]
+
+
+def _blob(texts: Sequence[str], shape: Sequence[int]) -> Array:
+    blob = np.empty(len(texts), object)
+    blob[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return blob.reshape(tuple(shape))
+
+
+@operator("StringConcat", domain="onnx", inputs=2, dtypes=("object",))
+def string_concat(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
+    """Each string of X followed by that of Y; the two broadcast as in NumPy."""
+    require(op, y.dtype == object, "both inputs must be strings", x, y)
+    return [x.with_shape(broadcast(op, (x, y)))]
+
+
+@string_concat.reference
+def string_concat_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
+    first, second = np.broadcast_arrays(x, y)
+    return [_blob([a + b for a, b in zip(_texts(first), _texts(second))], first.shape)]
+
+
+@operator("RegexFullMatch", domain="onnx", dtypes=("object",))
+def regex_full_match(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Whether the whole of each string matches ``pattern``, bool.
+
+    The pattern is RE2's in ONNX and Python's here: they agree but for rare constructs, such as RE2's \\C and \\pN.
+    """
+    _pattern(op)
+    return [x.with_dtype(np.bool_)]
+
+
+def _pattern(op: OperatorDef) -> Any:
+    try:
+        return re.compile(op.get_str("pattern"))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ArgumentError(op, f"pattern is no regular expression: {error}") from error
+
+
+@regex_full_match.reference
+def regex_full_match_reference(op: OperatorDef, x: Array) -> List[Any]:
+    pattern = _pattern(op)
+    return [np.array([pattern.fullmatch(text) is not None for text in _texts(x)], np.bool_).reshape(x.shape)]
+
+
+@operator("StringSplit", domain="onnx", outputs=2, dtypes=("object",))
+def string_split(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """The pieces of each string between delimiters, and how many they are.
+
+    Y: X's shape with the most pieces behind it, filled up with empty strings; Z: X's shape, int64. ``delimiter``: by
+    default, and where it is empty, any run of white space. ``maxsplit``: at most so many cuts, from the left.
+    """
+    _, width = _pieces(op, value_of(op, x, "X"))
+    return [x.with_shape((*x.shape, width)), TensorSpec(x.shape, np.int64)]
+
+
+def _pieces(op: OperatorDef, x: Array) -> Tuple[List[List[str]], int]:
+    delimiter, most = op.get_str("delimiter", ""), op.get_int("maxsplit", -1)
+    pieces = [text.split(delimiter or None, most) if text else [] for text in _texts(x)]
+    return pieces, max(map(len, pieces), default=0)
+
+
+@string_split.reference
+def string_split_reference(op: OperatorDef, x: Array) -> List[Any]:
+    pieces, width = _pieces(op, x)
+    filled = [piece for row in pieces for piece in (*row, *[""] * (width - len(row)))]
+    return [_blob(filled, (*x.shape, width)), np.array([len(row) for row in pieces], np.int64).reshape(x.shape)]
+
+
+_CASES: Dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+
+
+@operator("StringNormalizer", domain="onnx", dtypes=("object",))
+def string_normalizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """X without ``stopwords``, in another case; a single empty string where nothing is left.
+
+    X: (C,) or (1, C). ``case_change_action``: NONE, LOWER or UPPER. ``is_case_sensitive`` (0): whether stop words are.
+    The locale makes no difference.
+    """
+    require(op, x.ndim == 1 or (x.ndim == 2 and x.shape[0] == 1), "X must be (C,) or (1, C)", x)
+    if op.get_str("case_change_action", "NONE") not in _CASES:
+        raise ArgumentError(op, f"case_change_action must be one of {', '.join(_CASES)}")
+    if not op.get_strs("stopwords"):
+        return [x.with_shape(x.shape if x.size else (*x.shape[:-1], 1))]
+    return [x.with_shape((*x.shape[:-1], len(_normalised(op, value_of(op, x, "X")))))]
+
+
+def _normalised(op: OperatorDef, x: Array) -> List[str]:
+    def key(text: str) -> str:
+        return text if op.get_int("is_case_sensitive", 0) else text.lower()
+
+    unwanted = set(map(key, op.get_strs("stopwords")))
+    change = _CASES[op.get_str("case_change_action", "NONE")]
+    return [change(text) for text in _texts(x) if key(text) not in unwanted] or [""]
+
+
+@string_normalizer.reference
+def string_normalizer_reference(op: OperatorDef, x: Array) -> List[Any]:
+    texts = _normalised(op, x)
+    return [_blob(texts, (*x.shape[:-1], len(texts)))]

@@ -1,0 +1,54 @@
+"""ONNX's operators on strings: what the cases of ONNX leave out, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.workspace import Workspace
+from runtime_arm.netdef import NetDef, OperatorDef
+
+
+def computed(op: OperatorDef, *inputs: Any) -> Any:
+    workspace = Workspace()
+    for name, value in zip(op.input, inputs):
+        workspace.feed(name, np.array(value, object))
+    workspace.run_net_once(NetDef("net", (op,), external_input=op.input, external_output=op.output))
+    return [workspace.fetch(name) for name in op.output]
+
+
+def op_of(type: str, inputs: str = "X", outputs: str = "Y", **attributes: Any) -> OperatorDef:
+    return OperatorDef.of(type, inputs.split(), outputs.split(), domain="onnx", **attributes)
+
+
+def test_bytes_that_are_no_text_are_kept() -> None:
+    (joined,) = computed(op_of("StringConcat", "X B"), [b"\xff", "ü".encode()], [b"\xc3", b"!"])
+    assert joined.tolist() == [b"\xff\xc3", "ü!".encode()]
+
+
+def test_what_splits_to_nothing_has_no_pieces() -> None:
+    pieces, counts = computed(op_of("StringSplit", outputs="Y Z"), [b"", b"  ", b" a  b "])
+    assert pieces.tolist() == [[b"", b""], [b"", b""], [b"a", b"b"]]
+    assert counts.tolist() == [0, 0, 2]
+
+
+def test_a_word_is_unwanted_in_any_case_unless_cases_count() -> None:
+    words = [b"The", b"the", b"cat"]
+    assert computed(op_of("StringNormalizer", stopwords=["the"]), words)[0].tolist() == [b"cat"]
+    kept = op_of("StringNormalizer", stopwords=["the"], is_case_sensitive=1, case_change_action="UPPER")
+    assert computed(kept, words)[0].tolist() == [b"THE", b"CAT"]
+
+
+@pytest.mark.parametrize(
+    ("op", "rule"),
+    [
+        (op_of("RegexFullMatch", pattern="(a"), "pattern is no regular expression"),
+        (op_of("StringNormalizer", case_change_action="TITLE"), "case_change_action must be one of NONE, LOWER, UPPER"),
+    ],
+)
+def test_refuses(op: OperatorDef, rule: str) -> None:
+    with pytest.raises(ArmnetError, match=rule):
+        computed(op, [b"a"])
