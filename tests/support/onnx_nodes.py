@@ -50,15 +50,19 @@ def node_cases(*types: str) -> List[Any]:
 
 
 @cache
-def _all_cases() -> List[NodeCase]:
+def node_tests() -> List[Any]:
+    """The node tests of ONNX's backend suite, each with its model and data."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        collected = collect_testcases(None)
+        return [case for case in collect_testcases(None) if case.model is not None]
+
+
+@cache
+def _all_cases() -> List[NodeCase]:
     found = []
-    for case in collected:
-        assert case.model is not None
+    for case in node_tests():
         node = case.model.graph.node[0]
         if len(case.model.graph.node) > 1 or any(attribute.HasField("g") for attribute in node.attribute):
             continue
