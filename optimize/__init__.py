@@ -49,8 +49,8 @@ def optimize(
     Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order:
     do not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid:
     try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make only so many steps,
-    to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open, for what needs
-    to know them.
+    to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open; they are for
+    measuring and trying out, and the result runs with every other shape with which the pair does.
     report: is told what happened and what did not.
     UsageError for options that contradict each other or the pair, ShapeError for an operator that takes fewer or more
     blobs than it is given.
@@ -64,7 +64,7 @@ def optimize(
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
-    program = Program.of(known, unpacked=caffe2_compatible)
+    program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
     unwanted = [
         *([pipeline.SHIFTING] if keep_biases else []),

@@ -16,12 +16,12 @@ from onnx import helper
 
 from exporter.onnx.weights import DTYPES
 from exporter.to_onnx.graph import Constants, Graph
-from exporter.to_onnx.operand import ONNX_NUMBERS, Known
+from exporter.to_onnx.operand import ONNX_NUMBERS
 from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
-from optimize.rewriting.shapes import example_specs
-from optimize.rewriting.single_assignment import names_in
+from optimize.rewriting.shapes import Specs, known_inputs
+from optimize.rewriting.single_assignment import names_in, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.execution.workspace import run_init_net
@@ -70,13 +70,15 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
     types = Types(OPSET)
     constants = Constants(names_in(net), types)
     graph = Graph(constants, set(_read_in(net)))
+    weights = _weights(pair, net)
+    choices = known_inputs(single_assignment(net), weights, inputs)
     for info in inputs:
-        graph.define(info.name, tuple(choice[info.name] for choice in example_specs(inputs)))
+        graph.define(info.name, tuple(choice[info.name] for choice in choices))
         types.declare(info.name, _number(info), info.shape)
-    for name, known in _weights(pair, net).items():
-        graph.define(name, known)
-        if known[0] is not None and known[0].value is not None:
-            constants.define(name, known[0].value)
+    for name, spec in weights.items():
+        graph.define(name, (spec,) * len(choices))
+        if spec is not None and spec.value is not None:
+            constants.define(name, spec.value)
     Translator(graph).add_net(net)
     outputs = [_output(graph, info) for info in pair.outputs]
     proto = helper.make_graph(graph.nodes, net.name or "armnet", [_typed(info) for info in inputs], outputs)
@@ -104,15 +106,14 @@ def _read_in(net: NetDef) -> Iterator[str]:
             yield from _read_in(sub)
 
 
-def _weights(pair: Pair, net: NetDef) -> Dict[str, Known]:
+def _weights(pair: Pair, net: NetDef) -> Specs:
     """What init_net fills and the net reads."""
     inputs = {info.name for info in pair.inputs}
     filled = {name for op in pair.init_net.op for name in op.output}
-    weights, count = Weights(pair.init_net), len(example_specs(pair.inputs))
+    weights = Weights(pair.init_net)
     names = [name for name in net.captures() if name in filled and name not in inputs]
     computed = run_init_net(pair.init_net) if any(name not in weights for name in names) else {}
-    specs = {name: weights.spec(name) if name in weights else TensorSpec.known(computed[name]) for name in names}
-    return {name: (spec,) * count for name, spec in specs.items()}
+    return {name: weights.spec(name) if name in weights else TensorSpec.known(computed[name]) for name in names}
 
 
 def _typed(info: TensorInfo) -> onnx.ValueInfoProto:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.index import Index
-from optimize.rewriting.shapes import Specs, example_specs, infer_more
+from optimize.rewriting.shapes import Examples, Specs, infer_more, known_inputs
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -67,12 +67,17 @@ class Program:
         self._new = net.op if new is None else new
 
     @staticmethod
-    def of(pair: Pair, unpacked: bool = False) -> Program:
-        """The program of a checked pair. ``unpacked``: new weights are written as Caffe2 writes them."""
+    def of(pair: Pair, unpacked: bool = False, examples: Optional[Examples] = None) -> Program:
+        """The program of a checked pair.
+
+        unpacked: new weights are written as Caffe2 writes them. examples: shapes, by input, with which the net runs.
+        They help to know the shapes of other blobs; sizes that the pair leaves open stay open.
+        """
         fed = (info.name for info in pair.inputs)
         net = single_assignment(pair.predict_net)
         variable = {*fed, *(name for op in net.op for name in op.output)}
-        return Program(net, Weights(pair.init_net, variable, unpacked), example_specs(pair.inputs))
+        weights = Weights(pair.init_net, variable, unpacked)
+        return Program(net, weights, known_inputs(net, _constants(net.op, weights), pair.inputs, examples))
 
     def pair(self, like: Pair) -> Pair:
         """The pair that computes this, with the inputs, outputs and metadata of ``like``; checked."""
@@ -148,10 +153,9 @@ class Program:
 
     @cached_property
     def _inferred(self) -> Tuple[List[Specs], List[str]]:
-        read = {name for op in self._new for name in op.reads()}
-        constants = {name: self.weights.spec(name) for name in read if name in self.weights}
+        constants = _constants(self._new, self.weights)
         results = [infer_more(NetDef(op=tuple(self._new)), {**constants, **known}) for known in self._known]
-        return [specs for specs, _ in results], results[0][1]
+        return [specs for specs, _ in results], [stop.reason for stop in results[0][1].values()]
 
     @property
     def inference_refusals(self) -> Sequence[str]:
@@ -234,6 +238,11 @@ class Program:
         gone -= {name for name in gone if index.mentions(name)}.union(net.external_input, net.external_output)
         known = [_carried(specs, gone, rename) for specs in self.known_specs]
         return Program(net, weights, known, self.outside, index, [net.op[place] for place in new])
+
+
+def _constants(ops: Sequence[OperatorDef], weights: Weights) -> Specs:
+    """The weights that the operators read."""
+    return {name: weights.spec(name) for op in ops for name in op.reads() if name in weights}
 
 
 def _carried(specs: Specs, gone: AbstractSet[str], rename: Mapping[str, str]) -> Specs:

@@ -1,12 +1,14 @@
 """What shape inference knows of a net whose inputs may leave sizes open.
 
-Open sizes are tried out: inference runs once for each of several choices, and what all of them agree on counts as
-known.
+Open sizes are tried out: inference runs for several choices of them, and only what all choices agree on counts as
+known. An example of a shape is where the choices start; it is never the only one, unless the net refuses all others.
+A choice that an operator refuses says nothing, because the net does not run with it.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from itertools import islice
+from typing import Callable, Dict, Hashable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -16,18 +18,58 @@ from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
 Specs = Dict[str, Optional[TensorSpec]]
+Examples = Mapping[str, Sequence[int]]
+Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis where it has none
 
-# Sizes tried for what an input leaves open: of its first dimension, and of the others, each of which gets another.
-# Networks halve pictures up to five times, hence the multiples of 32; none is 1, which would broadcast.
-CHOICES = ((2, 224), (3, 480))
-STEP = 32
+# The sizes with which the choices start: that of an input's first dimension, and for the others this much and so much
+# more with each further one. Networks halve pictures up to five times, hence the multiples of 32.
+FIRST, OTHER, STEP = 2, 224, 32
 LARGEST_SAMPLE = 1 << 30  # bytes: with several open sizes the product of such choices may be more than a machine has
+# How sizes are varied: of each line by the first function whose sizes the net takes. Odd ones tell more.
+VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
+    (lambda size: 2 * size + 1, lambda size: 2 * size),
+    (lambda size: size // 16 | 1, lambda size: size // 4, lambda size: size // 2),
+    (lambda size: 1,),
+)
+MOST_SINGLE = 12  # open sizes that are varied one by one, besides all together
 
 
-def example_specs(inputs: Sequence[TensorInfo]) -> List[Specs]:
-    """The inputs' specs for each choice of open sizes, one if none is open; None for an unknown rank or dtype."""
-    open_sizes = any(info.shape is not None and not info.is_static for info in inputs)
-    return [_chosen(inputs, *choice) for choice in (CHOICES if open_sizes else CHOICES[:1])]
+class Stop(NamedTuple):
+    """Why inference knows nothing of what an operator makes; ``refused`` if the operator refuses its inputs."""
+
+    reason: str
+    refused: bool
+
+
+def known_inputs(
+    net: NetDef, constants: Specs, inputs: Sequence[TensorInfo], examples: Optional[Examples] = None
+) -> List[Specs]:
+    """The inputs' specs for each of several choices of open sizes, one choice if none is open.
+
+    The specs are None for an input of unknown rank or dtype without an example. constants: the specs of the other
+    blobs that the net reads. Choices are left out that the net refuses, and those that tell nothing new.
+    """
+    examples = examples or {}
+    start = _start(inputs, examples)
+    kept = [_specs(inputs, examples, start)]
+    found, stops = infer_more(net, {**constants, **kept[0]})
+    differences, tried, taken = _Differences(found), [start], [start]
+    for alternatives in _variations(start):
+        for sizes in alternatives:
+            if sizes in tried or min(sizes.values()) < 1:
+                continue
+            tried.append(sizes)
+            choice = _specs(inputs, examples, sizes)
+            found, others = infer_more(net, {**constants, **choice})
+            if all(place in stops for place, stop in others.items() if stop.refused):
+                taken.append(sizes)
+                kept += [choice] if differences.shown_by(found) else []
+                break
+    given = _start([info for info in inputs if info.name in examples], examples)
+    only = [key for key in start if key not in given and all(sizes[key] == start[key] for sizes in taken)]
+    if only:  # that the net takes no other size may be chance; what it refuses is not known then
+        kept.append(_specs(inputs, examples, {**start, **{key: 2 * start[key] for key in only}}))
+    return kept
 
 
 def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
@@ -35,7 +77,8 @@ def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
 
     UsageError, naming the input, where rank or dtype is not known, or where that would be too large.
     """
-    chosen = _chosen(inputs, 1, CHOICES[0][1])
+    sizes = _start(inputs, {}, first=1)
+    chosen = _specs(inputs, {}, sizes)
     unknown = [name for name, spec in chosen.items() if spec is None]
     if unknown:
         raise UsageError(f"the shape of input {unknown[0]!r} is not known")
@@ -49,46 +92,107 @@ def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
     return {name: spec for name, spec in chosen.items() if spec is not None}
 
 
-def _chosen(inputs: Sequence[TensorInfo], first: int, other: int) -> Specs:
-    named: Dict[str, int] = {}
+def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
+    """Each dimension of an input: its size, or the key of the size that it leaves open."""
+    dims = info.shape if info.shape is not None else [None] * len(examples[info.name])
+    return [(info.name, axis) if dim is None else dim for axis, dim in enumerate(dims)]
+
+
+def _start(inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST) -> Sizes:
+    """The sizes of the first choice: those of the examples, and the usual ones for what these do not say."""
+    given: Sizes = {}
+    usual: Sizes = {}
+    for info in inputs:
+        if info.shape is None and info.name not in examples:
+            continue
+        for axis, key in enumerate(_keys(info, examples)):
+            if isinstance(key, int):
+                continue
+            if info.name not in examples:
+                usual.setdefault(key, OTHER + STEP * axis if axis else first)
+            elif given.setdefault(key, examples[info.name][axis]) != examples[info.name][axis]:
+                other = examples[info.name][axis]
+                raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {other}")
+    return {**usual, **given}
+
+
+def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> Specs:
     specs: Specs = {}
     for info in inputs:
-        if info.shape is None or info.dtype is None:
+        dtype = info.dtype or ("float32" if info.name in examples else None)
+        if dtype is None or (info.shape is None and info.name not in examples):
             specs[info.name] = None
             continue
-        sizes = []
-        for axis, dim in enumerate(info.shape):
-            size = dim if isinstance(dim, int) else other + STEP * axis if axis else first
-            sizes.append(named.setdefault(dim, size) if isinstance(dim, str) else size)
-        specs[info.name] = TensorSpec(sizes, info.dtype)
+        keys = _keys(info, examples)
+        specs[info.name] = TensorSpec([key if isinstance(key, int) else sizes[key] for key in keys], dtype)
     return specs
 
 
-def infer_more(net: NetDef, known: Mapping[str, Optional[TensorSpec]]) -> Tuple[Specs, List[str]]:
+def _variations(start: Sizes) -> Iterator[List[Sizes]]:
+    """Other sizes than those of the first choice: lists of alternatives.
+
+    All sizes vary together, then each by itself, and then all differ: sizes that are independent are told apart from
+    sizes that belong together.
+    """
+    together = [list(start)] if start else []
+    alone = [[key] for key in islice(start, MOST_SINGLE)] if len(start) > 1 else []
+    for keys in [*together, *alone]:
+        for variation in VARIATIONS:
+            yield [{**start, **{key: vary(start[key]) for key in keys}} for vary in variation]
+    if alone:
+        yield [{key: least + step * at for at, key in enumerate(start)} for least, step in ((5, 2), (OTHER, STEP))]
+
+
+class _Differences:
+    """Which sizes of a net's blobs differ from each other, or from choice to choice, as far as choices have shown."""
+
+    def __init__(self, found: Specs):
+        self._blobs = [(name, spec.shape) for name, spec in found.items() if spec is not None]
+        self._seen: List[List[object]] = []
+        self._known = 0
+        self.shown_by(found)
+
+    def shown_by(self, found: Specs) -> bool:
+        """Whether a further choice shows differences that were not known; if so, they are from now on."""
+        column: List[object] = []
+        for name, shape in self._blobs:
+            spec = found.get(name)
+            agrees = spec is not None and len(spec.shape) == len(shape)
+            column += spec.shape if spec is not None and agrees else [None] * len(shape)
+        rows = list(zip(*self._seen, column))
+        known = len(set(rows)) + sum(len(set(row)) > 1 for row in rows)
+        grows = known > self._known
+        if grows:
+            self._seen.append(column)
+            self._known = known
+        return grows
+
+
+def infer_more(net: NetDef, known: Mapping[str, Optional[TensorSpec]]) -> Tuple[Specs, Dict[int, Stop]]:
     """``known`` with the specs of the blobs that it lacks, None where they depend on data or on what is not known.
 
-    Second, why operators refused their inputs; their outputs are not known.
+    Second, the places of the operators at which inference stopped.
     """
     specs: Specs = dict(known)
-    refusals: List[str] = []
-    for op in net.op:
+    stops: Dict[int, Stop] = {}
+    for place, op in enumerate(net.op):
         if all(name in specs for name in op.output if name):
             continue
         found = _infer(op, [specs.get(name) if name else None for name in op.input])
-        if isinstance(found, str):
-            refusals.append(found)
+        if isinstance(found, Stop):
+            stops[place] = found
             found = []
         specs.update(dict.fromkeys(name for name in op.output if name))
         specs.update({name: spec for name, spec in zip(op.output, found) if name})
-    return specs, refusals
+    return specs, stops
 
 
-def _infer(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Union[Sequence[TensorSpec], str]:
+def _infer(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Union[Sequence[TensorSpec], Stop]:
     if any(name and spec is None for name, spec in zip(op.input, inputs)):
         return []
     try:
         return infer_operator(op, inputs)[1]
     except DataDependent:
-        return f"{op.signature()}: the shape of what it makes depends on data"
+        return Stop(f"{op.signature()}: the shape of what it makes depends on data", refused=False)
     except ArmnetError as error:
-        return str(error)
+        return Stop(str(error), refused=True)

@@ -54,6 +54,44 @@ def stacking(d: Drawing) -> None:
         d.emit("Reshape", [name], shape, extra_outputs=1, shape=list(shape))
 
 
+def open_viewing(d: Drawing) -> None:
+    """A view whose shape holds for other sizes of the input, too."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    shape, result = d.draw(
+        st.sampled_from(
+            [((0, 0, -1, 1), (n, c, h * w, 1)), ((0, c, 1, -1), (n, c, 1, h * w)), ((-1, 1, 0, w), (n * c, 1, h, w))]
+        )
+    )
+    d.emit("Reshape", [x], result, extra_outputs=1, shape=list(shape))
+
+
+def clamping(d: Drawing) -> None:
+    """At most five rows of an image: as many as it has if these are fewer."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    d.weights.update(first=np.zeros(1, np.int64), last=np.full(1, 5, np.int64), rows=np.full(1, 2, np.int64))
+    d.emit("Slice", [x, "first", "last", "rows"], (n, c, min(h, 5), w), domain="onnx")
+
+
+def squeezing(d: Drawing) -> None:
+    """The mean of each channel, row or pixel, and an image that is scaled or shifted by that."""
+    x = latest(d)
+    n, c, h, w = d.shapes[x]
+    axes, mean = d.draw(st.sampled_from([([2, 3], (n, c, 1, 1)), ([3], (n, c, h, 1)), ([0], (1, c, h, w))]))
+    d.emit("ReduceMean", [x], mean, axes=axes, keepdims=1)
+    d.emit(d.draw(st.sampled_from(["Mul", "Add"])), [x, d.ops[-1].output[0]], d.shapes[x])
+
+
+def of_any_width(d: Drawing) -> None:
+    """Arithmetic with single numbers, which fits whatever the number of channels."""
+    x = latest(d)
+    for _ in range(int(d.draw(st.integers(1, 3)))):
+        number = d.weight(*d.draw(st.sampled_from([(1,), (1, 1, 1), (1, 1, 1, 1)])))
+        d.emit(d.draw(st.sampled_from(["Add", "Mul", "Sub"])), [x, number], d.shapes[x])
+        x = d.ops[-1].output[0]
+
+
 def transposing(d: Drawing) -> None:
     x = latest(d)
     shape = d.shapes[x]

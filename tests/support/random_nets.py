@@ -47,7 +47,7 @@ class Drawing:
 
     def weight(self, *shape: int) -> str:
         for name, array in self.weights.items():
-            if array.shape == shape and self.draw(st.booleans()):
+            if (array.shape, array.dtype) == (shape, np.float32) and self.draw(st.booleans()):
                 return name
         name = f"w{len(self.weights)}"
         scale = 1.0 / np.sqrt(max(1, int(np.prod(shape[1:]))))

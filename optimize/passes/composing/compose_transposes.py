@@ -13,13 +13,16 @@ _TYPES = {"Transpose", "NCHW2NHWC", "NHWC2NCHW"}
 
 
 def permutation(program: Program, op: OperatorDef) -> Optional[Tuple[int, ...]]:
-    """The input's dimension that each of the output's comes from; None where their number is not known."""
+    """The input's dimension that each of the output's comes from.
+
+    None where their number is not known or depends on sizes that the net leaves open.
+    """
     if op.type == "Transpose" and op.get_ints("axes"):
         return op.get_ints("axes")
-    spec = program.specs(op.input[0])[0]
-    if spec is None:
+    dims = program.dims(op.input[0])
+    if dims is None:
         return None
-    axes = tuple(range(spec.ndim))
+    axes = tuple(range(len(dims)))
     if op.type == "Transpose":
         return axes[::-1]
     return (0, *axes[2:], 1) if op.type == "NCHW2NHWC" else (0, axes[-1], *axes[1:-1])

@@ -1,11 +1,12 @@
 """Operators run in the order that needs the smallest arena; the runtime keeps the order that the net has.
 
-The order changes only where the arena shrinks, whatever sizes the inputs leave open: for each choice that is tried it
-must not grow, and for one it must shrink.
+The order changes only where the arena shrinks. If the inputs leave sizes open, the arena must not grow for any of the
+choices that are tried, and must shrink for one.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Dict, Iterator, List, Sequence
 
 from optimize.memory.orders import orders_for_arena
@@ -14,6 +15,8 @@ from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Rule
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.specs import TensorSpec
+
+MOST_CHOICES = 2  # of open sizes for which arenas are planned: the usual ones, and about twice as large
 
 
 def _disordered(program: Program, start: int) -> Iterator[Match]:
@@ -50,9 +53,9 @@ def _candidates(program: Program) -> List[NetDef]:
 
 
 def _specs(program: Program) -> List[Dict[str, TensorSpec]]:
-    """Of what the net takes and computes, for each choice of open sizes; nothing if they are not all known."""
+    """Of what the net takes and computes, for the first choices of open sizes; nothing if they are not all known."""
     names = [*program.net.external_input, *(name for op in program.net.op for name in op.output if name)]
-    choices = zip(*(program.specs(name) for name in names))
+    choices = islice(zip(*(program.specs(name) for name in names)), MOST_CHOICES)
     found = [{name: spec for name, spec in zip(names, specs) if spec is not None} for specs in choices]
     return found if all(len(specs) == len(set(names)) for specs in found) else []
 

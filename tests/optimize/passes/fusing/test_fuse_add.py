@@ -10,7 +10,7 @@ from tests.optimize.kinds import residual
 from tests.optimize.nets import applied, assert_keeps_numbers, refusals
 
 WEIGHTS = {"w": np.ones((2, 2, 3, 3), np.float32), "v": np.ones((2, 2, 1, 1), np.float32), "b": np.ones(2, np.float32)}
-SHAPES = {"x": ("batch", 2, None, None), "r": ("batch", 2, None, None)}
+SHAPES = {"x": ("batch", 2, "height", "width"), "r": ("batch", 2, "height", "width")}
 HEAD = 'net "": x, w, v, b '
 
 

@@ -1,0 +1,129 @@
+"""Sizes that a net leaves open stay open: an example of a shape is for measuring, and nothing is built on it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimize import optimize
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import operator_counts
+from runtime_arm.errors import ArmnetError, UsageError
+from runtime_arm.pair.pair import Pair
+from tests.optimize import kinds
+from tests.optimize.nets import assert_same_numbers, numbers, pair_of, pair_of_net
+from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
+
+RANDOM = np.random.default_rng(11)
+ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
+AGNOSTIC = [
+    *DATA_DEPENDENT,
+    kinds.activated_parts,
+    kinds.activating,
+    kinds.clamping,
+    kinds.copying,
+    kinds.gating,
+    kinds.of_any_width,
+    kinds.open_viewing,
+    kinds.residual,
+    kinds.scaling,
+    kinds.squeezing,
+    kinds.stacking,
+    kinds.transposing,
+]
+
+
+def numbers_of(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def test_an_example_fixes_no_number_of_channels() -> None:
+    weights = {"two": np.full(1, 2, np.float32), "three": np.full(1, 3, np.float32)}
+    pair = pair_of('net "": x, two, three -> y\n Mul(x, two) -> a\n Add(a, three) -> y', weights, {"x": ("n", "t", 8)})
+    result = optimize(pair, shapes={"x": (1, 20, 8)})
+    for shape in ((1, 20, 8), (1, 33, 8), (3, 1, 8)):
+        assert_same_numbers(pair, result, {"x": numbers_of(*shape)}, ROUNDING)
+
+
+@pytest.mark.parametrize("examples", [{}, {"x": (1, 20, 8)}])
+def test_a_size_that_is_clamped_is_not_known(examples: Dict[str, Any]) -> None:
+    weights = {"first": np.zeros(1, np.int64), "last": np.full(1, 4, np.int64), "axes": np.ones(1, np.int64)}
+    net = 'net "": x, first, last, axes -> y\n onnx.Slice(x, first, last, axes) -> a\n Relu(a) -> y'
+    program = Program.of(pair_of(net, weights, {"x": ("n", "t", 8)}), examples=examples)
+    assert program.dims("a") == (None, None, 8)
+    assert program.dims("x") == (None, None, 8)
+
+
+@pytest.mark.parametrize("examples", [{}, {"x": (2, 4, 5, 5), "z": (2, 4, 5, 5)}])
+def test_inputs_that_may_differ_are_not_of_one_shape(examples: Dict[str, Any]) -> None:
+    weights = {"w": numbers_of(4, 4, 1, 1)}
+    net = 'net "": x, z, w -> y\n Conv(x, w) -> a  kernel=1\n Add(a, z) -> y'
+    free, bound = ({"x": (n, 4, 5, 5), "z": (m, 4, 5, 5)} for n, m in (("n", "m"), ("n", "n")))
+    assert operator_counts(optimize(pair_of(net, weights, bound)).predict_net) == {"armnet.FusedConv": 1}
+    pair = pair_of(net, weights, free)
+    feeds = {"x": numbers_of(1, 4, 5, 5), "z": numbers_of(3, 4, 5, 5)}
+    assert_same_numbers(pair, optimize(pair, shapes=examples), feeds, ROUNDING)
+
+
+def test_the_number_of_dimensions_may_depend_on_an_open_size() -> None:
+    net = 'net "": x -> y\n onnx.Squeeze(x) -> a\n Transpose(a) -> b\n Transpose(b) -> c\n Relu(c) -> y'
+    pair = pair_of(net, shapes={"x": ("n", 2, 3)})
+    result = optimize(pair)
+    for count in (1, 2):
+        assert_same_numbers(pair, result, {"x": numbers_of(count, 2, 3)}, 0)
+
+
+def test_examples_must_agree_on_a_dimension() -> None:
+    pair = pair_of('net "": x, z -> y\n Add(x, z) -> y', shapes={"x": ("n", 4), "z": ("n", 4)})
+    with pytest.raises(UsageError, match="the examples give dimension 'n' both the size 2 and 3"):
+        optimize(pair, shapes={"x": (2, 4), "z": (3, 4)})
+
+
+@st.composite
+def opened(draw: st.DrawFn, shape: Sequence[int]) -> Tuple[Optional[Tuple[Any, ...]], List[Tuple[int, ...]]]:
+    """A declaration of the input that leaves some of these sizes open, and other shapes that fit it."""
+    names = draw(st.lists(st.sampled_from([None, "", "size"]), min_size=4, max_size=4))
+    dims = tuple(
+        size if name == "" else name and f"{name}{axis}" for axis, (size, name) in enumerate(zip(shape, names))
+    )
+    others = [
+        tuple(size if name == "" else draw(st.integers(1, 12)) for size, name in zip(shape, names)) for _ in range(4)
+    ]
+    return (None if all(name is None for name in names) else dims), others
+
+
+def runs(pair: Pair, feeds: Dict[str, Any]) -> bool:
+    with suppress(ArmnetError):
+        numbers(pair, feeds)
+        return True
+    return False
+
+
+def test_random_nets_that_were_optimised_with_one_shape_run_with_others() -> None:
+    ran = 0
+
+    @settings(max_examples=150)
+    @given(
+        random_nets(most_operators=10, kinds=[*KINDS, *AGNOSTIC, *AGNOSTIC, *[kinds.of_any_width] * 8]),
+        st.data(),
+        st.booleans(),
+    )
+    def check(drawn: RandomNet, data: st.DataObject, with_example: bool) -> None:
+        nonlocal ran
+        declared, others = data.draw(opened(drawn.shape))
+        pair = pair_of_net(drawn.net, drawn.weights, {} if declared is None else {"x": declared})
+        result = optimize(pair, shapes={"x": drawn.shape} if with_example else None)
+        assert_same_numbers(pair, result, drawn.feed(), ROUNDING)
+        for shape in others:
+            feeds = drawn._replace(shape=shape).feed()  # type: ignore[arg-type]
+            if runs(pair, feeds):
+                ran += shape != drawn.shape
+                assert_same_numbers(pair, result, feeds, ROUNDING)
+
+    check()
+    assert ran >= 50, f"only {ran} runs with shapes other than the example"
