@@ -49,6 +49,7 @@ class Workspace:
     def run_net_once(self, net: NetLike) -> None:
         """Run a net over the blobs; every blob that it writes is in the workspace afterwards."""
         net = as_net(net)
+        net = net.replace(external_input=tuple(dict.fromkeys(net.external_input)))  # a set to Caffe2
         check_net(net, self._blobs)
         read = {name: self._blobs[name] for name in net.captures() if name in self._blobs}
         known = {name: value for name, value in read.items() if _is_small_and_whole(value)}

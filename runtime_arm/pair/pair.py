@@ -57,7 +57,13 @@ class Pair:
 
     @staticmethod
     def from_nets(init_net: NetDef, predict_net: NetDef) -> Pair:
-        """The pair of two nets about which nothing else is known; checked."""
+        """The pair of two nets about which nothing else is known; checked.
+
+        An external input may be named several times: to Caffe2 they are a set.
+        """
+        init_net, predict_net = (
+            net.replace(external_input=tuple(dict.fromkeys(net.external_input))) for net in (init_net, predict_net)
+        )
         return Pair(init_net, predict_net, real_inputs(init_net, predict_net)).check()
 
     @staticmethod

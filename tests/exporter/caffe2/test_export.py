@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from exporter import export
+from exporter.support import support
+from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError
+from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
 
 INIT = NetDef(
@@ -56,6 +59,27 @@ def test_a_missing_weight_is_named(paths: list[Path]) -> None:
     paths[0].write_bytes(INIT.replace(op=INIT.op[:1]).to_bytes())
     pair = export(*paths)
     assert [info.name for info in pair.inputs] == ["x", "b", "unused"]  # what nobody fills is an input
+
+
+def test_an_external_input_may_be_named_twice(paths: list[Path]) -> None:
+    """Caffe2 takes external inputs as a set: the pair computes what it does without the repetition."""
+    x = np.ones((1, 3), np.float32)
+    expected = Predictor(export(*paths)).run([x])["y"]
+    names = ("x", "w", "x", "b", "b", "unused", "w")
+    paths[0].write_bytes(INIT.replace(external_input=("unused", "unused")).to_bytes())
+    paths[1].write_bytes(PREDICT.replace(external_input=names, external_output=("y", "y")).to_bytes())
+    pair = export(*paths)
+    assert pair.predict_net.external_input == ("x", "w", "b")
+    assert [info.name for info in pair.inputs] == ["x"]
+    assert not [row for row in support(*paths) if row.problem]
+    with Predictor(*paths) as by_files, Predictor(optimize(pair, shapes={"x": (1, 3)})) as optimised:
+        for predictor in (Predictor(pair), by_files, optimised):
+            np.testing.assert_array_equal(predictor.run([x])["y"], expected)
+    workspace = Workspace()
+    for name, value in {"x": x, "w": np.full((2, 3), 2, np.float32), "b": np.float32([1, -20])}.items():
+        workspace.feed(name, value)
+    workspace.run_net_once(PREDICT.replace(external_input=("x", "x", "w", "b")))
+    np.testing.assert_array_equal(workspace.fetch("y"), expected)
 
 
 def test_damaged_files_are_named(paths: list[Path]) -> None:
