@@ -1,0 +1,88 @@
+"""How the repository is kept: the size of its folders, what its packages import, what GitHub reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+
+from runtime_arm.imports import OURS
+from tests.support.interpreter import NUMPY_ALONE, python
+from tests.support.paths import ROOT, tracked
+
+MOST_FILES = 25  # Python files in one folder, without __init__.py
+GITHUB = ROOT / ".github"
+TEMPLATES = sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml"))
+
+
+def test_no_folder_has_more_python_files_than_a_reader_can_survey() -> None:
+    files = [path for path in tracked(*OURS, "tests", "scripts") if path.suffix == ".py" and path.stem != "__init__"]
+    counts = Counter(str(path.parent) for path in files)
+    assert sum(counts.values()) > 500
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize(
+    ("package", "without"),
+    [
+        ("runtime_arm", []),
+        ("optimize", []),
+        ("exporter", ["exporter.onnx", "exporter.to_onnx", "exporter.onnx_backend"]),
+        ("armnet", ["armnet.onnx_backend", "armnet.device.count"]),
+    ],
+)
+def test_modules_import_nothing_but_numpy(package: str, without: Sequence[str]) -> None:
+    """A device has NumPy alone. Of the readers ONNX's needs a package; all others are imported when they are needed."""
+    program = f"""{NUMPY_ALONE}
+import importlib, pkgutil
+done = 0
+for info in pkgutil.walk_packages(importlib.import_module({package!r}).__path__, "{package}."):
+    excluded = any(f"{{info.name}}.".startswith(f"{{name}}.") for name in {list(without)!r})
+    if not excluded and not info.name.endswith("__main__"):
+        importlib.import_module(info.name)
+        done += 1
+print(done)
+"""
+    assert int(python(program)) > 20
+
+
+def parsed(path: Path) -> Any:
+    yaml = pytest.importorskip("yaml", reason="PyYAML reads what GitHub reads: pip install pyyaml")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_github_runs_what_ci_runs() -> None:
+    workflow = parsed(GITHUB / "workflows/ci.yml")
+    assert set(workflow[True]) == {"push", "pull_request"}  # YAML 1.1 reads the key "on" as a truth value
+    (job,) = workflow["jobs"].values()
+    assert job["steps"][-1]["run"] == "./.ci/run"
+    versions = next(step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", ""))
+    assert versions.split()[-1] == "3.11"  # the last one is the default
+    assert "3.9" in versions.split()
+    assert (ROOT / job["env"]["ARMNET_APT_SOURCES"].replace("${{ github.workspace }}/", "")).is_file()
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_issue_templates_ask_for_what_is_needed(path: Path) -> None:
+    form = parsed(path)
+    if path.stem == "config":
+        assert form == {"blank_issues_enabled": True}
+        return
+    assert set(form) == {"name", "description", "labels", "body"}
+    fields = {field["id"]: field for field in form["body"]}
+    assert len(fields) == len(form["body"])
+    for field in fields.values():
+        assert field["type"] in {"textarea", "dropdown"}
+        assert field["attributes"]["label"]
+        if field["type"] == "dropdown":
+            options = field["attributes"]["options"]
+            assert all(isinstance(option, str) for option in options)
+    assert fields["model"]["validations"]["required"]
+    assert ("doctor" in fields) == (path.stem != "missing_operator")
+
+
+def test_there_is_a_template_for_every_kind_of_issue() -> None:
+    assert [path.stem for path in TEMPLATES] == ["bug", "config", "missing_operator", "wrong_answer"]
+    assert "CONTRIBUTING.md" in (GITHUB / "PULL_REQUEST_TEMPLATE.md").read_text(encoding="utf-8")
