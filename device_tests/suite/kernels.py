@@ -161,5 +161,5 @@ def assert_engines_match_reference(
 def amplification_of(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int] = ()) -> float:
     """By how much the engine enlarges rounding errors, as it tells itself; 1 where it does not."""
     schema, specs = lookup(op), specs_of(inputs, constants)
-    cost = schema.kernels[engine].cost if engine != REFERENCE else None
-    return 1.0 if cost is None else cost(op, specs, schema.infer(op, specs)).error
+    work = schema.kernels[engine].work if engine != REFERENCE else None
+    return 1.0 if work is None else work(op, specs, schema.infer(op, specs)).error

@@ -20,7 +20,7 @@ from exporter.to_onnx.operand import ONNX_NUMBERS
 from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
-from optimize.rewriting.shapes import Specs, known_inputs
+from optimize.rewriting.shapes import SpecsByName, known_inputs
 from optimize.rewriting.single_assignment import names_in, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ExportError
@@ -106,7 +106,7 @@ def _read_in(net: NetDef) -> Iterator[str]:
             yield from _read_in(sub)
 
 
-def _weights(pair: Pair, net: NetDef) -> Specs:
+def _weights(pair: Pair, net: NetDef) -> SpecsByName:
     """What init_net fills and the net reads."""
     inputs = {info.name for info in pair.inputs}
     filled = {name for op in pair.init_net.op for name in op.output}

@@ -18,7 +18,7 @@ NOISE = 0.97  # of the time; an operator that gains less may have been lucky
 ROUNDS = 15  # inferences by which the net is compared with itself with hints; they gain less than engines do
 SPINNING = 0.1  # seconds that BLAS's threads may stay awake for more work, beside whoever runs then
 
-Specs = Mapping[str, TensorSpec]
+InputSpecs = Mapping[str, TensorSpec]
 Hints = Dict[int, str]  # by place in the net, separated by commas
 
 
@@ -30,7 +30,7 @@ class Open(NamedTuple):
     hints: Sequence[str]
 
 
-def open_hints(pair: Pair, specs: Specs) -> List[Open]:
+def open_hints(pair: Pair, specs: InputSpecs) -> List[Open]:
     """The operators that run by themselves and have hints to try."""
     with Predictor(pair, threads=1) as predictor:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
@@ -43,7 +43,7 @@ def open_hints(pair: Pair, specs: Specs) -> List[Open]:
     return [one for one in found if one.hints]
 
 
-def faster_hints(pair: Pair, specs: Specs, threads: int, progress: Progress) -> Hints:
+def faster_hints(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> Hints:
     """Hints with which the whole net is faster than it is without them; none where there are no such."""
     operators = open_hints(pair, specs)
     if not operators:
@@ -78,12 +78,12 @@ def promising_hints(operators: Sequence[Open], timings: Mapping[int, Mapping[str
     return found
 
 
-def _pays(now: Pair, then: Pair, specs: Specs, threads: int) -> bool:
+def _pays(now: Pair, then: Pair, specs: InputSpecs, threads: int) -> bool:
     before, after = seconds_of([now, then], specs, threads, ROUNDS)
     return after < WORTHWHILE * before
 
 
-def faster_workers(pair: Pair, specs: Specs, threads: int, progress: Progress) -> str:
+def faster_workers(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> str:
     """Whether processes that split the operators are faster, or the threads of BLAS in one process."""
     if threads == 1 or blas.loaded() is None:  # of another BLAS nobody could say how many threads it takes
         return PROCESSES
@@ -95,7 +95,7 @@ def faster_workers(pair: Pair, specs: Specs, threads: int, progress: Progress) -
     return THREADS if after < WORTHWHILE * before else PROCESSES
 
 
-def seconds_apart(pairs: Sequence[Pair], specs: Specs, threads: int) -> List[float]:
+def seconds_apart(pairs: Sequence[Pair], specs: InputSpecs, threads: int) -> List[float]:
     """``seconds_of`` pairs that would disturb each other if their runs took turns: the least of two medians each."""
     sweeps = []
     for _ in range(2):
@@ -109,7 +109,7 @@ def seconds_apart(pairs: Sequence[Pair], specs: Specs, threads: int) -> List[flo
 
 def tuning_of(
     pair: Pair,
-    specs: Specs,
+    specs: InputSpecs,
     threads: int,
     engines: Mapping[int, str] = {},
     seconds: Mapping[int, Mapping[str, float]] = {},

@@ -119,7 +119,7 @@ def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]
         op = preferring(step.op, str(wish))
         reason = kernel.refusal(op, *specs)
         if reason is None:
-            options.append(Option(wish, None if kernel.cost is None else kernel.cost(op, *specs)))
+            options.append(Option(wish, None if kernel.work is None else kernel.work(op, *specs)))
         else:
             refused[str(wish)] = reason
     return options, refused

@@ -28,12 +28,10 @@ from runtime_arm.pair.tuning import PROCESSES, Measurement, Tuning, net_hash
 from runtime_arm.registry.engine_wishes import DEFAULT, Wish
 from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.schema import find, registered
-from runtime_arm.registry.specs import TensorSpec
 
 AUTO, MEASURE = "auto", "measure"
 ACCURACY = 1e-4
 
-Specs = Mapping[str, TensorSpec]
 Picks = Mapping[int, Option]
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.index import Index
-from optimize.rewriting.shapes import Examples, Specs, infer_more, known_inputs
+from optimize.rewriting.shapes import Examples, SpecsByName, infer_more, known_inputs
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -53,7 +53,7 @@ class Program:
         self,
         net: NetDef,
         weights: Weights,
-        known: Sequence[Specs],
+        known: Sequence[SpecsByName],
         outside: AbstractSet[str] = frozenset(),
         index: Optional[Index] = None,
         new: Optional[Sequence[OperatorDef]] = None,
@@ -152,7 +152,7 @@ class Program:
     # What is known of blobs
 
     @cached_property
-    def _inferred(self) -> Tuple[List[Specs], List[str]]:
+    def _inferred(self) -> Tuple[List[SpecsByName], List[str]]:
         constants = _constants(self._new, self.weights)
         results = [infer_more(NetDef(op=tuple(self._new)), {**constants, **known}) for known in self._known]
         return [specs for specs, _ in results], [stop.reason for stop in results[0][1].values()]
@@ -167,7 +167,7 @@ class Program:
         return self.weights.value(name)
 
     @property
-    def known_specs(self) -> Sequence[Specs]:
+    def known_specs(self) -> Sequence[SpecsByName]:
         """Every blob's spec, None where it is not known, for each choice of the sizes that the inputs leave open."""
         return self._inferred[0]
 
@@ -240,12 +240,12 @@ class Program:
         return Program(net, weights, known, self.outside, index, [net.op[place] for place in new])
 
 
-def _constants(ops: Sequence[OperatorDef], weights: Weights) -> Specs:
+def _constants(ops: Sequence[OperatorDef], weights: Weights) -> SpecsByName:
     """The weights that the operators read."""
     return {name: weights.spec(name) for op in ops for name in op.reads() if name in weights}
 
 
-def _carried(specs: Specs, gone: AbstractSet[str], rename: Mapping[str, str]) -> Specs:
+def _carried(specs: SpecsByName, gone: AbstractSet[str], rename: Mapping[str, str]) -> SpecsByName:
     """What is still known of blobs when some are gone and some have other names."""
     renamed = {name: specs[old] for old, name in rename.items() if old in specs}
     return {**{name: spec for name, spec in specs.items() if name not in gone}, **renamed}

@@ -14,7 +14,7 @@ from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequ
 
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.report import Report
-from optimize.rewriting.shapes import Specs
+from optimize.rewriting.shapes import SpecsByName
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import DataDependent
@@ -111,7 +111,7 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
     return None
 
 
-def _check_renames(name: str, rewrite: Rewrite, known: Sequence[Specs]) -> None:
+def _check_renames(name: str, rewrite: Rewrite, known: Sequence[SpecsByName]) -> None:
     """BrokenPass if two blobs of different shapes or dtypes would share a name."""
     for specs in known:
         for old, new in rewrite.rename.items():
@@ -120,7 +120,7 @@ def _check_renames(name: str, rewrite: Rewrite, known: Sequence[Specs]) -> None:
                 raise BrokenPass(f"pass {name} gave {old!r}, {one}, the name of {new!r}, {other}")
 
 
-def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[Specs], after: Sequence[Specs]) -> None:
+def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[SpecsByName], after: Sequence[SpecsByName]) -> None:
     """BrokenPass if the new operators make of blobs others than they were; an ArmnetError if one refuses its inputs."""
     for known, specs in zip(before, after):
         for op in rewrite.operators:

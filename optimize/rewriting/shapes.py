@@ -17,7 +17,7 @@ from runtime_arm.registry.schema import DataDependent
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
-Specs = Dict[str, Optional[TensorSpec]]
+SpecsByName = Dict[str, Optional[TensorSpec]]
 Examples = Mapping[str, Sequence[int]]
 Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis where it has none
 
@@ -42,8 +42,8 @@ class Stop(NamedTuple):
 
 
 def known_inputs(
-    net: NetDef, constants: Specs, inputs: Sequence[TensorInfo], examples: Optional[Examples] = None
-) -> List[Specs]:
+    net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Optional[Examples] = None
+) -> List[SpecsByName]:
     """The inputs' specs for each of several choices of open sizes, one choice if none is open.
 
     The specs are None for an input of unknown rank or dtype without an example. constants: the specs of the other
@@ -116,8 +116,8 @@ def _start(inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST)
     return {**usual, **given}
 
 
-def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> Specs:
-    specs: Specs = {}
+def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> SpecsByName:
+    specs: SpecsByName = {}
     for info in inputs:
         dtype = info.dtype or ("float32" if info.name in examples else None)
         if dtype is None or (info.shape is None and info.name not in examples):
@@ -146,13 +146,13 @@ def _variations(start: Sizes) -> Iterator[List[Sizes]]:
 class _Differences:
     """Which sizes of a net's blobs differ from each other, or from choice to choice, as far as choices have shown."""
 
-    def __init__(self, found: Specs):
+    def __init__(self, found: SpecsByName):
         self._blobs = [(name, spec.shape) for name, spec in found.items() if spec is not None]
         self._seen: List[List[object]] = []
         self._known = 0
         self.shown_by(found)
 
-    def shown_by(self, found: Specs) -> bool:
+    def shown_by(self, found: SpecsByName) -> bool:
         """Whether a further choice shows differences that were not known; if so, they are from now on."""
         column: List[object] = []
         for name, shape in self._blobs:
@@ -168,12 +168,12 @@ class _Differences:
         return grows
 
 
-def infer_more(net: NetDef, known: Mapping[str, Optional[TensorSpec]]) -> Tuple[Specs, Dict[int, Stop]]:
+def infer_more(net: NetDef, known: Mapping[str, Optional[TensorSpec]]) -> Tuple[SpecsByName, Dict[int, Stop]]:
     """``known`` with the specs of the blobs that it lacks, None where they depend on data or on what is not known.
 
     Second, the places of the operators at which inference stopped.
     """
-    specs: Specs = dict(known)
+    specs: SpecsByName = dict(known)
     stops: Dict[int, Stop] = {}
     for place, op in enumerate(net.op):
         if all(name in specs for name in op.output if name):

@@ -12,7 +12,7 @@ from typing import List, Optional, Sequence, Set, Tuple
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report
 from optimize.rewriting.rewrite import MOST_ROUNDS, BrokenPass, Pass, run_passes
-from optimize.rewriting.shapes import Specs
+from optimize.rewriting.shapes import SpecsByName
 from optimize.rewriting.single_assignment import names_in, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
@@ -63,7 +63,7 @@ def _optimised(
     inputs = dict.fromkeys((*net.external_input, *net.captures()))
     outputs = dict.fromkeys((*net.external_output, *(name for name in op.output if name in own)))
     whole = single_assignment(net.replace(external_input=tuple(inputs), external_output=tuple(outputs)))
-    known: List[Specs] = [
+    known: List[SpecsByName] = [
         {name: specs.get(name) for name in inputs if name not in program.weights} for specs in program.known_specs
     ]
     steps = len(report.steps)

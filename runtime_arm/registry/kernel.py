@@ -117,15 +117,15 @@ class Work(NamedTuple):
         return self.multiplies + self.moves
 
 
-Cost = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
+WorkFunction = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
 
 
 @dataclass(frozen=True)
 class Kernel:
     """A fast kernel. ``bind(call)`` returns the function that runs it; it must write every element of its outputs.
 
-    cost: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
-    ``supports``, ``scratch``, ``cost`` and ``bind`` look the ones that are left to them up with ``open_variants``.
+    work: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
+    ``supports``, ``scratch``, ``work`` and ``bind`` look the ones that are left to them up with ``open_variants``.
     splits_work: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them,
     all together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
     tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
@@ -136,7 +136,7 @@ class Kernel:
     bind: Callable[[Call], Run]
     supports: Supports = always
     scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch
-    cost: Optional[Cost] = None
+    work: Optional[WorkFunction] = None
     variants: Tuple[str, ...] = ()
     splits_work: bool = False
     reads_slices: bool = False
@@ -187,15 +187,15 @@ def _cheapest(
     """The kernel that is preferred where the operator asks for none; the others' reasons join the ``refusals``."""
     times: Dict[str, float] = {}
     for engine, kernel in kernels.items():
-        if engine in refusals or (times and kernel.cost is None):
+        if engine in refusals or (times and kernel.work is None):
             continue
         reason = kernel.refusal(op, inputs, outputs)
         if reason is not None:
             refusals[engine] = reason
-        elif kernel.cost is None:
+        elif kernel.work is None:
             return kernel
         else:
-            times[engine] = kernel.cost(op, inputs, outputs).time
+            times[engine] = kernel.work(op, inputs, outputs).time
     if not times:
         return None
     best = min(times, key=lambda engine: times[engine])

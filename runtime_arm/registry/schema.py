@@ -37,11 +37,11 @@ from runtime_arm.registry.facts import FastFormula, Fusion, Kind
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
     Call,
-    Cost,
     Kernel,
     Run,
     Specs,
     Supports,
+    WorkFunction,
     always,
     choose,
     no_scratch,
@@ -116,14 +116,14 @@ class Operator:
         *,
         supports: Supports = always,
         scratch: Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]] = no_scratch,
-        cost: Optional[Cost] = None,
+        work: Optional[WorkFunction] = None,
         variants: Sequence[str] = (),
         splits_work: bool = False,
     ) -> Callable[[Callable[[Call], Run]], Callable[[Call], Run]]:
         """Decorator: a fast kernel. Of those that tell their cost the cheapest is preferred, else the first one."""
 
         def register(bind: Callable[[Call], Run]) -> Callable[[Call], Run]:
-            self.kernels[engine] = Kernel(engine, bind, supports, scratch, cost, tuple(variants), splits_work)
+            self.kernels[engine] = Kernel(engine, bind, supports, scratch, work, tuple(variants), splits_work)
             return bind
 
         return register

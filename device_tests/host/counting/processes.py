@@ -20,26 +20,26 @@ print(json.dumps([seconds, peak * (1 if sys.platform == "darwin" else 1024), don
 """
 
 
-class Cost(NamedTuple):
+class Usage(NamedTuple):
     """Medians over the rounds. ``peak_nbytes`` is the largest resident set, the pages of mapped files included."""
 
     seconds: float
     peak_nbytes: int
 
 
-def interleaved(commands: Mapping[str, Sequence[str]], rounds: int = 7) -> Dict[str, Cost]:
-    """Cost of each command; they take turns, so that noise hits all alike, and the first round does not count."""
-    taken: Dict[str, List[Cost]] = {name: [] for name in commands}
+def interleaved(commands: Mapping[str, Sequence[str]], rounds: int = 7) -> Dict[str, Usage]:
+    """The usage of each command. They take turns, so that noise hits all alike; the first round does not count."""
+    taken: Dict[str, List[Usage]] = {name: [] for name in commands}
     for _ in range(rounds + 1):
         for name, command in commands.items():
             taken[name].append(once(command))
     return {
-        name: Cost(median(c.seconds for c in costs[1:]), int(median(c.peak_nbytes for c in costs[1:])))
-        for name, costs in taken.items()
+        name: Usage(median(c.seconds for c in used[1:]), int(median(c.peak_nbytes for c in used[1:])))
+        for name, used in taken.items()
     }
 
 
-def once(command: Sequence[str]) -> Cost:
+def once(command: Sequence[str]) -> Usage:
     """One run of a command. CalledProcessError, with its messages, if it fails."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     launched = subprocess.run(
@@ -48,4 +48,4 @@ def once(command: Sequence[str]) -> Cost:
     seconds, peak_nbytes, status = json.loads(launched.stdout)
     if status:
         raise subprocess.CalledProcessError(status, list(command), stderr=launched.stderr)
-    return Cost(seconds, peak_nbytes)
+    return Usage(seconds, peak_nbytes)

@@ -105,7 +105,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     return None
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     """Fitted to images from 14 to 112 columns: short rows, strides, dilations cost copies, large kernels products."""
     window = Strips(op, inputs).window
     apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
@@ -120,9 +120,9 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
 
 
-@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
+@conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
+@onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
 def depthwise(call: Call) -> Run:
     strips = Strips(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))

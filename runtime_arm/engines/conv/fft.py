@@ -62,7 +62,7 @@ def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
     return tiling
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return _tiling(op, inputs).work()
 
 
@@ -71,9 +71,9 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((_tiling(op, inputs).buffer_size(y.dtype.itemsize),), y.dtype)] * 2
 
 
-@conv.kernel("FFT", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@conv_relu.kernel("FFT", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@onnx_conv.kernel("FFT", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@conv.kernel("FFT", supports=supports, scratch=scratch, work=work, splits_work=True)
+@conv_relu.kernel("FFT", supports=supports, scratch=scratch, work=work, splits_work=True)
+@onnx_conv.kernel("FFT", supports=supports, scratch=scratch, work=work, splits_work=True)
 def fft(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     convolution = tiling.convolution

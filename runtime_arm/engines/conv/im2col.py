@@ -97,7 +97,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
@@ -109,9 +109,9 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(slim * products(convolution), copy * pixels * convolution.channels * math.prod(window.kernel))
 
 
-@conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@conv.kernel("IM2COL", supports=supports, scratch=scratch, work=work, splits_work=True)
+@conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, work=work, splits_work=True)
+@onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, work=work, splits_work=True)
 def im2col(call: Call) -> Run:
     columns = Columns(call.op, call.in_specs, call.workers)
     if columns.convolution.channels_last:

@@ -57,16 +57,16 @@ def splits_filters(workers: int, pixels: int, weights: int, outputs: int) -> boo
     return workers > 1 and pixels < FEW_PIXELS * workers and weights >= 2 * outputs
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
     return Work(products(convolution_of(op, x, w)))
 
 
-@conv.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
-@conv_relu.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
-@onnx_conv.kernel("POINTWISE", supports=supports, cost=cost, splits_work=True)
+@conv.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
+@conv_relu.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
+@onnx_conv.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
 def pointwise(call: Call) -> Run:
     spec, weights = call.in_specs[0], call.in_specs[1]
     assert spec is not None

@@ -149,7 +149,7 @@ def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
     return best
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     convolution = convolution_in(op, inputs)
     work = tile_work(convolution, choose_tile(op, convolution))
     wanted = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))  # may round more elsewhere than here
@@ -182,9 +182,9 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
 
 
-@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), splits_work=True)
-@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), splits_work=True)
-@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, cost=cost, variants=tuple(VARIANTS), splits_work=True)
+@conv.kernel("WINOGRAD", supports=supports, scratch=scratch, work=work, variants=tuple(VARIANTS), splits_work=True)
+@conv_relu.kernel("WINOGRAD", supports=supports, scratch=scratch, work=work, variants=tuple(VARIANTS), splits_work=True)
+@onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, work=work, variants=tuple(VARIANTS), splits_work=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
     filters = call.packed(

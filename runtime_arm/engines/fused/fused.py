@@ -30,7 +30,7 @@ def _declare_engines() -> None:
             kernel.engine,
             supports=_unless_refused(kernel),
             scratch=_with_tail(kernel),
-            cost=kernel.cost,
+            work=kernel.work,
             variants=kernel.variants,
             splits_work=kernel.splits_work,
         )

@@ -20,7 +20,7 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     return pooling.supports(op, inputs, outputs)
 
 
-@fused_max_pool.kernel("NUMPY", supports=_supports, scratch=pooling.scratch, cost=pooling.cost, splits_work=True)
+@fused_max_pool.kernel("NUMPY", supports=_supports, scratch=pooling.scratch, work=pooling.work, splits_work=True)
 def fused_max_pool_numpy(call: Call) -> Run:
     steps: List[Step] = [pooling.max_pool_numpy(call)]
     for part in pooling.results(call):

@@ -92,7 +92,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((max(map(planes.size, planes.blocks), default=0),), x.dtype)]
 
 
-def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     x = inputs[0]
     assert x is not None
     planes = Planes(pool_of(op, x), x.dtype.itemsize)
@@ -102,8 +102,8 @@ def cost(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     return Work(0, PASS * sum(planes.window.kernel) * outputs[0].size * (1 + STRETCH / row))
 
 
-@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@max_pool.kernel("NUMPY", supports=supports, scratch=scratch, work=work, splits_work=True)
+@onnx_max_pool.kernel("NUMPY", supports=supports, scratch=scratch, work=work, splits_work=True)
 def max_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)
@@ -122,8 +122,8 @@ def max_pool_numpy(call: Call) -> Run:
     return in_turn(steps)
 
 
-@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
-@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, cost=cost, splits_work=True)
+@average_pool.kernel("NUMPY", supports=supports, scratch=scratch, work=work, splits_work=True)
+@onnx_average_pool.kernel("NUMPY", supports=supports, scratch=scratch, work=work, splits_work=True)
 def average_pool_numpy(call: Call) -> Run:
     x = call.inputs[0]
     planes = _planes(call)

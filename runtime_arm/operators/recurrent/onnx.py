@@ -15,7 +15,7 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 Activation = Callable[[Array], Any]
-Specs = Optional[TensorSpec]
+MaybeSpec = Optional[TensorSpec]
 
 
 class Function(NamedTuple):
@@ -92,10 +92,10 @@ def _checked(
     x: TensorSpec,
     w: TensorSpec,
     r: TensorSpec,
-    b: Specs,
-    lengths: Specs,
-    states: Sequence[Specs],
-    peepholes: Specs = None,
+    b: MaybeSpec,
+    lengths: MaybeSpec,
+    states: Sequence[MaybeSpec],
+    peepholes: MaybeSpec = None,
 ) -> List[TensorSpec]:
     """Specs of Y and of the states after the last step."""
     require_floats(op, x, w, r, b, peepholes, *states)
@@ -127,11 +127,11 @@ def lstm(
     x: TensorSpec,
     w: TensorSpec,
     r: TensorSpec,
-    b: Specs = None,
-    lengths: Specs = None,
-    initial_h: Specs = None,
-    initial_c: Specs = None,
-    p: Specs = None,
+    b: MaybeSpec = None,
+    lengths: MaybeSpec = None,
+    initial_h: MaybeSpec = None,
+    initial_c: MaybeSpec = None,
+    p: MaybeSpec = None,
 ) -> List[TensorSpec]:
     """Y, Y_h, Y_c: i = f(X Wi + H Ri + Pi C + Bi), f and o alike (o sees the new C), c = g(X Wc + H Rc + Bc);
     C = f C + i c, H = o h(C).
@@ -148,9 +148,9 @@ def gru(
     x: TensorSpec,
     w: TensorSpec,
     r: TensorSpec,
-    b: Specs = None,
-    lengths: Specs = None,
-    initial_h: Specs = None,
+    b: MaybeSpec = None,
+    lengths: MaybeSpec = None,
+    initial_h: MaybeSpec = None,
 ) -> List[TensorSpec]:
     """Y, Y_h: z = f(X Wz + H Rz + Bz), r alike, h = g(X Wh + (r H) Rh + Bh), H = (1 - z) h + z H; otherwise as LSTM.
 
@@ -165,9 +165,9 @@ def rnn(
     x: TensorSpec,
     w: TensorSpec,
     r: TensorSpec,
-    b: Specs = None,
-    lengths: Specs = None,
-    initial_h: Specs = None,
+    b: MaybeSpec = None,
+    lengths: MaybeSpec = None,
+    initial_h: MaybeSpec = None,
 ) -> List[TensorSpec]:
     """Y, Y_h: H = f(X W + H R + B); otherwise as LSTM."""
     return _checked(op, x, w, r, b, lengths, [initial_h])

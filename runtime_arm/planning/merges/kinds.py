@@ -31,6 +31,6 @@ def least_time(step: Step) -> float:
 
 def plain_time(step: Step) -> float:
     """What its kernel for blobs (N, C, H, W) takes, or about that."""
-    if step.kernel is not None and step.kernel.cost is not None:
-        return step.kernel.cost(step.op, step.in_specs, step.out_specs).time
+    if step.kernel is not None and step.kernel.work is not None:
+        return step.kernel.work(step.op, step.in_specs, step.out_specs).time
     return PASS * float(sum(spec.size for spec in [*step.in_specs, *step.out_specs] if spec is not None))

@@ -94,9 +94,9 @@ def kernels() -> Dict[str, Kernel]:
 
     return {
         "NEVER": kernel("NEVER", supports=lambda op, inputs, outputs: "not today"),
-        "DEAR": kernel("DEAR", cost=lambda op, inputs, outputs: Work(100, 10), variants=("a", "b")),
+        "DEAR": kernel("DEAR", work=lambda op, inputs, outputs: Work(100, 10), variants=("a", "b")),
         "SILENT": kernel("SILENT"),
-        "CHEAP": kernel("CHEAP", cost=lambda op, inputs, outputs: Work(100)),
+        "CHEAP": kernel("CHEAP", work=lambda op, inputs, outputs: Work(100)),
     }
 
 
@@ -142,9 +142,9 @@ def test_every_engine_that_tells_its_cost_tells_it_of_a_real_layer() -> None:
     schema = lookup(op)
     outputs = schema.infer(op, [x, w])
     costs = {
-        engine: kernel.cost(op, [x, w], outputs)
+        engine: kernel.work(op, [x, w], outputs)
         for engine, kernel in schema.kernels.items()
-        if kernel.cost and kernel.refusal(op, [x, w], outputs) is None
+        if kernel.work and kernel.refusal(op, [x, w], outputs) is None
     }
     assert costs["IM2COL"].multiplies >= 28 * 28 * 64 * 64 * 9
     assert costs["WINOGRAD"].multiplies < costs["IM2COL"].multiplies / 2
