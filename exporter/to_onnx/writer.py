@@ -38,7 +38,7 @@ def write_model(
         write_file(target, _chunks(model, constants, {}))
         return [target]
     data = target.with_name(target.name + ".data")
-    outside = [(name, array) for name, array in constants.items() if array.nbytes >= EXTERNAL_NBYTES]
+    outside = [(name, array) for name, array in constants.items() if _raw_nbytes(array) >= EXTERNAL_NBYTES]
     places = _places(outside)
     write_file(data, _aligned(outside, places))
     write_file(target, _chunks(model, constants, {name: (data.name, place) for name, place in places.items()}))
@@ -49,16 +49,19 @@ def with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> on
     """The model with its initializers."""
     for name, array in constants.items():
         tensor = _header(name, array, None)
-        tensor.raw_data = b"".join(_raw(array))
+        if array.dtype != object:
+            tensor.raw_data = b"".join(_raw(array))
         model.graph.initializer.append(tensor)
     return model
 
 
 def _header(name: str, array: Array, place: Optional[Tuple[str, int]]) -> onnx.TensorProto:
-    """The tensor but for its content; ``place``: the file that holds that, and the offset in it."""
+    """The tensor with its strings, without its numbers; ``place``: the file that holds them, and the offset there."""
     if array.dtype not in ONNX_NUMBERS:
         raise ExportError(f"constant {name!r} is {array.dtype.name}, which ONNX's tensors do not hold")
     tensor = onnx.TensorProto(name=name, dims=array.shape, data_type=ONNX_NUMBERS[array.dtype])
+    if array.dtype == object:
+        tensor.string_data.extend(text if isinstance(text, bytes) else str(text).encode() for text in array.ravel())
     if place is not None:
         tensor.data_location = onnx.TensorProto.EXTERNAL
         entries = {"location": place[0], "offset": str(place[1]), "length": str(array.nbytes)}
@@ -67,9 +70,13 @@ def _header(name: str, array: Array, place: Optional[Tuple[str, int]]) -> onnx.T
 
 
 def _raw(array: Array) -> List[Chunk]:
-    """The content, little-endian."""
+    """The numbers, little-endian."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return [little.reshape(-1).view(np.uint8).data] if array.size else []
+    return [little.reshape(-1).view(np.uint8).data] if _raw_nbytes(array) else []
+
+
+def _raw_nbytes(array: Array) -> int:
+    return 0 if array.dtype == object else array.nbytes
 
 
 def _chunks(
@@ -80,7 +87,7 @@ def _chunks(
     rest.CopyFrom(model)
     rest.ClearField("graph")
     headers = {name: _header(name, array, places.get(name)).SerializeToString() for name, array in constants.items()}
-    raw_sizes = {name: 0 if name in places else array.nbytes for name, array in constants.items()}
+    raw_sizes = {name: 0 if name in places else _raw_nbytes(array) for name, array in constants.items()}
     fields = {name: len(header) + len(_raw_tag(raw_sizes[name])) + raw_sizes[name] for name, header in headers.items()}
     graph = model.graph.SerializeToString()
     total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in fields.values())

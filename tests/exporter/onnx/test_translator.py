@@ -79,14 +79,14 @@ def test_what_nothing_reads_may_be_of_any_type_and_operator() -> None:
     nodes = [
         node("Constant", [], ["text"], value_string="leftover"),
         node("Relu", ["x"], ["y"]),
-        node("StringNormalizer", ["labels"], ["upper"]),
+        node("ImageDecoder", ["labels"], ["upper"]),
         node("Identity", ["upper"], ["unused"]),
     ]
     proto = model(nodes, [value("x", [2])], ["y"])
-    proto.graph.initializer.append(helper.make_tensor("labels", TensorProto.STRING, [1], [b"cat"]))
+    proto.graph.initializer.append(helper.make_tensor("labels", TensorProto.BFLOAT16, [1], [0.5]))
     assert types(proto) == ["Relu"]
     proto.graph.output.append(onnx.ValueInfoProto(name="upper"))
-    with pytest.raises(ExportError, match="initializer 'labels': the data type STRING is not supported"):
+    with pytest.raises(ExportError, match="initializer 'labels': the data type BFLOAT16 is not supported"):
         from_onnx(proto)
 
 
