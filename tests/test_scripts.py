@@ -151,7 +151,7 @@ def test_a_quick_test_says_in_one_line_which_packages_are_missing(checkout: Path
 
 def test_the_test_script_explains_itself() -> None:
     done = subprocess.run([SCRIPTS / "test", "--help"], capture_output=True, text=True, check=True)
-    for word in ("scripts/test --quick", "--help", "PYTEST-ARGUMENT"):
+    for word in ("scripts/test --quick", "--full", "--help", "PYTEST-ARGUMENT"):
         assert word in done.stdout
     assert "set -e" not in done.stdout
 

@@ -7,6 +7,7 @@ neighbours must stay as they are.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
@@ -94,20 +95,25 @@ def storage(spec: TensorSpec, layout: Layout) -> TensorSpec:
 def into_tiles(image: Array, layout: Tiles) -> Array:
     """An image (N, C, H, W) as it lies in tiles, pixel by pixel as the layout is defined."""
     memory = np.zeros(layout.storage(image.dtype).shape, image.dtype)
-    for n, y, x in np.ndindex(layout.batch, layout.height, layout.width):
-        memory[_place(layout, n, y, x)] = image[n, :, y, x]
+    memory[_places(layout)] = image.transpose(0, 2, 3, 1)
     return memory
 
 
 def out_of_tiles(memory: Array, layout: Tiles) -> Array:
     """The image (N, C, H, W) of some tiles. AssertionError unless all else is zero."""
-    image = np.empty((layout.batch, layout.channels, layout.height, layout.width), memory.dtype)
-    rest = memory.copy()
-    for n, y, x in np.ndindex(layout.batch, layout.height, layout.width):
-        place = _place(layout, n, y, x)
-        image[n, :, y, x], rest[place] = memory[place], 0
+    places, rest = _places(layout), memory.copy()
+    image = np.ascontiguousarray(memory[places].transpose(0, 3, 1, 2))
+    rest[places] = 0
     assert not rest.any(), f"{layout}: what is of no image is not zero"
     return image
+
+
+@lru_cache(maxsize=64)
+def _places(layout: Tiles) -> Any:
+    """Indices, as (N, H, W), of where each pixel lies."""
+    size = layout.batch, layout.height, layout.width
+    places = [_place(layout, n, y, x) for n, y, x in np.ndindex(*size)]
+    return tuple(np.array(index).reshape(size) for index in zip(*places))
 
 
 def _place(layout: Tiles, n: int, y: int, x: int) -> Any:
