@@ -1,6 +1,7 @@
-"""Operators that run sub-nets. Their reference kernels take SubNets, which run and infer them, before the inputs.
+"""Operators that run sub-nets: If, While (Caffe2, ONNX), Loop, Scan (ONNX).
 
-Sub-nets see the blobs of the surrounding net by name. They are planned like any net, once for each set of input shapes.
+Their reference kernels take a SubNets before the inputs, which runs and infers the sub-nets. Sub-nets see the blobs of
+the surrounding net by name. They are planned like any net, once for each set of input shapes.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ ENDLESS = np.iinfo(np.int64).max
 
 
 class SubNets(Protocol):
-    """The nets among the arguments of the operator that runs."""
+    """The nets among the arguments of the operator that is running."""
 
     def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
         """The blobs ``fetches`` after a run of the net with these inputs."""
         ...
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
-        """What they would be for inputs of these specs; None where that depends on data."""
+        """The specs of these blobs for inputs of these specs; None if they depend on data."""
         ...
 
 
@@ -45,17 +46,17 @@ def _writes(net: NetDef) -> Dict[str, None]:
 
 @operator("If", inputs=(1, None), outputs=(0, None), control=True)
 def if_(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Runs ``then_net`` if the first input holds, else ``else_net``, if there is one.
+    """Runs ``then_net`` if the first input is true, else ``else_net``, if there is one.
 
-    A branch that writes blobs of the operator's output names sets those, and the others stay what they were (Caffe2);
-    of any other branch the outputs are taken by position (ONNX).
+    A branch that writes blobs named like the operator's outputs sets these, and the other outputs keep their values
+    (Caffe2). Of any other branch, the outputs are taken by position (ONNX).
     """
     return _unknown(op)
 
 
 @if_.branches
 def if_branch(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Branch]:
-    """The branch to run, where the condition is known; an empty net where there is none."""
+    """The branch to run, if the condition is known; an empty net if there is none."""
     condition = inputs[0]
     return None if condition is None or condition.value is None else _chosen(op, condition.value)
 
@@ -69,7 +70,9 @@ def _chosen(op: OperatorDef, condition: Any) -> Branch:
     if names:
         return Branch(net, dict(zip(names, names)))
     if len(net.external_output) != len(op.output):
-        raise ShapeError(op, f"net {net.name!r} has {len(net.external_output)} outputs, the operator {len(op.output)}")
+        raise ShapeError(
+            op, f"net {net.name!r} has {len(net.external_output)} outputs, but the operator has {len(op.output)}"
+        )
     return Branch(net, dict(zip(op.output, net.external_output)))
 
 
@@ -82,7 +85,7 @@ def if_reference(op: OperatorDef, nets: SubNets, condition: Array, *unused: Any)
 
 @operator("While", inputs=(1, None), outputs=(0, None), control=True)
 def while_(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Runs ``cond_net`` (if there is one) and ``loop_net`` in turn while the first input, which they write, holds."""
+    """Runs ``cond_net`` (if there is one) and ``loop_net`` in turn while the first input, which they write, is true."""
     return _unknown(op)
 
 
@@ -107,12 +110,12 @@ def while_reference(op: OperatorDef, nets: SubNets, condition: Array, *inputs: A
 
 
 def _stacked(op: OperatorDef, slices: Sequence[Any], spec: Optional[TensorSpec]) -> Array:
-    """The slices along a new first dimension; none of them where the body, of which ``spec`` is known, never ran."""
+    """The slices, stacked along a new first dimension; none if the body, whose ``spec`` is known, never ran."""
     if slices:
-        require(op, len({one.shape for one in slices}) == 1, "what is scanned must have one shape in all steps")
+        require(op, len({one.shape for one in slices}) == 1, "scanned outputs must have the same shape in every step")
         return np.stack(slices)
     if spec is None:
-        raise ShapeError(op, "the body never ran, and the shape of what it scans depends on data")
+        raise ShapeError(op, "the body never ran, and the shape of its scanned output depends on data")
     return np.zeros((0, *spec.shape), spec.dtype)
 
 
@@ -122,11 +125,11 @@ def _spec(array: Any) -> TensorSpec:
 
 @operator("Loop", domain="onnx", inputs=(1, None), outputs=(0, None), control=True)
 def loop(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Runs ``body`` as often as the first input says, and no longer than the condition holds.
+    """Runs ``body`` as often as the first input says, and only as long as the condition is true.
 
     Inputs: trip count, condition (either may be left out), carried blobs. ``body`` takes (trip, condition, carried...)
-    and gives (condition, carried..., scanned...); what it says of the condition counts where there is a condition.
-    Outputs: the carried blobs, then what was scanned, stacked.
+    and returns (condition, carried..., scanned...); the returned condition counts only if the operator has one.
+    Outputs: the carried blobs, then the scanned ones, stacked.
     """
     return _unknown(op)
 
@@ -137,7 +140,7 @@ def loop_reference(
 ) -> List[Any]:
     body = op.get_net("body")
     count = ENDLESS if trips is None else int(trips.reshape(-1)[0])
-    require(op, trips is not None or condition is not None, "without trip count and condition the loop has no end")
+    require(op, trips is not None or condition is not None, "without a trip count and a condition the loop never ends")
     _check_body(op, body, 2 + len(carried), 1 + len(carried))
     goes_on = condition is None or _holds(op, condition)
     state = list(carried)
@@ -159,7 +162,7 @@ def loop_reference(
 
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
 def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Loop; the trip count counts with ``has_trip_count``, the condition with ``has_cond``. Source: Caffe2."""
+    """Loop. The trip count counts only with ``has_trip_count``, the condition with ``has_cond``. Source: Caffe2."""
     return _unknown(op)
 
 
@@ -184,18 +187,18 @@ def _check_body(op: OperatorDef, body: NetDef, inputs: int, outputs: int) -> Non
     require(
         op,
         len(body.external_input) >= inputs and len(body.external_output) >= outputs,
-        f"the body must have {inputs} inputs and at least {outputs} outputs, it has {len(body.external_input)} and "
+        f"the body must have {inputs} inputs and at least {outputs} outputs, but has {len(body.external_input)} and "
         f"{len(body.external_output)}",
     )
 
 
 @operator("Scan", domain="onnx", inputs=(1, None), outputs=(1, None), control=True)
 def scan(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Runs ``body`` for each slice of the last ``num_scan_inputs`` inputs; the inputs before are states, carried on.
+    """Runs ``body`` for each slice of the last ``num_scan_inputs`` inputs. The inputs before them are states.
 
-    ``body`` takes (states..., slices...) and gives (states..., scanned...). Outputs: the states, then what was scanned,
-    stacked. ``scan_input_axes``, ``scan_output_axes`` (0), ``scan_input_directions``, ``scan_output_directions`` (0
-    forward, 1 reverse).
+    ``body`` takes (states..., slices...) and returns (states..., scanned...). Outputs: the states, then the scanned
+    blobs, stacked. ``scan_input_axes``, ``scan_output_axes`` (0), ``scan_input_directions``, ``scan_output_directions``
+    (0 forward, 1 reverse).
     """
     return _unknown(op)
 
@@ -203,13 +206,15 @@ def scan(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
 @scan.reference
 def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
     body, count = op.get_net("body"), op.get_int("num_scan_inputs")
-    require(op, 0 < count <= len(inputs), f"num_scan_inputs {count} must be within 1 to {len(inputs)}")
+    require(op, 0 < count <= len(inputs), f"num_scan_inputs must be 1 to {len(inputs)}, got {count}")
     states, sequences = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     _check_body(op, body, len(inputs), len(states))
     slices = [_slices(op, i, x) for i, x in enumerate(sequences)]
     length = len(slices[0])
     require(
-        op, all(len(x) == length for x in slices), f"all scanned inputs must be as long, got {[len(x) for x in slices]}"
+        op,
+        all(len(x) == length for x in slices),
+        f"scanned inputs must have equal lengths, got {[len(x) for x in slices]}",
     )
     scanned: List[List[Array]] = [[] for _ in body.external_output[len(states) :]]
     for elements in zip(*slices):
@@ -225,12 +230,12 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
 
 
 def _slices(op: OperatorDef, index: int, x: Array) -> Array:
-    """The scanned input with what is scanned in front, in order."""
+    """The scanned input, with the scanned axis first and in running order."""
     axes, directions = op.get_ints("scan_input_axes"), op.get_ints("scan_input_directions")
     require(
         op,
         x.ndim > 0 and len(axes or directions or (0,) * (index + 1)) > index,
-        "every scanned input needs a dimension and an axis",
+        "every scanned input must have a dimension and an axis",
     )
     moved = np.moveaxis(x, axis_of(op, axes[index] if axes else 0, x.ndim), 0)
     return moved[::-1] if directions and directions[index] else moved

@@ -1,1 +1,1 @@
-"""Box proposals, non-maximum suppression, region pooling."""
+"""Box proposals, non-maximum suppression, pooling of regions."""

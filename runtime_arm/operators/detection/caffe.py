@@ -1,4 +1,4 @@
-"""Detection as Caffe's SSD fork does it: prior boxes, and the boxes that are left of what the net predicts."""
+"""Operators of Caffe's SSD fork: PriorBox, and DetectionOutput, which selects boxes from what the net predicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _sizes(op: OperatorDef) -> List[Tuple[float, float]]:
-    """Width and height, in pixels, of the boxes at one place."""
+    """Width and height, in pixels, of the boxes at each place."""
     least, most = op.get_floats("min_size"), op.get_floats("max_size", ())
     ratios = [1.0]
     for ratio in op.get_floats("aspect_ratio", ()):
@@ -36,16 +36,18 @@ def _variances(op: OperatorDef) -> Sequence[float]:
 
 @operator("PriorBox", domain="caffe", inputs=2)
 def prior_box(op: OperatorDef, x: TensorSpec, image: TensorSpec) -> List[TensorSpec]:
-    """Boxes around every pixel of X, as shares of the image: (1, 2, H * W * boxes * 4), corners and their variances.
+    """Boxes around every pixel of X, relative to the image: (1, 2, H * W * boxes * 4), corners and their variances.
 
-    min_size, max_size: sides of squares in pixels; aspect_ratio, with flip also its inverse; step_h, step_w (by default
-    image / X), offset (0.5), img_h, img_w (by default those of the second input), clip.
-    Source: prior_box_layer.cpp of Caffe's SSD fork; Liu et al., SSD (2016).
+    min_size, max_size: sides of squares in pixels; aspect_ratio, with flip also its inverse; step_h, step_w (default:
+    image / X), offset (0.5), img_h, img_w (default: those of the second input), clip. Source: prior_box_layer.cpp of
+    Caffe's SSD fork; Liu et al., SSD (2016).
     """
     require(op, x.ndim == 4 and image.ndim == 4 and min(x.shape[2:]) > 0, "both must be (N, C, H, W)", x, image)
     least, most = op.get_floats("min_size", ()), op.get_floats("max_size", ())
     if not least or min(least) <= 0 or (most and (len(most) != len(least) or any(a >= b for a, b in zip(least, most)))):
-        raise ArgumentError(op, f"min_size {list(least)} must be positive, and max_size {list(most)} larger, one each")
+        raise ArgumentError(
+            op, f"min_size {list(least)} must be positive, and max_size {list(most)} larger, one for each"
+        )
     if any(ratio <= 0 for ratio in op.get_floats("aspect_ratio", ())):
         raise ArgumentError(op, f"aspect_ratio must be positive, got {list(op.get_floats('aspect_ratio'))}")
     if len(op.get_floats("variance", ())) not in (0, 1, 4) or any(v <= 0 for v in _variances(op)):
@@ -73,12 +75,12 @@ def prior_box_reference(op: OperatorDef, x: Array, image: Array) -> List[Any]:
 
 @operator("DetectionOutput", domain="caffe", inputs=3)
 def detection_output(op: OperatorDef, loc: TensorSpec, conf: TensorSpec, prior: TensorSpec) -> List[TensorSpec]:
-    """What is found: (1, 1, M, 7) with image, label, score and corners in each row; one row of -1 an image if nothing.
+    """The detections: (1, 1, M, 7), rows of image, label, score and corners; for an image without any, one row of -1.
 
-    loc: (N, P * 4), with share_location=0 (N, P * classes * 4); conf: (N, P * classes); prior: (1, 2, P * 4).
+    loc: (N, P * 4), or with share_location=0 (N, P * classes * 4); conf: (N, P * classes); prior: (1, 2, P * 4).
     num_classes, background_label_id (0), code_type (CORNER, CENTER_SIZE, CORNER_SIZE), variance_encoded_in_target,
-    confidence_threshold, nms_threshold, top_k, eta, keep_top_k (-1 keeps all).
-    Source: detection_output_layer.cpp of Caffe's SSD fork.
+    confidence_threshold, nms_threshold, top_k, eta, keep_top_k (-1 keeps all). Source: detection_output_layer.cpp of
+    Caffe's SSD fork.
     """
     classes = op.get_int("num_classes", 0)
     if classes < 1:
@@ -93,11 +95,11 @@ def detection_output(op: OperatorDef, loc: TensorSpec, conf: TensorSpec, prior: 
     )
     count, batch = prior.shape[2] // 4, loc.shape[0] if loc.ndim else 0
     sets = 1 if op.get_bool("share_location", True) else classes
-    require(op, loc.size == batch * count * 4 * sets, f"locations must be {count * 4 * sets} an image", loc, prior)
+    require(op, loc.size == batch * count * 4 * sets, f"locations must be {count * 4 * sets} per image", loc, prior)
     require(
         op,
         conf.ndim >= 1 and conf.shape[0] == batch and conf.size == batch * count * classes,
-        f"confidences must be {count * classes} an image",
+        f"confidences must be {count * classes} per image",
         conf,
         prior,
     )
@@ -166,7 +168,7 @@ def _of_image(op: OperatorDef, image: int, boxes: Array, scores: Array) -> List[
 
 
 def _suppressed(op: OperatorDef, boxes: Array, scores: Array) -> List[int]:
-    """The boxes above the confidence threshold that overlap no better one too much, best first."""
+    """The boxes above the confidence threshold that no better one overlaps too much, best first."""
     candidates = np.flatnonzero(scores > op.get_float("confidence_threshold", -np.inf))
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
     top_k, threshold, eta = op.get_int("top_k", -1), op.get_float("nms_threshold", 0.3), op.get_float("eta", 1.0)
@@ -180,7 +182,7 @@ def _suppressed(op: OperatorDef, boxes: Array, scores: Array) -> List[int]:
 
 
 def _overlaps(box: Array, others: Array) -> Array:
-    """Intersection over union of a box with others; corners are shares of the image."""
+    """Intersection over union of one box with others. Corners are relative to the image."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.where((sides > 0).all(1), sides.prod(1), 0.0)
     union = _area(box) + _area(others) - shared
@@ -188,6 +190,6 @@ def _overlaps(box: Array, others: Array) -> Array:
 
 
 def _area(boxes: Array) -> Array:
-    """Of boxes whose corners are in order, else 0."""
+    """The areas of boxes whose corners are in order; 0 for the others."""
     sides = boxes[..., 2:] - boxes[..., :2]
     return np.asarray(np.where((sides >= 0).all(-1), sides.prod(-1), 0.0))

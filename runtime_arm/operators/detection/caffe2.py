@@ -1,4 +1,4 @@
-"""What detectors do with boxes and scores once the convolutions are done."""
+"""Caffe2's operators on boxes and scores: BBoxTransform, BoxWithNMSLimit, HeatmapMaxKeypoint, RMACRegions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def plus_one(op: OperatorDef) -> int:
-    """1 where boxes count pixels (``legacy_plus_one``, the default), else 0."""
+    """1 if boxes count pixels (``legacy_plus_one``, the default), else 0."""
     return int(op.get_bool("legacy_plus_one", True))
 
 
@@ -27,7 +27,7 @@ def require_float32(op: OperatorDef, *specs: Optional[TensorSpec]) -> None:
 
 
 def _box_size(op: OperatorDef) -> int:
-    """How many numbers a box is."""
+    """The number of columns of a box."""
     if op.get_bool("rotated"):
         angles_of(op)
         return 5
@@ -38,10 +38,10 @@ def _box_size(op: OperatorDef) -> int:
 def bbox_transform(op: OperatorDef, rois: TensorSpec, deltas: TensorSpec, images: TensorSpec) -> List[TensorSpec]:
     """Boxes (x1, y1, x2, y2), moved by deltas (dx, dy, dw, dh) for each class and clipped to their image.
 
-    Boxes may have the image's index in front. The third input is (height, width, scale) of each image; boxes are
-    divided by the scale, and with ``apply_scale`` (1) multiplied again in the end. ``weights`` divide the deltas. The
-    second output is the number of boxes of each image, float32. ``rotated`` boxes and deltas have an angle behind, see
-    rotated_boxes.py.
+    Boxes may start with the image's index. The third input is (height, width, scale) of each image. Boxes are divided
+    by the scale, and with ``apply_scale`` (1) multiplied by it at the end. ``weights`` divide the deltas. The second
+    output is the number of boxes of each image, float32. ``rotated`` boxes and deltas end with an angle: see
+    common/rotated_boxes.py.
     """
     require_float32(op, rois, deltas, images)
     size = _box_size(op)
@@ -57,7 +57,11 @@ def bbox_transform(op: OperatorDef, rois: TensorSpec, deltas: TensorSpec, images
     )
     require(op, images.ndim == 2 and images.shape[1] == 3, "images must have 3 columns", images)
     require(
-        op, rois.shape[1] > size or images.shape[0] == 1, "boxes of several images need the image's index", rois, images
+        op,
+        rois.shape[1] > size or images.shape[0] == 1,
+        "boxes of several images must start with the image's index",
+        rois,
+        images,
     )
     if len(op.get_floats("weights", (1.0,) * 4)) != 4:
         raise ArgumentError(op, f"weights must be 4 numbers, got {op.get_floats('weights')}")
@@ -91,7 +95,7 @@ def bbox_transform_reference(op: OperatorDef, rois: Array, deltas: Array, images
 def moved_and_clipped(
     op: OperatorDef, boxes: Array, deltas: Array, weights: Sequence[float], size: Sequence[int]
 ) -> Array:
-    """The boxes, upright or rotated by the number of their columns, transformed and clipped to (height, width)."""
+    """The boxes, transformed and clipped to (height, width). Boxes of 5 columns are rotated."""
     plus = plus_one(op)
     if boxes.shape[1] == 4:
         return box.clip(box.transform(boxes, deltas, weights, plus), size[0], size[1], plus)
@@ -111,7 +115,7 @@ class _Limits(NamedTuple):
     size: int
 
     def box_columns(self, category: int) -> slice:
-        """The columns of the boxes of a class; classes count from 1, 0 is the background."""
+        """The columns of a class's boxes. Classes count from 1; 0 is the background."""
         at = 0 if self.agnostic else category if self.background else category - 1
         return slice(self.size * at, self.size * at + self.size)
 
@@ -135,13 +139,13 @@ def _limits(op: OperatorDef) -> _Limits:
 def box_with_nms_limit(
     op: OperatorDef, scores: TensorSpec, boxes: TensorSpec, splits: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Suppresses overlapping boxes in each class and keeps the best ``detections_per_im`` (100) of an image.
+    """Suppresses overlapping boxes in each class and keeps the best ``detections_per_im`` (100) of each image.
 
-    Inputs: scores (N, classes), the first of them the background; boxes (N, 4 * classes); how many rows belong to each
-    image. ``score_thresh`` (0.05), ``nms`` (0.3); ``soft_nms_enabled`` with ``soft_nms_method`` linear or gaussian,
-    ``soft_nms_sigma`` (0.5), ``soft_nms_min_score_thres`` (0.001). Outputs by class: scores, boxes, classes, float32;
-    boxes an image, float32; the rows kept (within their image) and how many of each class, int32. ``rotated`` boxes
-    have 5 columns, see rotated_boxes.py, and no soft suppression.
+    Inputs: scores (N, classes), the first class being the background; boxes (N, 4 * classes); the number of rows of
+    each image. ``score_thresh`` (0.05), ``nms`` (0.3); ``soft_nms_enabled`` with ``soft_nms_method`` linear or
+    gaussian, ``soft_nms_sigma`` (0.5), ``soft_nms_min_score_thres`` (0.001). Outputs, class by class: scores, boxes,
+    classes, float32; the number of boxes per image, float32; the rows that are kept (within their image) and how many
+    of each class, int32. ``rotated`` boxes have 5 columns (common/rotated_boxes.py) and no soft suppression.
     """
     require_float32(op, scores, boxes)
     limits = _limits(op)
@@ -153,7 +157,7 @@ def box_with_nms_limit(
     require(
         op,
         matrices and scores.shape[0] == boxes.shape[0] and scores.shape[1] > 0,
-        "scores and boxes must be matrices of as many rows",
+        "scores and boxes must be matrices with the same number of rows",
         scores,
         boxes,
     )
@@ -197,7 +201,7 @@ def box_with_nms_limit_reference(
 
 
 def suppressed(boxes: Array, order: Array, threshold: float, plus: int, limit: int) -> List[int]:
-    """Indices of the boxes, upright or rotated, that suppression leaves; at most ``limit`` if that is positive."""
+    """The indices of the boxes, upright or rotated, that suppression keeps; at most ``limit`` if that is positive."""
     most = limit if limit > 0 else -1
     if boxes.shape[1] == 4:
         return box.nms(boxes, order, threshold, plus, most)
@@ -240,23 +244,23 @@ def _weights(op: OperatorDef, limits: _Limits, overlap: Array) -> Array:
 
 @operator("HeatmapMaxKeypoint", inputs=2, multiply_adds=of_terms(3))
 def heatmap_max_keypoint(op: OperatorDef, heatmaps: TensorSpec, boxes: TensorSpec) -> List[TensorSpec]:
-    """(boxes, 4, keypoints): x, y (in coordinates of the box), score and probability of each heatmap's highest point.
+    """(boxes, 4, keypoints): x, y (in coordinates of the box), score and probability of each heatmap's maximum.
 
-    The point lies between pixels: at the top of the paraboloid through the highest pixel and its eight neighbours
-    (mirrored at the border), at most 1.5 pixels away. The probability is 0 unless ``should_output_softmax`` is set.
+    The maximum lies between pixels: at the top of the paraboloid through the highest pixel and its eight neighbours
+    (reflected at the border), at most 1.5 pixels away. The probability is 0 unless ``should_output_softmax`` is set.
     heatmaps: (boxes, keypoints, size, size); boxes: (x1, y1, x2, y2, ...).
     """
     require_float32(op, heatmaps, boxes)
     require(
         op,
         heatmaps.ndim == 4 and heatmaps.shape[2] == heatmaps.shape[3] >= 2,
-        "heatmaps must be square, 2 pixels or more",
+        "heatmaps must be squares of 2 pixels or more",
         heatmaps,
     )
     require(
         op,
         boxes.ndim == 2 and boxes.shape[0] == heatmaps.shape[0] and boxes.shape[1] >= 4,
-        "there must be a box for each set of heatmaps",
+        "there must be one box for each set of heatmaps",
         heatmaps,
         boxes,
     )
@@ -300,8 +304,9 @@ def _summit(near: Array) -> Tuple[float, float, float]:
 def rmac_regions(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(regions, 5): image, x1, y1, x2, y2 of square regions at ``scales`` (3) sizes, spread evenly over an NCHW image.
 
-    Along the longer side there are as many more as bring neighbours closest to ``overlap`` (0.4). Source: Tolias et
-    al., Particular object retrieval with integral max-pooling of CNN activations, ICLR 2016, section 3.2.
+    Along the longer side there are as many more regions as bring the overlap of neighbours closest to ``overlap``
+    (0.4). Source: Tolias et al., Particular object retrieval with integral max-pooling of CNN activations, ICLR 2016,
+    section 3.2.
     """
     require(op, x.ndim == 4, "the input must have four dimensions", x)
     return [TensorSpec.known(_regions(op, x.shape))]

@@ -1,4 +1,4 @@
-"""Regions and masks of Caffe's forks: R-FCN's position-sensitive pool, SegNet's upsampling."""
+"""Operators of Caffe's forks: R-FCN's PSROIPooling, SegNet's Upsample."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("PSROIPooling", domain="caffe", inputs=2, dtypes=FLOAT32)
 def ps_roi_pooling(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
-    """(R, output_dim, group_size, group_size): the mean of cell (h, w) of region r over the channel of its own.
+    """(R, output_dim, group_size, group_size): the mean over cell (h, w) of region r, each cell in its own channel.
 
-    X: (N, output_dim * group_size^2, H, W), for each output a channel for each cell; regions (R, 5): batch, x1, y1, x2,
-    y2 in pixels of the image, times ``spatial_scale``. Cells without pixels are 0. Source: Dai et al., R-FCN, NIPS
-    2016, section 2, equation 1; psroi_pooling_layer.cu of its Caffe.
+    X: (N, output_dim * group_size^2, H, W), one channel per output and cell; regions (R, 5): batch, x1, y1, x2, y2 in
+    pixels of the image, to be multiplied by ``spatial_scale``. Cells without pixels are 0. Source: Dai et al., R-FCN,
+    NIPS 2016, section 2, equation 1; psroi_pooling_layer.cu of its Caffe.
     """
     require_regions(op, x, rois, (5,))
     outputs, group = op.get_int("output_dim"), op.get_int("group_size")
@@ -53,7 +53,7 @@ def ps_roi_pooling_reference(op: OperatorDef, x: Array, rois: Array) -> List[Any
 
 
 def _cells(begin: Array, end: Array, count: int, size: int) -> Tuple[Array, Array]:
-    """First row of each cell of each region, (R, count), and the one behind its last, within the image."""
+    """First row and row after the last of each cell of each region, within the image; (R, count) each."""
     step = np.maximum(end - begin, np.float32(0.1)) / np.float32(count)
     places = np.arange(count, dtype=np.float32)
     first = np.floor(places * step[:, None] + begin[:, None])
@@ -64,12 +64,12 @@ def _cells(begin: Array, end: Array, count: int, size: int) -> Tuple[Array, Arra
 
 @operator("Upsample", domain="caffe", inputs=2, dtypes=FLOAT32)
 def upsample(op: OperatorDef, x: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
-    """0, but each pixel of X, (N, C, H, W), at the place in its plane that the mask, float32, has for it.
+    """0, except that each pixel of X, (N, C, H, W), is put where the mask, float32, says: an index into its plane.
 
-    The planes are ``upsample_h`` by ``upsample_w``, by default ``scale_h`` and ``scale_w`` (2) times those of X, one
-    less with ``pad_out_h`` and ``pad_out_w``. Source: Badrinarayanan et al., SegNet, TPAMI 2017, section 3.
+    The planes are ``upsample_h`` by ``upsample_w``, by default ``scale_h`` and ``scale_w`` (2) times those of X, minus
+    one with ``pad_out_h`` and ``pad_out_w``. Source: Badrinarayanan et al., SegNet, TPAMI 2017, section 3.
     """
-    require(op, x.ndim == 4 and mask == x, "X must be (N, C, H, W), the mask alike", x, mask)
+    require(op, x.ndim == 4 and mask == x, "X must be (N, C, H, W), and the mask must have its shape", x, mask)
     sizes = []
     for n, side in zip(x.shape[2:], "hw"):
         scaled = n * op.get_int(f"scale_{side}", 2) - op.get_bool(f"pad_out_{side}")
@@ -85,6 +85,6 @@ def upsample_reference(op: OperatorDef, x: Array, mask: Array) -> List[Any]:
     planes = np.zeros((x.shape[0] * x.shape[1], shape[2] * shape[3]), x.dtype)
     places = mask.reshape(len(planes), x.shape[2] * x.shape[3])
     inside = bool(np.all((places >= 0) & (places < planes.shape[1])))
-    require(op, inside, f"the mask names pixels beyond the {shape[2]} x {shape[3]} of the output")
+    require(op, inside, f"the mask holds indices beyond the {shape[2]} x {shape[3]} pixels of the output")
     np.put_along_axis(planes, places.astype(np.int64), x.reshape(places.shape), axis=1)
     return [planes.reshape(shape)]

@@ -1,4 +1,4 @@
-"""Operators of Detectron's module for Caffe2: grouped softmax, position-sensitive pool, cuts to another blob's size.
+"""Operators of Detectron's module for Caffe2: GroupSpatialSoftmax, PSRoIPool, SpatialNarrowAs.
 
 Source: modules/detectron of Caffe2.
 """
@@ -19,7 +19,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("GroupSpatialSoftmax", dtypes=FLOAT32)
 def group_spatial_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Softmax of X (N, A * num_classes, H, W), pixel by pixel, over each group of ``num_classes`` (81) channels."""
+    """Softmax of X (N, A * num_classes, H, W), at each pixel, over each group of ``num_classes`` (81) channels."""
     classes = op.get_int("num_classes", 81)
     if classes < 1 or op.get_str("order", "NCHW") != "NCHW":
         raise ArgumentError(op, f"num_classes must be positive and order NCHW, got {classes} classes")
@@ -37,7 +37,7 @@ def group_spatial_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("PSRoIPool", inputs=2, outputs=(1, 2), dtypes=FLOAT32)
 def ps_roi_pool(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
-    """Caffe's PSROIPooling; the second output is the channel that each element came from, int32."""
+    """Caffe's PSROIPooling. The second output is the channel that each element comes from, int32."""
     (pooled,) = ps_roi_pooling.shape(op, x, rois)
     return [pooled, pooled.with_dtype(np.int32)]
 
@@ -53,12 +53,12 @@ def ps_roi_pool_reference(op: OperatorDef, x: Array, rois: Array) -> List[Any]:
 
 @operator("SpatialNarrowAs", inputs=2, dtypes=("float32", "int32"))
 def spatial_narrow_as(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
-    """X (N, C, H, W) cut to the rows and columns, from the first on, that the second input, of N images, has."""
+    """X (N, C, H, W), cut to as many rows and columns, from the first on, as the second input has."""
     fits = x.ndim == like.ndim == 4 and x.shape[0] == like.shape[0]
     require(
         op,
         fits and x.shape[2] >= like.shape[2] and x.shape[3] >= like.shape[3],
-        "both must be images, the second not larger than the first",
+        "both must be images, and the second must not be larger than the first",
         x,
         like,
     )

@@ -1,4 +1,4 @@
-"""Non-maximum suppression as ONNX has it."""
+"""ONNX's NonMaxSuppression."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def non_max_suppression(
     iou: Optional[TensorSpec] = None,
     least: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """(n, 3) int64: batch, class and row of the boxes kept, by batch and class, best first.
+    """(n, 3) int64: batch, class and row of the boxes that are kept, by batch and class, best first.
 
-    boxes: (batch, N, 4), two opposite corners (y, x), or with ``center_point_box`` center (x, y), width and height;
-    scores: (batch, classes, N). Further inputs: boxes kept of a class (0), overlap above which the worse of two is
-    dropped (0), score to exceed.
+    boxes: (batch, N, 4), two opposite corners (y, x), or with ``center_point_box`` centre (x, y), width and height;
+    scores: (batch, classes, N). Further inputs: how many boxes of a class to keep (0), the overlap above which the
+    worse of two boxes is dropped (0), the score to exceed.
     """
     require(
         op,
         boxes.ndim == 3 and boxes.shape[2] == 4 and scores.ndim == 3,
-        "boxes must be (batch, N, 4), scores (batch, classes, N)",
+        "boxes must be (batch, N, 4) and scores (batch, classes, N)",
         boxes,
         scores,
     )
@@ -46,7 +46,7 @@ def non_max_suppression(
     require(
         op,
         all(spec is None or spec.size == 1 for spec in (most, iou, least)),
-        "limits must be one number each",
+        "each limit must be one number",
         most,
         iou,
         least,
@@ -67,7 +67,7 @@ def non_max_suppression_reference(
 ) -> List[Any]:
     limit = 0 if most is None else max(int(most.reshape(-1)[0]), 0)
     threshold = 0.0 if iou is None else iou.reshape(-1)[0]
-    require(op, bool(0 <= threshold <= 1), f"the overlap must be within 0 to 1, got {threshold}")
+    require(op, bool(0 <= threshold <= 1), f"the overlap must be 0 to 1, got {threshold}")
     least_score = -np.inf if least is None else least.reshape(-1)[0]
     rows: List[List[int]] = []
     for batch in range(boxes.shape[0]):
@@ -89,7 +89,10 @@ def _corners(op: OperatorDef, boxes: Array) -> Array:
 
 
 def _keeps(corners: Array, threshold: float) -> Callable[[int, Array], Array]:
-    """Tells of which boxes (by index) the overlap with one is not above the threshold; 0 where a box has no area."""
+    """A function that tells which boxes (by index) overlap a given one by no more than the threshold.
+
+    A box without area overlaps none.
+    """
     columns = np.ascontiguousarray(corners.T)
     areas = (columns[2] - columns[0]) * (columns[3] - columns[1])
 

@@ -1,4 +1,4 @@
-"""Region proposals: from anchors to boxes, and their distribution over the levels of a feature pyramid."""
+"""Caffe2's region proposals: GenerateProposals, and their collection and distribution over a feature pyramid."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from runtime_arm.registry.specs import TensorSpec
 def generate_proposals(
     op: OperatorDef, scores: TensorSpec, deltas: TensorSpec, images: TensorSpec, anchors: TensorSpec
 ) -> List[TensorSpec]:
-    """The best boxes of a region proposal network: (n, 5), the image's index in front, and their scores.
+    """The best boxes of a region proposal network, (n, 5), each starting with the image's index, and their scores.
 
     scores: (images, A, H, W); deltas: (images, 4 * A, H, W); images: (height, width, scale) each; anchors: (A, 4),
-    repeated every 1 / ``spatial_scale`` (1/16) pixels. Of the ``pre_nms_topN`` (6000) best anchors those are kept whose
-    transformed and clipped boxes have sides of ``min_size`` (16) times scale, then those that ``nms_thresh`` (0.7)
-    leaves, at most ``post_nms_topN`` (300). Source: Ren et al., Faster R-CNN, NIPS 2015, section 3.
-    Anchors of 5 columns, and deltas alike, are rotated boxes, see rotated_boxes.py.
+    repeated every 1 / ``spatial_scale`` (1/16) pixels. The ``pre_nms_topN`` (6000) best anchors are transformed and
+    clipped. Boxes are kept whose sides are at least ``min_size`` (16) times scale, and of these the ones that
+    suppression by ``nms_thresh`` (0.7) leaves, at most ``post_nms_topN`` (300). Anchors and deltas of 5 columns are
+    rotated boxes (common/rotated_boxes.py). Source: Ren et al., Faster R-CNN, NIPS 2015, section 3.
     """
     require_float32(op, scores, deltas, images, anchors)
     require(op, scores.ndim == 4, "scores must have four dimensions", scores)
@@ -32,18 +32,18 @@ def generate_proposals(
     require(
         op,
         anchors.shape in ((shapes, 4), (shapes, 5)),
-        "anchors must have 4 or 5 columns and a row for each channel of the scores",
+        "anchors must have 4 or 5 columns and one row for each channel of the scores",
         scores,
         anchors,
     )
     require(
         op,
         deltas.shape == (count, anchors.shape[1] * shapes, height, width),
-        "deltas must have as many channels for each of the scores as anchors have columns",
+        "deltas must have one channel for each channel of the scores and column of the anchors",
         scores,
         deltas,
     )
-    require(op, images.shape == (count, 3), "images must have 3 columns and a row for each image", scores, images)
+    require(op, images.shape == (count, 3), "images must have 3 columns and one row for each image", scores, images)
     if not op.get_float("spatial_scale", 1 / 16) > 0:
         raise ArgumentError(op, "spatial_scale must be positive")
     raise DataDependent("the boxes proposed")
@@ -72,7 +72,7 @@ def generate_proposals_reference(
 
 
 def _propose(op: OperatorDef, image: Array, anchors: Array, deltas: Array, scores: Array) -> Tuple[Array, Array]:
-    """Boxes and scores of one image."""
+    """The boxes and scores of one image."""
     plus, (height, width, scale) = plus_one(op), image
     before, after = op.get_int("pre_nms_topN", 6000), op.get_int("post_nms_topN", 300)
     order = box.best_first(scores)[: before if before > 0 else None]
@@ -97,7 +97,7 @@ generate_proposals.alias("GenerateProposalsCPP")
 def _levels(op: OperatorDef, kind: str, low: int, high: int) -> range:
     first, last = op.get_int(f"{kind}_min_level", low), op.get_int(f"{kind}_max_level", high)
     if first > last:
-        raise ArgumentError(op, f"{kind}_min_level {first} must not be above {kind}_max_level {last}")
+        raise ArgumentError(op, f"{kind}_min_level {first} must not exceed {kind}_max_level {last}")
     return range(first, last + 1)
 
 
@@ -108,7 +108,7 @@ def _require_rois(op: OperatorDef, *rois: TensorSpec) -> None:
 
 @operator("CollectAndDistributeFpnRpnProposals", inputs=(2, None), outputs=(3, None))
 def collect_and_distribute(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """CollectRpnProposals, then DistributeFpnProposals of the boxes collected, which are the first output."""
+    """CollectRpnProposals, then DistributeFpnProposals of the collected boxes, which are the first output."""
     _check_collected(op, inputs)
     _check_outputs(op, len(_levels(op, "roi", 2, 5)) + 2)
     raise DataDependent("the levels of the boxes")
@@ -122,10 +122,10 @@ def collect_and_distribute_reference(op: OperatorDef, *inputs: Array) -> List[An
 
 @operator("CollectRpnProposals", inputs=(2, None), outputs=1)
 def collect_rpn_proposals(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """The ``rpn_post_nms_topN`` (2000) best boxes of levels ``rpn_min_level`` (2) to ``rpn_max_level`` (6), best first.
+    """The ``rpn_post_nms_topN`` (2000) best boxes of the levels ``rpn_min_level`` (2) to ``rpn_max_level`` (6).
 
-    Inputs: the boxes (n, 5) of each level, then their scores. Source: Lin et al., Feature Pyramid Networks, CVPR 2017,
-    section 4.1.
+    Best first. Inputs: the boxes (n, 5) of each level, then their scores. Source: Lin et al., Feature Pyramid Networks,
+    CVPR 2017, section 4.1.
     """
     _check_collected(op, inputs)
     total, most = sum(spec.shape[0] for spec in inputs[: len(inputs) // 2]), _most(op)
@@ -161,10 +161,10 @@ def _collected(op: OperatorDef, inputs: Sequence[Array]) -> Array:
 
 @operator("DistributeFpnProposals", outputs=(2, None))
 def distribute_fpn_proposals(op: OperatorDef, rois: TensorSpec) -> List[TensorSpec]:
-    """The boxes of each level ``roi_min_level`` (2) to ``roi_max_level`` (5), then where each is in all of them, int32.
+    """The boxes of each level ``roi_min_level`` (2) to ``roi_max_level`` (5), then each box's position in these, int32.
 
-    A box of the area of ``roi_canonical_scale`` (224) squared belongs to ``roi_canonical_level`` (4), one half as long
-    to the level below. Source: Lin et al., Feature Pyramid Networks, CVPR 2017, equation 1.
+    A box with the area of ``roi_canonical_scale`` (224) squared belongs to ``roi_canonical_level`` (4), a box half as
+    long to the level below. Source: Lin et al., Feature Pyramid Networks, CVPR 2017, equation 1.
     """
     _require_rois(op, rois)
     _check_outputs(op, len(_levels(op, "roi", 2, 5)) + 1)
@@ -177,7 +177,7 @@ def distribute_fpn_proposals_reference(op: OperatorDef, rois: Array) -> List[Any
 
 
 def _check_outputs(op: OperatorDef, count: int) -> None:
-    require(op, len(op.output) == count, f"has {count} outputs with these levels, {len(op.output)} are named")
+    require(op, len(op.output) == count, f"has {count} outputs with these levels, got {len(op.output)}")
 
 
 def _distributed(op: OperatorDef, rois: Array) -> List[Any]:

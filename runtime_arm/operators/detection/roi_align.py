@@ -1,4 +1,4 @@
-"""Regions of interest sampled bilinearly: RoIAlign, RoIAlignRotated and ONNX's RoiAlign."""
+"""Regions of interest sampled bilinearly: Caffe2's RoIAlign and RoIAlignRotated, ONNX's RoiAlign."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Grid(NamedTuple):
-    """How regions are sampled: output pixels, samples a pixel and dimension (0: as many as it covers pixels), scale.
+    """How regions are sampled: output pixels, samples per pixel and dimension (0: one per pixel it covers), scale.
 
-    ``centred``: coordinates are shifted by half a pixel, to mean the middle of one; else regions have size 1 at least.
+    ``centred``: coordinates are shifted by half a pixel, so that they mean pixel centres; otherwise regions have at
+    least size 1.
     """
 
     height: int
@@ -45,7 +46,7 @@ def _onnx_grid(op: OperatorDef) -> Grid:
 
 
 def require_regions(op: OperatorDef, x: TensorSpec, rois: TensorSpec, columns: Sequence[int]) -> None:
-    """ShapeError unless X is images and the regions rows of one of these lengths; the longer has the batch index."""
+    """ShapeError unless X is images and the regions are rows of one of these lengths; the longer has a batch index."""
     require(op, x.ndim == 4 and x.dtype.kind == "f", "X must be floats of four dimensions", x)
     fits = rois.ndim == 2 and rois.shape[1] in columns and rois.dtype == x.dtype
     require(op, fits, f"the regions must be rows of {' or '.join(map(str, columns))} numbers of X's type", x, rois)
@@ -59,20 +60,20 @@ def require_regions(op: OperatorDef, x: TensorSpec, rois: TensorSpec, columns: S
 
 
 def batch_and_corners(op: OperatorDef, x: Array, rois: Array, columns: int) -> Tuple[Array, Array]:
-    """Batch indices and the rest of the rows; ShapeError for an index outside of the batch."""
+    """The batch indices and the rest of each row. ShapeError if an index is outside the batch."""
     if rois.shape[1] < columns:
         return np.zeros(len(rois), np.int64), rois
     indices = to_integers(rois[:, 0], np.int64)
     require(
         op,
         not len(rois) or (indices.min() >= 0 and indices.max() < len(x)),
-        f"the regions' batch indices must lie within the batch of {len(x)}",
+        f"the regions' batch indices must be 0 to {len(x) - 1}",
     )
     return indices, rois[:, 1:]
 
 
 def samples_of(grid: Grid, start: Array, extent: Array, axis: int) -> Array:
-    """Sampling coordinates of one dimension of one region, (pixels, samples); computed in the regions' type."""
+    """The sampling coordinates of one dimension of a region, (pixels, samples), computed in the regions' type."""
     pixels = (grid.height, grid.width)[axis]
     size = extent / start.dtype.type(pixels)
     count = grid.samples if grid.samples > 0 else max(math.ceil(size), 0)
@@ -82,7 +83,7 @@ def samples_of(grid: Grid, start: Array, extent: Array, axis: int) -> Array:
 
 
 class Taps(NamedTuple):
-    """Bilinear interpolation: for each of four neighbours the pixel's index and its weight (0 outside of the image)."""
+    """Bilinear interpolation: the index and weight of each of four neighbours; the weight is 0 outside the image."""
 
     rows: Tuple[Array, ...]
     columns: Tuple[Array, ...]
@@ -90,7 +91,10 @@ class Taps(NamedTuple):
 
 
 def bilinear_taps(y: Array, x: Array, height: int, width: int) -> Taps:
-    """The neighbours of points that broadcast; points more than a pixel outside have no weight, others are moved in."""
+    """The neighbours of points, which broadcast.
+
+    A point more than a pixel outside the image has weight 0; others outside are moved to the border.
+    """
     inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
     y, x = (np.clip(np.where(np.isfinite(v), v, 0), 0, n - 1).astype(np.float64) for v, n in ((y, height), (x, width)))
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
@@ -101,21 +105,21 @@ def bilinear_taps(y: Array, x: Array, height: int, width: int) -> Taps:
 
 
 def _average(image: Array, taps: Taps) -> Array:
-    """Mean of the interpolated samples. image: (C, H, W), taps: (height, samples, width, samples)."""
+    """The mean of the interpolated samples. image: (C, H, W), taps: (height, samples, width, samples)."""
     neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
     mean: Array = np.sum(neighbours, 0).mean((2, 4))
     return mean
 
 
 def _largest(image: Array, taps: Taps) -> Array:
-    """The largest weighted neighbour of any sample, which is what ONNX's mode max means."""
+    """The largest weighted neighbour of any sample: ONNX's mode max."""
     neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
     largest: Array = np.max(neighbours, 0).max((2, 4))
     return largest
 
 
 def align(x: Array, batch: Array, corners: Array, grid: Grid, pool: Callable[[Array, Taps], Array] = _average) -> Array:
-    """Pools regions (x1, y1, x2, y2) of X (N, C, H, W): (regions, C, height, width) of the type of X."""
+    """Pools the regions (x1, y1, x2, y2) of X (N, C, H, W): (regions, C, height, width) of X's type."""
     y = np.zeros((len(corners), x.shape[1], grid.height, grid.width), x.dtype)
     scaled = corners * corners.dtype.type(grid.scale) - corners.dtype.type(0.5 if grid.centred else 0)
     for region, (left, top, right, bottom) in enumerate(scaled):
@@ -153,9 +157,9 @@ def roi_align_reference(op: OperatorDef, x: Array, rois: Array) -> Sequence[Any]
 
 @operator("RoIAlignRotated", inputs=2)
 def roi_align_rotated(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
-    """RoIAlign over regions that are turned: (R, 6) batch, centre x and y, width, height, angle in degrees, or (R, 5).
+    """RoIAlign over rotated regions: (R, 6) batch, centre x and y, width, height, angle in degrees; or (R, 5).
 
-    X: (N, C, H, W). Source: caffe2/operators/roi_align_rotated_op.cc.
+    X: (N, C, H, W). Regions (R, 5) have no batch. Source: caffe2/operators/roi_align_rotated_op.cc.
     """
     require_regions(op, x, rois, (5, 6))
     require(op, not channels_last(op), "order must be NCHW")
@@ -186,14 +190,14 @@ def roi_align_rotated_reference(op: OperatorDef, x: Array, rois: Array) -> Seque
 
 @operator("RoiAlign", domain="onnx", inputs=3)
 def onnx_roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec, batch: TensorSpec) -> List[TensorSpec]:
-    """RoIAlign over X (N, C, H, W) with regions (R, 4) and batch indices (R) apart.
+    """RoIAlign over X (N, C, H, W), with regions (R, 4) and batch indices (R) as separate inputs.
 
     output_height, output_width, sampling_ratio (0: adaptive), spatial_scale, coordinate_transformation_mode
     (half_pixel, output_half_pixel), mode (avg, max: the largest of the weighted neighbours).
     """
     require_regions(op, x, rois, (4,))
     fits = batch.shape == rois.shape[:1] and batch.dtype.kind in "iu"
-    require(op, fits, "there must be one integer batch index a region", rois, batch)
+    require(op, fits, "there must be one integer batch index per region", rois, batch)
     if op.get_str("mode", "avg") not in ("avg", "max"):
         raise ArgumentError(op, f"mode must be avg or max, got {op.get_str('mode')!r}")
     grid = _onnx_grid(op)
@@ -205,6 +209,6 @@ def onnx_roi_align_reference(op: OperatorDef, x: Array, rois: Array, batch: Arra
     require(
         op,
         not len(rois) or (batch.min() >= 0 and batch.max() < len(x)),
-        f"the batch indices must lie within the batch of {len(x)}",
+        f"the batch indices must be 0 to {len(x) - 1}",
     )
     return [align(x, batch, rois, _onnx_grid(op), _largest if op.get_str("mode", "avg") == "max" else _average)]

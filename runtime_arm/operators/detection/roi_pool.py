@@ -1,4 +1,4 @@
-"""Regions of interest pooled by their largest pixels: RoIPool and ONNX's MaxRoiPool."""
+"""Maximum pooling of regions of interest: Caffe2's RoIPool and ONNX's MaxRoiPool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def pool_regions(op: OperatorDef, x: Array, rois: Array, pooled: Tuple[int, int]) -> Tuple[Array, Array]:
-    """The largest pixel of each cell of each region (rounded to pixels), and its index in the image, -1 for none."""
+    """The maximum of each cell of each region (rounded to pixels), and its index in the image, -1 in an empty cell."""
     y = np.zeros((len(rois), x.shape[1], *pooled), x.dtype)
     found = np.full(y.shape, -1, np.int32)
     batch, corners = batch_and_corners(op, x, rois, 5)
@@ -36,7 +36,7 @@ def pool_regions(op: OperatorDef, x: Array, rois: Array, pooled: Tuple[int, int]
 
 
 def _cells(first: int, last: int, count: int, size: int) -> List[Tuple[int, int]]:
-    """Begin and end, within the image, of the cells that first..last is divided into."""
+    """First and last pixel + 1, within the image, of the cells that first..last is divided into."""
     step = np.float32(max(last - first + 1, 1)) / np.float32(count)
     edges = [(math.floor(np.float32(i) * step), math.ceil(np.float32(i + 1) * step)) for i in range(count)]
     return [(min(max(begin + first, 0), size), min(max(end + first, 0), size)) for begin, end in edges]
@@ -44,7 +44,7 @@ def _cells(first: int, last: int, count: int, size: int) -> List[Tuple[int, int]
 
 @operator("RoIPool", inputs=2, outputs=(1, 2))
 def roi_pool(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
-    """Y[r, c, h, w] = the largest pixel of X[batch, c] in cell (h, w) of region r; then its index, int32, -1 for none.
+    """Y[r, c, h, w] = the maximum of X[batch, c] in cell (h, w) of region r; then its index, int32, -1 if empty.
 
     X: (N, C, H, W); regions (R, 5): batch, x1, y1, x2, y2. pooled_h, pooled_w (1), spatial_scale (1.0), is_test: no
     second output. Source: caffe2/operators/roi_pool_op.cc.
@@ -64,7 +64,7 @@ def roi_pool_reference(op: OperatorDef, x: Array, rois: Array) -> Sequence[Any]:
 
 @operator("MaxRoiPool", domain="onnx", inputs=2)
 def max_roi_pool(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
-    """RoIPool with pooled_shape and spatial_scale (1.0); no second output."""
+    """RoIPool with pooled_shape and spatial_scale (1.0), without the second output."""
     require_regions(op, x, rois, (5,))
     pooled = op.get_ints("pooled_shape")
     require(op, len(pooled) == 2, "pooled_shape must have two values")

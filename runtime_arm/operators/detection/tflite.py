@@ -1,4 +1,4 @@
-"""TensorFlow Lite's detection: overlapping boxes suppressed, and the post-processing of SSD networks.
+"""TensorFlow Lite's NonMaxSuppression and DetectionPostProcess, the post-processing of SSD networks.
 
 Source: TensorFlow Lite, kernels/internal/reference/non_max_suppression.h and kernels/detection_postprocess.cc.
 """
@@ -26,15 +26,16 @@ def non_max_suppression(
     least: TensorSpec,
     sigma: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Indices of the boxes kept, best first, their scores, and how many they are; filled up with zeros to ``most``.
+    """The indices of the boxes that are kept, best first, their scores, and their number; padded to ``most`` with 0.
 
     boxes: (N, 4), two opposite corners (y, x); scores: (N). A box is dropped if its overlap with a better one reaches
-    ``iou``, or if its score is not above ``least``. sigma above 0: scores of overlapping boxes decay (soft NMS).
+    ``iou``, or if its score does not exceed ``least``. If sigma is positive, the scores of overlapping boxes decay
+    (soft NMS).
     """
     require(
         op,
         boxes.ndim == 2 and boxes.shape[1] == 4 and scores.shape == boxes.shape[:1],
-        "boxes must be (N, 4), scores (N)",
+        "boxes must be (N, 4) and scores (N)",
         boxes,
         scores,
     )
@@ -42,14 +43,14 @@ def non_max_suppression(
     require(
         op,
         all(spec is None or spec.size == 1 for spec in (most, iou, least, sigma)),
-        "limits must be one number each",
+        "each limit must be one number",
         most,
         iou,
         least,
         sigma,
     )
     count = _one(op, most, "most")
-    require(op, count >= 0, f"the most boxes must not be negative, got {count}")
+    require(op, count >= 0, f"the maximum number of boxes must not be negative, got {count}")
     return [TensorSpec((count,), np.int32), TensorSpec((count,), np.float32), TensorSpec((), np.int32)]
 
 
@@ -59,11 +60,11 @@ def _one(op: OperatorDef, spec: TensorSpec, what: str) -> int:
 
 
 class _Candidate(NamedTuple):
-    """A box in the queue; the smallest comes first."""
+    """A box in the queue. The smallest comes first."""
 
     negative_score: float
     box: int
-    compared: int  # how many of the kept boxes it was compared with
+    compared: int  # the number of kept boxes it has been compared with
 
 
 @non_max_suppression.reference
@@ -101,7 +102,7 @@ def non_max_suppression_reference(
 
 
 def _overlap(one: Array, others: Array) -> Any:
-    """Intersection over union of a box with others, 0 where a box has no area; rows of the lower and upper corner."""
+    """Intersection over union of one box with others, 0 if a box has no area. Rows: the lower and the upper corner."""
     heads, tails = np.maximum(one[..., :2], others[..., :2]), np.minimum(one[..., 2:], others[..., 2:])
     sides = np.maximum(tails - heads, 0)
     common = sides[..., 0] * sides[..., 1]
@@ -111,7 +112,7 @@ def _overlap(one: Array, others: Array) -> Any:
 
 
 class _Limits(NamedTuple):
-    """What the post-processing is told."""
+    """The arguments of DetectionPostProcess."""
 
     detections: int
     classes_per_detection: int
@@ -135,7 +136,7 @@ def _limits(op: OperatorDef) -> _Limits:
     if min(limits.detections, limits.classes_per_detection, limits.detections_per_class, limits.classes) < 1:
         raise ArgumentError(op, f"numbers of detections and classes must be positive, got {limits}")
     if not 0 < limits.overlap <= 1:
-        raise ArgumentError(op, f"nms_iou_threshold must be above 0 and at most 1, got {limits.overlap}")
+        raise ArgumentError(op, f"nms_iou_threshold must be greater than 0 and at most 1, got {limits.overlap}")
     if any(not op.get_float(f"{name}_scale") > 0 for name in "yxhw"):
         raise ArgumentError(op, "the scales of the boxes must be positive")
     return limits
@@ -145,25 +146,25 @@ def _limits(op: OperatorDef) -> _Limits:
 def detection_post_process(
     op: OperatorDef, boxes: TensorSpec, scores: TensorSpec, anchors: TensorSpec
 ) -> List[TensorSpec]:
-    """Boxes (1, n, 4) as (y1, x1, y2, x2), classes (1, n), scores (1, n) and their number (1), filled up with zeros.
+    """Boxes (1, n, 4) as (y1, x1, y2, x2), classes (1, n), scores (1, n) and their number (1), padded with zeros.
 
     boxes: (1, N, 4 or more), offsets (y, x, h, w) from the anchors, (N, 4), in units of 1 / y_scale, x_scale, h_scale,
-    w_scale; scores: (1, N, classes), perhaps with a background class in front. With ``use_regular_nms`` boxes are
-    suppressed class by class and ``max_detections`` kept; else by their best class, each in its
-    ``max_classes_per_detection`` best ones. n is the product of the two.
+    w_scale; scores: (1, N, classes), possibly with a background class in front. With ``use_regular_nms`` boxes are
+    suppressed class by class, and ``max_detections`` are kept. Otherwise they are suppressed by their best class, and
+    each is given in its ``max_classes_per_detection`` best classes. n is the product of the two.
     """
     limits = _limits(op)
     require(
         op,
         boxes.ndim == 3 and boxes.shape[0] == 1 and boxes.shape[2] >= 4 and scores.ndim == 3,
-        "boxes must be (1, N, 4), scores (1, N, classes)",
+        "boxes must be (1, N, 4) and scores (1, N, classes)",
         boxes,
         scores,
     )
     require(
         op,
         scores.shape[:2] == boxes.shape[:2] and anchors.shape == (boxes.shape[1], 4),
-        "boxes, scores and anchors must agree in number",
+        "there must be as many boxes as scores and anchors",
         boxes,
         scores,
         anchors,
@@ -191,11 +192,11 @@ def detection_post_process_reference(op: OperatorDef, boxes: Array, scores: Arra
     return [*result, np.array([found], np.float32)]
 
 
-_Row = Tuple[int, int, Any, Optional[int]]  # box, class, score, place in the output
+_Row = Tuple[int, int, Any, Optional[int]]  # box, class, score, position in the output
 
 
 def _decoded(op: OperatorDef, boxes: Array, anchors: Array) -> Array:
-    """Corners (y1, x1, y2, x2) of boxes relative to anchors (y, x, h, w): centers and halves of sides are rounded."""
+    """Corners (y1, x1, y2, x2) of boxes relative to anchors (y, x, h, w). Centres and half sides are rounded."""
     offsets = boxes[:, :4].astype(np.float64) / [np.float32(op.get_float(f"{name}_scale")) for name in "yxhw"]
     origins, sides = anchors[:, :2].astype(np.float64), anchors[:, 2:].astype(np.float64)
     centers = (offsets[:, :2] * sides + origins).astype(np.float32)
@@ -204,12 +205,12 @@ def _decoded(op: OperatorDef, boxes: Array, anchors: Array) -> Array:
 
 
 def _best_first(values: Array) -> Array:
-    """Indices by falling value, of equals the first one first."""
+    """Indices in descending order of the values. Equal ones keep their order."""
     return np.argsort(-values, kind="stable")
 
 
 def _suppressed(limits: _Limits, corners: Array, scores: Array, most: int) -> List[int]:
-    """The boxes that are kept by their scores, best first."""
+    """The boxes that suppression by these scores keeps, best first."""
     candidates = np.flatnonzero(scores >= limits.least)
     order = candidates[_best_first(scores[candidates])]
     most = min(most, len(order))
@@ -234,7 +235,7 @@ def _fast(limits: _Limits, corners: Array, scores: Array) -> List[_Row]:
 
 
 def _regular(limits: _Limits, corners: Array, scores: Array) -> List[_Row]:
-    """Suppression class by class, and the best of all."""
+    """Suppression class by class, then the best of all."""
     rows: List[_Row] = []
     for category in range(limits.classes):
         kept = _suppressed(limits, corners, scores[:, category], limits.detections_per_class)

@@ -1,1 +1,1 @@
-"""Operators that make a tensor from arguments, shapes or random numbers."""
+"""Operators that make a blob from arguments, shapes or random numbers."""

@@ -1,7 +1,7 @@
-"""Fills: operators that make a blob from their arguments. Weights are GivenTensorFills.
+"""Caffe2's fills: operators that make a blob from their arguments. Weights are GivenTensorFills.
 
-Weights come in two forms. In armnet's, ``values`` is a tensor: the blob is that tensor, not a copy. In Caffe2's,
-``values`` is a list of floats, integers or strings, of which ``shape`` makes a blob of the operator's dtype.
+Weights come in two forms. In armnet's own form ``values`` is a tensor: the blob is that tensor, not a copy. In Caffe2's
+form ``values`` is a list of floats, integers or strings, which becomes a blob of ``shape`` in the operator's dtype.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import Quantization, Shape, TensorSpec
 
-ANY_DTYPE = "GivenTensorFill"  # the fill whose tensor may be of any dtype: Caffe2 has no fill of their own for some
+ANY_DTYPE = "GivenTensorFill"  # the fill whose tensor may have any dtype: for some, Caffe2 has no fill of their own
 LISTED: Dict[str, np.dtype[Any]] = {
     **{type: np.dtype(dtype) for type, dtype in dtypes.DTYPE_OF_FILL.items() if type != ANY_DTYPE},
     "GivenTensorStringFill": STRING,
@@ -28,14 +28,14 @@ LISTED: Dict[str, np.dtype[Any]] = {
 
 
 def filled_shape(op: OperatorDef, like: Optional[TensorSpec] = None) -> Shape:
-    """A fill's shape: ``shape``, or that of the input or, with input_as_shape, its content, followed by extra_shape."""
+    """A fill's shape: ``shape``, or the input's shape, or with input_as_shape its content; plus extra_shape."""
     shape, extra = op.get_ints("shape"), op.get_ints("extra_shape")
     if like is None:
         if extra or op.get_bool("input_as_shape"):
             raise ArgumentError(op, "extra_shape and input_as_shape need an input")
         result = shape
     elif shape:
-        raise ArgumentError(op, "shape and an input exclude each other")
+        raise ArgumentError(op, "give either shape or an input, not both")
     elif op.get_bool("input_as_shape"):
         vector = like.ndim == 1 and like.dtype == np.int64 and like.size > 0
         require(op, vector, "with input_as_shape the input must be a vector of int64", like)
@@ -49,19 +49,19 @@ def filled_shape(op: OperatorDef, like: Optional[TensorSpec] = None) -> Shape:
 
 
 def narrowed(op: OperatorDef, integers: Any, dtype: Any) -> Array:
-    """Integers as ``dtype``, if they all fit; anything but 0 is true."""
+    """Integers as ``dtype``; ShapeError unless they all fit. As bool, every number but 0 is true."""
     values = np.asarray(integers, np.int64)
     if np.dtype(dtype) == np.bool_:
         return np.asarray(values != 0)
     limits = np.iinfo(dtype)
     wrong = values[(values < limits.min) | (values > limits.max)]
     if wrong.size:
-        raise ArgumentError(op, f"{wrong[0]} does not fit {np.dtype(dtype).name}")
+        raise ArgumentError(op, f"{wrong[0]} does not fit into {np.dtype(dtype).name}")
     return values.astype(dtype)
 
 
 def _listed(op: OperatorDef, argument: Argument, dtype: Any) -> Array:
-    """The vector of ``dtype`` that an argument lists."""
+    """The vector of ``dtype`` in a list argument."""
     kind = "strings" if dtype == STRING else "floats" if np.dtype(dtype).kind == "f" else "ints"
     if argument.kind not in (kind, ""):
         raise ArgumentError(op, f"values must be a tensor or a list of {kind}, got {argument.kind}")
@@ -73,7 +73,7 @@ def _listed(op: OperatorDef, argument: Argument, dtype: Any) -> Array:
 
 
 def given(op: OperatorDef, like: Optional[TensorSpec], dtype: Any) -> Array:
-    """The blob that ``values`` describes; ShapeError if its elements do not fill the shape."""
+    """The blob that ``values`` describes. ShapeError if its elements do not fill the shape."""
     argument = op.argument("values") or Argument("values")
     if argument.t is None:
         return shaped(op, _listed(op, argument, dtype), filled_shape(op, like))
@@ -83,10 +83,10 @@ def given(op: OperatorDef, like: Optional[TensorSpec], dtype: Any) -> Array:
 
 
 def shaped(op: OperatorDef, values: Array, shape: Shape) -> Array:
-    """``values`` in ``shape``, without copying; ShapeError if they do not fill it."""
+    """``values`` in ``shape``, without a copy. ShapeError if they do not fill it."""
     size = TensorSpec(shape, values.dtype).size
     if values.size != size:
-        raise ShapeError(op, f"values has {values.size} elements, the shape {list(shape)} needs {size}")
+        raise ShapeError(op, f"values has {values.size} elements, but shape {list(shape)} needs {size}")
     return values.reshape(shape)
 
 
@@ -99,7 +99,7 @@ def _known(like: Optional[Array]) -> Optional[TensorSpec]:
 
 
 def _listed_dtype(op: OperatorDef) -> np.dtype[Any]:
-    """The dtype of the blob that a list makes."""
+    """The dtype of the blob that a list becomes."""
     if op.type in LISTED:
         return LISTED[op.type]
     dtype = caffe2_dtype(op, "dtype")
@@ -111,7 +111,7 @@ def _listed_dtype(op: OperatorDef) -> np.dtype[Any]:
 def _declare_given_tensor_fill(type: str) -> None:
     @operator(type, inputs=(0, 1))
     def schema(op: OperatorDef, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
-        """Y = ``values``, a tensor or a list; of a list in the dtype that the operator is named for, or ``dtype``."""
+        """Y = ``values``, a tensor or a list. A list becomes the dtype in the operator's name, or ``dtype``."""
         return [_spec(given(op, like, _listed_dtype(op)))]
 
     @schema.reference
@@ -125,7 +125,7 @@ for _type in (ANY_DTYPE, *LISTED):
 
 @operator("GivenTensorByteStringToUInt8Fill", inputs=(0, 1))
 def byte_string_fill(op: OperatorDef, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = the bytes of the string ``values`` as uint8."""
+    """Y = the bytes of the string ``values``, as uint8."""
     return [_spec(_given_bytes(op, like))]
 
 
@@ -135,7 +135,7 @@ def byte_string_fill_reference(op: OperatorDef, like: Optional[Array] = None) ->
 
 
 def _given_bytes(op: OperatorDef, like: Optional[TensorSpec] = None) -> Array:
-    """The blob whose bytes are the argument ``values``: a string, a list of one string, or a tensor."""
+    """The bytes in the argument ``values``: a string, a list of one string, or a tensor."""
     argument = op.argument("values") or Argument("values")
     if argument.t is not None:
         return given(op, like, argument.t.dtype)
@@ -147,7 +147,7 @@ def _given_bytes(op: OperatorDef, like: Optional[TensorSpec] = None) -> Array:
 
 @operator("Int8GivenTensorFill", inputs=0)
 def int8_given_tensor_fill(op: OperatorDef) -> List[TensorSpec]:
-    """Y = the bytes ``values``, real value Y_scale (byte - Y_zero_point)."""
+    """Y = the bytes ``values``; their real values are Y_scale * (byte - Y_zero_point)."""
     return [_spec(_given_bytes(op), stated_quantization(op))]
 
 
@@ -158,7 +158,7 @@ def int8_given_tensor_fill_reference(op: OperatorDef) -> List[Any]:
 
 @operator("Int8GivenIntTensorFill", inputs=0)
 def int8_given_int_tensor_fill(op: OperatorDef) -> List[TensorSpec]:
-    """Y = the integers ``values`` as int32, real value Y_scale (integer - Y_zero_point)."""
+    """Y = the integers ``values`` as int32; their real values are Y_scale * (integer - Y_zero_point)."""
     return [_spec(given(op, None, np.int32), stated_quantization(op))]
 
 
@@ -168,7 +168,7 @@ def int8_given_int_tensor_fill_reference(op: OperatorDef) -> List[Any]:
 
 
 def _constant(op: OperatorDef) -> Array:
-    """The argument ``value`` as an array of one element, of ``dtype`` or, where that is absent, of float32 or int64."""
+    """The argument ``value`` as an array of one element, in ``dtype``, or without one in float32 or int64."""
     dtype = _constant_dtype(op)
     if dtype == STRING:
         text = np.empty((), object)
@@ -192,7 +192,7 @@ def _constant_dtype(op: OperatorDef) -> np.dtype[Any]:
 def constant_fill(
     op: OperatorDef, like: Optional[TensorSpec] = None, value: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = ``value``, or the one element of the second input, everywhere; shape as in ``filled_shape``."""
+    """Every element of Y is ``value``, or the one element of the second input. Its shape: see ``filled_shape``."""
     dtype = _constant(op).dtype
     single = value is None or (value.size == 1 and value.dtype == dtype)
     require(op, single, f"the second input must be one {dtype.name}", value)
@@ -213,7 +213,7 @@ def constant_fill_numpy(call: Call) -> Run:
 
 @operator("Float16ConstantFill", inputs=0)
 def float16_constant_fill(op: OperatorDef) -> List[TensorSpec]:
-    """Y = ``value`` everywhere, in float16."""
+    """Every element of Y is ``value``, in float16."""
     return [TensorSpec(filled_shape(op), np.float16)]
 
 
@@ -224,13 +224,13 @@ def float16_constant_fill_reference(op: OperatorDef) -> List[Any]:
 
 @operator("DiagonalFill", inputs=(0, 1), inplace={0: 0})
 def diagonal_fill(op: OperatorDef, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = ``value`` where all indices are equal, else 0. Two dimensions, or more of one length.
+    """Y = ``value`` where all indices are equal, else 0. Y has two dimensions, or more of equal length.
 
-    Below the square part of a tall matrix the diagonal starts anew, one row lower each time, as in Caffe2.
+    In a tall matrix the diagonal starts again below the square part, one row lower each time, as in Caffe2.
     """
     shape = filled_shape(op, like)
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
-        raise ShapeError(op, f"the shape must be a matrix's or have equal dimensions, got {list(shape)}")
+        raise ShapeError(op, f"the shape must have two or equal dimensions, got {list(shape)}")
     return [TensorSpec(shape, _constant(op).dtype)]
 
 
@@ -245,7 +245,7 @@ def diagonal_fill_reference(op: OperatorDef, like: Optional[Array] = None) -> Li
 
 @operator("RangeFill", inputs=(0, 1), inplace={0: 0})
 def range_fill(op: OperatorDef, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = 0, 1, 2, ... in float32, in the order of the elements."""
+    """Y = 0, 1, 2, ... in float32, in memory order."""
     return [TensorSpec(filled_shape(op, like), np.float32)]
 
 
@@ -257,7 +257,7 @@ def range_fill_reference(op: OperatorDef, like: Optional[Array] = None) -> List[
 
 @operator("LengthsRangeFill", dtypes=("int32",))
 def lengths_range_fill(op: OperatorDef, lengths: TensorSpec) -> List[TensorSpec]:
-    """Y = 0 to n - 1 for each n of lengths, one after the other, int32."""
+    """Y = 0 to n - 1 for each n in lengths, one after the other, int32."""
     require(op, lengths.ndim == 1, "lengths must be a vector", lengths)
     counts = integers_of(op, lengths, "lengths")
     require(op, all(n >= 0 for n in counts), f"lengths must not be negative, got {counts}")

@@ -1,4 +1,4 @@
-"""ONNX's operators that make a blob from arguments and small inputs: constants, ranges, windows, random numbers."""
+"""ONNX's operators that make a blob from arguments and small inputs: constants, ranges, random numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 def dtype_argument(op: OperatorDef, name: str, default: Any) -> np.dtype[Any]:
-    """The dtype of numbers whose Caffe2 number the argument holds, ``default`` where it is absent."""
+    """The dtype whose Caffe2 number the argument holds, ``default`` if it is absent. It must be a number type."""
     dtype: Optional[np.dtype[Any]] = np.dtype(default) if not op.has(name) else dtypes.dtype_of(op.get_int(name))
     if dtype is None or dtype == STRING:
-        raise ArgumentError(op, f"{name} must be a data type of numbers, got {op.get_int(name)}")
+        raise ArgumentError(op, f"{name} must be a number type, got {op.get_int(name)}")
     return dtype
 
 
@@ -41,7 +41,7 @@ def _element(op: OperatorDef) -> Array:
 
 @operator("ConstantOfShape", domain="onnx", dtypes=("int64",))
 def constant_of_shape(op: OperatorDef, shape: TensorSpec) -> List[TensorSpec]:
-    """Y = ``value``, a tensor of one element, everywhere; the input is the shape."""
+    """Every element of Y is ``value``, a tensor of one element. The input is Y's shape."""
     return [TensorSpec(_checked_shape(op, integers_of(op, shape, "shape")), _element(op).dtype)]
 
 
@@ -52,7 +52,7 @@ def constant_of_shape_reference(op: OperatorDef, shape: Array) -> List[Any]:
 
 @operator("EyeLike", domain="onnx")
 def eye_like(op: OperatorDef, like: TensorSpec) -> List[TensorSpec]:
-    """Y = 1 on the diagonal, or ``k`` places right of it, else 0; as large as the matrix that is the input."""
+    """Y = 1 on the diagonal, or on the one ``k`` places to its right, else 0. The input, a matrix, has Y's shape."""
     require(op, like.ndim == 2, "the input must be a matrix", like)
     return [TensorSpec(like.shape, dtype_argument(op, "dtype", like.dtype))]
 
@@ -65,15 +65,15 @@ def eye_like_reference(op: OperatorDef, like: Array) -> List[Any]:
 
 @operator("Range", domain="onnx", inputs=3, dtypes=("int16", "int32", "int64", *FLOATS))
 def range_(op: OperatorDef, start: TensorSpec, limit: TensorSpec, delta: TensorSpec) -> List[TensorSpec]:
-    """Y = start + i delta for i = 0, 1, ... while that is short of limit. The inputs are one number each."""
+    """Y = start + i delta for i = 0, 1, ... until limit is reached. Each input is one number."""
     require_same_dtype(op, start, limit, delta)
-    require(op, start.size == limit.size == delta.size == 1, "the inputs must be one number each", start, limit, delta)
+    require(op, start.size == limit.size == delta.size == 1, "each input must be one number", start, limit, delta)
     first, end, step = (
         value_of(op, spec, name).reshape(-1)[0].item()
         for spec, name in ((start, "start"), (limit, "limit"), (delta, "delta"))
     )
     if step == 0 or not math.isfinite(first + end + step):
-        raise ArgumentError(op, f"from {first} to {end} by {step} is no finite range")
+        raise ArgumentError(op, f"{first} to {end} by {step} is not a finite range")
     count = max(math.ceil((end - first) / step), 0) if start.dtype.kind == "f" else len(range(first, end, step))
     return [TensorSpec(_checked_shape(op, (count,)), start.dtype)]
 
@@ -95,7 +95,7 @@ def _uniform(op: OperatorDef, shape: Shape) -> Any:
 
 
 def _declare_random(type: str, draw: Callable[[OperatorDef, Shape], Any], doc: str) -> None:
-    """Two operators: one with the argument ``shape``; one, called ...Like, with the shape and dtype of its input."""
+    """Declares two operators: one with the argument ``shape``; one, named ...Like, with its input's shape and dtype."""
 
     @operator(type, domain="onnx", inputs=0, pure=False)
     def schema(op: OperatorDef) -> List[TensorSpec]:
@@ -114,26 +114,26 @@ def _declare_random(type: str, draw: Callable[[OperatorDef, Shape], Any], doc: s
         each.reference(reference)
 
 
-_declare_random("RandomNormal", _normal, "Y normal around ``mean`` (0), deviation ``scale`` (1).")
-_declare_random("RandomUniform", _uniform, "Y uniform from ``low`` (0) to ``high`` (1).")
+_declare_random("RandomNormal", _normal, "Y is normally distributed: ``mean`` (0), standard deviation ``scale`` (1).")
+_declare_random("RandomUniform", _uniform, "Y is uniformly distributed from ``low`` (0) to ``high`` (1).")
 
 
 @operator("Bernoulli", domain="onnx", dtypes=FLOATS, pure=False)
 def bernoulli(op: OperatorDef, p: TensorSpec) -> List[TensorSpec]:
-    """Y = 1 with the probability that the input is, else 0."""
+    """Y = 1 with the probability in the input, else 0."""
     return [p.with_dtype(dtype_argument(op, "dtype", p.dtype))]
 
 
 @bernoulli.reference
 def bernoulli_reference(op: OperatorDef, p: Array) -> List[Any]:
     if not bool(np.all((p >= 0) & (p <= 1))):
-        raise OperatorError(op, "probabilities must be from 0 to 1")
+        raise OperatorError(op, "probabilities must be 0 to 1")
     return [np.asarray(generator(op).binomial(1, p)).astype(dtype_argument(op, "dtype", p.dtype))]
 
 
 @operator("Multinomial", domain="onnx", dtypes=FLOATS, pure=False)
 def multinomial(op: OperatorDef, logits: TensorSpec) -> List[TensorSpec]:
-    """Y (rows, sample_size) = indices of columns, drawn with probabilities proportional to exp(the row's elements)."""
+    """Y (rows, sample_size): column indices, drawn with probabilities proportional to exp(the row's elements)."""
     require(op, logits.ndim == 2 and logits.shape[1] > 0, "the input must be a matrix", logits)
     return [TensorSpec((logits.shape[0], op.get_int("sample_size", 1)), dtype_argument(op, "dtype", np.int32))]
 

@@ -1,4 +1,4 @@
-"""Fills with random numbers. Equal seeds give equal blobs; they are not those that Caffe2 would give."""
+"""Caffe2's random fills. Equal seeds give equal blobs, but not the numbers that Caffe2 would give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Draw = Callable[[OperatorDef, Shape], Any]
 
 
 def _declare(type: str, dtype: Any, draw: Draw, doc: str) -> None:
-    """A fill of Caffe2's whose elements are ``draw(op, shape)``."""
+    """Declares a fill of Caffe2's whose elements are ``draw(op, shape)``."""
 
     @operator(type, inputs=(0, 1), inplace={0: 0}, pure=False)
     def schema(op: OperatorDef, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
@@ -33,9 +33,9 @@ def _declare(type: str, dtype: Any, draw: Draw, doc: str) -> None:
 
 
 def _fan(op: OperatorDef, shape: Shape, axis: int) -> int:
-    """How many elements belong to one index of a dimension."""
+    """The number of elements per index of a dimension."""
     if len(shape) <= axis or shape[axis] == 0:
-        raise ShapeError(op, f"the shape must have a dimension {axis}, not 0, got {list(shape)}")
+        raise ShapeError(op, f"the shape must have a dimension {axis} that is not 0, got {list(shape)}")
     return TensorSpec(shape, np.uint8).size // shape[axis]
 
 
@@ -59,14 +59,34 @@ def _half_uniform(op: OperatorDef, shape: Shape) -> Any:
     return generator(op).uniform(op.get_float("min", 0.0), op.get_float("max", 1.0), shape)
 
 
-_declare("XavierFill", np.float32, _xavier, "Y uniform within +-sqrt(3 / n), n elements an index of dimension 0.")
-_declare("MSRAFill", np.float32, _msra, "Y normal, deviation sqrt(2 / n), n elements an index of dimension 1.")
-_declare("GaussianFill", np.float32, _gaussian, "Y normal around ``mean`` (0), deviation ``std`` (1).")
-_declare("Float16UniformFill", np.float16, _half_uniform, "Y uniform from ``min`` (0) to ``max`` (1), in float16.")
+_declare(
+    "XavierFill",
+    np.float32,
+    _xavier,
+    "Y is uniformly distributed within +-sqrt(3 / n), with n elements per index of dimension 0.",
+)
+_declare(
+    "MSRAFill",
+    np.float32,
+    _msra,
+    "Y is normally distributed: deviation sqrt(2 / n), with n elements per index of dimension 1.",
+)
+_declare(
+    "GaussianFill", np.float32, _gaussian, "Y is normally distributed: ``mean`` (0), standard deviation ``std`` (1)."
+)
+_declare(
+    "Float16UniformFill",
+    np.float16,
+    _half_uniform,
+    "Y is uniformly distributed from ``min`` (0) to ``max`` (1), in float16.",
+)
 
 
 def _declare_uniform(type: str, dtype: Any, draw: Callable[..., Any], doc: str) -> None:
-    """A fill between two bounds, the arguments min and max or inputs 1 and 2: ``draw(random, low, high, shape)``."""
+    """Declares a fill between two bounds: ``draw(random, low, high, shape)``.
+
+    The bounds are the arguments min and max, or inputs 1 and 2.
+    """
 
     def bounds(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Any, Any]:
         if len(inputs) == 3:
@@ -86,8 +106,12 @@ def _declare_uniform(type: str, dtype: Any, draw: Callable[..., Any], doc: str) 
             require_order(op, *bounds(op, ()))
         else:
             single = all(spec.size == 1 and spec.dtype == dtype for spec in inputs[1:])
-            require(op, single, f"min and max must be one {np.dtype(dtype).name} each", *inputs)
-            require(op, not op.has("min") and not op.has("max"), "min and max are arguments or inputs, not both")
+            require(op, single, f"min and max must each be one {np.dtype(dtype).name}", *inputs)
+            require(
+                op,
+                not op.has("min") and not op.has("max"),
+                "give min and max either as arguments or as inputs, not both",
+            )
         return [TensorSpec(filled_shape(op, inputs[0] if inputs else None), dtype)]
 
     schema.__doc__ = doc
@@ -108,15 +132,23 @@ def _among(random: np.random.RandomState, low: int, high: int, shape: Shape) -> 
     return random.randint(int(low), int(high) + 1, shape, np.int64)
 
 
-_declare_uniform("UniformFill", np.float32, _between, "Y uniform from min (0) to max (1).")
-_declare_uniform("UniformIntFill", np.int32, _among, "Y uniform among the integers min (0) to max (1), both included.")
+_declare_uniform("UniformFill", np.float32, _between, "Y is uniformly distributed from min (0) to max (1).")
+_declare_uniform(
+    "UniformIntFill",
+    np.int32,
+    _among,
+    "Y is uniformly distributed among the integers min (0) to max (1), both included.",
+)
 
 
 @operator("UniqueUniformFill", inputs=(0, 2), pure=False)
 def unique_uniform_fill(
     op: OperatorDef, like: Optional[TensorSpec] = None, avoid: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = different integers from min (0) to max (1), both included, none in the second input; int32 or int64."""
+    """Y = distinct random integers from min (0) to max (1), both included; int32 or int64.
+
+    Those in the second input are excluded.
+    """
     dtype = dtypes.dtype_of(op.get_int("dtype", dtypes.INT32))
     if dtype not in (np.int32, np.int64):
         raise ArgumentError(op, f"dtype must be int32 or int64, got {op.get_int('dtype')}")
@@ -132,7 +164,7 @@ def unique_uniform_fill_reference(
     taken = set(() if avoid is None else avoid.reshape(-1).tolist())
     room = high + 1 - low - sum(low <= number <= high for number in taken)
     if spec.size > room:
-        raise OperatorError(op, f"there are {max(room, 0)} numbers to choose from, {spec.size} are wanted")
+        raise OperatorError(op, f"there are only {max(room, 0)} numbers to choose from, but {spec.size} are wanted")
     random = generator(op)
     numbers: List[int] = []
     while len(numbers) < spec.size:

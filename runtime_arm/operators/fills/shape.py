@@ -1,4 +1,4 @@
-"""Shape arithmetic: what depends on shapes alone is known when the net is planned."""
+"""Shape arithmetic. What depends only on shapes is computed when the net is planned."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _known(numbers: Sequence[int]) -> List[TensorSpec]:
 def _shape_of(op: OperatorDef, shape: Shape) -> Sequence[int]:
     axes = op.get_ints("axes")
     if not all(0 <= axis < len(shape) for axis in axes):
-        raise ArgumentError(op, f"axes {axes} are out of range for {len(shape)} dimensions (they count from the front)")
+        raise ArgumentError(op, f"axes {axes} are out of range for {len(shape)} dimensions (none may be negative)")
     return [shape[axis] for axis in axes] if axes else shape
 
 
 @operator("Shape")
 def shape_(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X's dimensions, int64; only those of ``axes`` where it is given."""
+    """X's dimensions, int64; with ``axes``, only these."""
     return _known(_shape_of(op, x.shape))
 
 
@@ -41,7 +41,10 @@ def _bounded(op: OperatorDef, shape: Shape) -> Shape:
 
 @operator("Shape", domain="onnx")
 def onnx_shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X's dimensions ``start`` (0) up to ``end`` (behind the last), int64; negative bounds count from the back."""
+    """X's dimensions from ``start`` (0) to before ``end`` (the last one included by default), int64.
+
+    Negative bounds count from the end.
+    """
     return _known(_bounded(op, x.shape))
 
 
@@ -85,9 +88,9 @@ def has_elements_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
 
 @operator("LengthsToShape")
 def lengths_to_shape(op: OperatorDef, lengths: TensorSpec) -> List[TensorSpec]:
-    """(number of lengths, their common value), int32. All lengths are equal."""
+    """(number of lengths, their common value), int32. All lengths must be equal."""
     require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
-    require(op, lengths.shape[0] > 0, "there must be a length", lengths)
+    require(op, lengths.shape[0] > 0, "there must be at least one length", lengths)
     return [TensorSpec((2,), np.int32)]
 
 
@@ -99,24 +102,24 @@ def lengths_to_shape_reference(op: OperatorDef, lengths: Array) -> List[Any]:
 
 @operator("Range", inputs=(1, 3))
 def range_(op: OperatorDef, *bounds: Optional[TensorSpec]) -> List[TensorSpec]:
-    """start, start + step, ... below stop; inputs (stop), (start, stop) or (start, stop, step), one number each.
+    """start, start + step, ... to before stop. Inputs, one number each: (stop), (start, stop) or (start, stop, step).
 
-    The number of elements is (stop - start) / step, rounded up for floats; integers divide towards zero, and one is
-    added where the product falls short, so that a negative integer step leaves out what does not fill a whole step, as
-    in Caffe2.
+    The number of elements is (stop - start) / step, rounded up for floats. Integers are divided towards zero, and 1 is
+    added if the product is less than the span; as in Caffe2, a negative integer step therefore leaves out a last,
+    partial step.
     """
     specs = [spec for spec in bounds if spec is not None]
     require(
         op,
         len(specs) == len(bounds) and all(spec.size == 1 for spec in specs),
-        "inputs must be one number each",
+        "each input must be one number",
         *bounds,
     )
     dtypes = {spec.dtype.name for spec in specs}
     require(
         op,
         len(dtypes) == 1 and dtypes <= {"int32", "int64", "float32", "float64"},
-        "inputs must be of one dtype, int32, int64, float32 or float64",
+        "inputs must be all int32, all int64, all float32 or all float64",
         *bounds,
     )
     values = [value_of(op, spec, "bounds").reshape(-1)[0].item() for spec in specs]
@@ -132,7 +135,7 @@ def _count(op: OperatorDef, values: Sequence[Any]) -> int:
     require(op, step != 0, "the step must not be 0")
     span = stop - start
     if isinstance(span, float):
-        require(op, bool(np.isfinite(span / step)), f"from {start} to {stop} by {step} is no finite range")
+        require(op, bool(np.isfinite(span / step)), f"{start} to {stop} by {step} is not a finite range")
         return max(int(np.ceil(span / step)), 0)
     whole = abs(span) // abs(step) * (1 if (span < 0) == (step < 0) else -1)
     return max(int(whole + (whole * step < span)), 0)

@@ -1,1 +1,1 @@
-"""Losses, metrics and sequence decoding."""
+"""Losses, metrics, and decoding of sequences."""

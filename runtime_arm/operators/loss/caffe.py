@@ -1,4 +1,4 @@
-"""Caffe's losses and its accuracy: one number a batch, of shape (). Labels are whole numbers as floats."""
+"""Caffe's losses and Accuracy: one number per batch, of shape (). Labels are whole numbers as floats."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
-_SMALLEST = 1e-20  # what Caffe takes the logarithm of instead of 0
+_SMALLEST = 1e-20  # Caffe takes the logarithm of this instead of 0
 _NORMALIZATIONS = ("FULL", "VALID", "BATCH_SIZE", "NONE")
 
 
 def _scalar(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    require(op, x.ndim >= 1 and x.size > 0 and x.dtype.kind == "f", "X must be floats and not empty", x)
+    require(op, x.ndim >= 1 and x.size > 0 and x.dtype.kind == "f", "X must hold floats and must not be empty", x)
     return [x.with_shape(())]
 
 
@@ -27,8 +27,8 @@ def _number(value: Any, like: Array) -> List[Any]:
 
 @operator("EuclideanLoss", domain="caffe", inputs=2)
 def euclidean_loss(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """The sum of (A - B) ** 2 over twice the batch."""
-    require(op, a.size == b.size and a.shape[:1] == b.shape[:1], "both must have the same items", a, b)
+    """The sum of (A - B) ** 2, divided by twice the batch size."""
+    require(op, a.size == b.size and a.shape[:1] == b.shape[:1], "both must have the same shape after the batch", a, b)
     return _scalar(op, a)
 
 
@@ -42,10 +42,10 @@ def euclidean_loss_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
 def contrastive_loss(op: OperatorDef, a: TensorSpec, b: TensorSpec, similar: TensorSpec) -> List[TensorSpec]:
     """Half the mean of d ** 2 over similar pairs and of max(margin - d, 0) ** 2 over others; d = |A - B|, margin 1.
 
-    legacy_version: max(margin - d ** 2, 0) instead.
+    With legacy_version, max(margin - d ** 2, 0) for others.
     """
     require(op, a.ndim >= 2 and a.shape == b.shape and a.size > 0, "both must be (N, C)", a, b)
-    require(op, similar.size == a.shape[0], "there must be one similarity a pair", a, similar)
+    require(op, similar.size == a.shape[0], "there must be one similarity per pair", a, similar)
     return _scalar(op, a)
 
 
@@ -65,7 +65,7 @@ def _stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
 
 def _require_labels(op: OperatorDef, x: TensorSpec, label: TensorSpec) -> None:
     outer, _, inner = _stack(op, x.shape)
-    require(op, label.size == outer * inner, f"there must be {outer * inner} labels, one a prediction", x, label)
+    require(op, label.size == outer * inner, f"there must be {outer * inner} labels, one per prediction", x, label)
 
 
 def _labels(op: OperatorDef, x: Array, label: Array) -> Tuple[Array, Array]:
@@ -74,7 +74,7 @@ def _labels(op: OperatorDef, x: Array, label: Array) -> Tuple[Array, Array]:
     flat = label.reshape(outer, inner)
     counts = flat != op.get_int("ignore_label") if op.has("ignore_label") else np.ones(flat.shape, bool)
     within = ~counts | ((flat >= 0) & (flat < classes))
-    require(op, bool(within.all()), f"labels must be at least 0 and below {classes}")
+    require(op, bool(within.all()), f"labels must be 0 to {classes - 1}")
     return np.where(counts, flat, 0).astype(np.int64), counts
 
 
@@ -96,10 +96,10 @@ def _softmax(op: OperatorDef, x: Array) -> Array:
 
 @operator("SoftmaxWithLoss", domain="caffe", inputs=2, outputs=(1, 2))
 def softmax_with_loss(op: OperatorDef, x: TensorSpec, label: TensorSpec) -> List[TensorSpec]:
-    """The sum of -log(softmax(X)[label]) along ``axis`` (1) over a normalizer; output 1 is the softmax.
+    """The sum of -log(softmax(X)[label]) along ``axis`` (1), divided by a normalizer. Output 1 is the softmax.
 
-    normalization: FULL counts all predictions, VALID (the default) those whose label is not ignore_label, BATCH_SIZE
-    the items, NONE 1. Source: Caffe's softmax_loss_layer.cpp.
+    normalization: FULL is the number of predictions, VALID (the default) the number of those whose label is not
+    ignore_label, BATCH_SIZE the number of items, NONE 1. Source: Caffe's softmax_loss_layer.cpp.
     """
     _require_normalization(op)
     _require_labels(op, x, label)
@@ -118,7 +118,7 @@ def softmax_with_loss_reference(op: OperatorDef, x: Array, label: Array) -> List
 
 @operator("InfogainLoss", domain="caffe", inputs=3, outputs=(1, 2))
 def infogain_loss(op: OperatorDef, x: TensorSpec, label: TensorSpec, gain: TensorSpec) -> List[TensorSpec]:
-    """The sum of -gain[label, k] * log(softmax(X)[k]) over a normalizer, as for SoftmaxWithLoss; gain: K by K."""
+    """The sum of -gain[label, k] * log(softmax(X)[k]), divided by SoftmaxWithLoss's normalizer; gain: K by K."""
     _require_normalization(op)
     _require_labels(op, x, label)
     classes = _stack(op, x.shape)[1]
@@ -153,8 +153,8 @@ def multinomial_logistic_loss_reference(op: OperatorDef, x: Array, label: Array)
 
 @operator("HingeLoss", domain="caffe", inputs=2)
 def hinge_loss(op: OperatorDef, x: TensorSpec, label: TensorSpec) -> List[TensorSpec]:
-    """The sum of max(0, 1 + X), of the label's class max(0, 1 - X), over the batch; with norm L2 of its squares."""
-    require(op, x.ndim >= 1 and label.size == x.shape[0], "there must be one label an item", x, label)
+    """The sum of max(0, 1 + X), for the label's class max(0, 1 - X), over the batch size; norm L2: of the squares."""
+    require(op, x.ndim >= 1 and label.size == x.shape[0], "there must be one label per item", x, label)
     if op.get_str("norm", "L1") not in ("L1", "L2"):
         raise ArgumentError(op, f"norm must be L1 or L2, got {op.get_str('norm')!r}")
     return _scalar(op, x)
@@ -165,7 +165,7 @@ def hinge_loss_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
     rows = x.astype(np.float64).reshape(len(x), -1)
     flat = label.reshape(-1)
     within = (flat >= 0) & (flat < rows.shape[1])
-    require(op, bool(within.all()), f"labels must be at least 0 and below {rows.shape[1]}")
+    require(op, bool(within.all()), f"labels must be 0 to {rows.shape[1] - 1}")
     sign = np.where(np.arange(rows.shape[1]) == flat[:, None], -1, 1)
     margins = np.maximum(1 + sign * rows, 0)
     return _number((margins**2 if op.get_str("norm", "L1") == "L2" else margins).sum() / len(x), x)
@@ -173,7 +173,7 @@ def hinge_loss_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
 
 @operator("SigmoidCrossEntropyLoss", domain="caffe", inputs=2)
 def sigmoid_cross_entropy_loss(op: OperatorDef, x: TensorSpec, target: TensorSpec) -> List[TensorSpec]:
-    """The sum of log(1 + exp(X)) - X * target over a normalizer: see SoftmaxWithLoss, but BATCH_SIZE by default."""
+    """The sum of log(1 + exp(X)) - X * target, divided by SoftmaxWithLoss's normalizer (default: BATCH_SIZE)."""
     _require_normalization(op)
     require(op, x.size == target.size, "there must be a target for each element", x, target)
     return _scalar(op, x)

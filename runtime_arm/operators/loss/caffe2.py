@@ -1,4 +1,4 @@
-"""Losses: how far predictions are from what was expected."""
+"""Losses of Caffe2 (SoftmaxWithLoss, CrossEntropy, LabelCrossEntropy, SigmoidCrossEntropyWithLogits) and of ONNX."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from runtime_arm.operators.norm.softmax import log_softmax_reference, softmax_re
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
-SMALLEST = 1e-20  # what Caffe2 takes for the logarithm of a probability that is smaller
+SMALLEST = 1e-20  # Caffe2 takes the logarithm of this for smaller probabilities
 
 
 def _require_labels(op: OperatorDef, labels: Array, classes: int) -> None:
     if not np.all((labels >= 0) & (labels < classes)):
-        raise ArgumentError(op, f"labels must be from 0 to {classes - 1}, got {labels.min()} to {labels.max()}")
+        raise ArgumentError(op, f"labels must be 0 to {classes - 1}, got {labels.min()} to {labels.max()}")
 
 
 @operator("SoftmaxWithLoss", inputs=(2, 3), outputs=2)
 def softmax_with_loss(
     op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Softmax of X, coerced to (N, D) at ``axis`` (1), and the weighted mean of -log P[label] times ``scale`` (1).
+    """Softmax of X, reshaped to (N, D) at ``axis`` (1), and the weighted mean of -log P[label], times ``scale`` (1).
 
-    labels: N int32, or with label_prob=1 N by D floats that sum to 1 a row. The divisor is the sum of the weights, with
-    average_by_batch_size=1 it is N. Source: Caffe2.
+    labels: N int32, or with label_prob=1 N by D floats that sum to 1 per row. The divisor is the sum of the weights, or
+    with average_by_batch_size=1 N. Source: Caffe2.
     """
     require_floats(op, x, weights)
     rows, classes = split_at(x.shape, axis_of(op, op.get_int("axis", 1), x.ndim))
@@ -56,11 +56,11 @@ def softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array, weight
 
 
 def _targets(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:
-    """Probabilities (rows, classes) from labels in either form."""
+    """Probabilities (rows, classes) from either form of labels."""
     if op.get_bool("label_prob"):
         given = labels.astype(np.float64).reshape(rows, classes)
         if not np.all(np.abs(given.sum(axis=1) - 1) < 1e-5):
-            raise ArgumentError(op, "the probabilities of a row of labels must sum to 1")
+            raise ArgumentError(op, "the label probabilities of each row must sum to 1")
         return given
     chosen = labels.reshape(rows, 1)
     _require_labels(op, chosen, classes)
@@ -69,7 +69,7 @@ def _targets(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:
 
 
 def _matrix(shape: Shape) -> Tuple[int, int]:
-    """Rows and columns; a vector is one row."""
+    """Rows and columns. A vector is one row."""
     return split_at(shape, 1) if len(shape) > 1 else (1, prod(shape))
 
 
@@ -109,18 +109,18 @@ def label_cross_entropy_reference(op: OperatorDef, x: Array, labels: Array) -> L
 def sigmoid_cross_entropy(op: OperatorDef, x: TensorSpec, targets: TensorSpec) -> List[TensorSpec]:
     """Y = -mean over the last dimension of t log p + (1 - t) log(1 - p), p = sigmoid(X).
 
-    log_D_trick: of (2 t - 1) log p. unjoined_lr_loss: of t X + (1 - t) log(1 - p). Source: Caffe2.
+    With log_D_trick, of (2 t - 1) log p; with unjoined_lr_loss, of t X + (1 - t) log(1 - p). Source: Caffe2.
     """
     require_floats(op, x, targets)
     require(
         op,
         x.shape == targets.shape and (x.ndim == 0 or x.shape[-1] > 0),
-        "X and targets must be alike and not empty",
+        "X and targets must have the same shape and must not be empty",
         x,
         targets,
     )
     if op.get_bool("log_D_trick") and op.get_bool("unjoined_lr_loss"):
-        raise ArgumentError(op, "log_D_trick and unjoined_lr_loss exclude each other")
+        raise ArgumentError(op, "log_D_trick and unjoined_lr_loss cannot both be set")
     return [x.with_shape(x.shape[:-1])]
 
 
@@ -157,9 +157,9 @@ def _loss(op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[
 def negative_log_likelihood(
     op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """-weights[label] X[n, label, ...], X (N, C, ...) being logarithms; 0 where the label is ``ignore_index``.
+    """-weights[label] X[n, label, ...], where X (N, C, ...) holds logarithms; 0 where the label is ``ignore_index``.
 
-    reduction: none; sum; mean (the default), which divides by the sum of the weights that took part.
+    reduction: none; sum; mean (the default), which divides by the sum of the weights that count.
     """
     return [_loss(op, x, labels, weights)]
 
@@ -168,7 +168,7 @@ def negative_log_likelihood(
 def softmax_cross_entropy(
     op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """NegativeLogLikelihoodLoss of log(softmax(X)) along the classes, which output 1 is."""
+    """NegativeLogLikelihoodLoss of log(softmax(X)) along the classes. Output 1 is that logarithm."""
     return [_loss(op, x, labels, weights), x]
 
 

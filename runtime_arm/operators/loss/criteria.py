@@ -1,4 +1,4 @@
-"""How well predictions fit: Caffe2's criteria and measures beside the losses in losses.py. Source: caffe2/operators."""
+"""Caffe2's criteria and measures besides the losses in loss/caffe2.py. Source: caffe2/operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.operators.loss.caffe2 import SMALLEST
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-IGNORED = -1  # the label of a pixel that does not count
+IGNORED = -1  # the label of pixels that do not count
 
 
 @operator("MakeTwoClass", dtypes=FLOAT32)
@@ -32,9 +32,9 @@ def make_two_class_reference(op: OperatorDef, x: Array) -> List[Any]:
 def weighted_sigmoid_cross_entropy(
     op: OperatorDef, x: TensorSpec, targets: TensorSpec, weights: TensorSpec
 ) -> List[TensorSpec]:
-    """-mean over the last dimension of  weight (t log p + (1 - t) log(1 - p)),  p = sigmoid(X); all of one shape."""
+    """-mean over the last dimension of  weight (t log p + (1 - t) log(1 - p)),  p = sigmoid(X). All have one shape."""
     alike = x.ndim > 0 and all(spec == x for spec in (targets, weights))
-    require(op, alike and x.shape[-1] > 0, "X, targets and weights must be alike", x, targets, weights)
+    require(op, alike and x.shape[-1] > 0, "X, targets and weights must have the same shape", x, targets, weights)
     return [x.with_shape(x.shape[:-1])]
 
 
@@ -50,9 +50,9 @@ def weighted_sigmoid_cross_entropy_reference(op: OperatorDef, x: Array, targets:
 def spatial_softmax_with_loss(
     op: OperatorDef, x: TensorSpec, labels: TensorSpec, weights: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Softmax of X (N, D, H, W) over D, pixel by pixel, and the weighted mean of -log P[label].
+    """Softmax of X (N, D, H, W) over D at each pixel, and the weighted mean of -log P[label].
 
-    labels: (N, H, W) int32, -1 for pixels that do not count; weights: alike, float32.
+    labels: (N, H, W) int32, -1 for pixels that do not count; weights: the same shape, float32.
     """
     pixels = (x.shape[0], *x.shape[2:]) if x.ndim == 4 else ()
     fits = x.ndim == 4 and labels.shape == pixels and labels.dtype == np.int32
@@ -83,7 +83,7 @@ def spatial_softmax_with_loss_reference(
 
 def _require_labels(op: OperatorDef, labels: Array, least: int, classes: int) -> None:
     if not np.all((labels >= least) & (labels < classes)):
-        raise ArgumentError(op, f"labels must be from {least} to {classes - 1}, got {labels.min()} to {labels.max()}")
+        raise ArgumentError(op, f"labels must be {least} to {classes - 1}, got {labels.min()} to {labels.max()}")
 
 
 def _require_classified(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> None:
@@ -93,7 +93,7 @@ def _require_classified(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> N
 
 @operator("Accuracy", inputs=2, dtypes=FLOAT32)
 def accuracy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorSpec]:
-    """The share of rows of X (N, D) whose label is among the ``top_k`` (1) largest; of equal ones the first."""
+    """The share of rows of X (N, D) whose label is among the ``top_k`` (1) largest. Of equal ones the first counts."""
     _require_classified(op, x, labels)
     return [x.with_shape(())]
 
@@ -109,7 +109,7 @@ def accuracy_reference(op: OperatorDef, x: Array, labels: Array) -> List[Any]:
 
 @operator("MultiClassAccuracy", inputs=2, outputs=2, dtypes=FLOAT32)
 def multi_class_accuracy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorSpec]:
-    """For each class the share of its rows of X (N, D) whose largest element it is (0 of none), and how many it has."""
+    """For each class: the share of its rows of X (N, D) whose maximum it is (0 without rows), and their number."""
     _require_classified(op, x, labels)
     return [x.with_shape((x.shape[1],)), TensorSpec((x.shape[1],), np.int32)]
 
@@ -124,9 +124,9 @@ def multi_class_accuracy_reference(op: OperatorDef, x: Array, labels: Array) -> 
 
 @operator("MarginRankingCriterion", inputs=3, dtypes=FLOAT32)
 def margin_ranking(op: OperatorDef, x: TensorSpec, other: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """max(0, ``margin`` (1) - Y (X1 - X2)); Y int32, 1 where X1 should rank higher, -1 where X2 should."""
+    """max(0, ``margin`` (1) - Y (X1 - X2)). Y: int32, 1 where X1 should rank higher, -1 where X2 should."""
     fits = other == x and y.shape == x.shape and y.dtype == np.int32
-    require(op, fits, "X1 and X2 must be alike, Y int32 of that shape", x, other, y)
+    require(op, fits, "X1 and X2 must have the same shape, and Y must be int32 of that shape", x, other, y)
     return [x]
 
 
@@ -138,7 +138,7 @@ def margin_ranking_reference(op: OperatorDef, x: Array, other: Array, y: Array) 
 
 @operator("CosineEmbeddingCriterion", inputs=2, dtypes=FLOAT32)
 def cosine_embedding(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """1 - S where Y is 1, else max(0, S - ``margin`` (0)); S are cosines, Y int32 of their shape."""
+    """1 - S where Y is 1, else max(0, S - ``margin`` (0)). S holds cosines; Y is int32 of the same shape."""
     require(op, y.shape == x.shape and y.dtype == np.int32, "Y must be int32 of S's shape", x, y)
     return [x]
 
@@ -150,7 +150,7 @@ def cosine_embedding_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]
 
 
 def _entropy(p: Array) -> Any:
-    """That of a Bernoulli distribution; 0 where p or 1 - p is below 1e-20."""
+    """The entropy of Bernoulli distributions; 0 where p or 1 - p is below 1e-20."""
     certain = (p < SMALLEST) | (1 - p < SMALLEST)
     p = np.where(certain, 0.5, p)
     return np.where(certain, 0, -p * np.log(p) - (1 - p) * np.log(1 - p))
@@ -158,11 +158,11 @@ def _entropy(p: Array) -> Any:
 
 @operator("BernoulliJSD", inputs=2, dtypes=FLOAT32)
 def bernoulli_jsd(op: OperatorDef, x: TensorSpec, targets: TensorSpec) -> List[TensorSpec]:
-    """Jensen-Shannon divergence of Bernoulli distributions: H((x + t) / 2) - (H(x) + H(t)) / 2, elementwise.
+    """The Jensen-Shannon divergence of Bernoulli distributions: H((x + t) / 2) - (H(x) + H(t)) / 2, elementwise.
 
     Source: Lin, Divergence Measures Based on the Shannon Entropy, IEEE Trans. Inf. Theory 37(1), 1991, eq. 4.1.
     """
-    require(op, targets == x, "X and targets must be alike", x, targets)
+    require(op, targets == x, "X and targets must have the same shape", x, targets)
     return [x]
 
 
@@ -173,8 +173,8 @@ def bernoulli_jsd_reference(op: OperatorDef, x: Array, targets: Array) -> List[A
 
 @operator("Perplexity", dtypes=FLOAT32)
 def perplexity(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """exp of the mean of -log X, the probabilities of what happened: a vector."""
-    require(op, x.ndim == 1 and x.size > 0, "X must be a vector with elements", x)
+    """exp of the mean of -log X. X: a vector, the probabilities of the observations."""
+    require(op, x.ndim == 1 and x.size > 0, "X must be a vector that is not empty", x)
     return [x.with_shape(())]
 
 
@@ -185,8 +185,8 @@ def perplexity_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Summarize", outputs=(0, 1), dtypes=FLOAT32)
 def summarize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """(4): smallest and largest element of X, their mean and their unbiased standard deviation (0 of one)."""
-    require(op, x.size > 0, "X must have elements", x)
+    """(4): minimum and maximum of X, their mean, and the unbiased standard deviation (0 for one element)."""
+    require(op, x.size > 0, "X must not be empty", x)
     return [x.with_shape((4,))]
 
 

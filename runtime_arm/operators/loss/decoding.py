@@ -1,4 +1,4 @@
-"""From scores of labels, step by step, to the labels themselves: connectionist temporal classification and Viterbi."""
+"""Caffe2's decoders of label sequences from scores: connectionist temporal classification (CTC) and Viterbi."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def _require_scores(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec
 
 def _steps(op: OperatorDef, x: Array, lengths: Optional[Array]) -> List[int]:
     counts = [len(x)] * x.shape[1] if lengths is None else [int(n) for n in lengths]
-    require(op, all(0 <= n <= len(x) for n in counts), f"lengths {counts} must be within 0 to {len(x)}")
+    require(op, all(0 <= n <= len(x) for n in counts), f"lengths must be 0 to {len(x)}, got {counts}")
     return counts
 
 
 @operator("CTCGreedyDecoder", inputs=(1, 2), outputs=2, dtypes=FLOAT32)
 def ctc_greedy_decoder(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Lengths and values (int32) of each sequence's likeliest labels but label 0, the blank.
+    """Lengths and values (int32) of each sequence's most likely labels, without label 0, the blank.
 
-    X: (steps, N, labels). ``merge_repeated`` takes equal labels at consecutive steps for one. Source: Graves et al.,
+    X: (steps, N, labels). ``merge_repeated`` merges equal labels at consecutive steps. Source: Graves et al.,
     Connectionist Temporal Classification, ICML 2006, section 3.2 (best path decoding); Caffe2.
     """
     _require_scores(op, x, lengths)
@@ -53,7 +53,7 @@ Prefix = Tuple[int, ...]
 
 
 class _Beam(NamedTuple):
-    """Probability of a prefix, by whether its last step is blank."""
+    """The probability of a prefix, split by whether its last step is blank."""
 
     blank: float
     label: float
@@ -70,14 +70,14 @@ NEVER = _Beam(0.0, 0.0)
 def ctc_beam_search_decoder(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """Lengths (N * num_candidates) and values (int32) of each sequence's best prefixes, and their probabilities.
 
-    X: (steps, N, labels) probabilities, label 0 is the blank. ``beam_width`` (10) prefixes are kept after each step,
-    extended by labels of more than ``prune_threshold`` (0.001), if there are any; ``num_candidates`` (1) are given
-    out. Source: Graves et al., ICML 2006, section 3.2 (prefix search); Caffe2.
+    X: (steps, N, labels) probabilities; label 0 is the blank. ``beam_width`` (10) prefixes are kept after each step,
+    extended by labels of more than ``prune_threshold`` (0.001), if there are any. The best ``num_candidates`` (1) are
+    returned. Source: Graves et al., ICML 2006, section 3.2 (prefix search); Caffe2.
     """
     _require_scores(op, x, lengths)
     width, wanted = op.get_int("beam_width", 10), op.get_int("num_candidates", 1)
     if not 1 <= wanted <= width:
-        raise ArgumentError(op, f"num_candidates must be within 1 to beam_width {width}, got {wanted}")
+        raise ArgumentError(op, f"num_candidates must be 1 to beam_width, {width}, got {wanted}")
     raise DataDependent("the labels")
 
 
@@ -97,7 +97,7 @@ def ctc_beam_search_decoder_reference(op: OperatorDef, x: Array, lengths: Option
 
 
 def _prefixes(op: OperatorDef, x: Array) -> List[Tuple[Prefix, float]]:
-    """The likeliest prefixes after all steps of X (steps, labels), best first; of equal ones the lowest labels."""
+    """The most likely prefixes after all steps of X (steps, labels), best first; of equal ones, the lowest labels."""
     known: Dict[Prefix, _Beam] = {(): _Beam(1.0, 0.0)}
     best: List[Prefix] = [()]
     for step in x:
@@ -108,7 +108,7 @@ def _prefixes(op: OperatorDef, x: Array) -> List[Tuple[Prefix, float]]:
 
 
 def _extended(known: Dict[Prefix, _Beam], best: List[Prefix], step: Array, threshold: float) -> Dict[Prefix, _Beam]:
-    """The prefixes in ``best`` after one more step, by label; those that were dropped before may come back."""
+    """The prefixes in ``best`` after one more step, by label. Prefixes that were dropped before may return."""
     following: Dict[Prefix, _Beam] = {}
 
     def add(prefix: Prefix, blank: float, label: float) -> None:
@@ -136,13 +136,13 @@ def _extended(known: Dict[Prefix, _Beam], best: List[Prefix], step: Array, thres
 
 @operator("ViterbiPath", inputs=2, dtypes=FLOAT32)
 def viterbi_path(op: OperatorDef, x: TensorSpec, transitions: TensorSpec) -> List[TensorSpec]:
-    """(N,) int32: the sequence of labels with the largest sum of their scores and of the transitions between them.
+    """(N,) int32: the sequence of labels with the largest sum of scores and of transitions between labels.
 
     X: (N, D) scores; transitions: (D, D), from the first index to the second. Source: Viterbi, IEEE Trans. Inf. Theory
     13(2), 1967; Caffe2.
     """
     fits = x.ndim == 2 and x.size > 0 and transitions.shape == (x.shape[1],) * 2 and transitions.dtype == x.dtype
-    require(op, fits, "X must be (N, D), the transitions (D, D)", x, transitions)
+    require(op, fits, "X must be (N, D) and the transitions (D, D)", x, transitions)
     return [TensorSpec(x.shape[:1], np.int32)]
 
 
@@ -161,11 +161,11 @@ def viterbi_path_reference(op: OperatorDef, x: Array, transitions: Array) -> Lis
 
 @operator("SwapBestPath", inputs=2, dtypes=FLOAT32)
 def swap_best_path(op: OperatorDef, x: TensorSpec, path: TensorSpec) -> List[TensorSpec]:
-    """X with the largest element of each row exchanged for the one that the path names. X: (N, D); path: (N,) int32."""
+    """X with the maximum of each row swapped with the element that the path names. X: (N, D); path: (N,) int32."""
     require(
         op,
         x.ndim == 2 and path.shape == x.shape[:1] and path.dtype == np.int32 and x.shape[1] > 0,
-        "X must be (N, D), the path (N,) int32",
+        "X must be (N, D) and the path (N,) int32",
         x,
         path,
     )
@@ -175,7 +175,7 @@ def swap_best_path(op: OperatorDef, x: TensorSpec, path: TensorSpec) -> List[Ten
 @swap_best_path.reference
 def swap_best_path_reference(op: OperatorDef, x: Array, path: Array) -> List[Any]:
     inside = bool(np.all((path >= 0) & (path < x.shape[1])))
-    require(op, inside, f"the path {path.tolist()} must be within 0 to {x.shape[1] - 1}")
+    require(op, inside, f"the path must be 0 to {x.shape[1] - 1}, got {path.tolist()}")
     y, rows, best = x.copy(), np.arange(len(x)), x.argmax(1)
     y[rows, path], y[rows, best] = x[rows, best], x[rows, path]
     return [y]

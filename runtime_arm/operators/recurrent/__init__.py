@@ -1,1 +1,1 @@
-"""Recurrent units and networks."""
+"""Recurrent units, layers and networks."""

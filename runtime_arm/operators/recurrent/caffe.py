@@ -1,4 +1,4 @@
-"""Caffe's LSTM and RNN over sequences that may end and begin anew within a batch."""
+"""Caffe's LSTM and RNN, over sequences that may end and start again within a batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ def _sequence_shape(
     b: TensorSpec,
     r: TensorSpec,
 ) -> List[TensorSpec]:
-    require(op, x.ndim >= 2 and cont.shape == x.shape[:2], "X must be (T, N, ...), the indicators (T, N)", x, cont)
+    require(
+        op,
+        x.ndim >= 2 and cont.shape == x.shape[:2],
+        "X must be (T, N, ...), the continuation indicators (T, N)",
+        x,
+        cont,
+    )
     inputs = x.size // max(x.shape[0] * x.shape[1], 1)
     require(op, w.shape == (gates * hidden, inputs), f"the weights must be ({gates * hidden}, {inputs})", x, w)
     require(
@@ -39,18 +45,18 @@ def _sequence_shape(
 def lstm(
     op: OperatorDef, x: TensorSpec, cont: TensorSpec, w: TensorSpec, b: TensorSpec, r: TensorSpec, *static: TensorSpec
 ) -> List[TensorSpec]:
-    """h of a long short-term memory for every step. X: (T, N, ...), Y: (T, N, H).
+    """The hidden state h of a long short-term memory at every step. X: (T, N, ...), Y: (T, N, H).
 
-    cont: (T, N), 0 where a sequence begins. w: (4H, I), b: (4H), r: (4H, H), gates in the order i, f, o, g. The last
-    two inputs, if given, are an input that is the same in every step, (N, ...), and its weights.
-    Source: Caffe's lstm_layer.cpp; Donahue et al., Long-term Recurrent Convolutional Networks (2015).
+    cont: (T, N), 0 where a sequence starts. w: (4H, I), b: (4H), r: (4H, H), gates in the order i, f, o, g. The last
+    two inputs, if given, are an input that is the same at every step, (N, ...), and its weights. Source: Caffe's
+    lstm_layer.cpp; Donahue et al., Long-term Recurrent Convolutional Networks (2015).
     """
     require(op, r.ndim == 2 and len(static) != 1, "the recurrent weights must be a matrix", r, *static)
     return _sequence_shape(op, x, cont, r.shape[1], 4, w, b, r)
 
 
 def _driven(x: Array, w: Array, b: Array, static: Sequence[Array]) -> Array:
-    """What the inputs contribute to the gates: float64 (T, N, gates)."""
+    """The inputs' contribution to the gates: float64 (T, N, gates)."""
     flat = x.astype(np.float64).reshape(*x.shape[:2], -1)
     drive = flat @ w.astype(np.float64).T + b
     if static:
@@ -88,13 +94,15 @@ def rnn(
     out_bias: TensorSpec,
     *static: TensorSpec,
 ) -> List[TensorSpec]:
-    """o = tanh(out h + out_bias) with h = tanh(w x + r h' + b) for every step. X: (T, N, ...), Y: (T, N, H).
+    """o = tanh(out h + out_bias) with h = tanh(w x + r h' + b) at every step. X: (T, N, ...), Y: (T, N, H).
 
-    cont: (T, N), 0 where a sequence begins. w: (H, I), r and out: (H, H). The last two inputs are those of LSTM.
+    cont: (T, N), 0 where a sequence starts. w: (H, I), r and out: (H, H). The last two inputs are those of LSTM.
     Source: Caffe's rnn_layer.cpp.
     """
     require(op, r.ndim == 2 and len(static) != 1, "the recurrent weights must be a matrix", r, *static)
-    require(op, out.shape == r.shape and out_bias.shape == b.shape, "weights of the output do not fit", out, out_bias)
+    require(
+        op, out.shape == r.shape and out_bias.shape == b.shape, "the output's weights or bias do not fit", out, out_bias
+    )
     return _sequence_shape(op, x, cont, r.shape[1], 1, w, b, r)
 
 

@@ -1,4 +1,4 @@
-"""Caffe2's recurrent networks: a step net run once for each time step, and a whole LSTM for inference."""
+"""Caffe2's recurrent networks: RecurrentNetwork, which runs a step net at each time step, and InferenceLSTM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class _Link(NamedTuple):
-    """What the step net knows by a name of its own: ``window`` rows of a blob from row ``t + offset`` on."""
+    """A blob of the step net that stands for ``window`` rows of an outer blob, from row ``t + offset`` on."""
 
     internal: str
     external: str
@@ -29,12 +29,12 @@ class _Link(NamedTuple):
 
 
 def _table(op: OperatorDef, texts: Tuple[str, ...], numbers: Tuple[str, ...]) -> List[Any]:
-    """Arguments that are lists of one length, as rows."""
+    """The rows of a table whose columns are list arguments of one length."""
     columns: List[Any] = [*map(op.get_strs, texts), *map(op.get_ints, numbers)]
     if len(set(map(len, columns))) > 1:
         raise ArgumentError(
             op,
-            f"{', '.join(texts + numbers)} must be as long as each other, got "
+            f"{', '.join(texts + numbers)} must have equal lengths, got "
             f"{', '.join(str(len(column)) for column in columns)}",
         )
     return list(zip(*columns))
@@ -48,14 +48,14 @@ def _links(op: OperatorDef) -> List[_Link]:
 
 @operator("RecurrentNetwork", inputs=(1, None), outputs=(1, None), control=True)
 def recurrent_network(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Runs ``step_net`` for each time step t of the first input (T, N, ...), whose blob ``timestep`` is t, int32.
+    """Runs ``step_net`` at each time step t of the first input (T, N, ...). Blob ``timestep`` is t, int32.
 
-    ``recurrent_states`` are blobs (T + K, N, D) that begin with the K rows of the inputs
-    ``initial_recurrent_state_ids``: (K, N, D), or (N, D) or (D), which are one row. Before a step the blobs
-    ``link_internal`` are what lies ``link_offset`` rows behind row t of the inputs or states ``link_external``,
-    ``link_window`` (1) rows; what the step writes to them goes there. The outputs ``alias_dst`` are the states
-    ``alias_src`` from row ``alias_offset`` on, which counts from the end if it is negative; further outputs serve
-    training and are empty. Source: caffe2/operators/rnn/recurrent_network_op.h.
+    ``recurrent_states`` are blobs (T + K, N, D) that start with the K rows of the inputs
+    ``initial_recurrent_state_ids``: (K, N, D), or (N, D) or (D), which are one row. Before a step, each blob
+    ``link_internal`` is set to ``link_window`` (1) rows of the input or state ``link_external``, ``link_offset`` rows
+    after row t; what the step writes to the blob goes back there. The outputs ``alias_dst`` are the states
+    ``alias_src`` from row ``alias_offset`` on, which counts from the end if negative. Further outputs serve training
+    and are empty. Source: caffe2/operators/rnn/recurrent_network_op.h.
     """
     _links(op)
     _table(op, ("recurrent_states",), ("initial_recurrent_state_ids",))
@@ -69,20 +69,20 @@ def recurrent_network_reference(op: OperatorDef, nets: SubNets, *inputs: Any) ->
     steps, batch = inputs[0].shape[:2]
     blobs: Dict[str, Array] = dict(zip(op.input, inputs))
     for name, index in _table(op, ("recurrent_states",), ("initial_recurrent_state_ids",)):
-        require(op, 0 <= index < len(inputs), f"there is no input {index}, which state {name!r} begins with")
+        require(op, 0 <= index < len(inputs), f"state {name!r} starts with input {index}, but there is no such input")
         blobs[name] = _state(op, name, inputs[index], steps, batch)
     _run_steps(op, nets, blobs, steps)
     outputs = {name: blobs[name] for name in op.output if name in blobs}
     for source, target, offset in _table(op, ("alias_src", "alias_dst"), ("alias_offset",)):
-        require(op, source in blobs, f"alias_src names {source!r}, which is no input or state")
+        require(op, source in blobs, f"alias_src names {source!r}, which is neither an input nor a state")
         outputs[target] = blobs[source][offset:].copy()
     return [outputs.get(name, np.zeros(0, np.float32)) for name in op.output]
 
 
 def _state(op: OperatorDef, name: str, first: Array, steps: int, batch: int) -> Array:
-    """The blob of a state with its first rows filled."""
+    """The blob of a state, with its first rows filled."""
     fits = first.ndim in (1, 2, 3) and (first.ndim == 1 or first.shape[-2] == batch)
-    require(op, fits, f"state {name!r} must begin with (K, {batch}, D), ({batch}, D) or (D), got {first.shape}")
+    require(op, fits, f"state {name!r} must start with (K, {batch}, D), ({batch}, D) or (D), got {first.shape}")
     rows = first if first.ndim == 3 else np.broadcast_to(first, (1, batch, first.shape[-1]))
     state = np.zeros((steps + len(rows), *rows.shape[1:]), first.dtype)
     state[: len(rows)] = rows
@@ -92,7 +92,7 @@ def _state(op: OperatorDef, name: str, first: Array, steps: int, batch: int) -> 
 def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: int) -> None:
     net, links = op.get_net("step_net"), _links(op)
     unknown = {link.external for link in links} - set(blobs)
-    require(op, not unknown, f"links name {sorted(unknown)}, which are no inputs or states")
+    require(op, not unknown, f"links name {sorted(unknown)}, which are neither inputs nor states")
     read, written = set(net.captures()), {name for step in net.op for name in step.output}
     sources = [link for link in links if link.internal in read]
     targets = [link for link in links if link.internal in written]
@@ -107,13 +107,13 @@ def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: i
             require(
                 op,
                 result.size == rows.size,
-                f"step {t} makes {link.internal!r} {result.shape}, it has room for {rows.shape}",
+                f"step {t} makes {link.internal!r} {result.shape}, but there is room for {rows.shape}",
             )
             rows[...] = result.reshape(rows.shape)
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """Every weight that is no bias, once a step."""
+    """Every weight that is not a bias is multiplied once per step."""
     x, _, _, *weights = inputs
     assert x is not None
     return math.prod(x.shape[:2]) * sum(w.size for w in weights if w is not None and w.ndim == 2)
@@ -123,19 +123,19 @@ def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 def inference_lstm(
     op: OperatorDef, x: TensorSpec, hidden: TensorSpec, cell: TensorSpec, *weights: TensorSpec
 ) -> List[TensorSpec]:
-    """``num_layers`` (1) LSTM layers, each over the outputs of the one before; the outputs, hidden and cell states.
+    """``num_layers`` (1) LSTM layers, each over the outputs of the previous one: outputs, hidden and cell states.
 
-    X: (T, N, C), with ``batch_first`` (N, T, C), as output 0; hidden, cell: (layers * directions, N, H). weights, for
-    each layer and direction: (4 H, C), (4 H, H) and with ``has_biases`` (1) two of (4 H), gates i, f, g, o:
-    c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). ``bidirectional`` layers run backwards, too, their
-    outputs side by side. Source: caffe2/operators/inference_lstm_op.h.
+    X: (T, N, C), or with ``batch_first`` (N, T, C), as is output 0; hidden, cell: (layers * directions, N, H). weights,
+    for each layer and direction: (4 H, C), (4 H, H) and with ``has_biases`` (1) two of (4 H), gates i, f, g, o: c =
+    sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). ``bidirectional`` layers also run backwards; both outputs
+    are joined side by side. Source: caffe2/operators/inference_lstm_op.h.
     """
     require_same_dtype(op, x, hidden, cell, *weights)
     cells, per_cell = _cells(op)
     require(
         op,
         x.ndim == 3 and hidden.ndim == 3 and cell.shape == hidden.shape,
-        "X and states must have three dimensions, the states one shape",
+        "X and states must have three dimensions, and the states one shape",
         x,
         hidden,
         cell,
@@ -153,7 +153,7 @@ def inference_lstm(
 
 
 def _cells(op: OperatorDef) -> Tuple[int, int]:
-    """How many cells there are, and how many weights each has."""
+    """The number of cells, and the number of weights of each."""
     layers = op.get_int("num_layers", 1)
     if layers < 1:
         raise ArgumentError(op, f"num_layers must be positive, got {layers}")
@@ -185,7 +185,7 @@ def _sigmoid(x: Array) -> Any:
 
 
 def _lstm(x: Array, h: Any, c: Any, weights: List[Array]) -> Tuple[Array, Any, Any]:
-    """Outputs (T, N, H) and the last states of one cell."""
+    """The outputs (T, N, H) and last states of one cell."""
     bias = sum(weights[2:], np.zeros(len(weights[0])))
     outputs = np.zeros((*x.shape[:2], h.shape[1]))
     for t, step in enumerate(x):

@@ -1,4 +1,4 @@
-"""Caffe2's units of recurrent networks: one time step, given the gates before their activation."""
+"""Caffe2's LSTMUnit and GRUUnit: one time step, given the gates before their activation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 def _require_unit(
     op: OperatorDef, states: List[TensorSpec], gates: TensorSpec, count: int, rest: Tuple[TensorSpec, ...]
 ) -> None:
-    """States are (1, N, D), gates (1, N, count * D); rest are the sequences' lengths, unless left out, and the step."""
+    """ShapeError unless states are (1, N, D) and gates (1, N, count * D). rest: lengths, unless left out, and step."""
     require_floats(op, *states, gates)
     require(
         op,
@@ -26,7 +26,7 @@ def _require_unit(
     _, n, d = states[0].shape
     require(op, gates.shape == (1, n, count * d), f"gates must be (1, N, {count} D)", states[0], gates)
     has_lengths = op.get_bool("sequence_lengths", True)
-    require(op, len(rest) == 1 + has_lengths, "sequence_lengths=0 leaves out one input, the lengths", *rest)
+    require(op, len(rest) == 1 + has_lengths, "the lengths must be given, or left out with sequence_lengths=0", *rest)
     require(op, all(spec.dtype == np.int32 for spec in rest), "lengths and time step must be int32", *rest)
     require(op, not has_lengths or rest[0].shape == (n,), "lengths must be (N,)", states[0], rest[0])
     require(op, rest[-1].size > 0, "the time step is missing", rest[-1])
@@ -37,7 +37,7 @@ def _sigmoid(x: Array) -> Any:
 
 
 def _after_step(op: OperatorDef, old: Array, new: Array, rest: Tuple[Array, ...]) -> Array:
-    """The new state where the sequence goes on, else the old one, or 0 with drop_states."""
+    """The new state where the sequence continues, else the old one, or 0 with drop_states."""
     if len(rest) == 1:
         return new.astype(old.dtype)
     goes_on = (rest[-1].reshape(-1)[0] < rest[0]).reshape(1, -1, 1)
@@ -50,8 +50,8 @@ def lstm_unit(
 ) -> List[TensorSpec]:
     """Hidden and cell state after a step: C = sigmoid(f + forget_bias) C + sigmoid(i) tanh(g), H = sigmoid(o) tanh(C).
 
-    hidden, cell: (1, N, D). gates: (1, N, 4 D), i, f, o, g. Then lengths (N,) and time step, int32: sequences that have
-    ended keep their state, or lose it with drop_states. Without lengths: sequence_lengths=0. Source: Caffe2.
+    hidden, cell: (1, N, D). gates: (1, N, 4 D), i, f, o, g. Then lengths (N,) and time step, int32. A sequence that has
+    ended keeps its state, or loses it with drop_states. With sequence_lengths=0 there are no lengths. Source: Caffe2.
     """
     op.get_float("forget_bias", 0.0)
     _require_unit(op, [hidden, cell], gates, 4, rest)
@@ -68,9 +68,9 @@ def lstm_unit_reference(op: OperatorDef, hidden: Array, cell: Array, gates: Arra
 
 @operator("GRUUnit", inputs=(3, 4), inplace={0: 0})
 def gru_unit(op: OperatorDef, hidden: TensorSpec, gates: TensorSpec, *rest: TensorSpec) -> List[TensorSpec]:
-    """Hidden state after a step: H = sigmoid(z) H + (1 - sigmoid(z)) tanh(h).
+    """The hidden state after a step: H = sigmoid(z) H + (1 - sigmoid(z)) tanh(h).
 
-    hidden: (1, N, D). gates: (1, N, 3 D), r, z, h; r has done its work before. The rest as in LSTMUnit. Source: Caffe2.
+    hidden: (1, N, D). gates: (1, N, 3 D), r, z, h; r has been applied before. The rest as in LSTMUnit. Source: Caffe2.
     """
     _require_unit(op, [hidden], gates, 3, rest)
     return [hidden]

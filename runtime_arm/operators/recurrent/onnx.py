@@ -19,7 +19,7 @@ MaybeSpec = Optional[TensorSpec]
 
 
 class Function(NamedTuple):
-    """An activation function with the defaults of its parameters; None where it has none."""
+    """An activation function and the defaults of its parameters, None for a parameter that it does not have."""
 
     apply: Callable[..., Any]
     alpha: Optional[float] = None
@@ -44,7 +44,7 @@ DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RN
 
 
 def direction_count(op: OperatorDef) -> int:
-    """1, or 2 of a bidirectional layer."""
+    """The number of directions: 2 for a bidirectional layer, else 1."""
     direction = op.get_str("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
         raise ArgumentError(op, f"direction must be forward, reverse or bidirectional, got {direction!r}")
@@ -61,7 +61,7 @@ def activation_names(op: OperatorDef) -> List[str]:
 
 
 def _activations(op: OperatorDef) -> Iterator[Tuple[Activation, ...]]:
-    """For each direction its activation functions, parameters bound; inputs clipped but for the cell, as elsewhere."""
+    """For each direction, its activation functions with their parameters. All but the cell's clip their input."""
     alphas, betas = iter(op.get_floats("activation_alpha")), iter(op.get_floats("activation_beta"))
     each = len(DEFAULTS[op.type])
     bound: List[Activation] = []
@@ -97,12 +97,12 @@ def _checked(
     states: Sequence[MaybeSpec],
     peepholes: MaybeSpec = None,
 ) -> List[TensorSpec]:
-    """Specs of Y and of the states after the last step."""
+    """The specs of Y and of the states after the last step."""
     require_floats(op, x, w, r, b, peepholes, *states)
     require(op, x.ndim == w.ndim == r.ndim == 3, "X, W and R must have 3 dimensions", x, w, r)
     steps, batch, hidden = _sizes(op, x, r)
     if op.get_int("hidden_size", hidden) != hidden:
-        raise ArgumentError(op, f"hidden_size is {op.get_int('hidden_size')}, R has {hidden}")
+        raise ArgumentError(op, f"hidden_size is {op.get_int('hidden_size')}, but R has {hidden}")
     directions, gates = direction_count(op), GATES[op.type]
     activation_names(op)
     expected = {
@@ -133,11 +133,11 @@ def lstm(
     initial_c: MaybeSpec = None,
     p: MaybeSpec = None,
 ) -> List[TensorSpec]:
-    """Y, Y_h, Y_c: i = f(X Wi + H Ri + Pi C + Bi), f and o alike (o sees the new C), c = g(X Wc + H Rc + Bc);
-    C = f C + i c, H = o h(C).
+    """Y, Y_h, Y_c: C = f C + i c, H = o h(C), where i, f, o are gates and c is the cell's input.
 
-    X: (time, batch, in), W: (directions, 4 hidden, in), R: (directions, 4 hidden, hidden), gates i, o, f, c. layout=1:
-    batch first. Sequences shorter than X end in zeros. input_forget: f is 1 - i. clip bounds what f and g are given.
+    i = f(X Wi + H Ri + Pi C + Bi), f and o accordingly (o sees the new C), c = g(X Wc + H Rc + Bc). X: (time, batch,
+    in), W: (directions, 4 hidden, in), R: (directions, 4 hidden, hidden), gates i, o, f, c. layout=1: batch first.
+    Sequences shorter than X end in zeros. input_forget: f is 1 - i. clip bounds the inputs of f and g.
     """
     return _checked(op, x, w, r, b, lengths, [initial_h, initial_c], p)
 
@@ -152,9 +152,9 @@ def gru(
     lengths: MaybeSpec = None,
     initial_h: MaybeSpec = None,
 ) -> List[TensorSpec]:
-    """Y, Y_h: z = f(X Wz + H Rz + Bz), r alike, h = g(X Wh + (r H) Rh + Bh), H = (1 - z) h + z H; otherwise as LSTM.
+    """Y, Y_h: H = (1 - z) h + z H with z = f(X Wz + H Rz + Bz), r accordingly, h = g(X Wh + (r H) Rh + Bh).
 
-    linear_before_reset: h = g(X Wh + r (H Rh + Rbh) + Wbh). Gates z, r, h.
+    With linear_before_reset: h = g(X Wh + r (H Rh + Rbh) + Wbh). Gates z, r, h. Otherwise as LSTM.
     """
     return _checked(op, x, w, r, b, lengths, [initial_h])
 
@@ -169,12 +169,12 @@ def rnn(
     lengths: MaybeSpec = None,
     initial_h: MaybeSpec = None,
 ) -> List[TensorSpec]:
-    """Y, Y_h: H = f(X W + H R + B); otherwise as LSTM."""
+    """Y, Y_h: H = f(X W + H R + B). Otherwise as LSTM."""
     return _checked(op, x, w, r, b, lengths, [initial_h])
 
 
 class Weights(NamedTuple):
-    """One direction's, in float64: w (in, gates hidden), r (hidden, gates hidden), their biases, peepholes."""
+    """One direction's weights in float64: w (in, gates hidden), r (hidden, gates hidden), biases, peepholes."""
 
     w: Array
     r: Array
@@ -218,7 +218,7 @@ STEPS: Dict[str, Step] = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step
 
 
 def _reversed(x: Array, lengths: Array) -> Array:
-    """Each sequence (time, batch, ...) from its end to its beginning; what follows the end stays where it is."""
+    """Each sequence (time, batch, ...) in reverse order. What follows its end stays in place."""
     time = np.arange(len(x)).reshape(-1, 1)
     order = np.where(time < lengths, lengths - 1 - time, time)
     return np.take_along_axis(x, order[:, :, None], axis=0)
@@ -269,7 +269,7 @@ def _initial(op: OperatorDef, d: int, given: Sequence[Optional[Array]], shape: T
 def _unrolled(
     op: OperatorDef, x: Array, ends: Array, states: List[Array], weights: Weights, activations: Activations
 ) -> Tuple[Array, List[Array]]:
-    """The hidden state after each step, 0 where the sequence has ended, and the states at the ends."""
+    """The hidden state after each step, 0 after the sequence's end, and the states at the sequences' ends."""
     y = np.zeros((len(x), *states[0].shape))
     for t, x_t in enumerate(x):
         goes_on = (t < ends).reshape(-1, 1)

@@ -1,6 +1,6 @@
-"""Fast kernels of ONNX's LSTM and GRU with their usual activations: one product for all inputs, then a loop over time.
+"""Fast kernels of ONNX's LSTM and GRU with default activations: one product for all inputs, then a loop over time.
 
-sigmoid(x) is (1 + tanh(x / 2)) / 2, so that one call of tanh serves all gates.
+sigmoid(x) is computed as (1 + tanh(x / 2)) / 2, so that one call of tanh serves all gates.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from runtime_arm.operators.recurrent.onnx import DEFAULTS, GATES, activation_nam
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 
-Step = Callable[[Array, Array, Array], None]  # (projected input, hidden state, where the next one goes)
+Step = Callable[[Array, Array, Array], None]  # (projected input, hidden state, array for the next one)
 
 
 def _usual(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if tuple(activation_names(op)) != DEFAULTS[op.type] * direction_count(op):
-        return "only the default activations"
+        return "only for the default activations"
     if op.has("clip") or op.get_bool("input_forget"):
-        return "no clip, no input_forget"
+        return "not with clip or input_forget"
     if any(inputs[i] is not None for i in (4, 7) if i < len(inputs)):
-        return "no sequence_lens, no peepholes"
+        return "not with sequence_lens or peepholes"
     if not outputs or any(output.size == 0 for output in outputs):
         return "there is nothing to compute"
     return single_or_double(op, inputs, outputs)
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """Projected inputs; gates; two states."""
+    """Projected inputs, gates, two states."""
     x, r = inputs[0], inputs[2]
     assert x is not None
     assert r is not None
@@ -65,25 +65,25 @@ class Layer:
         return np.swapaxes(state, 0, 1) if state is not None and self._batch_first else state
 
     def start(self, index: int, d: int) -> Array:
-        """The state of that index before the first step."""
+        """The initial state of that index."""
         state = self.initial[index]
         return self._zeros if state is None else state[d]
 
     def finish(self, index: int, d: int, state: Array) -> None:
-        """Give out the state after the last step where it is wanted."""
+        """Writes the state after the last step to its output, if the layer has that output."""
         if index < len(self.last):
             target = self.last[index]
             assert target is not None
             np.copyto(target[d], state)
 
     def add_biases(self, d: int, recurrent_rows: int) -> None:
-        """``bias`` becomes that of the input, plus that of the state for the first rows."""
+        """Sets ``bias`` to the input's bias, plus the state's for the first rows."""
         if self.b is not None:
             np.copyto(self.bias, self.b[d, : self.rows])
             self.bias[:recurrent_rows] += self.b[d, self.rows : self.rows + recurrent_rows]
 
     def unroll(self, d: int, step: Step) -> None:
-        """Project the inputs of all time steps, then take one step after the other."""
+        """Projects the inputs of all time steps, then takes one step after the other."""
         np.matmul(self._x, self.w[d].T, out=self._flat)
         np.add(self._flat, self.bias, out=self._flat)
         hidden = self.start(0, d)
@@ -96,7 +96,7 @@ class Layer:
 
 
 def _sigmoid_of_half(x: Array, half: np.floating) -> None:
-    """(1 + x) / 2 in place: the sigmoid where x is the tanh of half its argument."""
+    """y = (1 + y) / 2 in place: the sigmoid of x if y is tanh(x / 2)."""
     np.multiply(x, half, out=x)
     np.add(x, half, out=x)
 

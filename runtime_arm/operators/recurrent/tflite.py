@@ -1,8 +1,8 @@
-"""TensorFlow Lite's recurrent layers, whose states are inputs and outputs.
+"""TensorFlow Lite's recurrent layers RNN, LSTM and SVDF, whose states are inputs and outputs. Domain "tflite".
 
-X: (T, N, I), with ``time_major`` 0 (N, T, I), or (N, I) for a single step; Y alike. Weights are float32, or int8 with a
-scale: then what they are multiplied by is quantised row by row as in HybridFullyConnected, with ``asymmetric``
-asymmetrically. ``scales`` holds the scales by input, 0 for floats. Domain "tflite".
+X: (T, N, I), or with ``time_major`` 0 (N, T, I), or (N, I) for a single step; Y likewise. Weights are float32, or int8
+with a scale. What int8 weights multiply is quantised row by row as in HybridFullyConnected, asymmetrically with
+``asymmetric``. ``scales`` holds the scales by input, 0 for floats.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _scales(op: OperatorDef, count: int) -> List[float]:
 
 
 class _Products:
-    """x @ W.T, of float weights in float64, of int8 weights as TensorFlow Lite quantises x."""
+    """x @ W.T: float weights in float64, int8 weights with x quantised as TensorFlow Lite does."""
 
     def __init__(self, op: OperatorDef, inputs: Optionals):
         self._scales = _scales(op, len(inputs))
@@ -60,7 +60,7 @@ class _Products:
         self._inputs = inputs
 
     def times(self, x: Array, index: int) -> Any:
-        """The product with the weights at this input; 0 where they are left out."""
+        """The product with the weights in this input; 0 if they are left out."""
         w = self._inputs[index]
         if w is None:
             return 0
@@ -81,7 +81,7 @@ class _Products:
         return self._inputs[index] is not None
 
     def vector(self, index: int) -> Any:
-        """A vector of weights as real numbers; None where it is left out."""
+        """A vector of weights as real numbers; None if it is left out."""
         w = self._inputs[index]
         if w is None:
             return None
@@ -89,7 +89,7 @@ class _Products:
 
 
 def _by_time(op: OperatorDef, x: Array) -> Array:
-    """(T, N, I) whatever the layout of X."""
+    """(T, N, I), whatever the layout of X."""
     return x[np.newaxis] if x.ndim == 2 else x if op.get_bool("time_major", True) else x.swapaxes(0, 1)
 
 
@@ -99,7 +99,7 @@ def _as_given(op: OperatorDef, x: Array, steps: Sequence[Array]) -> Array:
 
 
 def _checked_shape(op: OperatorDef, x: TensorSpec, states: Sequence[Optional[TensorSpec]]) -> Tuple[int, ...]:
-    """The dimensions of X but the last; batches must agree."""
+    """The dimensions of X except the last. ShapeError unless the batches agree."""
     require(op, x.ndim in (2, 3), "X must have two or three dimensions", x)
     batch = x.shape[0 if x.ndim == 2 or not op.get_bool("time_major", True) else 1]
     for state in states:
@@ -142,7 +142,7 @@ def rnn_reference(op: OperatorDef, x: Array, w: Array, r: Array, b: Array, h: Ar
     return [_as_given(op, x, steps), state.astype(np.float32)]
 
 
-# Where the inputs of an LSTM stand, in the order i, f, c, o where there are four.
+# The indices of an LSTM's inputs; of four, in the order i, f, c, o.
 _INPUT, _RECURRENT, _CELL, _BIAS, _NORM = 1, 5, 9, 12, 20
 _PROJECTION, _PROJECTION_BIAS, _HIDDEN, _STATE = 16, 17, 18, 19
 _INPUTS = 24
@@ -158,11 +158,11 @@ _I, _F, _C, _O = range(4)
     multiply_adds=per_row(*range(_INPUT, _RECURRENT + 4), _PROJECTION, dims=-1),
 )
 def lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Y, h, c of a long short-term memory: i, f and o are the sigmoids of  X W^T + h R^T + c P + b,  g its activation.
+    """Y, h, c of a long short-term memory: i, f, o are the sigmoids of  X W^T + h R^T + c P + b,  g its activation.
 
     Then c = f c + i g within +-``cell_clip`` and h = (o activation(c)) projected, within +-``proj_clip`` (0: no limit).
-    Inputs, i, f, c, o each: X, W (4), R (4), P of i, f, o, b (4), the projection's weights and bias, h, c, and, where
-    gates are normalised, their coefficients (4). Without input gate i = 1 - f. Source: kernels/lstm_eval.cc.
+    Inputs, i, f, c, o each: X, W (4), R (4), P of i, f, o, b (4), the projection's weights and bias, h, c, and, if
+    gates are normalised, their coefficients (4). Without an input gate i = 1 - f. Source: kernels/lstm_eval.cc.
     """
     given = [*inputs, *[None] * (_INPUTS - len(inputs))]
     x, h, c = given[0], given[_HIDDEN], given[_STATE]
@@ -182,7 +182,7 @@ def lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     require(
         op,
         size == cells if projection is None else projection.shape == (size, cells),
-        "states of different sizes need a projection that fits",
+        "states of different sizes need a projection that fits both",
         h,
         c,
         projection,
@@ -238,17 +238,17 @@ def _limited(x: Array, limit: float) -> Array:
 def svdf(
     op: OperatorDef, features: TensorSpec, w: TensorSpec, state: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y (N, F / rank) and the new state: the state forgets its oldest features and takes in these, (N, F).
+    """Y (N, F / rank) and the new state. The state drops its oldest features and takes in these, (N, F).
 
-    The state, (N, F * M), holds the last M of each; Y sums their products with W (F, M), ``rank`` neighbouring filters
-    together, plus b. Source: kernels/internal/reference/svdf.h; Nakkiran et al., Compressing Deep Neural Networks using
-    a Rank-Constrained Topology (2015).
+    The state, (N, F * M), holds the last M of each feature. Y sums their products with W (F, M), ``rank`` neighbouring
+    filters together, plus b. Source: kernels/internal/reference/svdf.h; Nakkiran et al., Compressing Deep Neural
+    Networks using a Rank-Constrained Topology (2015).
     """
     rank = op.get_int("rank")
     require(
         op,
         features.ndim == w.ndim == 2 and features.shape[1] == w.shape[0],
-        "features must be (N, F), W (F, M)",
+        "features must be (N, F) and W (F, M)",
         features,
         w,
     )

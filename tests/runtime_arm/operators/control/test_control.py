@@ -91,7 +91,7 @@ class TestIf:
         with pytest.raises(OperatorError, match="condition must be one element"):
             run("Y", feeds, op("If", "b", "Y", then_net=self.THEN), c=numbers(2))
         two = net("", "a X", op("Alias", "X", "a"))
-        with pytest.raises(OperatorError, match="has 2 outputs, the operator 1"):
+        with pytest.raises(OperatorError, match="has 2 outputs, but the operator has 1"):
             run("Y", {**feeds, "b": np.array(True)}, op("If", "b", "Y", then_net=two))
 
     def test_operators_of_branches_are_looked_up_at_once(self) -> None:
@@ -199,12 +199,12 @@ class TestLoop:
 
     def test_refuses(self) -> None:
         body = net("i go x", "go x2", op("Add", "x x", "x2"))
-        with pytest.raises(OperatorError, match="the loop has no end"):
+        with pytest.raises(OperatorError, match="the loop never ends"):
             run("Y", {"X": numbers(1)}, self.loop(",,X", body, "Y"))
         with pytest.raises(OperatorError, match="the body must have 4 inputs"):
             run("Y", {"X": numbers(1), "M": np.array(1)}, self.loop("M,,X,X", body, "Y Z"))
         ragged = net("i go x", "go x2 x2", op("Concat", "x x", "x2 l", axis=0))
-        with pytest.raises(OperatorError, match="one shape in all steps"):
+        with pytest.raises(OperatorError, match="the same shape in every step"):
             run("s", {"X": numbers(1), "M": np.array(2)}, self.loop("M,,X", ragged, "Y s"))
 
 
@@ -239,9 +239,9 @@ class TestScan:
 
     def test_refuses(self) -> None:
         feeds = {"S": numbers(1), "X": np.zeros((3, 1), np.float32), "Y": np.zeros((2, 1), np.float32)}
-        with pytest.raises(OperatorError, match=r"as long, got \[3, 2\]"):
+        with pytest.raises(OperatorError, match=r"must have equal lengths, got \[3, 2\]"):
             run("T", feeds, op("Scan", "S X Y", "T t p", body=self.BODY, num_scan_inputs=2))
-        with pytest.raises(OperatorError, match="within 1 to 3"):
+        with pytest.raises(OperatorError, match="num_scan_inputs must be 1 to 3"):
             run("T", feeds, op("Scan", "S X Y", "T t p", body=self.BODY, num_scan_inputs=4))
         with pytest.raises(OperatorError, match="axis 5 is out of range"):
             run("T", feeds, op("Scan", "S X X", "T t p", body=self.BODY, num_scan_inputs=2, scan_input_axes=[5]))

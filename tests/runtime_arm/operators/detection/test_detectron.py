@@ -35,7 +35,7 @@ def test_a_pool_tells_the_channel_of_each_element() -> None:
 def test_images_are_cut_to_the_size_of_others() -> None:
     x = random((2, 3, 5, 6))
     assert_same(run_kernel(caffe2("SpatialNarrowAs", "X L"), [x, random((2, 1, 4, 2))])[0], x[:, :, :4, :2])
-    with pytest.raises(OperatorError, match="not larger"):
+    with pytest.raises(OperatorError, match="must not be larger"):
         run_kernel(caffe2("SpatialNarrowAs", "X L"), [x, random((2, 1, 6, 2))])
 
 

@@ -56,7 +56,7 @@ def test_a_region_that_is_not_turned_is_an_ordinary_one() -> None:
 @pytest.mark.parametrize(
     ("op", "rois", "rule"),
     [
-        (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[2, 0, 0, 4, 4]], "within the batch of 2"),
+        (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[2, 0, 0, 4, 4]], "batch indices must be 0 to 1"),
         (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 0, 4, 4]], "need a batch of one"),
         (OperatorDef.of("RoIAlign", ["X", "R"], ["Y"]), [[0, 4, 4]], "rows of 4 or 5 numbers"),
         (OperatorDef.of("RoIPool", ["X", "R"], ["Y"], pooled_h=0), [[0, 0, 0, 4, 4]], "must be at least 1"),

@@ -87,15 +87,15 @@ def test_the_plain_fill_takes_a_dtype_by_number_or_name() -> None:
 @pytest.mark.parametrize(
     ("type", "arguments", "rule"),
     [
-        ("GivenTensorIntFill", {"values": [1 << 40], "shape": [1]}, "1099511627776 does not fit int32"),
-        ("GivenTensorInt16Fill", {"values": [70000], "shape": [1]}, "70000 does not fit int16"),
+        ("GivenTensorIntFill", {"values": [1 << 40], "shape": [1]}, "1099511627776 does not fit into int32"),
+        ("GivenTensorInt16Fill", {"values": [70000], "shape": [1]}, "70000 does not fit into int16"),
         ("GivenTensorIntFill", {"values": np.zeros(2, np.int64)}, "values must be int32, got int64"),
         ("GivenTensorStringFill", {"values": [1], "shape": [1]}, "list of strings, got ints"),
         ("GivenTensorByteStringToUInt8Fill", {"values": [1], "shape": [1]}, "must be a string or a tensor"),
         ("ConstantFill", {"extra_shape": [1]}, "need an input"),
         ("ConstantFill", {"value": "x", "shape": [1]}, "value"),
         ("ConstantFill", {"shape": [2], "dtype": "int32"}, "dtype"),
-        ("DiagonalFill", {"shape": [3]}, "must be a matrix's"),
+        ("DiagonalFill", {"shape": [3]}, "must have two or equal dimensions"),
         ("DiagonalFill", {"shape": [2, 3, 3]}, "equal dimensions"),
     ],
 )
@@ -127,7 +127,7 @@ def test_an_input_gives_the_shape_or_holds_it() -> None:
     for bad, rule in ((np.array([3], np.int32), "vector of int64"), (np.array([-3]), "must not be negative")):
         with pytest.raises((ArgumentError, ShapeError), match=rule):
             with_input(bad, constants=(0,), input_as_shape=1)
-    with pytest.raises(ArgumentError, match="either exponent or a second input"):
+    with pytest.raises(ArgumentError, match="either shape or an input"):
         with_input(x, shape=[2])
     with pytest.raises(ShapeError, match="second input must be one float32"):
         with_input(x, np.array([5]))

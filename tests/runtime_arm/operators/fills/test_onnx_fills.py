@@ -34,14 +34,14 @@ def test_the_diagonal_moves_by_k() -> None:
 @pytest.mark.parametrize(
     ("op", "inputs", "rule"),
     [
-        (onnx("Range", "S L D"), [0, 1, 0], "from 0 to 1 by 0 is no finite range"),
-        (onnx("Range", "S L D"), [0.0, np.inf, 1.0], "no finite range"),
+        (onnx("Range", "S L D"), [0, 1, 0], "0 to 1 by 0 is not a finite range"),
+        (onnx("Range", "S L D"), [0.0, np.inf, 1.0], "not a finite range"),
         (onnx("Range", "S L D"), [0, 1 << 62, 1], "more than the"),
         (onnx("ConstantOfShape", "S"), [[1 << 40, 1 << 40]], "more than the"),
         (onnx("ConstantOfShape", "S"), [[2, -1]], "not be negative"),
         (onnx("ConstantOfShape", "S", value=np.zeros(2)), [[1]], "one element, got shape"),
         (onnx("EyeLike", "X"), [[1.0]], "a matrix"),
-        (onnx("EyeLike", "X", dtype=4), [[[1.0]]], "data type of numbers, got 4"),
+        (onnx("EyeLike", "X", dtype=4), [[[1.0]]], "must be a number type, got 4"),
     ],
 )
 def test_refuses(op: Any, inputs: Any, rule: str) -> None:

@@ -50,7 +50,7 @@ def test_unique_numbers_avoid_the_given_ones() -> None:
     assert y.dtype == np.int32
     assert set(y.ravel().tolist()) <= {1, 2, 3, 5, 6, 7, 8, 9}
     assert len(set(y.ravel().tolist())) == 6
-    with pytest.raises(OperatorError, match="2 numbers to choose from, 3 are wanted"):
+    with pytest.raises(OperatorError, match="only 2 numbers to choose from, but 3 are wanted"):
         drawn("UniqueUniformFill", shape=[3])
 
 
@@ -84,7 +84,7 @@ def test_equal_seeds_give_equal_blobs(type: str, arguments: Any) -> None:
         (caffe2("UniformFill", "", shape=[1], min=1.0), [], "min must be less than max, got 1.0 and 1.0"),
         (caffe2("UniformFill", "X L"), [np.ones(1), np.ones(1, "f4")], "both be inputs, or neither"),
         (caffe2("UniformFill", "X L H", min=0.0), [np.ones(1), np.zeros(1, "f4"), np.ones(1, "f4")], "not both"),
-        (caffe2("UniformFill", "X L H"), [np.ones(1), np.zeros(1, "i4"), np.ones(1, "i4")], "one float32 each"),
+        (caffe2("UniformFill", "X L H"), [np.ones(1), np.zeros(1, "i4"), np.ones(1, "i4")], "must each be one float32"),
         (caffe2("GaussianFill", "", shape=[1], std=-1.0), [], "std must not be negative"),
         (caffe2("XavierFill", "", shape=[]), [], "must have a dimension 0"),
         (caffe2("MSRAFill", "", shape=[4]), [], "a dimension 1"),
@@ -126,5 +126,5 @@ def test_onnx_seeds(type: str) -> None:
 
 
 def test_probabilities_are_checked() -> None:
-    with pytest.raises(OperatorError, match="must be from 0 to 1"):
+    with pytest.raises(OperatorError, match="must be 0 to 1"):
         run_kernel(onnx("Bernoulli", "P"), [np.array([1.5], np.float32)])

@@ -50,12 +50,12 @@ def test_range_with_a_negative_integer_step_leaves_out_a_step_that_does_not_fill
 @pytest.mark.parametrize(
     ("numbers", "rule"),
     [
-        ([np.zeros(2, "i4")], "one number each"),
-        ([np.zeros(1, "i2")], "of one dtype"),
-        ([np.zeros(1, "i4"), np.zeros(1, "f4")], "of one dtype"),
+        ([np.zeros(2, "i4")], "must be one number"),
+        ([np.zeros(1, "i2")], "inputs must be all int32"),
+        ([np.zeros(1, "i4"), np.zeros(1, "f4")], "inputs must be all int32"),
         ([np.zeros(1, "i4"), np.ones(1, "i4"), np.zeros(1, "i4")], "must not be 0"),
-        ([np.array([np.nan], "f4")], "no finite range"),
-        ([np.array([np.inf], "f4")], "no finite range"),
+        ([np.array([np.nan], "f4")], "not a finite range"),
+        ([np.array([np.inf], "f4")], "not a finite range"),
     ],
 )
 def test_range_refuses(numbers: List[Any], rule: str) -> None:

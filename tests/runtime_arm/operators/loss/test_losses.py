@@ -63,25 +63,25 @@ NLL = onnx("NegativeLogLikelihoodLoss", "X l")
 SIGMOID = caffe2("SigmoidCrossEntropyWithLogits", "X t")
 REFUSALS: Dict[str, Any] = {
     "one int32": (ShapeError, LOSS, [random((2, 3)), np.zeros(2, np.int64)]),
-    "from 0 to 2, got 0 to 3": (ArgumentError, LOSS, [random((2, 3)), np.array([0, 3], np.int32)]),
+    "must be 0 to 2, got 0 to 3": (ArgumentError, LOSS, [random((2, 3)), np.array([0, 3], np.int32)]),
     "must sum to 1": (ArgumentError, LOSS.with_args(label_prob=1), [random((2, 3)), random((2, 3))]),
     "each row and class": (ShapeError, LOSS.with_args(label_prob=1), [random((2, 3)), random((2,))]),
-    "from 0 to 2, got -1 to 0": (
+    "must be 0 to 2, got -1 to 0": (
         ArgumentError,
         caffe2("LabelCrossEntropy", "X l"),
         [random((2, 3)), np.array([0, -1], np.int32)],
     ),
     r"\(N,\) int32": (ShapeError, caffe2("LabelCrossEntropy", "X l"), [random((2, 3)), np.zeros(2, np.int64)]),
     r"must be \(N, D\)": (ShapeError, caffe2("CrossEntropy", "X l"), [random((2, 3)), random((1, 3))]),
-    "must be alike": (ShapeError, SIGMOID, [random((2, 3)), random((1, 3))]),
-    "either exponent or a second input": (
+    "must have the same shape": (ShapeError, SIGMOID, [random((2, 3)), random((1, 3))]),
+    "cannot both be set": (
         ArgumentError,
         SIGMOID.with_args(log_D_trick=1, unjoined_lr_loss=1),
         [random((2, 3)), random((2, 3))],
     ),
     r"X must be \(N, C, ...\)": (ShapeError, NLL, [random((2, 3, 4)), np.array([0, 1])]),
     "reduction must be": (ArgumentError, NLL.with_args(reduction="max"), [random((2, 3)), np.array([0, 1])]),
-    "from 0 to 2, got 0 to 7": (ArgumentError, NLL, [random((2, 3)), np.array([0, 7])]),
+    "must be 0 to 2, got 0 to 7": (ArgumentError, NLL, [random((2, 3)), np.array([0, 7])]),
 }
 
 

@@ -176,7 +176,11 @@ REFUSALS: Dict[str, Any] = {
     r"must be \(1, N, 4 D\)": (ShapeError, UNIT, [*STATES, random((1, 2, 9)), *ENDS]),
     r"states must be \(1, N, D\)": (ShapeError, UNIT, [STATES[0][0], *STATES[1:], random((1, 2, 12)), *ENDS]),
     r"lengths must be \(N,\)": (ShapeError, UNIT, [*STATES, random((1, 2, 12)), ENDS[1], ENDS[1]]),
-    "leaves out": (ShapeError, caffe2("LSTMUnit", "h c g t", "H C"), [*STATES, random((1, 2, 12)), ENDS[1]]),
+    "the lengths must be given": (
+        ShapeError,
+        caffe2("LSTMUnit", "h c g t", "H C"),
+        [*STATES, random((1, 2, 12)), ENDS[1]],
+    ),
     "must be int32": (ShapeError, UNIT, [*STATES, random((1, 2, 12)), ENDS[0].astype(np.int64), ENDS[1]]),
     "forward, reverse or": (ArgumentError, layer("LSTM", "both"), WEIGHTS),
     "activations must be 3 of": (ArgumentError, layer("LSTM", activations=["Tanh"]), WEIGHTS),

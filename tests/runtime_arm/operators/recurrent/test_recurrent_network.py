@@ -192,11 +192,11 @@ def test_stacked_lstm_layers(bidirectional: bool, batch_first: bool) -> None:
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        ({"link_offset": [0]}, "as long as each other"),
-        ({"initial_recurrent_state_ids": [2]}, "no input 2"),
+        ({"link_offset": [0]}, "must have equal lengths"),
+        ({"initial_recurrent_state_ids": [2]}, "starts with input 2"),
         ({"link_external": ["s", "nowhere"]}, "nowhere"),
         ({"alias_src": ["nowhere"]}, "nowhere"),
-        ({"step_net": net("h", "g", caffe2("ReduceBackSum", "h", "g"))}, "has room for"),
+        ({"step_net": net("h", "g", caffe2("ReduceBackSum", "h", "g"))}, "there is room for"),
         ({"step_net": "op { }"}, "step_net"),
     ],
 )
