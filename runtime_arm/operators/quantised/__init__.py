@@ -1,1 +1,1 @@
-"""Operators on quantised tensors, one file a dialect and kind."""
+"""Operators on quantised tensors: one room per dialect, one file per kind."""

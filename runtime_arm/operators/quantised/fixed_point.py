@@ -1,6 +1,6 @@
-"""gemmlowp's fixed-point arithmetic in 32 bits, on int64 arrays: exponentials and reciprocals, exact to its last bit.
+"""gemmlowp's 32-bit fixed-point arithmetic on int64 arrays, exact to the last bit: exp, log, reciprocals, roots.
 
-A number in Qn.m has m bits below the point; its raw integer is meant everywhere. Source: gemmlowp's
+A number in Qn.m has m bits after the binary point. Everywhere, its raw integer is meant. Source: gemmlowp's
 fixedpoint/fixedpoint.h.
 """
 
@@ -28,12 +28,12 @@ FORTY_EIGHT_17THS, MINUS_32_17THS = 1515870810, -1010580540  # in Q2.29
 
 
 def high_product(a: Any, b: Any) -> Array:
-    """The high half of 2 a b, rounded half up and saturated: a product of fixed-point numbers."""
+    """The high half of 2 a b, rounded half up and saturated: the product of two fixed-point numbers."""
     return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, MOST))
 
 
 def divide_by_power(values: Array, exponent: Any) -> Array:
-    """values / 2**exponent, rounded half away from zero."""
+    """values / 2**exponent, ties away from zero."""
     exponent = np.asarray(exponent, np.int64)
     half = (np.int64(1) << exponent) >> 1
     return np.asarray((values + half - ((values < 0) & (exponent > 0))) >> exponent)
@@ -45,7 +45,7 @@ def multiply_by_power(values: Array, exponent: int) -> Array:
 
 
 def _exp_of_quarter(a: Array) -> Array:
-    """exp(a) for a in [-1/4, 0), both Q0.31: Taylor's polynomial of degree 4 around -1/8."""
+    """exp(a) for a in [-1/4, 0), both in Q0.31: the Taylor polynomial of degree 4 around -1/8."""
     x = a + (1 << 28)
     square = high_product(x, x)
     cube, fourth = high_product(square, x), high_product(square, square)
@@ -54,7 +54,7 @@ def _exp_of_quarter(a: Array) -> Array:
 
 
 def exp_of_negative(a: Array) -> Array:
-    """exp(a) in Q0.31 of numbers a <= 0 in Q5.26."""
+    """exp(a) in Q0.31, for a <= 0 in Q5.26."""
     quarter = 1 << 24
     rest = (a & (quarter - 1)) - quarter
     result, whole = _exp_of_quarter(multiply_by_power(rest, 5)), rest - a
@@ -64,7 +64,7 @@ def exp_of_negative(a: Array) -> Array:
 
 
 def _reciprocal_of_one_plus(a: Array) -> Array:
-    """1 / (1 + a) in Q0.31 for a in [0, 1), by three of Newton's steps from a line."""
+    """1 / (1 + a) in Q0.31 for a in [0, 1): three Newton steps from a linear estimate."""
     total = a + MOST
     half_denominator = (total + 1) >> 1
     x = FORTY_EIGHT_17THS + high_product(half_denominator, MINUS_32_17THS)
@@ -75,15 +75,14 @@ def _reciprocal_of_one_plus(a: Array) -> Array:
 
 
 def reciprocal(x: Array, integer_bits: int) -> Tuple[Array, Array]:
-    """1 / x of positive numbers with that many bits above the point: a mantissa in Q0.31, and by how many bits it is to
-    be shifted to the right."""
-    bits = np.frexp(x.astype(np.float64))[1].astype(np.int64)  # 32 less the leading zeros
+    """1 / x of positive numbers with ``integer_bits`` bits before the point: a mantissa in Q0.31, and a right shift."""
+    bits = np.frexp(x.astype(np.float64))[1].astype(np.int64)  # 32 minus the leading zeros
     mantissa = _reciprocal_of_one_plus((x << (32 - bits)) - (1 << 31))
     return mantissa, integer_bits - (32 - bits)
 
 
 def leading_zeros(x: Array) -> Array:
-    """Of positive numbers in 32 bits."""
+    """The number of leading zeros of positive numbers in 32 bits."""
     return np.asarray(32 - np.frexp(x.astype(np.float64))[1].astype(np.int64))
 
 
@@ -93,10 +92,10 @@ _LOG_NUMERATOR, _LOG_SQUARE, _LOG_CONSTANT, _LOG_LINEAR = 117049297, 127690142, 
 
 
 def log_of_sum(x: Array, integer_bits: int) -> Array:
-    """log(x) in Q5.26 of numbers x >= 1 with that many bits above the point.
+    """log(x) in Q5.26, for x >= 1 with ``integer_bits`` bits before the point.
 
-    x is 2**power times a mantissa around the fourth root of 1/2, taken of x or of x times the root of 1/2, whichever
-    lies nearer; the mantissa's logarithm is a quotient of polynomials. Source: LiteRT, kernels/internal/common.h.
+    x is 2**power times a mantissa near the fourth root of 1/2. The mantissa is that of x or of x times the square root
+    of 1/2, whichever is nearer. Its logarithm is a quotient of polynomials. Source: LiteRT, kernels/internal/common.h.
     """
     quarter, unit = 1 << 23, 25  # in Q6.25
     zeros = leading_zeros(x)
@@ -121,9 +120,9 @@ def _shifted(x: Array, exponents: Array) -> Array:
 
 
 def inverse_square_root(x: int) -> Tuple[int, int]:
-    """1 / sqrt(x) of a whole number: a mantissa in Q0.31 and the power of two that it is multiplied by, at most 0.
+    """1 / sqrt(x) of a whole number: a mantissa in Q0.31 and the power of two to multiply it by, at most 0.
 
-    Five of Newton's steps from 1. Source: LiteRT, kernels/internal/common.h.
+    Five Newton steps from 1. Source: LiteRT, kernels/internal/common.h.
     """
     if x <= 1:
         return MOST, 0

@@ -1,8 +1,8 @@
-"""Scales and zero points: which ones an operator may be given, and the arithmetic of quantised operators in float32.
+"""Scales and zero points: which ones an operator accepts, and the float32 arithmetic of quantised operators.
 
 A quantised blob of integers q stands for the reals  scale * (q - zero_point).  Scale and zero point are inputs of the
-operators that use them, of one element, or of one an axis. Divisions and multiplications are single float32 operations,
-as in onnxruntime.
+operators that use them, with one element, or one per index of an axis. Divisions and multiplications are single float32
+operations, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SIXTEEN_BITS = (np.dtype(np.uint16), np.dtype(np.int16))
 
 
 class Parameters(NamedTuple):
-    """The content of a scale and a zero point: float32 and int32 arrays of one shape, () for a whole blob."""
+    """The content of a scale and its zero point: float32 and int32 arrays of one shape, () for a whole blob."""
 
     scale: Array
     zero_point: Array
 
 
 def stated_quantization(op: OperatorDef) -> Quantization:
-    """Y_scale (1) and Y_zero_point (0), the arguments by which Caffe2's operators say how their output is quantised."""
+    """Y_scale (1) and Y_zero_point (0), by which Caffe2's operators state the quantisation of their output."""
     scale = op.get_float("Y_scale", 1.0)
     if not 0 < scale < np.inf:
         raise ArgumentError(op, f"Y_scale must be positive and finite, got {scale}")
@@ -44,7 +44,7 @@ def check_scale(op: OperatorDef, what: str, scale: Array) -> None:
 
 
 def parameters(op: OperatorDef, what: str, scale: Array, zero_point: Optional[Array] = None) -> Parameters:
-    """The content of a scale and its zero point (0 where left out), checked; a single element has the shape ()."""
+    """The content of a scale and its zero point (0 if left out), checked. A single element has the shape ()."""
     check_scale(op, what, scale)
     zero = np.zeros((), np.int32) if zero_point is None else np.asarray(zero_point, np.int32)
     return Parameters(*(p.reshape(()) if p.size == 1 else p for p in (np.asarray(scale, np.float32), zero)))
@@ -59,10 +59,10 @@ def require_parameters(
     channels: int = 1,
     of: str = "",
 ) -> None:
-    """Refuse a scale and zero point that do not fit a blob of that dtype.
+    """ShapeError unless a scale and zero point fit a blob of this dtype.
 
-    Both hold one element, or one a channel; the scale is float32, the zero point of the blob's dtype. ``of`` names the
-    channels. A scale that is known must be positive.
+    Both hold one element, or one per channel; the scale is float32, the zero point has the blob's dtype. ``of`` names
+    the channels. A scale whose content is known must be positive.
     """
     require(op, scale is not None, f"the scale of {what} is required")
     assert scale is not None
@@ -83,13 +83,13 @@ def require_parameters(
 
 
 def require_dtype(op: OperatorDef, what: str, spec: TensorSpec, allowed: Sequence[Any]) -> None:
-    """ShapeError unless the blob is of one of the dtypes."""
+    """ShapeError unless the blob has one of the dtypes."""
     names = " or ".join(np.dtype(dtype).name for dtype in allowed)
     require(op, spec.dtype in [np.dtype(dtype) for dtype in allowed], f"{what} must be {names}", spec)
 
 
 def all_known(specs: Sequence[Optional[TensorSpec]]) -> bool:
-    """Whether the content of every input that is not left out is known before running."""
+    """Whether the content of every input that is given is known before running."""
     return all(spec is None or spec.value is not None for spec in specs)
 
 
@@ -100,7 +100,7 @@ def dequantized(values: Array, quantization: Parameters) -> Array:
 
 
 def saturated(rounded: Array, dtype: Any) -> Array:
-    """Integral floats as integers of the dtype, limited to its range; NaN becomes the least."""
+    """Floats that are whole numbers as integers of the dtype, clipped to its range. NaN becomes the lowest."""
     limits = np.iinfo(dtype)
     low, high = rounded.dtype.type(limits.min), rounded.dtype.type(limits.max)
     result: Array = np.fmin(np.fmax(rounded, low), high).astype(dtype)

@@ -1,4 +1,4 @@
-"""How integer sums become 8-bit values again: the rounding rules of the systems whose nets are run, as named data.
+"""How integer sums become 8-bit values: the requantisation rules of the systems whose nets are run, as named data.
 
 A sum of products of quantised values has the scale s_x * s_w, the output has s_y. Requantisation multiplies the sums by
 the real number m = s_x * s_w / s_y, rounds, adds the output's zero point and saturates. The systems differ in how they
@@ -9,14 +9,14 @@ multiply and round:
                 The high half of 2 * sum * mantissa, rounded half up and saturated, is divided by 2**-exponent, rounded
                 half away from zero. Caffe2's Int8 operators; gemmlowp's SaturatingRoundingDoublingHighMul and
                 RoundingDivideByPOT.
-    tflite_ref  the same for any m: where exponent > 0 the sum is first shifted left by it (saturated here; undefined
+    tflite_ref  the same for any m: if exponent > 0, the sum is first shifted left by it (saturated here; undefined
                 in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
     tflite_once the sum times mantissa, divided by 2**(31 - exponent), rounded half up. The same with single rounding:
                 LiteRT's fully connected layers.
 
-All are exact: integers where the rule is stated in integers, single float32 operations where it is stated in floats.
-``requantizer`` chooses float64 for the fixed-point rules where its 53 bits hold every number that occurs, which takes
-half the time.
+All are exact: in integers where the rule is stated in integers, in single float32 operations where it is stated in
+floats. ``requantizer`` chooses float64 for the fixed-point rules if its 53 bits hold every number that occurs; this
+takes half the time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SMALLEST_EXPONENT = -31
 
 
 class FixedPoint(NamedTuple):
-    """Real multipliers as mantissa * 2**(exponent - 31), int64 arrays."""
+    """Real multipliers as mantissa * 2**(exponent - 31); int64 arrays."""
 
     mantissa: Array
     exponent: Array
 
 
 def fixed_point(multiplier: Any) -> FixedPoint:
-    """The fixed-point form of non-negative real multipliers, the mantissa rounded half away from zero to 31 bits.
+    """The fixed-point form of non-negative real multipliers. The mantissa is rounded half away from zero to 31 bits.
 
     Multipliers below 2**-32 count as 0. Source: TensorFlow Lite, QuantizeMultiplier. ValueError if one is negative or
     not finite.
@@ -66,7 +66,9 @@ def _float32(multiplier: Any) -> Array:
 def _fixed_point_below_one(multiplier: Any) -> FixedPoint:
     fixed = fixed_point(multiplier)
     if np.any(fixed.exponent > 0):
-        raise ValueError(f"the rounding rule gemmlowp takes multipliers below 1, got {np.max(multiplier)}")
+        raise ValueError(
+            f"for the rule gemmlowp, multipliers rounded to 31 bits must be less than 1, got {np.max(multiplier)}"
+        )
     return fixed
 
 
@@ -77,7 +79,7 @@ def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> Non
 
 
 def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
-    """high(2 * saturate(sums << left) * mantissa), half up; then / 2**right, half away from zero; in place in int64."""
+    """high(2 * saturate(sums << left) * mantissa), half up; then / 2**right, half away from zero. In place in int64."""
     result, sign = work
     right = np.maximum(-multiplier.exponent, 0)
     np.copyto(result, sums, casting="unsafe")
@@ -103,9 +105,9 @@ def _scale_fixed_point_once(sums: Array, multiplier: FixedPoint, work: Sequence[
 
 
 class RoundingRule(NamedTuple):
-    """One rule: ``scale(sums, prepare(multiplier), work)`` leaves round(sums * multiplier) in ``work[0]``.
+    """One rule: ``scale(sums, prepare(multiplier), work)`` writes round(sums * multiplier) to ``work[0]``.
 
-    ``work`` has one buffer of the shape of ``sums`` for each dtype in ``work_dtypes``. ``sums`` holds integers, of an
+    ``work`` has one buffer of the shape of ``sums`` per dtype in ``work_dtypes``. ``sums`` holds integers, in an
     integer or a float dtype. The first buffer may be ``sums`` itself.
     """
 
@@ -127,10 +129,10 @@ RULES: Dict[str, RoundingRule] = {
 
 
 class Requantizer:
-    """saturate(round(sums * multiplier) + zero_point) by a rule, ready to be applied to many blocks of sums.
+    """saturate(round(sums * multiplier) + zero_point) by one rule, ready to be applied to many blocks of sums.
 
-    multiplier: real numbers that broadcast against a block of sums. low, high: where the output saturates, both
-    included; the range of the output's dtype, or less for a fused activation.
+    multiplier: real numbers that broadcast to a block of sums. low, high: where the output saturates, both included:
+    the range of the output's dtype, or less for a fused activation.
     """
 
     def __init__(self, rule: str, multiplier: Any, zero_point: int, low: int, high: int):
@@ -142,7 +144,7 @@ class Requantizer:
         self._low, self._high = dtype(low - zero_point), dtype(high - zero_point)
 
     def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
-        """Requantise one block into ``out``; allocates nothing of its size."""
+        """Requantises one block into ``out``, allocating nothing of its size."""
         self.rule.scale(sums, self._multiplier, work)
         result = work[0]
         np.clip(result, self._low, self._high, out=result)
@@ -151,14 +153,14 @@ class Requantizer:
 
 
 def _times_power(x: Any, exponents: Any) -> Any:
-    """x * 2**exponents; NumPy takes exponents of more than 32 bits on 64-bit machines alone."""
+    """x * 2**exponents. NumPy accepts exponents of more than 32 bits only on 64-bit machines."""
     return np.ldexp(x, np.asarray(exponents).astype(np.intc))
 
 
 class FixedPointRequantizer:
-    """A Requantizer by a fixed-point rule, in float64: every product and sum in it is exact.
+    """A Requantizer by a fixed-point rule, computed in float64, in which every product and sum is exact.
 
-    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of tflite_ref are one rounding
+    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of tflite_ref equal one rounding
     half up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that.
     Made by ``FixedPointRequantizer.fitting``.
     """
@@ -166,7 +168,7 @@ class FixedPointRequantizer:
     work_dtypes = ("float64", "float64")
 
     def __init__(self, twice: bool, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
-        lift = -min(low, 0)  # to numbers that are not negative: there a cast to an integer rounds down
+        lift = -min(low, 0)  # shifts to non-negative numbers, for which a cast to an integer rounds down
         self._scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
         self._limit = limit
         nudge = np.where(twice & (fixed.exponent < 0), _times_power(0.5, fixed.exponent), 0.0)
@@ -179,14 +181,14 @@ class FixedPointRequantizer:
     def fitting(
         cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
     ) -> Optional[FixedPointRequantizer]:
-        """For sums of at most the magnitude ``reach``; None where 53 bits may not do, or for rules in float32."""
+        """For sums of magnitude up to ``reach``. None if 53 bits may not suffice, and for float32 rules."""
         if rule not in ("tflite_ref", "tflite_once"):
             return None
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
             return None
         scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
-        span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # whatever is larger saturates
+        span = max(abs(low - zero_point), abs(high - zero_point)) + 2  # larger multipliers saturate
         for limit in (None, np.ceil(span / scale)):
             largest = (reach if limit is None else np.minimum(limit, reach)) * scale
             largest = largest + abs(zero_point) + abs(min(low, 0)) + 2
@@ -195,7 +197,7 @@ class FixedPointRequantizer:
         return None
 
     def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:
-        """Requantise one block into ``out``; allocates nothing of its size."""
+        """Requantises one block into ``out``, allocating nothing of its size."""
         result, signed = work
         np.copyto(result, sums)
         if self._limit is not None:
@@ -219,7 +221,7 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16}
 def requantizer(
     rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
 ) -> Union[Requantizer, FixedPointRequantizer]:
-    """The fastest that is exact, for sums of at most the magnitude ``reach``."""
+    """The fastest exact Requantizer for sums of magnitude up to ``reach``."""
     fast = FixedPointRequantizer.fitting(rule, multiplier, zero_point, low, high, reach)
     return fast or Requantizer(rule, multiplier, zero_point, low, high)
 

@@ -1,1 +1,1 @@
-"""Caffe2's operators on rows, segments and sparse lists."""
+"""Operators on rows, segments of rows and sparse lists: mostly Caffe2's, a few of ONNX's."""

@@ -1,4 +1,4 @@
-"""How recommenders prepare features: piecewise functions, buckets, percentiles, hashes. Source: caffe2/operators."""
+"""Feature preparation for recommenders: piecewise functions, buckets, percentiles, hashes. Source: caffe2/operators."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PIECES = ("bounds", "slopes", "intercepts")
 
 
 def _rows(x: Array) -> Array:
-    """X as a matrix: what follows the first dimension is one row."""
+    """X as a matrix: everything after the first dimension is one row."""
     return x.reshape(x.shape[0], prod(x.shape[1:]))
 
 
 def _groups(op: OperatorDef, bounds: int, slopes: int, intercepts: int) -> int:
-    """How many functions there are; each has one bound more than pieces."""
+    """The number of functions. Each has one more bound than it has pieces."""
     groups = bounds - slopes
     fits = slopes == intercepts and groups > 0 and slopes >= groups and slopes % groups == 0
     require(
         op,
         fits,
-        "each function needs as many slopes as intercepts and one bound more, all as many; there are "
+        "each function needs equally many slopes and intercepts and one bound more; there are "
         f"{bounds} bounds, {slopes} slopes, {intercepts} intercepts",
     )
     return groups
@@ -36,29 +36,33 @@ def _groups(op: OperatorDef, bounds: int, slopes: int, intercepts: int) -> int:
 
 @operator("PiecewiseLinearTransform", inputs=(1, 4), dtypes=("float32",))
 def piecewise_linear(op: OperatorDef, x: TensorSpec, *tables: TensorSpec) -> List[TensorSpec]:
-    """Y = slope x + intercept of the piece between whose bounds x lies; constant beyond the outermost bounds.
+    """Y = slope x + intercept of the piece whose bounds enclose x; constant beyond the outermost bounds.
 
-    Every column of the matrix X has a function of its own. With ``binary`` there is one, X is (N), (N, 1) or (N, 2), of
-    which column 1 is transformed and column 0 is what it lacks of 1. bounds (ascending), slopes and intercepts are
+    Each column of the matrix X has its own function. With ``binary`` there is one, and X is (N), (N, 1) or (N, 2), of
+    which column 1 is transformed and column 0 becomes 1 minus it. bounds (ascending), slopes and intercepts are
     arguments or inputs, one function after the other.
     """
     given = [op.get_floats(name) for name in PIECES]
-    require(op, len(tables) == (0 if any(given) else 3), "bounds, slopes and intercepts are arguments or inputs")
+    require(
+        op, len(tables) == (0 if any(given) else 3), "bounds, slopes and intercepts must be all arguments or all inputs"
+    )
     require(op, all(t.dtype == np.float32 for t in tables), "the functions must be float32", *tables)
     counts = [t.size for t in tables] if tables else [len(values) for values in given]
     groups = _groups(op, counts[0], counts[1], counts[2])
     if op.get_bool("binary"):
         fits = groups == 1 and (x.ndim == 1 or (x.ndim == 2 and x.shape[1] in (1, 2)))
-        require(op, fits, "binary takes one function, X of one or two columns", x)
+        require(op, fits, "binary takes one function and X of one or two columns", x)
     else:
-        require(op, x.ndim == 2 and x.shape[1] == groups, f"X must have a column for each of the {groups} functions", x)
+        require(
+            op, x.ndim == 2 and x.shape[1] == groups, f"X must have one column for each of the {groups} functions", x
+        )
     bounds = np.asarray(given[0], np.float32).reshape(groups, -1)
     require(op, bool(np.all(bounds[:, 1:] >= bounds[:, :-1])), "bounds must ascend")
     return [x]
 
 
 def _pieces(op: OperatorDef, tables: Sequence[Array]) -> List[Array]:
-    """Bounds, slopes and intercepts, a row for each function."""
+    """Bounds, slopes and intercepts, one row per function."""
     flat = [t.reshape(-1) for t in tables] or [np.asarray(op.get_floats(name), np.float32) for name in PIECES]
     return [values.reshape(flat[0].size - flat[1].size, -1) for values in flat]
 
@@ -79,9 +83,10 @@ def piecewise_linear_reference(op: OperatorDef, x: Array, *tables: Array) -> Lis
 
 @operator("BatchBoxCox", inputs=3, inplace={0: 0}, dtypes=FLOATS)
 def batch_box_cox(op: OperatorDef, x: TensorSpec, power: TensorSpec, shift: TensorSpec) -> List[TensorSpec]:
-    """log z, or (z^power - 1) / power where power is not 0, with z = max(X + shift, 1e-6); both have a number a column.
+    """log z, or (z^power - 1) / power where power is not 0, with z = max(X + shift, 1e-6).
 
-    Source: Box and Cox, An Analysis of Transformations, J. R. Stat. Soc. B 26(2), 1964, eq. 2.
+    power and shift have one number per column. Source: Box and Cox, An Analysis of Transformations, J. R. Stat. Soc. B
+    26(2), 1964, eq. 2.
     """
     require_same_dtype(op, x, power, shift)
     columns = TensorSpec(x.shape[1:], x.dtype).size
@@ -104,13 +109,15 @@ def batch_box_cox_reference(op: OperatorDef, x: Array, power: Array, shift: Arra
 def batch_bucketize(
     op: OperatorDef, x: TensorSpec, columns: TensorSpec, lengths: TensorSpec, boundaries: TensorSpec
 ) -> List[TensorSpec]:
-    """(rows, picks) int32: how many of its boundaries an element exceeds, for the columns of X that the second input
-    picks; each has the next ``lengths`` of the boundaries, which ascend."""
+    """(rows, picks) int32: the number of boundaries that an element exceeds, for the columns of X in the second input.
+
+    Each of these columns has the next ``lengths`` of the boundaries, which ascend.
+    """
     vectors = all(spec.ndim == 1 and spec.dtype == np.int32 for spec in (columns, lengths))
     require(
         op,
         x.ndim == 2 and vectors and columns.shape == lengths.shape,
-        "X must be a matrix, columns and lengths vectors of int32, as long",
+        "X must be a matrix, columns and lengths int32 vectors of equal length",
         x,
         columns,
         lengths,
@@ -125,7 +132,7 @@ def batch_bucketize(
 
 
 def _cut(op: OperatorDef, lengths: Sequence[int], total: int) -> List[Tuple[int, int]]:
-    """Start and stop of consecutive pieces that make up ``total``."""
+    """Start and stop of consecutive pieces that add up to ``total``."""
     counts = [int(n) for n in lengths]
     require(op, min(counts, default=0) >= 0 and sum(counts) == total, f"lengths {counts} must add up to {total}")
     stops = np.cumsum([0, *counts]).tolist()
@@ -137,7 +144,7 @@ def batch_bucketize_reference(
     op: OperatorDef, x: Array, columns: Array, lengths: Array, boundaries: Array
 ) -> List[Any]:
     inside = bool(np.all((columns >= 0) & (columns < x.shape[1])))
-    require(op, inside, f"columns {columns.tolist()} must be within 0 to {x.shape[1] - 1}")
+    require(op, inside, f"columns must be 0 to {x.shape[1] - 1}, got {columns.tolist()}")
     y = np.zeros((x.shape[0], columns.size), np.int32)
     for place, (start, stop) in enumerate(_cut(op, lengths.tolist(), boundaries.size)):
         y[:, place] = np.searchsorted(boundaries[start:stop], x[:, columns[place]])
@@ -151,11 +158,11 @@ def percentile(op: OperatorDef, x: TensorSpec, pairs: TensorSpec, lengths: Tenso
     Each column has the next ``lengths`` of the pairs; 0 below the first of them, 1 above the last.
     """
     fits = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype == np.float32
-    require(op, x.ndim == 2 and fits, "X must be a matrix, the pairs (M, 2) float32", x, pairs)
+    require(op, x.ndim == 2 and fits, "X must be a matrix, and the pairs (M, 2) float32", x, pairs)
     require(
         op,
         lengths.size == x.shape[1] and lengths.dtype == np.int32,
-        "there must be an int32 length a column",
+        "there must be one int32 length per column",
         x,
         lengths,
     )
@@ -169,20 +176,21 @@ def percentile_reference(op: OperatorDef, x: Array, pairs: Array, lengths: Array
         values, shares = pairs[start:stop].T
         y[:, column] = np.interp(x[:, column], values, shares, left=0, right=1) if stop > start else 1
         first = np.minimum(np.searchsorted(values, x[:, column]), max(stop - start - 1, 0))
-        if stop > start:  # of several pairs with one value the first counts
+        if stop > start:  # of several pairs with the same value, the first counts
             y[:, column] = np.where(values[first] == x[:, column], shares[first], y[:, column])
     return [y]
 
 
 @operator("BisectPercentile", dtypes=("float32",))
 def bisect_percentile(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The percentile of each element of the matrix X: ``percentile_mapping`` at the values ``percentile_raw``, between
-    two of them from ``percentile_upper`` of the lower one to ``percentile_lower`` of the higher one.
+    """The percentile of each element of the matrix X, from a table of values ``percentile_raw`` per column.
 
-    Each column has the next ``lengths`` of the values; 0 below the first of them, 1 above the last.
+    At a value it is ``percentile_mapping``; between two values it is interpolated from ``percentile_upper`` of the
+    lower one to ``percentile_lower`` of the higher one. Each column has the next ``lengths`` of the values; 0 below the
+    first of them, 1 above the last.
     """
     lengths = op.get_ints("lengths")
-    require(op, x.ndim == 2 and x.shape[1] == len(lengths), "X must be a matrix with a column for each length", x)
+    require(op, x.ndim == 2 and x.shape[1] == len(lengths), "X must be a matrix with one column per length", x)
     tables = [len(op.get_floats(f"percentile_{name}")) for name in ("raw", "mapping", "lower", "upper")]
     fits = len(set(tables)) == 1 and sum(lengths) == tables[0] and min(lengths, default=1) >= 1
     require(op, fits, f"lengths {list(lengths)} must be positive and add up to each table, {tables}")
@@ -208,15 +216,15 @@ def bisect_percentile_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Quantile", inputs=(1, None), dtypes=FLOATS)
 def quantile(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """One number (1,) that the share ``quantile`` of all elements does not exceed.
+    """One number (1,) such that the share ``quantile`` of all elements does not exceed it.
 
-    Of magnitudes unless ``abs`` (1) is 0. Found by bisection to ``tol`` (1e-3) of its magnitude.
+    Magnitudes count unless ``abs`` (1) is 0. Found by bisection, to within ``tol`` (1e-3) of its magnitude.
     """
     require_same_dtype(op, *inputs)
     share, tolerance = op.get_float("quantile", -1.0), op.get_float("tol", 1e-3)
     if not 0 <= share <= 1 or not tolerance > 0:
-        raise ArgumentError(op, f"quantile must be from 0 to 1 and tol positive, got {share} and {tolerance}")
-    require(op, sum(x.size for x in inputs) > 0, "there must be an element", *inputs)
+        raise ArgumentError(op, f"quantile must be 0 to 1 and tol positive, got {share} and {tolerance}")
+    require(op, sum(x.size for x in inputs) > 0, "the inputs must not be empty", *inputs)
     return [TensorSpec((1,), inputs[0].dtype)]
 
 
@@ -229,7 +237,7 @@ def quantile_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
 
 
 def _bisected(x: Array, wanted: int, tolerance: Any) -> Any:
-    """A number that ``wanted`` of the sorted elements do not exceed, or the upper end of where there is none."""
+    """A number that ``wanted`` of the sorted elements do not exceed; if there is none, the upper end of the range."""
     low, high = x[0], x[-1]
     if wanted == 0 or wanted == x.size:
         return high if wanted else low
@@ -248,13 +256,13 @@ def _bisected(x: Array, wanted: int, tolerance: Any) -> Any:
 
 @operator("IndexHash", dtypes=("int32", "int64"))
 def index_hash(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """A hash of each element's bytes and ``seed`` (0), from 0 to ``modulo`` - 1: h = 65537 h + byte, byte after byte.
+    """A hash of each element's bytes and ``seed`` (0), from 0 to ``modulo`` - 1: h = 65537 h + byte, for each byte.
 
-    h begins as 0xDEADBEEF times the seed and wraps around as the dtype does; bytes count from -128 to 127.
+    h starts as 0xDEADBEEF times the seed and wraps around as the dtype does. Bytes are -128 to 127.
     """
     modulo = op.get_int("modulo", 0)
     if not 0 < modulo <= np.iinfo(x.dtype).max:
-        raise ArgumentError(op, f"modulo must be positive and within {x.dtype.name}, got {modulo}")
+        raise ArgumentError(op, f"modulo must be positive and fit into {x.dtype.name}, got {modulo}")
     return [x]
 
 
@@ -272,9 +280,10 @@ def index_hash_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("NGramFromCategorical", dtypes=("float32",))
 def n_gram(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """One int32 a row: the places of its columns ``col_ids`` among their ``vals``, as digits, the first the lowest.
+    """One int32 per row: the positions of its columns ``col_ids`` among their ``vals``, as digits, lowest first.
 
-    Each column has the next ``categorical_limits`` of the values; what is not among them counts as the first.
+    Each column has the next ``categorical_limits`` of the values. An element that is not among them counts as the
+    first.
     """
     columns, limits = op.get_ints("col_ids"), op.get_ints("categorical_limits")
     width = TensorSpec(x.shape[1:], x.dtype).size
@@ -306,7 +315,7 @@ def n_gram_reference(op: OperatorDef, x: Array) -> List[Any]:
 def sinusoid_position_encoding(op: OperatorDef, positions: TensorSpec) -> List[TensorSpec]:
     """(M, K, embedding_size) float32: ``amplitude`` (1) times sin, for odd k cos, of p / alpha^(k / embedding_size).
 
-    positions: (M, K); p is that of the row's first column. embedding_size (100), alpha (10000). Source: Vaswani et
+    positions: (M, K); p is the one in the row's first column. embedding_size (100), alpha (10000). Source: Vaswani et
     al., Attention Is All You Need, 2017, section 3.5, with another order and spacing.
     """
     require(op, positions.ndim == 2 and positions.shape[1] > 0, "positions must be a matrix", positions)
@@ -327,13 +336,13 @@ def sinusoid_position_encoding_reference(op: OperatorDef, positions: Array) -> L
 
 @operator("QuantDecode", inputs=(2, None), outputs=(1, None), dtypes=("float32",))
 def quant_decode(op: OperatorDef, codebook: TensorSpec, *codes: TensorSpec) -> List[TensorSpec]:
-    """Each further input with its codes (uint8, uint16 or int32) replaced by what the codebook holds there."""
+    """Replaces each code (uint8, uint16 or int32) of the further inputs by the codebook's value at its position."""
     require(op, codebook.ndim == 1, "the codebook must be a vector", codebook)
     allowed = all(c.dtype.name in ("uint8", "uint16", "int32") for c in codes)
     require(
         op,
         allowed and len(codes) == len(op.output),
-        "there must be codes, uint8, uint16 or int32, for each output",
+        "there must be one input of codes (uint8, uint16 or int32) per output",
         *codes,
     )
     return [TensorSpec(c.shape, np.float32) for c in codes]
@@ -343,16 +352,16 @@ def quant_decode(op: OperatorDef, codebook: TensorSpec, *codes: TensorSpec) -> L
 def quant_decode_reference(op: OperatorDef, codebook: Array, *codes: Array) -> List[Any]:
     for number, code in enumerate(codes):
         inside = code.size == 0 or (int(code.min()) >= 0 and int(code.max()) < codebook.size)
-        require(op, inside, f"codes of output {number} must be within 0 to {codebook.size - 1}")
+        require(op, inside, f"codes of output {number} must be 0 to {codebook.size - 1}")
     return [codebook[code] for code in codes]
 
 
 @operator("SelfBinningHistogram", inputs=(1, None), outputs=2, dtypes=FLOATS)
 def self_binning_histogram(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Edges and counts (int64) of ``num_bins`` bins from the smallest element to 1.0001 times the range above it.
+    """Edges and counts (int64) of ``num_bins`` bins, from the minimum to 1.0001 times the range above it.
 
-    Both have num_bins + 1 elements, the last count is 0. ``bin_spacing``: linear or logarithmic (from
-    ``logspace_start``, 1e-24, on; smaller elements count in the first bin). With ``abs`` of magnitudes.
+    Both have num_bins + 1 elements; the last count is 0. ``bin_spacing``: linear, or logarithmic from
+    ``logspace_start`` (1e-24) on; smaller elements count in the first bin. With ``abs``, magnitudes count.
     """
     require_same_dtype(op, *inputs)
     spacing, bins, start = _binning(op)
@@ -383,7 +392,7 @@ def self_binning_histogram_reference(op: OperatorDef, *inputs: Array) -> List[An
     top, steps = low + (high - low) * 1.0001, np.arange(bins + 1) / bins
     edges[:] = low + steps * (top - low) if spacing == "linear" else low * (top / low) ** steps
     places = np.searchsorted(edges, x, side="right")
-    if edges[-1] <= high:  # the elements are too close to tell their bins apart
+    if edges[-1] <= high:  # the elements are too close together to be told apart
         edges[-1], places = top, np.zeros(x.shape, np.int64)
     np.add.at(counts, np.clip(places - 1, 0, bins - 1), 1)
     return [edges, counts]

@@ -1,4 +1,4 @@
-"""Vectors of lengths, and what they say of the rows behind each other: offsets, weights, splits, padding, picks.
+"""Vectors of lengths and the consecutive segments of rows they describe: offsets, weights, splits, padding, picks.
 
 Source: caffe2/operators/utility_ops.h, lengths_*.cc.
 """
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _counts(op: OperatorDef, lengths: Optional[TensorSpec], total: Optional[int] = None) -> List[int]:
-    """The content of a vector of int32 lengths; ShapeError if one is negative or they do not add up to ``total``."""
+    """The content of a vector of int32 lengths. ShapeError if one is negative or they do not add up to ``total``."""
     require(
         op,
         lengths is not None and lengths.dtype == np.int32 and lengths.ndim == 1,
@@ -32,7 +32,7 @@ def _counts(op: OperatorDef, lengths: Optional[TensorSpec], total: Optional[int]
 
 @operator("LengthsToOffsets")
 def lengths_to_offsets(op: OperatorDef, lengths: TensorSpec) -> List[TensorSpec]:
-    """Where each segment starts, int32; with ``include_last_offset`` also where the last one ends."""
+    """The start of each segment, int32; with ``include_last_offset``, also the end of the last one."""
     require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
     return [lengths.with_shape((lengths.shape[0] + op.get_bool("include_last_offset"),))]
 
@@ -50,7 +50,7 @@ def lengths_to_weights(op: OperatorDef, lengths: TensorSpec) -> List[TensorSpec]
 
 
 def _weights(op: OperatorDef, counts: Array) -> Array:
-    """What LengthsToWeights gives a row of segments of these lengths; 0 of none."""
+    """The weights of LengthsToWeights for these lengths; 0 for an empty segment."""
     lengths = counts.astype(np.float64)
     power = np.power(np.where(lengths > 0, lengths, 1), -op.get_float("power", 0.5))
     return np.where(lengths > 0, power, 0).astype(np.float32)
@@ -70,20 +70,22 @@ def segment_ids_to_length_weights(op: OperatorDef, ids: TensorSpec) -> List[Tens
 
 @segment_ids_to_length_weights.reference
 def segment_ids_to_length_weights_reference(op: OperatorDef, ids: Array) -> List[Any]:
-    require(op, bool(np.all(ids[1:] >= ids[:-1]) and np.all(ids >= 0)), f"ids {ids.tolist()} must ascend from 0 on")
+    require(
+        op, bool(np.all(ids[1:] >= ids[:-1]) and np.all(ids >= 0)), f"ids must ascend from 0 on, got {ids.tolist()}"
+    )
     _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return [_weights(op, counts)[inverse.reshape(-1)]]
 
 
 @operator("LengthsSplit", inputs=(1, 2), dtypes=("int32",))
 def lengths_split(op: OperatorDef, lengths: TensorSpec, parts: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Each length as ``n_split`` lengths that add up to it and differ by 1 at most, the larger ones first."""
+    """Each length as ``n_split`` lengths that add up to it and differ by at most 1, the larger ones first."""
     require(op, lengths.ndim == 1, "lengths must be a vector", lengths)
     return [TensorSpec((lengths.shape[0] * _parts(op, parts),), np.int32)]
 
 
 def _parts(op: OperatorDef, given: Optional[TensorSpec]) -> int:
-    require(op, op.has("n_split") != (given is not None), "give n_split as an argument or as an input")
+    require(op, op.has("n_split") != (given is not None), "give n_split either as an argument or as an input")
     count = op.get_int("n_split") if given is None else [*integers_of(op, given, "n_split"), 0][0]
     if count < 1:
         raise ArgumentError(op, f"n_split must be positive, got {count}")
@@ -99,7 +101,7 @@ def lengths_split_reference(op: OperatorDef, lengths: Array, parts: Optional[Arr
 
 @operator("LengthsPad", inputs=2)
 def lengths_pad(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """Every segment of rows filled up to ``target_length`` rows with ``padding_value`` (-1)."""
+    """Every segment of rows, padded to ``target_length`` rows with ``padding_value`` (-1)."""
     require(
         op,
         x.ndim > 0 and lengths.ndim == 1 and lengths.dtype == np.int32,
@@ -125,12 +127,12 @@ def lengths_pad_reference(op: OperatorDef, x: Array, lengths: Array) -> List[Any
 
 @operator("LengthsGather", inputs=3)
 def lengths_gather(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """The rows of the segments that the third input names, one segment after the other."""
+    """The rows of the segments in the third input, one segment after the other."""
     require(op, x.ndim > 0, "X must have a dimension", x)
     require_indices(op, indices)
     counts = _counts(op, lengths, x.shape[0])
     picked = integers_of(op, indices, "indices")
-    require(op, all(0 <= i < len(counts) for i in picked), f"indices {picked} must be within 0 to {len(counts) - 1}")
+    require(op, all(0 <= i < len(counts) for i in picked), f"indices must be 0 to {len(counts) - 1}, got {picked}")
     return [x.with_shape((sum(counts[i] for i in picked), *x.shape[1:]))]
 
 
@@ -142,9 +144,9 @@ def lengths_gather_reference(op: OperatorDef, x: Array, lengths: Array, indices:
 
 @operator("LengthsTopK", inputs=2, outputs=2)
 def lengths_top_k(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """The ``k`` largest elements of each segment, in descending order, and their places in it, int32.
+    """The ``k`` largest elements of each segment, in descending order, and their positions in it, int32.
 
-    What a shorter segment lacks is 0, at place -1. X is a vector.
+    A shorter segment is padded with 0, at position -1. X is a vector.
     """
     require(
         op,
@@ -175,7 +177,7 @@ def lengths_top_k_reference(op: OperatorDef, x: Array, lengths: Array) -> List[A
 
 @operator("PackRNNSequence", inputs=2)
 def pack_rnn_sequence(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """Rows of segments behind each other to (longest, segments, ...), filled up with 0."""
+    """Consecutive segments of rows to (longest, segments, ...), padded with 0."""
     require(op, x.ndim > 0, "X must have a dimension", x)
     counts = _counts(op, lengths, x.shape[0])
     return [x.with_shape((max(counts, default=0), len(counts), *x.shape[1:]))]
@@ -191,7 +193,7 @@ def pack_rnn_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> Li
 
 @operator("UnpackRNNSequence", inputs=2)
 def unpack_rnn_sequence(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """(longest, segments, ...) to the rows of the segments behind each other: PackRNNSequence undone."""
+    """(longest, segments, ...) to consecutive segments of rows: undoes PackRNNSequence."""
     counts = _counts(op, lengths)
     fits = x.ndim >= 2 and x.shape[1] == len(counts) and max(counts, default=0) <= x.shape[0]
     require(op, fits, f"X must be (longest, {len(counts)}, ...) for lengths {counts}", x)
@@ -205,7 +207,7 @@ def unpack_rnn_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> 
 
 @operator("VariableLengthSequencePadding", inputs=2, dtypes=("float32",), inplace={0: 0})
 def variable_length_sequence_padding(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """X (longest, sequences, D) with 0 behind the first lengths[s] steps of each sequence."""
+    """X (longest, sequences, D), with 0 after the first lengths[s] steps of each sequence s."""
     fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
     require(op, fits, "X must be (longest, sequences, D), with an int32 length for each sequence", x, lengths)
     return [x]
@@ -219,7 +221,7 @@ def variable_length_sequence_padding_reference(op: OperatorDef, x: Array, length
 
 @operator("ReversePackedSegs", inputs=2)
 def reverse_packed_segs(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """X (longest, segments, D) with the first lengths[s] rows of each segment in reverse order, the rest as it is."""
+    """X (longest, segments, D), with the first lengths[s] rows of each segment s in reverse order."""
     fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
     require(op, fits, "X must be (longest, segments, D), with an int32 length for each segment", x, lengths)
     return [x]
@@ -227,7 +229,7 @@ def reverse_packed_segs(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> 
 
 @reverse_packed_segs.reference
 def reverse_packed_segs_reference(op: OperatorDef, x: Array, lengths: Array) -> List[Any]:
-    require(op, all(0 <= n <= len(x) for n in lengths), f"lengths {lengths.tolist()} must be within 0 to {len(x)}")
+    require(op, all(0 <= n <= len(x) for n in lengths), f"lengths must be 0 to {len(x)}, got {lengths.tolist()}")
     steps = np.arange(len(x))[:, None]
     source = np.where(steps < lengths, lengths - 1 - steps, steps)
     return [np.take_along_axis(x, source[:, :, None], axis=0)]

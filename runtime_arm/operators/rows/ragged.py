@@ -1,4 +1,4 @@
-"""Lists of different lengths behind each other: masked, merged, cut to dense rows, split among partitions.
+"""Consecutive lists of different lengths: masked, merged, cut into dense rows, split among partitions.
 
 Source: caffe2/operators/boolean_mask_ops.cc, merge_id_lists_op.h, dense_vector_to_id_list_op.h,
 gather_ranges_to_dense_op.h, flexible_top_k.cc, partition_ops.h.
@@ -20,7 +20,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _stops(op: OperatorDef, lengths: Array, total: int) -> Array:
-    """Where each list stops, and 0 in front; ShapeError unless the lengths add up to ``total``."""
+    """The end of each list, with a 0 in front. ShapeError unless the lengths add up to ``total``."""
     fits = (lengths.size == 0 or int(lengths.min()) >= 0) and int(lengths.sum()) == total
     require(op, fits, f"lengths {lengths.tolist()} must add up to {total}")
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -28,16 +28,16 @@ def _stops(op: OperatorDef, lengths: Array, total: int) -> Array:
 
 def _require_lists(op: OperatorDef, lengths: TensorSpec, values: TensorSpec) -> None:
     fits = lengths.ndim == values.ndim == 1 and lengths.dtype == np.int32
-    require(op, fits, "lists are a vector of int32 lengths and a vector of values", lengths, values)
+    require(op, fits, "lists must be a vector of int32 lengths and a vector of values", lengths, values)
 
 
 @operator("BooleanMaskLengths", inputs=2, dtypes=("int32", "int64"))
 def boolean_mask_lengths(op: OperatorDef, lengths: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
-    """How long each list is once BooleanMask has let through what the mask holds of the lists' elements."""
+    """The length of each list after BooleanMask with this mask over all elements of the lists."""
     require(
         op,
         lengths.ndim == mask.ndim == 1 and mask.dtype == np.bool_,
-        "lengths must be a vector, the mask a vector of bool",
+        "lengths must be a vector, and the mask a vector of bool",
         lengths,
         mask,
     )
@@ -53,9 +53,9 @@ def boolean_mask_lengths_reference(op: OperatorDef, lengths: Array, mask: Array)
 
 @operator("MergeIdLists", inputs=(2, None), outputs=2)
 def merge_id_lists(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Lengths (int32) and values of the union of each example's lists, ascending, each value once.
+    """Lengths (int32) and values of the union of each example's lists: ascending, each value once.
 
-    Inputs: lengths and values of as many lists an example as there are pairs.
+    Inputs: pairs of lengths and values; an example has one list in each pair.
     """
     require(op, len(inputs) % 2 == 0, "lengths and values must come in pairs", *inputs)
     for lengths, values in zip(inputs[::2], inputs[1::2]):
@@ -64,7 +64,7 @@ def merge_id_lists(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
         require(
             op,
             same and values.dtype.name in ("int32", "int64"),
-            "all lists must be of as many examples and of one integer dtype",
+            "all pairs must have the same number of lists and one integer dtype",
             *inputs,
         )
     raise DataDependent("the values that are in several lists")
@@ -87,8 +87,10 @@ def merge_id_lists_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
 
 @operator("DenseVectorToIdList", outputs=2, dtypes=FLOAT32)
 def dense_vector_to_id_list(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Lengths and values (int32) of the columns of each row of the matrix X that are not 0 once 0.5 is added and the
-    fraction dropped."""
+    """Lengths and values (int32): for each row of the matrix X, the columns whose element is not 0.
+
+    0.5 is added to the element, and the fraction is dropped before the test.
+    """
     require(op, x.ndim == 2, "X must be a matrix", x)
     raise DataDependent("the columns that are not 0")
 
@@ -103,23 +105,24 @@ def dense_vector_to_id_list_reference(op: OperatorDef, x: Array) -> List[Any]:
 def gather_ranges_to_dense(
     op: OperatorDef, x: TensorSpec, ranges: TensorSpec, keys: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """An output for each feature: row i holds the elements of the vector X in range i, by key if there are keys.
+    """One output per feature: row i holds the elements of the vector X in range i, sorted by key if there are keys.
 
-    ranges: (N, features, 2) start and length; ``lengths`` says how long each feature's must be, ranges of another
-    length become 0. keys: a vector of int64 beside X. ``max_mismatched_ratio`` (0.01) of at least ``min_observation``
-    (10,000) ranges may have another length, ``max_empty_ratio`` (1) none.
+    ranges: (N, features, 2) start and length. ``lengths`` says how long each feature's ranges must be; ranges of
+    another length become 0. keys: a vector of int64 as long as X. If there are at least ``min_observation`` (10,000)
+    ranges, the share ``max_mismatched_ratio`` (0.01) of them may have another length, and the share ``max_empty_ratio``
+    (1) may be empty.
     """
     lengths = op.get_ints("lengths")
     require_indices(op, ranges)
     require(
         op,
         x.ndim == 1 and ranges.ndim == 3 and ranges.shape[1:] == (len(lengths), 2),
-        f"X must be a vector, the ranges (N, {len(lengths)}, 2)",
+        f"X must be a vector, and the ranges (N, {len(lengths)}, 2)",
         x,
         ranges,
     )
     fits = keys is None or (keys.shape == x.shape and keys.dtype == np.int64)
-    require(op, fits, "there must be an int64 key for each element", x, keys)
+    require(op, fits, "there must be one int64 key per element", x, keys)
     if len(op.output) != len(lengths) or min(lengths) < 1:
         raise ArgumentError(op, f"lengths must be positive, one for each output, got {list(lengths)}")
     return [x.with_shape((ranges.shape[0], n)) for n in lengths]
@@ -132,7 +135,7 @@ def gather_ranges_to_dense_reference(
     starts, counts = ranges[:, :, 0].astype(np.int64), ranges[:, :, 1]
     used = counts == np.array(op.get_ints("lengths"))
     inside = np.all((starts >= 0) & (starts + counts <= x.size) | ~used)
-    require(op, bool(inside), f"ranges {ranges.tolist()} must be within the {x.size} elements")
+    require(op, bool(inside), f"ranges must lie within the {x.size} elements, got {ranges.tolist()}")
     _check_ratio(op, "max_mismatched_ratio", 0.01, ~used & (counts != 0))
     _check_ratio(op, "max_empty_ratio", 1.0, counts == 0)
     outputs = []
@@ -154,15 +157,15 @@ def _check_ratio(op: OperatorDef, argument: str, default: float, faults: Array) 
 
 @operator("FlexibleTopK", inputs=2, outputs=2, dtypes=FLOAT32)
 def flexible_top_k(op: OperatorDef, x: TensorSpec, k: TensorSpec) -> List[TensorSpec]:
-    """The k[i] largest elements of each row i of X, in descending order, and their places in the row, int64.
+    """The k[i] largest elements of each row i of X, in descending order, and their positions in the row, int64.
 
-    Rows lie along the last dimension; of equal elements the first comes first. k: one int64 a row.
+    Rows lie along the last dimension. Of equal elements the first comes first. k: one int64 per row.
     """
     fits = x.ndim > 0 and k.size == prod(x.shape[:-1]) and k.dtype == np.int64
-    require(op, fits, "there must be an int64 a row", x, k)
+    require(op, fits, "there must be one int64 per row", x, k)
     flat = k if k.value is None else TensorSpec.known(k.value.reshape(-1))
     counts = integers_of(op, flat, "k")
-    require(op, all(1 <= n <= x.shape[-1] for n in counts), f"k {counts} must be within 1 to {x.shape[-1]}")
+    require(op, all(1 <= n <= x.shape[-1] for n in counts), f"k must be 1 to {x.shape[-1]}, got {counts}")
     return [x.with_shape((sum(counts),)), TensorSpec((sum(counts),), np.int64)]
 
 
@@ -175,24 +178,24 @@ def flexible_top_k_reference(op: OperatorDef, x: Array, k: Array) -> List[Any]:
 
 
 def _shards(op: OperatorDef, keys: TensorSpec) -> Tuple[int, Optional[Array]]:
-    """How many partitions there are, and to which each key goes if the keys are known."""
-    require(op, len(op.output) % len(op.input) == 0, "there must be a multiple of as many outputs as inputs")
+    """The number of partitions, and the partition of each key if the keys are known."""
+    require(op, len(op.output) % len(op.input) == 0, "the number of outputs must be a multiple of the number of inputs")
     count = len(op.output) // len(op.input)
     return count, None if keys.value is None else np.mod(keys.value.reshape(-1).astype(np.int64), count)
 
 
 @operator("Partition", inputs=(1, None), outputs=(1, None), dtypes=("int32", "int64"))
 def partition(op: OperatorDef, keys: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-    """Elements whose key leaves the remainder p go to partition p: of each input as many outputs as partitions.
+    """An element goes to partition p if its key has remainder p. Each input has one output per partition.
 
-    The first input are the keys; the shapes of the others begin with theirs. With ``pack_first_input`` the keys are
-    divided by the number of partitions.
+    The first input holds the keys; the shapes of the others start with its shape. With ``pack_first_input`` the keys
+    are divided by the number of partitions.
     """
     for other in others:
         require(
             op,
             keys.ndim > 0 and other.shape[: keys.ndim] == keys.shape,
-            "every input's shape must begin with that of the keys",
+            "every input's shape must start with that of the keys",
             keys,
             other,
         )
@@ -214,13 +217,13 @@ def partition_reference(op: OperatorDef, keys: Array, *others: Array) -> List[An
 
 @operator("LengthsPartition", inputs=(2, None), outputs=(1, None), dtypes=("int32",))
 def lengths_partition(op: OperatorDef, lengths: TensorSpec, keys: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-    """Partition of lists: the keys are the second input, the first are the lengths of the lists that they make up.
+    """Partition of lists: the first input holds the lengths of the lists, the second the keys of their elements.
 
-    Of the lengths comes an output for each partition, too: how many elements of each list it got.
+    The lengths, too, have one output per partition: how many elements of each list went there.
     """
     require(op, lengths.ndim == 1 and keys.ndim == 1, "lengths and keys must be vectors", lengths, keys)
     require(op, keys.dtype.name in ("int32", "int64"), "keys must be int32 or int64", keys)
-    require(op, all(x.shape[:1] == keys.shape for x in others), "there must be a row for each key", keys, *others)
+    require(op, all(x.shape[:1] == keys.shape for x in others), "there must be one row per key", keys, *others)
     count, shards = _shards(op, keys)
     if shards is None:
         raise DataDependent("keys")
@@ -242,11 +245,11 @@ def lengths_partition_reference(op: OperatorDef, lengths: Array, keys: Array, *o
 
 @operator("GatherByKey", inputs=(2, None), dtypes=("int32", "int64"))
 def gather_by_key(op: OperatorDef, keys: TensorSpec, *parts: TensorSpec) -> List[TensorSpec]:
-    """Partition undone: each key's row, taken in order from the partition that its remainder names."""
+    """Undoes Partition: each key's row is taken, in order, from the partition that its remainder selects."""
     like = all(x.ndim > 0 and x.dtype == parts[0].dtype and x.shape[1:] == parts[0].shape[1:] for x in parts)
     require(op, like, "the partitions must have rows of one shape and dtype", *parts)
     rows = sum(x.shape[0] for x in parts)
-    require(op, rows == keys.size, "the partitions must have a row for each key", keys, *parts)
+    require(op, rows == keys.size, "the partitions must have one row per key", keys, *parts)
     return [parts[0].with_shape((*keys.shape, *parts[0].shape[1:]))]
 
 
@@ -259,7 +262,7 @@ def gather_by_key_reference(op: OperatorDef, keys: Array, *parts: Array) -> List
         require(
             op,
             int(np.sum(mine)) == len(part),
-            f"{int(np.sum(mine))} keys name partition {number}, it has {len(part)} rows",
+            f"{int(np.sum(mine))} keys select partition {number}, but it has {len(part)} rows",
         )
         y[mine] = part
     return [y.reshape(*keys.shape, *parts[0].shape[1:])]

@@ -1,4 +1,4 @@
-"""What compares or scales the rows of blobs: dimension 0 counts the rows, the others are one row."""
+"""Caffe2's operators that compare or scale rows. Dimension 0 counts the rows; all others form one row."""
 
 from __future__ import annotations
 
@@ -36,20 +36,26 @@ def _cosine(x: Any, y: Any) -> Any:
     return (x * y).sum(1) / norms
 
 
-_declare_distance("DotProduct", lambda x, y: (x * y).sum(1), "Z = the sum of X Y, a row.")
-_declare_distance("CosineSimilarity", _cosine, "Z = X Y / (|X| |Y|), a row; norms count as 1e-6 at least.")
-_declare_distance("L1Distance", lambda x, y: np.abs(x - y).sum(1), "Z = the sum of |X - Y|, a row.")
-_declare_distance("SquaredL2Distance", lambda x, y: ((x - y) ** 2).sum(1) / 2, "Z = half the sum of (X - Y)^2, a row.")
+_declare_distance("DotProduct", lambda x, y: (x * y).sum(1), "Z = the sum of X Y per row.")
+_declare_distance("CosineSimilarity", _cosine, "Z = X Y / (|X| |Y|) per row; norms count as at least 1e-6.")
+_declare_distance("L1Distance", lambda x, y: np.abs(x - y).sum(1), "Z = the sum of |X - Y| per row.")
+_declare_distance("SquaredL2Distance", lambda x, y: ((x - y) ** 2).sum(1) / 2, "Z = half the sum of (X - Y)^2 per row.")
 
 
 @operator("DotProductWithPadding", inputs=2, dtypes=FLOAT32)
 def dot_product_with_padding(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """DotProduct of rows of different lengths: ``pad_value`` (0) fills up the shorter ones.
+    """DotProduct of rows of different lengths. The shorter rows are padded with ``pad_value`` (0).
 
-    With ``replicate`` they are repeated instead, as often as they fit whole.
+    With ``replicate`` they are repeated instead, as often as they fit entirely.
     """
     require_same_dtype(op, x, y)
-    require(op, x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0], "inputs must have as many rows and dimensions", x, y)
+    require(
+        op,
+        x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0],
+        "inputs must have the same number of rows and of dimensions",
+        x,
+        y,
+    )
     shorter = min(prod(x.shape[1:]), prod(y.shape[1:]))
     require(op, shorter > 0 or not op.get_bool("replicate"), "an empty row cannot be repeated", x, y)
     return [TensorSpec(x.shape[:1], x.dtype)]
@@ -67,9 +73,9 @@ def dot_product_with_padding_reference(op: OperatorDef, x: Array, y: Array) -> L
 
 @operator("RowMul", inputs=2, dtypes=FLOAT32)
 def row_mul(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> List[TensorSpec]:
-    """Each row of Y is that of X times its element of w."""
+    """Each row of Y is the row of X times its element of w."""
     require_same_dtype(op, x, w)
-    require(op, x.ndim > 0 and w.size == x.shape[0], "w must have one element a row", x, w)
+    require(op, x.ndim > 0 and w.size == x.shape[0], "w must have one element per row", x, w)
     return [x]
 
 
@@ -84,9 +90,9 @@ def _column(w: Array, ndim: int) -> Array:
 
 @operator("SquareRootDivide", inputs=2, dtypes=FLOAT32, inplace={0: 0})
 def square_root_divide(op: OperatorDef, x: TensorSpec, scale: TensorSpec) -> List[TensorSpec]:
-    """Each row of Y is that of X divided by the square root of its scale; where that is 0, it stays."""
+    """Each row of Y is the row of X divided by the square root of its scale, or unchanged if the scale is 0."""
     require_same_dtype(op, x, scale)
-    require(op, x.ndim > 0 and scale.shape == x.shape[:1], "there must be one scale a row", x, scale)
+    require(op, x.ndim > 0 and scale.shape == x.shape[:1], "there must be one scale per row", x, scale)
     return [x]
 
 
@@ -99,7 +105,7 @@ def square_root_divide_reference(op: OperatorDef, x: Array, scale: Array) -> Lis
 
 @operator("ElementwiseLinear", inputs=3, dtypes=FLOAT32)
 def elementwise_linear(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = X w + b; w and b are vectors over the dimensions from ``axis`` (1) on, taken as one."""
+    """Y = X w + b. w and b are vectors over the dimensions from ``axis`` (1) on, flattened."""
     require_same_dtype(op, x, w, b)
     require(op, x.ndim > 0, "X must have a dimension", x)
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)

@@ -1,8 +1,8 @@
-"""Rows of 8, 4 or 2 bit numbers with a scale and a bias of their own behind each, as embedding tables are kept.
+"""Rows of 8, 4 or 2 bit numbers, each followed by its scale and bias, as embedding tables are stored.
 
 A row stands for  scale q + bias.  Numbers of 4 and 2 bits share a byte, the first in its lowest bits. Scale and bias
-follow the numbers: 8 bytes of float32, or 4 bytes of float16. What precedes the last dimension counts rows.
-Source: caffe2/operators/fused_rowwise_8bit_conversion_ops.h, fused_rowwise_nbit_conversion_ops.h,
+follow the numbers: 8 bytes of float32, or 4 bytes of float16. All dimensions but the last count rows. Source:
+caffe2/operators/fused_rowwise_8bit_conversion_ops.h, fused_rowwise_nbit_conversion_ops.h,
 lengths_reducer_fused_8bit_rowwise_ops.h, lengths_reducer_fused_nbit_rowwise_ops.h.
 """
 
@@ -22,11 +22,11 @@ from runtime_arm.operators.rows.segment_reductions import (
 from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
-_EPSILON = np.float32(1e-8)  # keeps rows of equal numbers from a division by 0
+_EPSILON = np.float32(1e-8)  # avoids a division by 0 in rows of equal numbers
 
 
 class Packing(NamedTuple):
-    """How a row is kept: bits a number, and the dtype of scale and bias behind it."""
+    """How a row is stored: bits per number, and the dtype of the scale and bias after it."""
 
     bits: int
     trailer: str
@@ -50,7 +50,7 @@ class Packing(NamedTuple):
         return (*shape[:-1], (shape[-1] - self.trailer_nbytes) * self.per_byte)
 
     def pack(self, codes: Array, scale: Array, bias: Array) -> Array:
-        """Codes (rows, n) and a scale and a bias a row, (rows, 1), as bytes."""
+        """Codes (rows, n) with scales and biases (rows, 1), as bytes."""
         parts = codes.astype(np.uint8).reshape(len(codes), codes.shape[1] // self.per_byte, self.per_byte)
         shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
         numbers = np.bitwise_or.reduce(parts << shifts, axis=2)
@@ -83,7 +83,7 @@ def _codes_of_bytes(x: Array) -> Tuple[Array, Array, Array]:
 
 
 def _codes_below_bytes(x: Array, highest: int) -> Tuple[Array, Array, Array]:
-    """The same for fewer bits: scale and bias are rounded to float16 first; a scale of 0 counts as 1."""
+    """The same for fewer bits. Scale and bias are rounded to float16 first; a scale of 0 counts as 1."""
     low = x.min(1, keepdims=True).astype(np.float16).astype(np.float32)
     scale = ((x.max(1, keepdims=True) - low) / np.float32(highest)).astype(np.float16).astype(np.float32)
     scale = np.where(scale == 0, np.float32(1), scale)
@@ -92,7 +92,7 @@ def _codes_below_bytes(x: Array, highest: int) -> Tuple[Array, Array, Array]:
 
 
 def _declare_quantizer(type: str, packing: Packing, source: str, bits: int) -> None:
-    """``bits`` are what a number is rounded to; ``packing`` may spend more on it."""
+    """Declares an operator that packs rows. Numbers are rounded to ``bits`` bits; ``packing`` may use more."""
     codes_per_byte = packing.per_byte
 
     @operator(type, dtypes=(source,))
@@ -101,7 +101,7 @@ def _declare_quantizer(type: str, packing: Packing, source: str, bits: int) -> N
         require(op, x.shape[-1] % codes_per_byte == 0, f"the columns must be a multiple of {codes_per_byte}", x)
         return [TensorSpec(packing.packed_shape(x.shape), np.uint8)]
 
-    schema.__doc__ = f"""Each row of X, {source}, rounded to {bits} bits and packed: see above."""
+    schema.__doc__ = f"""Each row of X, {source}, rounded to {bits} bits and packed, see the top of this file."""
 
     @schema.reference
     def reference(op: OperatorDef, x: Array) -> List[Any]:
@@ -140,12 +140,12 @@ for _suffix, _packing in (("", EIGHT), ("HalfScaleBias", EIGHT_HALF)):
 
 
 def _declare_lookup(plain: Operator, packing: Packing) -> None:
-    """The Sparse operator ``plain`` on packed rows, of which only those picked are unpacked."""
-    at = plain.inputs[0] - 2  # where the indices are
+    """The Sparse operator ``plain`` on packed rows. Only the rows that are picked are unpacked."""
+    at = plain.inputs[0] - 2  # the position of the indices
 
     @operator(f"{plain.type}Fused{packing.bits}BitRowwise", inputs=plain.inputs, dtypes=("uint8",))
     def schema(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-        """What the operator of the shorter name does, of the rows that X stands for."""
+        """The operator of the shorter name, applied to the rows that X stands for."""
         require(op, x.ndim == 2, "X must be a matrix", x)
         return list(plain.shape(op, _real(op, x, packing), *others))
 
@@ -163,7 +163,7 @@ for _plain in (sparse_lengths_sum, sparse_lengths_weighted_sum, sparse_lengths_m
 
 @operator("GatherFused8BitRowwise", inputs=2, dtypes=("uint8",))
 def gather_rows(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """The float32 rows of X that the indices name: (indices..., columns)."""
+    """The float32 rows of X at the indices: (indices..., columns)."""
     require(op, x.ndim == 2, "X must be a matrix", x)
     require_indices(op, indices)
     return [TensorSpec((*indices.shape, *_real(op, x, EIGHT).shape[1:]), np.float32)]

@@ -1,4 +1,4 @@
-"""Rows of bytes with scales and biases in a matrix beside them, (rows, 2): the older way to keep embedding tables.
+"""Rows of bytes with their scales and biases in a separate matrix (rows, 2): the older format of embedding tables.
 
 Source: caffe2/operators/lengths_reducer_rowwise_8bit_ops.h, byte_weight_dequant_op.h.
 """
@@ -21,12 +21,12 @@ from runtime_arm.operators.rows.segment_reductions import (
 from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-_EQUAL = np.float32(1e-10)  # a row whose numbers differ by less counts as one number
+_EQUAL = np.float32(1e-10)  # a row whose numbers differ by less counts as constant
 
 
 @operator("FloatToRowwiseQuantized8Bits", outputs=2, dtypes=("float32",))
 def quantize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X as uint8, and (scale, bias) of each row: bias = min, scale = (max - min) / 255; halves away from zero."""
+    """X as uint8, and (scale, bias) of each row: bias = min, scale = (max - min) / 255; ties away from zero."""
     require(op, x.ndim > 0 and prod(x.shape[1:]) > 0, "a row of X must not be empty", x)
     return [TensorSpec(x.shape, np.uint8), TensorSpec((x.shape[0], 2), np.float32)]
 
@@ -43,7 +43,7 @@ def quantize_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 def _require_scales(op: OperatorDef, x: TensorSpec, scales: TensorSpec) -> None:
     fits = x.ndim > 0 and scales.shape == (*x.shape[:1], 2) and scales.dtype == np.float32
-    require(op, fits, "there must be a scale and a bias for each row, float32", x, scales)
+    require(op, fits, "there must be one float32 scale and bias per row", x, scales)
 
 
 def _real(x: Array, scales: Array) -> Array:
@@ -66,7 +66,7 @@ def dequantize_reference(op: OperatorDef, x: Array, scales: Array) -> List[Any]:
 def _declare_lookup(type: str, plain: Operator, weighted: bool) -> None:
     @operator(type, inputs=4 + weighted, dtypes=("uint8",))
     def schema(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-        """What the operator without 8BitsRowwise does, of the rows that X stands for; the last input are scales."""
+        """The operator without 8BitsRowwise, applied to the rows that X stands for. The last input is their scales."""
         _require_scales(op, x, others[-1])
         like = sparse_lengths_weighted_sum if weighted else plain
         return list(like.shape(op, TensorSpec(x.shape, np.float32), *others[:-1]))
@@ -90,7 +90,7 @@ _declare_lookup("SparseLengthsWeightedMean8BitsRowwise", sparse_lengths_mean, we
 
 @operator("ByteWeightDequant", dtypes=("uint8",))
 def byte_weight_dequant(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X / 255 (max - min) + min, float32, of the shape ``shape``; ``min`` (-3), ``max`` (3)."""
+    """X / 255 (max - min) + min, float32, in shape ``shape``; ``min`` (-3), ``max`` (3)."""
     shape = op.get_ints("shape")
     if prod(shape) != x.size:
         raise ArgumentError(op, f"shape {list(shape)} does not have the {x.size} elements of the input")

@@ -1,7 +1,7 @@
-"""Reductions of segments that ids name: Caffe2's SortedSegment*, UnsortedSegment*, and the Sparse ones that pick rows.
+"""Reductions of segments that are named by ids: Caffe2's SortedSegment*, UnsortedSegment*, and their Sparse forms.
 
-The inputs are X (rows), then weights where the name says Weighted, then indices of rows where it says Sparse, then the
-segment ids, one for each row that takes part. Source: caffe2/operators/segment_reduction_op.h.
+The inputs are X (rows), then weights if the name says Weighted, then indices of rows if it says Sparse, then the
+segment ids, one per row that takes part. Source: caffe2/operators/segment_reduction_op.h.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from runtime_arm.registry.specs import TensorSpec
 
 def _sorted_count(op: OperatorDef, ids: Sequence[int]) -> int:
     steps = [b - a for a, b in zip(ids, ids[1:])]
-    require(op, not ids or (ids[0] == 0 and set(steps) <= {0, 1}), f"ids {list(ids)} must ascend from 0 without gaps")
+    require(
+        op, not ids or (ids[0] == 0 and set(steps) <= {0, 1}), f"ids must ascend from 0 without gaps, got {list(ids)}"
+    )
     return ids[-1] + 1 if ids else 0
 
 
@@ -30,7 +32,7 @@ def _unsorted_count(op: OperatorDef, ids: Sequence[int]) -> int:
     if count < -1:
         raise ArgumentError(op, f"num_segments must not be negative, got {count}")
     count = max(ids, default=-1) + 1 if count == -1 else count
-    require(op, all(0 <= n < count for n in ids), f"ids {list(ids)} must be within 0 to {count - 1}")
+    require(op, all(0 <= n < count for n in ids), f"ids must be 0 to {count - 1}, got {list(ids)}")
     return count
 
 
@@ -39,21 +41,21 @@ def _declare(type: str, reduction: str, count: Callable[[OperatorDef, Sequence[i
 
     @operator(type, inputs=2 + sparse + has_weights, dtypes=("float32",))
     def schema(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-        """Row s of Y reduces the rows of X whose segment id is s; of no rows it is 0.
+        """Row s of Y is the reduction of the rows of X whose segment id is s; 0 if there are none.
 
-        Sorted ids ascend from 0 without gaps. Unsorted ones are below ``num_segments``, by default one more than the
+        Sorted ids ascend from 0 without gaps. Unsorted ids are less than ``num_segments``, by default one more than the
         largest.
         """
         *picks, ids = others
-        require(op, x.ndim > 0 and ids.ndim == 1, "X must have a dimension, the ids must be a vector", x, ids)
+        require(op, x.ndim > 0 and ids.ndim == 1, "X must have a dimension, and the ids must be a vector", x, ids)
         rows = x.shape[0]
         if sparse:
             require_indices(op, picks[-1])
             require(op, picks[-1].ndim == 1, "the indices must be a vector", picks[-1])
             rows = picks[-1].shape[0]
-        require(op, ids.shape[0] == rows, f"there must be {rows} ids, one for each row", ids)
+        require(op, ids.shape[0] == rows, f"there must be {rows} ids, one per row", ids)
         fits = not has_weights or (picks[0].shape == (rows,) and picks[0].dtype == np.float32)
-        require(op, fits, f"there must be {rows} weights, float32, one for each row", *picks)
+        require(op, fits, f"there must be {rows} float32 weights, one per row", *picks)
         return [x.with_shape((count(op, integers_of(op, ids, "segment ids")), *x.shape[1:]))]
 
     @schema.reference
@@ -77,9 +79,9 @@ for _name in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"):
 
 @operator("ReduceFrontWeightedSum", inputs=2, dtypes=("float32",), multiply_adds=per_row(0, dims=0))
 def reduce_front_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec) -> List[TensorSpec]:
-    """The sum of X's rows, each times its weight."""
+    """The sum of X's rows, each multiplied by its weight."""
     fits = x.ndim > 0 and weights.shape == x.shape[:1] and weights.dtype == np.float32
-    require(op, fits, "there must be a weight, float32, for each row", x, weights)
+    require(op, fits, "there must be one float32 weight per row", x, weights)
     return [x.with_shape(x.shape[1:])]
 
 

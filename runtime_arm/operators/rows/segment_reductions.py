@@ -1,4 +1,4 @@
-"""Sums, means and maxima of segments; the Sparse ones pick the rows by index first, as embedding tables do."""
+"""Caffe2's sums, means and maxima of segments. The Sparse ones pick the rows by index first, for embedding tables."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _reduced(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> TensorSpec:
-    require(op, x.ndim > 0 and x.dtype == np.float32, "the data must be float32 and have a dimension", x)
+    require(op, x.ndim > 0 and x.dtype == np.float32, "the data must be float32 and must have a dimension", x)
     require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
     return x.with_shape((lengths.shape[0], *x.shape[1:]))
 
 
 @operator("LengthsSum", inputs=2)
 def lengths_sum(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """The sum of the rows of each segment; 0 of none. The lengths add up to the number of rows."""
+    """The sum of the rows of each segment; 0 for an empty one. The lengths add up to the number of rows."""
     return [_reduced(op, x, lengths)]
 
 
 @operator("LengthsMean", inputs=2)
 def lengths_mean(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """The mean of the rows of each segment; 0 of none."""
+    """The mean of the rows of each segment; 0 for an empty one."""
     return [_reduced(op, x, lengths)]
 
 
 @operator("LengthsMax", inputs=2)
 def lengths_max(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """The largest element of the rows of each segment; 0 of none."""
+    """The maximum of the rows of each segment; 0 for an empty one."""
     return [_reduced(op, x, lengths)]
 
 
@@ -45,13 +45,13 @@ def _picked(op: OperatorDef, x: TensorSpec, indices: TensorSpec, lengths: Tensor
 
 @operator("SparseLengthsSum", inputs=3)
 def sparse_lengths_sum(op: OperatorDef, x: TensorSpec, indices: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """LengthsSum of the rows of X that the second input names."""
+    """LengthsSum of the rows of X at the indices in the second input."""
     return [_picked(op, x, indices, lengths)]
 
 
 @operator("SparseLengthsMean", inputs=3)
 def sparse_lengths_mean(op: OperatorDef, x: TensorSpec, indices: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """LengthsMean of the rows of X that the second input names."""
+    """LengthsMean of the rows of X at the indices in the second input."""
     return [_picked(op, x, indices, lengths)]
 
 
@@ -59,11 +59,11 @@ def sparse_lengths_mean(op: OperatorDef, x: TensorSpec, indices: TensorSpec, len
 def sparse_lengths_weighted_sum(
     op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec, lengths: TensorSpec
 ) -> List[TensorSpec]:
-    """LengthsSum of the rows of X that the third input names, each times its weight."""
+    """LengthsSum of the rows of X at the indices in the third input, each multiplied by its weight."""
     require(
         op,
         weights.shape == indices.shape and weights.dtype == np.float32,
-        "there must be a weight, float32, for each index",
+        "there must be one float32 weight per index",
         weights,
         indices,
     )
@@ -72,15 +72,15 @@ def sparse_lengths_weighted_sum(
 
 @operator("SparseLengthsMax", inputs=3)
 def sparse_lengths_max(op: OperatorDef, x: TensorSpec, indices: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """LengthsMax of the rows of X that the second input names."""
+    """LengthsMax of the rows of X at the indices in the second input."""
     return [_picked(op, x, indices, lengths)]
 
 
 @operator("LengthsWeightedSum", inputs=3)
 def lengths_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """LengthsSum of the rows of X, each times its weight."""
+    """LengthsSum of the rows of X, each multiplied by its weight."""
     fits = weights.shape == x.shape[:1] and weights.dtype == np.float32
-    require(op, fits, "there must be a weight, float32, for each row", x, weights)
+    require(op, fits, "there must be one float32 weight per row", x, weights)
     return [_reduced(op, x, lengths)]
 
 
@@ -93,7 +93,7 @@ def lengths_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, le
 def sparse_lengths_positional_weighted_sum(
     op: OperatorDef, x: TensorSpec, weights: TensorSpec, indices: TensorSpec, lengths: TensorSpec
 ) -> List[TensorSpec]:
-    """SparseLengthsSum, each row times the weight of its place in its segment."""
+    """SparseLengthsSum, with each row multiplied by the weight of its position in its segment."""
     require(op, weights.ndim == 1 and weights.dtype == np.float32, "the weights must be a vector of float32", weights)
     return [_picked(op, x, indices, lengths)]
 
@@ -104,7 +104,7 @@ def sparse_lengths_positional_weighted_sum_reference(
 ) -> List[Any]:
     _require_total(op, lengths, indices.size)
     longest = int(lengths.max(initial=0))
-    require(op, longest <= weights.size, f"a segment has {longest} rows, there are {weights.size} weights")
+    require(op, longest <= weights.size, f"a segment has {longest} rows, but there are {weights.size} weights")
     places = np.arange(indices.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = x[absolute(op, indices, x.shape[0], wraps=False)]
     return [_reduced_rows(op, weighted(rows, weights[places]), lengths)]
@@ -116,7 +116,7 @@ def _require_total(op: OperatorDef, lengths: Array, total: int) -> None:
 
 
 def _reduced_rows(op: OperatorDef, rows: Array, lengths: Array) -> Array:
-    """The sum, mean or maximum of each segment of rows, by the operator's type."""
+    """The sum, mean or maximum of each segment of rows, as the operator's type says."""
     _require_total(op, lengths, len(rows))
     name = next((name for name in ("Max", "Mean") if name in op.type), "Sum")
     return reduce_segments(name, rows, lengths).astype(np.float32)
@@ -130,7 +130,7 @@ def _add_reference(schema: Operator) -> None:
 
 
 def _rows(op: OperatorDef, x: Array, picks: Sequence[Array]) -> Array:
-    """The rows to reduce: all, those of the indices, or those of the indices times weights."""
+    """The rows to reduce: all, those at the indices, or those at the indices times weights."""
     if not picks:
         return x
     rows = x[absolute(op, picks[-1], x.shape[0], wraps=False)]

@@ -1,4 +1,4 @@
-"""Segments: blobs whose first dimension is cut into consecutive pieces of given lengths."""
+"""Caffe2's operators on segments: blobs whose first dimension is cut into consecutive pieces of given lengths."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _check_lengths(op: OperatorDef, lengths: Sequence[int], total: int) -> None:
 
 @operator("PackSegments", inputs=2, outputs=(1, 2))
 def pack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """(sum of lengths, ...) to (segments, longest, ...), filled up with 0, or with ``pad_minf`` floats with -infinity.
+    """(sum of lengths, ...) to (segments, longest, ...), padded with 0, or with ``pad_minf`` for floats with -infinity.
 
     ``max_length`` (-1: the longest) cuts longer segments. With ``return_presence_mask`` the second output, bool, tells
-    what was there.
+    which elements are not padding.
     """
     _lengths(op, lengths)
     require(op, x.ndim > 0, "the data must have a dimension", x)
@@ -62,17 +62,17 @@ def pack_segments_reference(op: OperatorDef, lengths: Array, x: Array) -> List[A
 
 
 def _places(lengths: Array) -> Array:
-    """The place of each row in its segment."""
+    """The position of each row in its segment."""
     return np.asarray(np.arange(lengths.sum(dtype=np.int64)) - np.repeat(np.cumsum(lengths) - lengths, lengths))
 
 
 @operator("UnpackSegments", inputs=2)
 def unpack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """(segments, longest, ...) to (sum of lengths, ...), the inverse of PackSegments; ``max_length`` as there."""
+    """(segments, longest, ...) to (sum of lengths, ...): the inverse of PackSegments; ``max_length`` as there."""
     _lengths(op, lengths)
-    require(op, x.ndim >= 2 and x.shape[0] == lengths.shape[0], "the data must have a row for each length", lengths, x)
+    require(op, x.ndim >= 2 and x.shape[0] == lengths.shape[0], "the data must have one row per length", lengths, x)
     cut = op.get_int("max_length", -1)
-    require(op, cut in (-1, x.shape[1]), f"max_length must be the second dimension, got {cut}", x)
+    require(op, cut in (-1, x.shape[1]), f"max_length must equal the second dimension, got {cut}", x)
     return [x.with_shape((sum(_kept(op, integers_of(op, lengths, "lengths"), x.shape[1])), *x.shape[2:]))]
 
 
@@ -81,7 +81,7 @@ def _kept(op: OperatorDef, lengths: Sequence[int], longest: int) -> List[int]:
     require(
         op,
         min(lengths, default=0) >= 0 and (cut or max(lengths, default=0) <= longest),
-        f"lengths {list(lengths)} must be within 0 to {longest}",
+        f"lengths must be 0 to {longest}, got {list(lengths)}",
     )
     return [min(length, longest) for length in lengths]
 
@@ -118,16 +118,16 @@ def add_padding(
     start: Optional[TensorSpec] = None,
     end: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Every segment (without lengths: X) gets ``padding_width`` (1) rows in front and ``end_padding_width`` behind.
+    """Every segment (without lengths: X) gets ``padding_width`` (1) rows before it and ``end_padding_width`` after it.
 
-    The third and fourth input are the rows to put there (0; the fourth is the third by default). The second output is
-    the new lengths.
+    The third and fourth input are the rows to insert (0; the fourth defaults to the third). The second output holds the
+    new lengths.
     """
     for row in (start, end):
         require(
             op,
             row is None or (row.shape == x.shape[1:] and row.dtype == x.dtype),
-            "paddings must be like a row of the data",
+            "paddings must have the shape and dtype of a row of the data",
             x,
             row,
         )
@@ -159,7 +159,7 @@ def add_padding_reference(
 
 @operator("RemovePadding", inputs=(1, 2), outputs=(1, 2))
 def remove_padding(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Every segment loses ``padding_width`` (1) rows in front and ``end_padding_width`` behind: AddPadding undone."""
+    """Every segment loses its first ``padding_width`` (1) and last ``end_padding_width`` rows: undoes AddPadding."""
     return _padded_lengths(op, x, lengths, -sum(_widths(op)))
 
 
@@ -168,7 +168,7 @@ def remove_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
     counts = [x.shape[0]] if lengths is None else [int(n) for n in lengths]
     _check_lengths(op, counts, x.shape[0])
     head, tail = _widths(op)
-    require(op, min(counts, default=head + tail) >= head + tail, f"lengths {counts} must be {head + tail} or more")
+    require(op, min(counts, default=head + tail) >= head + tail, f"lengths must be {head + tail} or more, got {counts}")
     whole = np.array(counts, np.int32)
     places = _places(whole)
     kept = (places >= head) & (places < np.repeat(whole, whole) - tail)
@@ -177,9 +177,9 @@ def remove_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
 
 @operator("GatherPadding", inputs=(1, 2), outputs=(1, 2))
 def gather_padding(op: OperatorDef, x: TensorSpec, lengths: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """The sum of the rows that RemovePadding drops in front of every segment, and of those behind it.
+    """The sum of the rows that RemovePadding drops at the start of the segments, and of those at their ends.
 
-    With one output it is the sum of both. X: float32 or float64.
+    With one output, it is the sum of both. X: float32 or float64.
     """
     require(op, x.dtype.kind == "f", "the data must be floats", x)
     _padded_lengths(op, x, lengths, 0)
@@ -191,7 +191,7 @@ def gather_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
     counts = [x.shape[0]] if lengths is None else [int(n) for n in lengths]
     _check_lengths(op, counts, x.shape[0])
     head, tail = _widths(op)
-    require(op, min(counts, default=head + tail) >= head + tail, f"lengths {counts} must be {head + tail} or more")
+    require(op, min(counts, default=head + tail) >= head + tail, f"lengths must be {head + tail} or more, got {counts}")
     places = _places(np.array(counts, np.int64))
     left = np.repeat(np.array(counts, np.int64), counts) - places
     sums = [x[rows].sum(axis=0, dtype=np.float64) for rows in (places < head, left <= tail)]
@@ -200,9 +200,9 @@ def gather_padding_reference(op: OperatorDef, x: Array, lengths: Optional[Array]
 
 @operator("LengthsTile", inputs=2)
 def lengths_tile(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """Row i of X lengths[i] times in a row."""
+    """Each row i of X, repeated lengths[i] times."""
     _lengths(op, lengths, ("int32",))
-    require(op, x.ndim > 0 and x.shape[0] == lengths.shape[0], "there must be a length for each row", x, lengths)
+    require(op, x.ndim > 0 and x.shape[0] == lengths.shape[0], "there must be one length per row", x, lengths)
     counts = integers_of(op, lengths, "lengths")
     require(op, min(counts, default=0) >= 0, f"lengths {counts} must not be negative")
     return [x.with_shape((sum(counts), *x.shape[1:]))]
@@ -227,7 +227,7 @@ def lengths_to_ranges_reference(op: OperatorDef, lengths: Array) -> List[Any]:
 
 @operator("LengthsToSegmentIds")
 def lengths_to_segment_ids(op: OperatorDef, lengths: TensorSpec) -> List[TensorSpec]:
-    """The number of the segment that each row belongs to, int32."""
+    """The index of the segment that each row belongs to, int32."""
     _lengths(op, lengths, ("int32",))
     counts = integers_of(op, lengths, "lengths")
     require(op, min(counts, default=0) >= 0, f"lengths {counts} must not be negative")
@@ -241,9 +241,9 @@ def lengths_to_segment_ids_reference(op: OperatorDef, lengths: Array) -> List[An
 
 @operator("SegmentIdsToLengths", inputs=(1, 2))
 def segment_ids_to_lengths(op: OperatorDef, ids: TensorSpec, rows: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """How many rows belong to each segment, int32. The ids ascend.
+    """The number of rows of each segment, int32. The ids ascend.
 
-    The second input, where given, has as many rows as there are segments.
+    The second input, if given, has as many rows as there are segments.
     """
     return [TensorSpec((_segment_count(op, ids, rows),), np.int32)]
 
@@ -259,12 +259,12 @@ def _segment_count(op: OperatorDef, ids: TensorSpec, rows: Optional[TensorSpec])
     require(op, vector and ids.dtype.name in ("int32", "int64"), "ids must be a vector of int32 or int64", ids)
     require(op, rows is None or rows.ndim > 0, "the second input must have a dimension", rows)
     known = integers_of(op, ids if ids.value is None else TensorSpec.known(ids.value.reshape(-1)), "ids")
-    require(op, known == sorted(known) and min(known, default=0) >= 0, f"ids {known} must ascend from 0 on")
+    require(op, known == sorted(known) and min(known, default=0) >= 0, f"ids must ascend from 0 on, got {known}")
     count = known[-1] + 1 if known else 0
     require(
         op,
         rows is None or count <= rows.shape[0],
-        f"there are {count} segments, more than the second input has rows",
+        f"there are {count} segments, but the second input has fewer rows",
         rows,
     )
     return count if rows is None else rows.shape[0]

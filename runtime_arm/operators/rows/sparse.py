@@ -1,4 +1,4 @@
-"""Between sparse rows, given by indices or ranges, and dense ones. Source: caffe2/operators."""
+"""Conversions between dense rows and sparse ones, given by indices or ranges. Source: caffe2/operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 def _require_pairs(op: OperatorDef, indices: TensorSpec, values: TensorSpec) -> None:
     require_indices(op, indices)
     fits = indices.ndim == 1 and values.shape[:1] == indices.shape
-    require(op, fits, "the indices must be a vector, with a row of values for each", indices, values)
+    require(op, fits, "the indices must be a vector, with one row of values each", indices, values)
 
 
 @operator("SparseToDense", inputs=(2, 3))
@@ -24,7 +24,7 @@ def sparse_to_dense(
 ) -> List[TensorSpec]:
     """Row i of Y is the sum of the values whose index is i.
 
-    Y has as many rows as the third input, else one more than the largest index.
+    Y has as many rows as the third input; without it, one more than the largest index.
     """
     _require_pairs(op, indices, values)
     if like is not None:
@@ -47,16 +47,16 @@ def sparse_to_dense_reference(
 def sparse_to_dense_mask(
     op: OperatorDef, indices: TensorSpec, values: TensorSpec, default: TensorSpec, lengths: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Row m of Y is the last value whose index is ``mask[m]``, the third input where there is none.
+    """Row m of Y is the last value whose index is ``mask[m]``, or the third input if there is none.
 
     With lengths, Y has such rows for each segment: (segments, masks, ...). With ``return_presence_mask`` the second
-    output, bool, tells what was there. Indices that the mask lacks are left out.
+    output, bool, tells which rows have a value. Indices that are not in the mask are left out.
     """
     _require_pairs(op, indices, values)
     mask = op.get_ints("mask")
     require(op, len(set(mask)) == len(mask) > 0, f"mask must list indices, each once, got {list(mask)}")
     fits = default.size == values.with_shape(values.shape[1:]).size and default.dtype == values.dtype
-    require(op, fits, "the default must be like a row of values", default, values)
+    require(op, fits, "the default must have the shape and dtype of a row of values", default, values)
     require(
         op, op.get_bool("return_presence_mask") or len(op.output) == 1, "the second output needs return_presence_mask"
     )
@@ -92,9 +92,9 @@ def sparse_to_dense_mask_reference(
 
 @operator("BatchPermutation", inputs=2)
 def batch_permutation(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """Row i of Y is row indices[i] of X; as many indices as rows, int32."""
+    """Row i of Y is row indices[i] of X. There are as many indices as rows, int32."""
     fits = x.ndim > 0 and indices.shape == x.shape[:1] and indices.dtype == np.int32
-    require(op, fits, "there must be an int32 index for each row", x, indices)
+    require(op, fits, "there must be one int32 index per row", x, indices)
     return [x]
 
 
@@ -105,12 +105,12 @@ def batch_permutation_reference(op: OperatorDef, x: Array, indices: Array) -> Li
 
 @operator("BooleanUnmask", inputs=(2, None))
 def boolean_unmask(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
-    """Puts values back to where masks took them: inputs are masks, each followed by the values that it let through.
+    """Puts values back where masks took them from. Inputs: masks, each followed by the values that it selected.
 
-    Where several masks are true the first one gives its value; some mask must be, everywhere.
+    If several masks are true at a place, the first one gives its value. At every place, one mask must be true.
     """
     masks, values = inputs[::2], inputs[1::2]
-    require(op, len(masks) == len(values), "each mask needs its values", *inputs)
+    require(op, len(masks) == len(values), "each mask must be followed by its values", *inputs)
     fits = all(m.ndim == 1 and m.dtype == np.bool_ and m.shape == masks[0].shape for m in masks)
     require(op, fits, "masks must be vectors of bool, of one length", *masks)
     require(
@@ -126,23 +126,23 @@ def boolean_unmask(op: OperatorDef, *inputs: TensorSpec) -> List[TensorSpec]:
 def boolean_unmask_reference(op: OperatorDef, *inputs: Array) -> List[Any]:
     masks, values = inputs[::2], inputs[1::2]
     stacked = np.stack(masks)
-    require(op, bool(stacked.any(0).all()), "some mask must be true everywhere")
+    require(op, bool(stacked.any(0).all()), "at every place, one mask must be true")
     chosen = stacked.argmax(0)
     y = np.empty(masks[0].shape, values[0].dtype)
     for number, given in enumerate(values):
         count = int((chosen == number).sum())
-        require(op, count == given.size, f"mask {number} lets {count} values through, {given.size} are given")
+        require(op, count == given.size, f"mask {number} selects {count} values, but {given.size} are given")
         y[chosen == number] = given
     return [y]
 
 
 @operator("GatherRanges", inputs=2, outputs=2)
 def gather_ranges(op: OperatorDef, x: TensorSpec, ranges: TensorSpec) -> List[TensorSpec]:
-    """The elements of the vector X in ``ranges`` (N, M, 2: start, length), and how many each row has of them, int32."""
+    """The elements of the vector X in ``ranges`` (N, M, 2: start, length), and each row's number of elements, int32."""
     require(
         op,
         x.ndim == 1 and ranges.ndim == 3 and ranges.shape[2] == 2,
-        "X must be a vector, the ranges (N, M, 2)",
+        "X must be a vector, and the ranges (N, M, 2)",
         x,
         ranges,
     )
@@ -153,7 +153,7 @@ def gather_ranges(op: OperatorDef, x: TensorSpec, ranges: TensorSpec) -> List[Te
     require(
         op,
         all(start >= 0 and n >= 0 and start + n <= x.shape[0] for start, n in pairs),
-        f"the ranges {pairs} must be within X",
+        f"the ranges must lie within X, got {pairs}",
         x,
     )
     return [x.with_shape((sum(n for _, n in pairs),)), TensorSpec(ranges.shape[:1], np.int32)]
@@ -167,7 +167,10 @@ def gather_ranges_reference(op: OperatorDef, x: Array, ranges: Array) -> List[An
 
 @operator("PadEmptySamples", inputs=(1, None), outputs=(1, None))
 def pad_empty_samples(op: OperatorDef, lengths: TensorSpec, *features: TensorSpec) -> List[TensorSpec]:
-    """Gives every empty segment one row of 0: the new lengths, and each further input with the rows put in."""
+    """Gives every empty segment one row of 0.
+
+    Outputs: the new lengths, and each further input with these rows inserted.
+    """
     require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
     counts = integers_of(op, lengths, "lengths")
     fits = all(x.ndim > 0 and x.shape[0] == sum(counts) for x in features) and min(counts, default=0) >= 0
@@ -192,17 +195,19 @@ def pad_empty_samples_reference(op: OperatorDef, lengths: Array, *features: Arra
 def scatter_weighted_sum(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
     """Y = X, but row i = indices[k] is  weight0 X[i] + the sum of weight_j X_j[k].
 
-    Inputs: X, weight0, indices, then pairs of rows and their weight; weights are one float32.
+    Inputs: X, weight0, indices, then pairs of rows and their weight. Each weight is one float32.
     """
     weight, indices, *pairs = others
     require(op, len(pairs) % 2 == 0, "rows and weights must come in pairs", *pairs)
     require_indices(op, indices)
-    require(op, x.ndim > 0 and indices.ndim == 1, "X must have a dimension, the indices must be a vector", x, indices)
+    require(
+        op, x.ndim > 0 and indices.ndim == 1, "X must have a dimension, and the indices must be a vector", x, indices
+    )
     single = all(w.size == 1 and w.dtype == np.float32 for w in (weight, *pairs[1::2]))
     require(op, single, "each weight must be one float32", weight, *pairs[1::2])
     shape = (indices.shape[0], *x.shape[1:])
     fits = all(rows.shape == shape and rows.dtype == x.dtype for rows in pairs[::2])
-    require(op, fits, f"rows must be of the shape {shape}", *pairs[::2])
+    require(op, fits, f"rows must have the shape {shape}", *pairs[::2])
     return [x]
 
 
@@ -221,12 +226,12 @@ def scatter_weighted_sum_reference(
 
 @operator("CopyRowsToTensor", inputs=3, inplace={0: 0})
 def copy_rows_to_tensor(op: OperatorDef, x: TensorSpec, indices: TensorSpec, row: TensorSpec) -> List[TensorSpec]:
-    """The matrix X with the third input, a vector, in all rows that the indices, int64, name."""
+    """The matrix X, with the third input, a vector, written into the rows at the indices, int64."""
     fits = x.ndim == 2 and row.shape == x.shape[1:] and row.dtype == x.dtype
     require(
         op,
         fits and indices.ndim == 1 and indices.dtype == np.int64,
-        "X must be a matrix, the indices a vector of int64, the row like one of X",
+        "X must be a matrix, the indices a vector of int64, the row one that fits X",
         x,
         indices,
         row,
@@ -243,21 +248,21 @@ def copy_rows_to_tensor_reference(op: OperatorDef, x: Array, indices: Array, row
 
 @operator("SparseMatrixReshape", inputs=2, outputs=2)
 def sparse_matrix_reshape(op: OperatorDef, columns: TensorSpec, rows: TensorSpec) -> List[TensorSpec]:
-    """Columns (int64) and rows (int32) of a sparse matrix of ``old_shape`` once it has ``new_shape``.
+    """Columns (int64) and rows (int32) of a sparse matrix of ``old_shape`` after it is reshaped to ``new_shape``.
 
-    The first dimension of each may be -1: the numbers of columns decide.
+    The first dimension of either may be -1: it follows from the numbers of columns.
     """
     fits = columns.ndim == rows.ndim == 1 and columns.shape == rows.shape
     require(
         op,
         fits and columns.dtype == np.int64 and rows.dtype == np.int32,
-        "there must be an int64 column and an int32 row for each element",
+        "there must be one int64 column and int32 row per element",
         columns,
         rows,
     )
     widths = [op.get_ints(name)[-1:] for name in ("old_shape", "new_shape")]
     known = all(len(op.get_ints(name)) == 2 for name in ("old_shape", "new_shape")) and min(widths) > (0,)
-    require(op, known, "old_shape and new_shape must be of matrices with columns")
+    require(op, known, "old_shape and new_shape must be those of matrices with columns")
     return [columns, rows]
 
 
@@ -274,7 +279,7 @@ def _require_ragged(op: OperatorDef, lengths: TensorSpec, indices: TensorSpec) -
 
 
 def _coordinates(op: OperatorDef, lengths: Array, indices: Array, width: int) -> Any:
-    """Rows and columns of the elements; row i has lengths[i] of the indices."""
+    """Rows and columns of the elements. Row i has the next lengths[i] of the indices."""
     counts = [int(n) for n in lengths]
     require(
         op,
@@ -288,12 +293,12 @@ def _coordinates(op: OperatorDef, lengths: Array, indices: Array, width: int) ->
 def batch_dense_to_sparse(
     op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, dense: TensorSpec
 ) -> List[TensorSpec]:
-    """The elements of each row of the matrix ``dense`` that its indices name, one row after the other."""
+    """The elements of each row of the matrix ``dense`` at its indices, one row after the other."""
     _require_ragged(op, lengths, indices)
     require(
         op,
         dense.ndim == 2 and dense.shape[0] == lengths.shape[0],
-        "there must be a length for each row",
+        "there must be one length per row",
         dense,
         lengths,
     )
@@ -309,13 +314,13 @@ def batch_dense_to_sparse_reference(op: OperatorDef, lengths: Array, indices: Ar
 def batch_sparse_to_dense(
     op: OperatorDef, lengths: TensorSpec, indices: TensorSpec, values: TensorSpec, like: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """A matrix with the values at the places that lengths and indices name, ``default_value`` (0) elsewhere.
+    """A matrix with the values at the places that lengths and indices give, ``default_value`` (0) elsewhere.
 
-    Its width is ``dense_last_dim``, or the fourth input's.
+    Its width is ``dense_last_dim``, or that of the fourth input.
     """
     _require_ragged(op, lengths, indices)
-    require(op, values.shape == indices.shape, "there must be a value for each index", values, indices)
-    require(op, op.has("dense_last_dim") != (like is not None), "give dense_last_dim or a fourth input")
+    require(op, values.shape == indices.shape, "there must be one value per index", values, indices)
+    require(op, op.has("dense_last_dim") != (like is not None), "give either dense_last_dim or a fourth input")
     require(op, like is None or like.ndim == 2, "the fourth input must be a matrix", like)
     return [values.with_shape((lengths.shape[0], op.get_int("dense_last_dim") if like is None else like.shape[1]))]
 

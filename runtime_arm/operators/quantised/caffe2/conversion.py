@@ -1,8 +1,8 @@
-"""Caffe2's blobs of quantised bytes: Int8Quantize, Int8Dequantize and what all Int8 operators ask of their operands.
+"""Caffe2's Int8Quantize and Int8Dequantize, and what all Int8 operators require of quantised blobs.
 
-Such a blob is uint8 and carries its scale and zero point; images are (N, H, W, C). Operators say by the arguments
-Y_scale (1) and Y_zero_point (0) how their output is quantised. What they compute is exact in integers.
-Source: caffe2/operators/quantized and QNNPACK, which they call.
+Such a blob is uint8 and carries its scale and zero point; images are (N, H, W, C). An operator states the quantisation
+of its output by the arguments Y_scale (1) and Y_zero_point (0). Results are exact in integers. Source:
+caffe2/operators/quantized and QNNPACK, which it calls.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from runtime_arm.registry.specs import Quantization, QuantizedTensor, Shape, Ten
 from runtime_arm.registry.steps import Step, in_turn
 
 LARGEST = 255
-_TOO_LARGE = 2.0**31  # for an integer of 32 bits
+_TOO_LARGE = 2.0**31  # too large for an integer of 32 bits
 
 
 def quantization_of(op: OperatorDef, what: str, spec: Optional[TensorSpec]) -> Quantization:
-    """Scale and zero point of an operand; ShapeError unless it is a quantised blob of uint8."""
+    """Scale and zero point of an operand. ShapeError unless it is a quantised blob of uint8."""
     require(op, spec is not None, f"{what} is required")
     assert spec is not None
     require(op, spec.quantization is not None and spec.dtype == np.uint8, f"{what} must be quantised uint8", spec)
@@ -39,7 +39,7 @@ def quantization_of(op: OperatorDef, what: str, spec: Optional[TensorSpec]) -> Q
 
 
 def output_quantization(op: OperatorDef) -> Quantization:
-    """How the operator quantises its output; ArgumentError unless the zero point is a byte."""
+    """The quantisation of the operator's output. ArgumentError unless the zero point is a byte."""
     stated = stated_quantization(op)
     if not 0 <= stated.zero_point <= LARGEST:
         raise ArgumentError(op, f"Y_zero_point must be 0 to {LARGEST}, got {stated.zero_point}")
@@ -47,17 +47,17 @@ def output_quantization(op: OperatorDef) -> Quantization:
 
 
 def output_spec(op: OperatorDef, shape: Shape) -> TensorSpec:
-    """The spec of a quantised output of that shape."""
+    """The spec of a quantised output of this shape."""
     return TensorSpec(shape, np.uint8, None, output_quantization(op))
 
 
 def require_kept_quantization(op: OperatorDef, x: Optional[TensorSpec]) -> Quantization:
-    """The quantization of X; ArgumentError unless the output is to have the same."""
+    """The quantisation of X. ArgumentError unless the output has the same."""
     given, stated = quantization_of(op, "X", x), output_quantization(op)
     if (np.float32(given.scale), given.zero_point) != (np.float32(stated.scale), stated.zero_point):
         raise ArgumentError(
             op,
-            f"the output must be quantised as X is, by scale {given.scale} and zero point "
+            f"the output must be quantised like X, with scale {given.scale} and zero point "
             f"{given.zero_point}, got Y_scale {stated.scale} and Y_zero_point {stated.zero_point}",
         )
     return given
@@ -71,15 +71,15 @@ def require_channels_last(op: OperatorDef) -> None:
 
 
 def lowest(op: OperatorDef, zero_point: int) -> int:
-    """Where the output is cut off below: at the zero point if the operator's name ends in Relu, else at 0."""
+    """The lower limit of the output: the zero point if the operator's name ends in Relu, else 0."""
     return zero_point if op.type.endswith("Relu") else 0
 
 
 def scale_ratio(op: OperatorDef, scale: float, other: float, low: float, high: float) -> np.float32:
-    """scale / other in float32; ArgumentError unless it is in [low, high), the range of QNNPACK's kernels."""
+    """scale / other in float32. ArgumentError unless it is in [low, high), the range of QNNPACK's kernels."""
     ratio: np.float32 = np.float32(scale) / np.float32(other)
     if not low <= ratio < high:
-        raise ArgumentError(op, f"the scale {scale} over the scale {other} must be in [{low}, {high}), got {ratio}")
+        raise ArgumentError(op, f"scale {scale} divided by scale {other} must be in [{low}, {high}), got {ratio}")
     return ratio
 
 
@@ -91,7 +91,8 @@ def _parameters(quantization: Quantization) -> Parameters:
 def int8_quantize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = saturate(round(X / Y_scale) + Y_zero_point), ties to even, uint8.
 
-    Quotients of 2**31 or more, and NaN, give 0, as where Caffe2 was recorded: there they do not fit an integer.
+    Quotients of 2**31 or more, and NaN, give 0, as in the recorded runs of Caffe2: they do not fit into an integer
+    there.
     """
     return [output_spec(op, x.shape)]
 
@@ -125,7 +126,7 @@ def int8_quantize_numpy(call: Call) -> Run:
 
 @operator("Int8Dequantize")
 def int8_dequantize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = scale (X - zero_point), float32, for the scale and zero point that X carries."""
+    """Y = scale (X - zero_point), float32, with the scale and zero point that X carries."""
     quantization_of(op, "X", x)
     return [TensorSpec(x.shape, np.float32)]
 
@@ -144,6 +145,6 @@ def int8_dequantize_numpy(call: Call) -> Run:
 
 @operator("Int8GenQuantParams", inputs=2)
 def int8_gen_quant_params(op: OperatorDef, x: TensorSpec, scheme: TensorSpec) -> List[TensorSpec]:
-    """Chooses quantisation parameters by a scheme, which is no tensor and in no net file: always refused."""
+    """Always refused: its second input is a quantisation scheme, which is not a tensor and is in no net file."""
     require(op, False, "the second input must be a quantisation scheme, not a tensor", scheme)
     return []

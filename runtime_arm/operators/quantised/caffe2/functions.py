@@ -1,4 +1,4 @@
-"""Functions of single quantised bytes as tables of 256 values, and Int8Softmax. Source: QNNPACK."""
+"""Caffe2's functions of single quantised bytes, as tables of 256 values, and Int8Softmax. Source: QNNPACK."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
 _BYTES = np.arange(LARGEST + 1)
 _UINT32_MAX = 2**32 - 1
-_SOFTMAX_UNIT = 2**23 - 1  # the largest number that QNNPACK's table of exponentials holds
+_SOFTMAX_UNIT = 2**23 - 1  # the largest number in QNNPACK's table of exponentials
 
 
 def _require_unit_output(op: OperatorDef) -> None:
-    """ArgumentError unless the output's 256 values divide 0..1."""
+    """ArgumentError unless the output's 256 values divide 0..1 evenly."""
     stated = output_quantization(op)
     if stated != Quantization(1 / 256, 0):
         raise ArgumentError(op, f"Y_scale must be 1/256 and Y_zero_point 0, got {stated.scale} and {stated.zero_point}")
@@ -38,7 +38,7 @@ def _require_unit_output(op: OperatorDef) -> None:
 
 @operator("Int8Relu", inplace={0: 0})
 def int8_relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = max(X, zero point); quantised as X."""
+    """Y = max(X, zero point). Y is quantised like X."""
     require_kept_quantization(op, x)
     return [output_spec(op, x.shape)]
 
@@ -56,14 +56,14 @@ def int8_relu_numpy(call: Call) -> Run:
 
 @operator("Int8LeakyRelu", inplace={0: 0})
 def int8_leaky_relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X, of negative X alpha X (alpha 0.01), requantised; 0 < alpha <= 1."""
+    """Y = X, or alpha X (alpha 0.01) for negative X, requantised; 0 < alpha <= 1."""
     quantization_of(op, "X", x)
     _leaky_relu_table(op, x)
     return [output_spec(op, x.shape)]
 
 
 def _leaky_relu_table(op: OperatorDef, x: TensorSpec) -> Array:
-    """Y for every value of X. Computed in float32."""
+    """Y for every value of X, computed in float32."""
     given, stated = quantization_of(op, "X", x), output_quantization(op)
     alpha = op.get_float("alpha", 0.01)
     if not 0 < alpha <= 1:
@@ -75,14 +75,14 @@ def _leaky_relu_table(op: OperatorDef, x: TensorSpec) -> Array:
 
 @operator("Int8Sigmoid", inplace={0: 0})
 def int8_sigmoid(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = 1 / (1 + exp(-X)); Y_scale must be 1/256, Y_zero_point 0."""
+    """Y = 1 / (1 + exp(-X)). Y_scale must be 1/256, Y_zero_point 0."""
     quantization_of(op, "X", x)
     _require_unit_output(op)
     return [output_spec(op, x.shape)]
 
 
 def _sigmoid_table(op: OperatorDef, x: TensorSpec) -> Array:
-    """Y for every value of X. Computed in float32."""
+    """Y for every value of X, computed in float32."""
     given = quantization_of(op, "X", x)
     reals = np.float32(given.scale) * (_BYTES - given.zero_point).astype(np.float32)
     steps = np.float32(256) / (np.float32(1) + np.exp(-reals.astype(np.float64)).astype(np.float32))
@@ -105,9 +105,9 @@ _add_table_kernels(int8_sigmoid, _sigmoid_table)
 
 @operator("Int8Softmax", inplace={0: 0})
 def int8_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = exp(X) over the sum of its row; a row is all that is behind the first dimension, whatever ``axis`` says.
+    """Y = exp(X) / the sum of its row. A row is everything after the first dimension, whatever ``axis`` says.
 
-    Exponentials are integers of a table, of the distance to the row's largest value; quotients are rounded half up.
+    Exponentials are integers from a table, indexed by the distance to the row's maximum. Quotients are rounded half up.
     Y_scale must be 1/256, Y_zero_point 0.
     """
     quantization_of(op, "X", x)

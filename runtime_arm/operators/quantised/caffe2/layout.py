@@ -1,6 +1,6 @@
-"""What moves quantised bytes and leaves them as they are: Caffe2's Int8Concat, Int8Slice, Int8Reshape and their kin.
+"""Caffe2's Int8 operators that only move bytes: Int8Concat, Int8Slice, Int8Reshape and others.
 
-Each does what the operator without Int8 in its name does. The output is quantised as X is; Y_scale and Y_zero_point
+Each does what the operator without Int8 in its name does. The output is quantised like X, and Y_scale and Y_zero_point
 must say so.
 """
 
@@ -25,8 +25,8 @@ from runtime_arm.registry.kernel import Call, Kernel, Specs
 from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
-Reading = Callable[[OperatorDef, int], OperatorDef]  # an operator and the rank of X
-READINGS: Dict[str, Reading] = {}  # by type: the operator's arguments as those of the one without Int8 in its name
+Reading = Callable[[OperatorDef, int], OperatorDef]  # (an operator, the rank of X) -> the operator that is read instead
+READINGS: Dict[str, Reading] = {}  # by type: translates the arguments to those of the operator without Int8 in its name
 
 
 def _as_it_stands(op: OperatorDef, ndim: int) -> OperatorDef:
@@ -43,7 +43,7 @@ def _only_channels_last(op: OperatorDef, ndim: int) -> OperatorDef:
 
 
 def _concat(op: OperatorDef, ndim: int) -> OperatorDef:
-    """Without ``axis``, the channels of ``order``; without that, too, the first dimension."""
+    """Without ``axis``, joins along the channels of ``order``; without either, along the first dimension."""
     axis = op.get_int("axis", {"NHWC": 3, "NCHW": 1}.get(op.get_str("order", ""), 0))
     if not 0 <= axis < ndim:
         raise ArgumentError(op, f"axis must be 0 to {ndim - 1}, got {axis}")
@@ -51,7 +51,7 @@ def _concat(op: OperatorDef, ndim: int) -> OperatorDef:
 
 
 def _slice(op: OperatorDef, ndim: int) -> OperatorDef:
-    """``dim``, ``start_idx`` and ``end_idx`` name one dimension and its bounds."""
+    """``dim``, ``start_idx`` and ``end_idx`` give one dimension and its bounds."""
     if len(op.input) > 1 or not all(map(op.has, ("dim", "start_idx", "end_idx"))):
         return op
     dimension = op.get_int("dim")
@@ -63,13 +63,13 @@ def _slice(op: OperatorDef, ndim: int) -> OperatorDef:
 
 
 def _declare(plain: Operator, inputs: Any, outputs: Any, quantised: Optional[int], reading: Reading) -> None:
-    """Declares Int8<plain>. quantised: how many inputs are quantised, None: all."""
+    """Declares Int8<plain>. quantised: the number of quantised inputs, None for all."""
 
     READINGS[f"Int8{plain.type}"] = reading
 
     @operator(f"Int8{plain.type}", inputs=inputs, outputs=outputs, view=plain.view)
     def schema(op: OperatorDef, x: TensorSpec, *others: Optional[TensorSpec]) -> List[TensorSpec]:
-        """What the operator without Int8 in its name does, of quantised bytes."""
+        """The operator without Int8 in its name, applied to quantised bytes."""
         require_kept_quantization(op, x)
         for other in others[: None if quantised is None else quantised - 1]:
             quantization_of(op, "every input", other)
@@ -89,7 +89,7 @@ def _declare(plain: Operator, inputs: Any, outputs: Any, quantised: Optional[int
 
 
 def _borrow(schema: Operator, kernel: Kernel, reading: Reading) -> None:
-    """Give the Int8 operator a kernel of the plain one; it sees bytes."""
+    """Gives the Int8 operator a kernel of the plain one, which sees bytes."""
 
     def read(op: OperatorDef, inputs: Specs) -> OperatorDef:
         require(op, inputs[0] is not None, "X is required")

@@ -1,4 +1,4 @@
-"""Pools over quantised images (N, H, W, C): Int8MaxPool and Int8AveragePool, with and without ReLU. Source: QNNPACK."""
+"""Caffe2's pools of quantised images (N, H, W, C): Int8MaxPool and Int8AveragePool, also with ReLU. Source: QNNPACK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 @operator("Int8MaxPool")
 def int8_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """MaxPool of bytes; arguments as there, order NHWC. Quantised as X."""
+    """MaxPool of bytes. Arguments as there, order NHWC. Y is quantised like X."""
     require_channels_last(op)
     require_kept_quantization(op, x)
     return [output_spec(op, pool_of(op, x).output_shape)]
@@ -43,8 +43,8 @@ int8_max_pool.alias("Int8MaxPoolRelu")
 def int8_average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = round(sum of (X - x_zero) under the kernel * (x_scale / (Y_scale * kernel size))) + Y_zero_point.
 
-    Padding counts, as zeros. The multiplier is float32, halves are rounded away from zero. Arguments as for
-    AveragePool, order NHWC.
+    Padding counts, as zeros. The multiplier is float32; ties are rounded away from zero. Arguments as for AveragePool,
+    order NHWC.
     """
     require_channels_last(op)
     given = quantization_of(op, "X", x)
@@ -62,7 +62,7 @@ def int8_average_pool_reference(op: OperatorDef, x: QuantizedTensor) -> List[Any
 
 
 def _scaled(sums: Array, multiplier: np.float32) -> Array:
-    """round(sums * multiplier), halves away from zero, exactly."""
+    """round(sums * multiplier), ties away from zero, exactly."""
     fraction, exponent = np.frexp(multiplier)
     shift = 24 - int(exponent)
     products = sums * int(fraction * 2**24)

@@ -1,9 +1,9 @@
-"""Sums of products of quantised bytes: Int8Conv, Int8FC, Int8ConvTranspose, requantised as gemmlowp does.
+"""Caffe2's sums of products of quantised bytes, requantised like gemmlowp: Int8Conv, Int8FC, Int8ConvTranspose.
 
     Y = clamp(round(sum of (X - x_zero)(W - w_zero) + b) * (x_scale * w_scale / Y_scale)) + Y_zero_point)
 
-b is int32; its own scale is not looked at, x_scale * w_scale is meant. The multiplier, float32, must be below 1.
-Names that end in Relu cut off at the output's zero point.
+b is int32 and its scale is taken as x_scale * w_scale, whatever it carries. The multiplier, float32, must be less than
+1. Operators whose names end in Relu clamp at the output's zero point.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _require_factors(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpe
 
 
 def multiplier_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> np.float32:
-    """What sums are multiplied by, in float32; ArgumentError unless it is below 1."""
+    """The multiplier of the sums, float32. ArgumentError unless it is less than 1."""
     scales = [np.float32(quantization_of(op, what, spec).scale) for what, spec in (("X", x), ("the weights", w))]
     multiplier: np.float32 = scales[0] * scales[1] / np.float32(output_quantization(op).scale)
     if not multiplier < 1:
@@ -51,7 +51,7 @@ def multiplier_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> np.float32:
 
 
 def requantizer_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Requantizer:
-    """From sums to the operator's output."""
+    """The Requantizer from sums to the operator's output."""
     zero_point = output_quantization(op).zero_point
     return Requantizer("gemmlowp", multiplier_of(op, x, w), zero_point, lowest(op, zero_point), LARGEST)
 
@@ -65,13 +65,13 @@ def _requantized(op: OperatorDef, x: QuantizedTensor, w: QuantizedTensor, b: Qua
 
 
 def _centred(x: QuantizedTensor) -> Array:
-    """The blob less its zero point; float64, which holds every sum of products exactly."""
+    """The blob minus its zero point, in float64, which holds every sum of products exactly."""
     return x.values.astype(np.float64) - x.zero_point
 
 
 @operator("Int8Conv", inputs=3, multiply_adds=per_output())
 def int8_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Conv over X (N, H, W, C) with W (M, kh, kw, C/group), in integers; arguments as for Conv, order NHWC."""
+    """Conv over X (N, H, W, C) with W (M, kh, kw, C/group), in integers. Arguments as for Conv, order NHWC."""
     require_channels_last(op)
     convolution = convolution_of(op, x, w)
     _require_factors(op, x, w, b, convolution.filters)
@@ -89,10 +89,10 @@ int8_conv.alias("Int8ConvRelu")
 
 @operator("Int8FC", inputs=3, multiply_adds=fully_connected())
 def int8_fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y (M, N) = X W^T + b in integers, for X (M, ...) with K elements a row and W (N, ...) likewise."""
+    """Y (M, N) = X W^T + b in integers, for X (M, ...) with K elements per row and W (N, ...) likewise."""
     require(op, x.ndim > 0 and w.ndim > 0, "X and the weights must have a dimension", x, w)
     terms = product(x.shape[1:]), product(w.shape[1:])
-    require(op, terms[0] == terms[1], f"X has {terms[0]} elements a row, the weights {terms[1]}", x, w)
+    require(op, terms[0] == terms[1], f"X has {terms[0]} elements per row, but the weights have {terms[1]}", x, w)
     _require_factors(op, x, w, b, w.shape[0])
     return [output_spec(op, (x.shape[0], w.shape[0]))]
 
@@ -109,7 +109,10 @@ int8_fc.alias("Int8FCRelu")
 
 @operator("Int8ConvTranspose", inputs=3, multiply_adds=per_input)
 def int8_conv_transpose(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """ConvTranspose over X (N, H, W, C) in integers, with W (C, kh, kw, M). Arguments as there, order NHWC, group 1."""
+    """ConvTranspose over X (N, H, W, C) with W (C, kh, kw, M), in integers.
+
+    Arguments as for ConvTranspose, order NHWC, group 1.
+    """
     require_channels_last(op)
     transposed = transposed_of(op, x, w)
     require(op, transposed.group == 1, f"there must be one group, got {transposed.group}")

@@ -1,4 +1,4 @@
-"""Int8RoIAlign: regions of a quantised image, sampled bilinearly with weights of 8 bits."""
+"""Caffe2's Int8RoIAlign: regions of a quantised image, sampled bilinearly with weights of 8 bits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _grid(op: OperatorDef) -> Grid:
 def int8_roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec) -> List[TensorSpec]:
     """RoIAlign of X (N, H, W, C), order NHWC, without ``aligned``; regions (R, 5) or (R, 4) float32.
 
-    Weights are rounded to multiples of 1/255; the sums of their products with X, less 255 x_zero for each sample, are
-    requantised as gemmlowp does. A sample outside of the image is a byte 0.
-    Source: caffe2/operators/quantized/int8_roi_align_op.h.
+    Weights are rounded to multiples of 1/255. The sums of their products with X, minus 255 x_zero for each sample, are
+    requantised like in gemmlowp. A sample outside the image is a byte 0. Source:
+    caffe2/operators/quantized/int8_roi_align_op.h.
     """
     quantization_of(op, "X", x)
     if op.get_str("order", "NHWC") != "NHWC":
@@ -56,7 +56,7 @@ def int8_roi_align_reference(op: OperatorDef, x: QuantizedTensor, rois: Array) -
 
 
 def _weighted_sums(image: Array, rows: Array, columns: Array) -> Array:
-    """Sums of the samples of each output pixel, times 255: (height, width, C)."""
+    """The sums of the samples of each output pixel, times 255: (height, width, C)."""
     taps = bilinear_taps(rows[:, :, None, None], columns, *image.shape[:2])
     sums = np.zeros((len(rows), len(columns), image.shape[2]), np.int64)
     for y, x, weight in zip(*taps):

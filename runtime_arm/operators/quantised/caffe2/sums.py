@@ -1,4 +1,4 @@
-"""Sums of two quantised blobs: Int8Add, Int8Sum and both with ReLU. Source: QNNPACK."""
+"""Caffe2's sums of two quantised blobs: Int8Add, Int8Sum, and both with ReLU. Source: QNNPACK."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BITS = 22  # of the larger multiplier
 
 @operator("Int8Add", inputs=2, inplace={0: (0, 1)})
 def int8_add(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = round(((A - a_zero) a_scale + (B - b_zero) b_scale) / Y_scale) + Y_zero_point; both of one shape.
+    """Y = round(((A - a_zero) a_scale + (B - b_zero) b_scale) / Y_scale) + Y_zero_point. A and B have one shape.
 
-    a_scale / Y_scale and b_scale / Y_scale become integers that share one power of two; the sum of the products is
-    divided by it, halves rounded away from zero.
+    a_scale / Y_scale and b_scale / Y_scale become integers that share a power of two. The sum of the products is
+    divided by it; ties are rounded away from zero.
     """
     for what, spec in (("A", a), ("B", b)):
         quantization_of(op, what, spec)
@@ -36,7 +36,7 @@ def int8_add(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
 
 
 def multipliers(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[int, int, int]:
-    """The integers that A and B are multiplied by, and the power of two that divides the sum."""
+    """The integers that A and B are multiplied by, and the power of two that the sum is divided by."""
     scale = output_quantization(op).scale
     ratios = [
         scale_ratio(op, quantization_of(op, what, spec).scale, scale, 2**-14, 2**8)

@@ -1,6 +1,6 @@
-"""onnxruntime's quantised operators that work element by element: QLinearAdd, QLinearMul, QLinearSigmoid and their kin.
+"""onnxruntime's elementwise quantised operators (QLinearAdd, QLinearMul, QLinearSigmoid and others), Where and Concat.
 
-X, Y and outputs are uint8 or int8, each followed by its scale and its zero point (0 where left out), which hold one
+X, Y and outputs are uint8 or int8, each followed by its scale and its zero point (0 if left out), which hold one
 element. Formulas are evaluated in float32 in onnxruntime's order, so that ties round alike. Source: onnxruntime's
 ContribOperators.md.
 """
@@ -51,7 +51,7 @@ def _binary(
     c_zero_point: Spec = None,
 ) -> List[TensorSpec]:
     require_dtype(op, "A", a, EIGHT_BITS)
-    require(op, a.dtype == b.dtype, "A and B must be of one type", a, b)
+    require(op, a.dtype == b.dtype, "A and B must have one type", a, b)
     require_parameters(op, "A", a.dtype, a_scale, a_zero_point)
     require_parameters(op, "B", b.dtype, b_scale, b_zero_point)
     require_parameters(op, "C", a.dtype, c_scale, c_zero_point)
@@ -62,8 +62,8 @@ def _binary(
 def qlinear_add(op: OperatorDef, *inputs: Any) -> List[TensorSpec]:
     """C = saturate(round((a_scale * (A - a_zero) + b_scale * (B - b_zero)) / c_scale + c_zero)).
 
-    A and B broadcast. onnxruntime fuses multiplications with additions on CPUs with AVX2 and computes in fixed point on
-    ARM: it differs by a step in a few of a million elements.
+    A and B broadcast. onnxruntime itself uses fused multiply-add on CPUs with AVX2 and fixed point on ARM; it differs
+    from this by one step in a few of a million elements.
     """
     return _binary(op, *inputs)
 
@@ -84,7 +84,7 @@ def _binary_parameters(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Paramete
 
 
 def _sum_factors(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Any, Any, Any]:
-    """What A and B are multiplied by, and what is added: C = fixed + A * ratio_a + B * ratio_b."""
+    """Offset and factors of the sum: C = fixed + A * ratio_a + B * ratio_b."""
     a, b, c = _binary_parameters(op, inputs)
     ratio_a, ratio_b = a.scale / c.scale, b.scale / c.scale
     zero_a, zero_b, zero_c = (np.float32(p.zero_point) for p in (a, b, c))
@@ -116,7 +116,7 @@ def _two_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -
 
 
 def _bind_blocks(call: Call, combine: Callable[[Array, Array], None]) -> Run:
-    """Runs ``combine(a, b)`` on float32 copies of blocks of A and B; what it leaves in a is rounded and saturated."""
+    """A run of ``combine(a, b)`` on float32 copies of blocks of A and B. Its result, in a, is rounded and saturated."""
     limits = np.iinfo(call.outputs[0].dtype)
     low, high = np.float32(limits.min), np.float32(limits.max)
     parts = [
@@ -198,7 +198,7 @@ def _leaky_relu(op: OperatorDef, x: Array) -> Array:
 
 
 def _declare_unary(schema: Operator, function: Callable[[OperatorDef, Array], Array]) -> None:
-    """Reference kernel and table kernel of a function of float32."""
+    """Declares the reference kernel and the table kernel of a function of float32."""
 
     @schema.reference
     def reference(op: OperatorDef, x: Array, *rest: Any) -> List[Any]:
@@ -225,11 +225,11 @@ _declare_unary(qlinear_sigmoid, _sigmoid)
 _declare_unary(qlinear_leaky_relu, _leaky_relu)
 
 
-# Operators that only move elements, to another scale
+# Operators that move elements and change their scale
 
 
 def moved(op: OperatorDef, what: str, to: Parameters, x: Array, scale: Array, zero_point: Array) -> Array:
-    """The blob on another scale; unchanged where scale and zero point are the same."""
+    """The blob, requantised; unchanged if scale and zero point are the same."""
     own = parameters(op, what, scale, zero_point)
     return x if own == to else quantized(dequantized(x, own), to, x.dtype)
 
@@ -247,10 +247,10 @@ def qlinear_where(
     z_scale: Spec,
     z_zero_point: Spec,
 ) -> List[TensorSpec]:
-    """Z = X where the condition holds, else Y, broadcasting; both brought to Z's scale and zero point."""
+    """Z = X where the condition holds, else Y, broadcast. Both are requantised to Z's scale and zero point."""
     require_dtype(op, "the condition", condition, (np.bool_,))
     require_dtype(op, "X", x, EIGHT_BITS)
-    require(op, x.dtype == y.dtype, "X and Y must be of one type", x, y)
+    require(op, x.dtype == y.dtype, "X and Y must have one type", x, y)
     require_parameters(op, "X", x.dtype, x_scale, x_zero_point)
     require_parameters(op, "Y", y.dtype, y_scale, y_zero_point)
     require_parameters(op, "Z", x.dtype, z_scale, z_zero_point)
@@ -265,11 +265,13 @@ def qlinear_where_reference(op: OperatorDef, condition: Array, *inputs: Any) -> 
 
 @operator("QLinearConcat", inputs=(5, None), domain=DOMAIN)
 def qlinear_concat(op: OperatorDef, y_scale: Spec, y_zero_point: TensorSpec, *inputs: Any) -> List[TensorSpec]:
-    """Y = the blobs one after the other along ``axis``, brought to Y's scale and zero point.
+    """Y = the blobs joined along ``axis``, each requantised to Y's scale and zero point.
 
     Inputs: Y's scale and zero point, then each blob with its scale and zero point.
     """
-    require(op, len(inputs) % 3 == 0, f"takes a scale and a zero point after each blob, got {len(inputs)} inputs")
+    require(
+        op, len(inputs) % 3 == 0, f"each blob must be followed by a scale and a zero point, got {len(inputs)} inputs"
+    )
     require_dtype(op, "the zero point of Y", y_zero_point, EIGHT_BITS)
     require_parameters(op, "Y", y_zero_point.dtype, y_scale, y_zero_point)
     first = inputs[0]
@@ -280,7 +282,7 @@ def qlinear_concat(op: OperatorDef, y_scale: Spec, y_zero_point: TensorSpec, *in
         require(
             op,
             (*x.shape[:axis], *x.shape[axis + 1 :]) == (*first.shape[:axis], *first.shape[axis + 1 :]),
-            f"the blobs may differ along axis {axis} alone",
+            f"the blobs may only differ along axis {axis}",
             first,
             x,
         )

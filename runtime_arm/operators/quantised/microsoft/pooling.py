@@ -1,8 +1,8 @@
-"""onnxruntime's quantised averages: QLinearAveragePool, QLinearGlobalAveragePool, QLinearReduceMean, QLinearSoftmax.
+"""onnxruntime's quantised averages and softmax.
 
-X and Y are uint8 or int8, each with a scale and a zero point (0 where left out) of one element. Formulas are evaluated
-in float32 in onnxruntime's order, so that ties, which are common among averages, round alike. Source: onnxruntime's
-ContribOperators.md.
+QLinearAveragePool, QLinearGlobalAveragePool, QLinearReduceMean, QLinearSoftmax. X and Y are uint8 or int8, each with a
+scale and a zero point (0 if left out) of one element. Formulas are evaluated in float32 in onnxruntime's order, so that
+ties, which are common among averages, round alike. Source: onnxruntime's ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _check(
 
 
 def _parameters(op: OperatorDef, inputs: Sequence[Any]) -> Tuple[Parameters, Parameters]:
-    """Of X and of Y; ``inputs`` are the operator's."""
+    """The parameters of X and of Y. ``inputs``: the operator's."""
     _, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
     return parameters(op, "X", x_scale, x_zero_point), parameters(op, "Y", y_scale, y_zero_point)
 
@@ -54,9 +54,9 @@ def _only_x_varies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     x = inputs[0]
     assert x is not None
     if op.get_bool("channels_last"):
-        return "channels_last must be 0"
+        return "only for channels_last 0"
     if math.prod(x.shape[2:]) >= 1 << 23:
-        return "the sums of so many pixels may exceed 32 bits"
+        return "sums of so many pixels may exceed 32 bits"
     return None if all_known(inputs[1:]) else "scales and zero points must be constants"
 
 
@@ -76,23 +76,24 @@ def qlinear_average_pool(
 ) -> List[TensorSpec]:
     """Y = saturate(round(mean of x_scale * (X - x_zero) under the kernel / y_scale + y_zero)).
 
-    X (N, C, *image), with ``channels_last`` (N, *image, C). Attributes: those of ONNX's AveragePool but dilations. The
-    mean is that of the pixels inside the image, with ``count_include_pad`` the sum over the kernel's size.
+    X (N, C, *image), or with ``channels_last`` (N, *image, C). Attributes: those of ONNX's AveragePool except
+    dilations. The mean is over the pixels inside the image; with ``count_include_pad``, the sum is divided by the
+    kernel's size.
     """
     _check(op, x, x_scale, x_zero_point, y_scale, y_zero_point)
     require(op, 3 <= x.ndim <= 5, "X must have one to three spatial dimensions", x)
     if op.has("dilations"):
-        raise ArgumentError(op, "takes no dilations")
+        raise ArgumentError(op, "dilations must be 1")
     return _pooled(op, x, onnx_window(op, _image(op, x.shape)).output)
 
 
 def _covers_image(window: Window) -> bool:
-    """Whether the kernel covers the image exactly; onnxruntime then rounds as for the global pool."""
+    """Whether the kernel covers the image exactly. onnxruntime then rounds as for the global pool."""
     return window.kernel == window.image and not any(window.head + window.tail)
 
 
 def _counts(op: OperatorDef, window: Window) -> Array:
-    """What each sum is divided by, float32 of the output's shape."""
+    """The divisor of each sum, float32 of the output's shape."""
     counts = np.zeros(window.output, np.float32)
     for tap in window.taps():
         counts[tap.out] += 1
@@ -114,7 +115,7 @@ def qlinear_average_pool_reference(op: OperatorDef, x: Array, *rest: Any) -> Seq
 
 
 def _planes(op: OperatorDef, inputs: Specs) -> int:
-    """Planes (one channel of one image) in a block."""
+    """The number of planes (one channel of one image) in a block."""
     x = inputs[0]
     assert x is not None
     size = max(math.prod(x.shape[2:]), 1)
@@ -170,7 +171,7 @@ def qlinear_global_average_pool(
 ) -> List[TensorSpec]:
     """Y = saturate(round((sum of X - x_zero over the image) * (x_scale / (y_scale * pixels))) + y_zero).
 
-    X (N, C, *image), with ``channels_last`` (N, *image, C).
+    X (N, C, *image), or with ``channels_last`` (N, *image, C).
     """
     _check(op, x, x_scale, x_zero_point, y_scale, y_zero_point)
     require(op, x.ndim >= 3 and math.prod(_image(op, x.shape)) > 0, "X must have pixels in one dimension or more", x)
@@ -211,10 +212,15 @@ def qlinear_global_average_pool_numpy(call: Call) -> Run:
 def qlinear_reduce_mean(
     op: OperatorDef, x: TensorSpec, x_scale: Spec, x_zero_point: Spec, y_scale: Spec, y_zero_point: Spec = None
 ) -> List[TensorSpec]:
-    """Y = quantised(mean of x_scale * (X - x_zero) over ``axes``, all if there are none); ``keepdims`` 1."""
+    """Y = quantised(mean of x_scale * (X - x_zero) over ``axes``, by default all); ``keepdims`` 1."""
     _check(op, x, x_scale, x_zero_point, y_scale, y_zero_point)
     axes = _axes(op, x.ndim)
-    require(op, math.prod(x.shape[axis] for axis in axes) > 0, "the mean of nothing is not defined", x)
+    require(
+        op,
+        math.prod(x.shape[axis] for axis in axes) > 0,
+        "X must not be empty: the mean of no elements is not defined",
+        x,
+    )
     keep = op.get_bool("keepdims", True)
     shape = [1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes]
     return [TensorSpec(shape, x.dtype)]
@@ -237,7 +243,7 @@ def qlinear_softmax(
 ) -> List[TensorSpec]:
     """Y = saturate(round(softmax(x_scale * X) * floor(1 / y_scale)) + y_zero).
 
-    Along ``axis`` (-1); where ``opset`` is below 13, over all dimensions from ``axis`` (1) on.
+    Along ``axis`` (-1); if ``opset`` is less than 13, over all dimensions from ``axis`` (1) on.
     """
     _check(op, x, x_scale, x_zero_point, y_scale, y_zero_point)
     op.get_int("opset")
@@ -261,7 +267,7 @@ def qlinear_softmax_reference(op: OperatorDef, x: Array, *rest: Any) -> List[Any
 
 
 def _softmax(x: Array, px: Parameters, py: Parameters) -> Array:
-    """Over the last dimension."""
+    """Softmax over the last dimension."""
     exponents = np.exp((x.astype(np.float64) - x.max(-1, keepdims=True, initial=np.iinfo(x.dtype).min)) * px.scale)
     shares = exponents / exponents.sum(-1, keepdims=True)
     return saturated(np.rint(shares * np.floor(np.float32(1) / py.scale)) + py.zero_point, x.dtype)

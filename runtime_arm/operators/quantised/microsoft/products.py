@@ -42,9 +42,9 @@ def qgemm(
     y_scale: Spec = None,
     y_zero_point: Spec = None,
 ) -> List[TensorSpec]:
-    """Y = ((A - a_zero) @ (B - b_zero) + C) * (alpha * a_scale * b_scale), in float32, or with y_scale on Y's scale.
+    """Y = ((A - a_zero) @ (B - b_zero) + C) * (alpha * a_scale * b_scale): float32, or with y_scale quantised.
 
-    A (M, K), with ``transA`` (K, M); B (K, N), with ``transB`` (N, K); scale and zero point of B one or N. C int32
+    A (M, K), with ``transA`` (K, M); B (K, N), with ``transB`` (N, K); B's scale and zero point: one or N. C int32
     broadcasts to (M, N). With y_scale:  saturate(round(Y / y_scale) + y_zero), of the type of Y's zero point.
     """
     require(op, a.ndim == b.ndim == 2, "A and B must be matrices", a, b)
@@ -59,7 +59,7 @@ def qgemm(
         require(op, c.dtype == np.int32 and fits, f"C must be int32 and broadcast to {list(shape)}", c)
     if y_scale is None:
         return [TensorSpec(shape, np.float32)]
-    require(op, y_zero_point is not None, "the zero point of Y is required beside its scale")
+    require(op, y_zero_point is not None, "Y's scale needs Y's zero point")
     assert y_zero_point is not None
     require_dtype(op, "the zero point of Y", y_zero_point, EIGHT_BITS)
     require_parameters(op, "Y", y_zero_point.dtype, y_scale, y_zero_point)
@@ -67,7 +67,7 @@ def qgemm(
 
 
 def transposed(op: OperatorDef, a: Any, b: Any) -> Any:
-    """A and B, specs or arrays, as they are multiplied."""
+    """A and B, specs or arrays, in the orientation in which they are multiplied."""
     return [_turned(m) if op.get_bool(name) else m for m, name in ((a, "transA"), (b, "transB"))]
 
 
@@ -78,7 +78,7 @@ def _turned(matrix: Any) -> Any:
 
 
 def qgemm_multiplier(op: OperatorDef, a_scale: Array, b_scale: Array, y_scale: Optional[Array]) -> Array:
-    """What the sums are multiplied by, float32, one or N."""
+    """The multiplier of the sums, float32, one or N."""
     alpha = np.float32(op.get_float("alpha", 1.0))
     scale = alpha * parameters(op, "A", a_scale).scale * parameters(op, "B", b_scale).scale
     return np.asarray(scale if y_scale is None else scale / parameters(op, "Y", y_scale).scale)
@@ -117,7 +117,7 @@ def _to_float(
     require(
         op,
         bias is None or (bias.dtype == np.float32 and bias.shape == (columns,)),
-        "the bias must be float32, one value a column",
+        "the bias must be float32, one value per column",
         b,
         bias,
     )
@@ -142,7 +142,7 @@ def matmul_integer_to_float(
 ) -> List[TensorSpec]:
     """Y = matmul(A - a_zero, B - b_zero) * (a_scale * b_scale) + bias in float32.
 
-    A (..., M, K) and B (..., K, N) int8 or uint8; scale and zero point of A one element, those of B one or N; bias (N).
+    A (..., M, K) and B (..., K, N) int8 or uint8. A's scale and zero point hold one element, B's one or N; bias (N).
     """
     require_dtype(op, "A", a, EIGHT_BITS)
     require_parameters(op, "A", a.dtype, a_scale, a_zero_point)
@@ -168,9 +168,9 @@ def matmul_integer_to_float_reference(
 def dynamic_quantize_matmul(
     op: OperatorDef, a: TensorSpec, b: TensorSpec, b_scale: Spec, b_zero_point: Spec = None, bias: Spec = None
 ) -> List[TensorSpec]:
-    """Y = MatMulIntegerToFloat(DynamicQuantizeLinear(A), B) + bias. A float32; B, its parameters and bias as there."""
+    """Y = MatMulIntegerToFloat(DynamicQuantizeLinear(A), B) + bias. A: float32; B, its parameters and bias as there."""
     require_dtype(op, "A", a, (np.float32,))
-    require(op, a.size > 0, "an empty blob has no range", a)
+    require(op, a.size > 0, "the blob must not be empty: it would have no range", a)
     return _to_float(op, a, b, b_scale, b_zero_point, bias)
 
 

@@ -1,4 +1,4 @@
-"""Between reals and quantised integers: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
+"""ONNX's conversions between reals and quantised integers: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOMAINS = ("onnx", "com.microsoft")
 
 
 def _data_type(op: OperatorDef, name: str, default: Any, allowed: Sequence[Any]) -> np.dtype[Any]:
-    """The dtype that an argument names by its number; 0 and absence mean the default."""
+    """The dtype whose number an argument holds. 0 or no argument means the default."""
     number = op.get_int(name, 0)
     dtype = np.dtype(default) if number == 0 else dtype_of(number)
     if dtype not in allowed:
@@ -46,7 +46,7 @@ def _quantized_type(op: OperatorDef, zero_point: Any) -> np.dtype[Any]:
 
 
 def _check_granularity(op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_point: Optional[TensorSpec]) -> None:
-    """One element for the whole blob, a vector along ``axis``, or one a block of ``block_size`` along ``axis``."""
+    """ShapeError unless a scale is one element, a vector along ``axis``, or one per block of ``block_size`` there."""
     require(
         op,
         zero_point is None or zero_point.shape == scale.shape or (zero_point.size == scale.size == 1),
@@ -62,14 +62,14 @@ def _check_granularity(op: OperatorDef, x: TensorSpec, scale: TensorSpec, zero_p
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)
     if block:
         wanted: Shape = (*x.shape[:axis], -(-x.shape[axis] // block), *x.shape[axis + 1 :])
-        rule = f"with blocks of {block} along axis {axis} the scale must be of shape {list(wanted)}"
+        rule = f"with blocks of {block} along axis {axis}, the scale must have shape {list(wanted)}"
     else:
         wanted, rule = (x.shape[axis],), f"the scale must hold one element or one along axis {axis}"
     require(op, scale.shape == wanted, rule, x, scale)
 
 
 def _aligned(op: OperatorDef, parameter: Array, shape: Shape) -> Array:
-    """A scale or zero point in a shape that broadcasts over the blob."""
+    """A scale or zero point in a shape that broadcasts to the blob."""
     block = op.get_int("block_size", 0)
     if block == 0 and parameter.size == 1:
         return parameter.reshape(())
@@ -84,10 +84,10 @@ def _quantize_shape(
 ) -> List[TensorSpec]:
     """Y = saturate(round(X / scale) + zero_point), ties to even.
 
-    X float32, float16 or int32; Y of the zero point's type, of that which ``output_dtype`` names, or uint8. Scale and
-    zero point: one element; a vector along ``axis`` (1); with ``block_size`` one a block along ``axis``. The division
-    has the precision that ``precision`` names, else that of the scale. ``saturate`` concerns 8-bit floats alone.
-    Source: onnx/defs/quantization.
+    X: float32, float16 or int32; Y: the zero point's type, or the one in ``output_dtype``, or uint8. Scale and zero
+    point: one element; a vector along ``axis`` (1); with ``block_size``, one per block along ``axis``. The division has
+    the precision in ``precision``, else the scale's. ``saturate`` only concerns 8-bit floats. Source:
+    onnx/defs/quantization.
     """
     require_dtype(op, "the input", x, (*FLOATS, np.int32))
     require_dtype(op, "the scale", scale, FLOATS)
@@ -97,7 +97,7 @@ def _quantize_shape(
     require(
         op,
         zero_point is None or zero_point.dtype == dtype,
-        f"output_dtype is {dtype.name}, the zero point is not",
+        f"output_dtype is {dtype.name}, but the zero point has another type",
         zero_point,
     )
     _data_type(op, "precision", scale.dtype, FLOATS)
@@ -121,15 +121,15 @@ def _dequantize_shape(
 ) -> List[TensorSpec]:
     """Y = (X - zero_point) * scale.
 
-    X int8, uint8, int16, uint16, or int32 whose zero point is 0; Y of the type that ``output_dtype`` names, else the
-    scale's. Scale and zero point as in QuantizeLinear. Source: onnx/defs/quantization.
+    X: int8, uint8, int16, uint16, or int32 with zero point 0; Y: the type in ``output_dtype``, else the scale's. Scale
+    and zero point as in QuantizeLinear. Source: onnx/defs/quantization.
     """
     require_dtype(op, "the input", x, (*INTEGERS, np.int32))
     require_dtype(op, "the scale", scale, FLOATS)
     if zero_point is not None:
         require(op, zero_point.dtype == x.dtype, "the zero point must have the input's type", x, zero_point)
         zero = zero_point.value is not None and not zero_point.value.any()
-        require(op, zero or x.dtype != np.int32, "int32 takes no zero point but a constant 0", x)
+        require(op, zero or x.dtype != np.int32, "the zero point of int32 must be a constant 0", x)
     _check_granularity(op, x, scale, zero_point)
     if scale.value is not None:
         check_scale(op, "the input", scale.value)
@@ -144,7 +144,7 @@ def _dequantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: O
 
 
 def quantizer(x: Array, y: Array, work: Array) -> Callable[[Any, Any], None]:
-    """A function of scale and zero point, single numbers, that quantises ``x`` into ``y`` block by block."""
+    """A function of one scale and one zero point that quantises ``x`` into ``y``, block by block."""
     limits = np.iinfo(y.dtype)
     low, high = float(limits.min), float(limits.max)
     parts = [(source, target, work[: source.size].reshape(source.shape)) for source, target in cut([x], y)]
@@ -155,7 +155,7 @@ def quantizer(x: Array, y: Array, work: Array) -> Callable[[Any, Any], None]:
             np.divide(source, scale, out=steps)
             np.rint(steps, out=steps)
             np.add(steps, zero, out=steps)
-            np.fmax(steps, level(low, steps), out=steps)  # NaN becomes the least
+            np.fmax(steps, level(low, steps), out=steps)  # NaN becomes the lowest integer
             np.fmin(steps, level(high, steps), out=steps)
             np.copyto(target, steps, casting="unsafe")
 
@@ -172,9 +172,9 @@ def _refuse_but_one_float32_scale(op: OperatorDef, inputs: Specs, outputs: Seque
     assert scale is not None
     real = outputs[0] if op.type == "DequantizeLinear" else x
     if not (real.dtype == scale.dtype == np.float32) or op.get_int("precision", 0) or op.get_int("block_size", 0):
-        return "takes float32 alone"
+        return "only for float32"
     if scale.size != 1:
-        return "takes one scale for the whole blob"
+        return "only for one scale for the whole blob"
     return None if all_known(inputs[1:]) else "scale and zero point must be constants"
 
 
@@ -210,19 +210,19 @@ for _domain in DOMAINS:
 
 @operator("DynamicQuantizeLinear", outputs=3, domain="onnx")
 def dynamic_quantize_linear(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = saturate(round(X / scale) + zero_point) in uint8 with  scale = (max(X, 0) - min(X, 0)) / 255,  zero_point =
-    round(-min / scale).
+    """Y = saturate(round(X / scale) + zero_point) in uint8, with scale and zero point computed from X.
 
-    X float32. Outputs Y, the scale (float32) and the zero point (uint8), both of shape (). Where X is all 0 the scale
-    is 1, as in onnxruntime. Source: onnx/defs/quantization.
+    scale = (max(X, 0) - min(X, 0)) / 255,  zero_point = round(-min / scale).  X: float32. Outputs: Y, the scale
+    (float32) and the zero point (uint8), both of shape (). If X is all 0 the scale is 1, as in onnxruntime. Source:
+    onnx/defs/quantization.
     """
     require_dtype(op, "the input", x, (np.float32,))
-    require(op, x.size > 0, "an empty blob has no range", x)
+    require(op, x.size > 0, "the blob must not be empty: it would have no range", x)
     return [TensorSpec(x.shape, np.uint8), TensorSpec((), np.float32), TensorSpec((), np.uint8)]
 
 
 def dynamic_parameters(x: Array) -> Parameters:
-    """Scale and zero point that let uint8 reach from the least to the greatest element, and to 0."""
+    """Scale and zero point for which uint8 covers the range from the minimum to the maximum, including 0."""
     low, high = np.fmin(x.min(), np.float32(0)), np.fmax(x.max(), np.float32(0))
     scale = (high - low) / np.float32(255) if high > low else np.float32(1)
     zero_point = np.rint(np.fmin(np.fmax(-low / scale, np.float32(0)), np.float32(255)))

@@ -1,4 +1,4 @@
-"""ONNX's convolutions and matrix products of 8-bit integers: QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger."""
+"""ONNX's products of 8-bit integers: QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def qlinear_conv(
     y_zero_point: TensorSpec,
     b: Spec = None,
 ) -> List[TensorSpec]:
-    """Y = saturate(round((conv(X - x_zero, W - w_zero) + B) * (x_scale * w_scale / y_scale)) + y_zero), ties to even.
+    """Y = saturate(round((conv(X - x_zero, W - w_zero) + B) * (x_scale * w_scale / y_scale)) + y_zero).
 
-    X (N, C, *image), W (M, C/group, *kernel) and Y int8 or uint8, each with its own scale and zero point; those of W
-    are one or M. B (M) int32 has the scale x_scale * w_scale. Attributes: those of Conv. Source: onnx/defs/nn.
+    Ties are rounded to even. X (N, C, *image), W (M, C/group, *kernel) and Y: int8 or uint8, each with its scale and
+    zero point; those of W are one or M. B (M) is int32 with the scale x_scale * w_scale. Attributes: those of Conv.
+    Source: onnx/defs/nn.
     """
     require_dtype(op, "X", x, EIGHT_BITS)
     require_dtype(op, "W", w, EIGHT_BITS)
@@ -59,7 +60,7 @@ def qlinear_conv(
     require(
         op,
         b is None or (b.dtype == np.int32 and b.shape == (convolution.filters,)),
-        "the bias must be int32, one value a filter",
+        "the bias must be int32, one value per filter",
         b,
         w,
     )
@@ -67,7 +68,7 @@ def qlinear_conv(
 
 
 def _convolved(op: OperatorDef, x: Array, x_zero_point: Array, w: Array, w_zero_point: Array) -> Array:
-    """The sums of a convolution of 8-bit integers, exact: float64 holds every integer below 2**53."""
+    """The sums of a convolution of 8-bit integers. They are exact: float64 holds every integer below 2**53."""
     convolution = convolution_of(op, TensorSpec.known(x), TensorSpec.known(w))
     weights = w.astype(np.float64) - w_zero_point.reshape(-1, *[1] * (w.ndim - 1))
     return convolve(convolution, x.astype(np.float64) - x_zero_point, weights, None).astype(np.int64)
@@ -102,7 +103,7 @@ def conv_integer(
 ) -> List[TensorSpec]:
     """Y = conv(X - x_zero, W - w_zero) in int32.
 
-    X (N, C, *image) and W (M, C/group, *kernel) int8 or uint8; the zero point of W is one or M. Attributes: those of
+    X (N, C, *image) and W (M, C/group, *kernel): int8 or uint8. The zero point of W is one or M. Attributes: those of
     Conv. Source: onnx/defs/nn.
     """
     require_dtype(op, "X", x, EIGHT_BITS)
@@ -129,8 +130,8 @@ def conv_integer_reference(
 
 
 def matmul_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
-    """The shape of ``numpy.matmul(a, b)``; ShapeError where the operands do not fit."""
-    require(op, a.ndim > 0 and b.ndim > 0, "a matrix product takes no scalars", a, b)
+    """The shape of ``numpy.matmul(a, b)``. ShapeError if the operands do not fit."""
+    require(op, a.ndim > 0 and b.ndim > 0, "the operands of a matrix product must have dimensions", a, b)
     rows, columns = a.shape[:-1][-1:], b.shape[1:][-1:]
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     require(op, a.shape[-1] == inner, "the last dimension of A must be the last but one of B", a, b)
@@ -142,24 +143,24 @@ def matmul_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
 
 
 def along_rows(parameter: Array) -> Array:
-    """A scale or zero point of the left factor; one that is a vector counts rows."""
+    """A scale or zero point of the left factor. A vector has one element per row."""
     return parameter.reshape(-1, 1) if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
 def _require_matrix_parameter(
     op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, parameter: Spec, axis: int
 ) -> None:
-    """One element; of matrices also a vector along ``axis``, or the matrix's shape with 1 for the other axis."""
+    """ShapeError unless there is one element; for matrices also a vector along ``axis``, or its shape with 1 beside."""
     if parameter is None or (parameter.size == 1 and parameter.ndim <= 1):
         return
     matrices = min(matrix.ndim, other.ndim) >= 2
-    require(op, matrices, f"{what} must hold one element where a vector is multiplied", parameter)
+    require(op, matrices, f"{what} must hold one element if a vector is multiplied", parameter)
     count = matrix.shape[axis]
     full = (*matrix.shape[:-2], *((count, 1) if axis == -2 else (1, count)))
     require(
         op,
         parameter.shape in ((count,), full),
-        f"{what} must hold one element, {count}, or be of shape {list(full)}",
+        f"{what} must hold one element or {count}, or have shape {list(full)}",
         matrix,
         parameter,
     )
@@ -175,7 +176,7 @@ def _require_factor(
 
 
 def multiplied(a: Array, a_zero_point: Optional[Array], b: Array, b_zero_point: Optional[Array]) -> Array:
-    """The sums of a product of 8-bit matrices, exact."""
+    """The sums of a product of 8-bit matrices; exact."""
     left, right = a.astype(np.int64), b.astype(np.int64)
     if a_zero_point is not None:
         left = left - along_rows(a_zero_point)
@@ -190,8 +191,8 @@ def matmul_integer(
 ) -> List[TensorSpec]:
     """Y = matmul(A - a_zero, B - b_zero) in int32, with the dimensions of numpy.matmul.
 
-    A (..., M, K) and B (..., K, N) int8 or uint8. Zero points: one element; M of A's rows, N of B's columns; or (...,
-    M, 1) and (..., 1, N). Source: onnx/defs/math.
+    A (..., M, K) and B (..., K, N): int8 or uint8. Zero points: one element; M for A's rows, N for B's columns; or
+    (..., M, 1) and (..., 1, N). Source: onnx/defs/math.
     """
     _require_factor(op, "A", a, b, a_zero_point, -2)
     _require_factor(op, "B", b, a, b_zero_point, -1)
@@ -217,10 +218,10 @@ def qlinear_matmul(
     y_scale: TensorSpec,
     y_zero_point: TensorSpec,
 ) -> List[TensorSpec]:
-    """Y = saturate(round(matmul(A - a_zero, B - b_zero) * (a_scale * b_scale / y_scale)) + y_zero), ties to even.
+    """Y = saturate(round(matmul(A - a_zero, B - b_zero) * (a_scale * b_scale / y_scale)) + y_zero).
 
-    A (..., M, K), B (..., K, N) and Y int8 or uint8; scales float32 or float16. Parameters as in MatMulInteger, those
-    of Y one element. Source: onnx/defs/math.
+    Ties are rounded to even. A (..., M, K), B (..., K, N) and Y: int8 or uint8; scales: float32 or float16. Parameters
+    as in MatMulInteger; those of Y hold one element. Source: onnx/defs/math.
     """
     _require_factor(op, "A", a, b, a_zero_point, -2)
     _require_factor(op, "B", b, a, b_zero_point, -1)

@@ -1,1 +1,1 @@
-"""Quantised operators as TFLite defines them."""
+"""Quantised operators as TensorFlow Lite defines them."""

@@ -1,8 +1,8 @@
-"""TensorFlow Lite's quantised operators of two operands that broadcast: sums, products, comparisons, PRELU.
+"""TensorFlow Lite's quantised operators of two operands, which broadcast: sums, products, comparisons, PRELU.
 
-A and B are of one 8-bit type, so there are 65,536 pairs: the fast kernel looks the output up in a table of all of them,
+A and B have one 8-bit type, so there are 65,536 pairs: the fast kernel looks the output up in a table of all of them,
 which the formula fills. Source: LiteRT, tflite/kernels/add.cc, sub.cc, mul.cc, comparisons.cc, squared_difference.cc
-and activations.cc with the reference kernels that they call.
+and activations.cc, with the reference kernels that they call.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class _Operands(NamedTuple):
 
 
 def _binary(type: str, formula: Formula, contract: str) -> Operator:
-    """Declares the operator; the type of its outputs is what the formula gives."""
+    """Declares the operator. The type of its outputs is that of the formula's results."""
 
     def shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-        require(op, a.dtype == b.dtype, "A and B must be of one type", a, b)
+        require(op, a.dtype == b.dtype, "A and B must have one type", a, b)
         outcome = formula(op, a.dtype, np.zeros(1, np.int64), np.zeros(1, np.int64))
         return [TensorSpec(broadcast(op, [a, b]), outcome.dtype)]
 
@@ -76,7 +76,7 @@ def _binary(type: str, formula: Formula, contract: str) -> Operator:
 
 
 def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    """Pairs, their indices in the table, and outputs where these do not lie in one run."""
+    """Pairs of blocks, their indices into the table, and buffers for outputs that are not contiguous."""
     size = block_size(outputs[0].shape)
     return [TensorSpec((size, 2), np.uint8), TensorSpec((size,), np.intp), TensorSpec((size,), outputs[0].dtype)]
 
@@ -100,7 +100,7 @@ def _limited(op: OperatorDef, dtype: Any, y: Affine, values: Array) -> Array:
 
 # Sums
 
-SUM_SHIFT = 20  # bits below the point while sums are taken
+SUM_SHIFT = 20  # bits after the binary point while adding
 
 
 def _sum(sign: int) -> Formula:
@@ -112,14 +112,14 @@ def _sum(sign: int) -> Formula:
             for values, of_ in ((a, of.a), (b, of.b))
         )
         ratio = require_below_one(
-            op, "the larger scale over Y_scale 2**19", twice / np.float64(np.float32(1 << SUM_SHIFT) * of.y.scale)
+            op, "the larger scale over Y_scale * 2**19", twice / np.float64(np.float32(1 << SUM_SHIFT) * of.y.scale)
         )
         return _limited(op, dtype, of.y, multiplied(left + sign * right, ratio))
 
     return formula
 
 
-_FIXED = "A and B are brought to the scale 2 * max(A_scale, B_scale) / 2**20, rounded, "
+_FIXED = "A and B are rescaled to 2 * max(A_scale, B_scale) / 2**20, rounded, "
 quantized_add = _binary("QuantizedAdd", _sum(1), f"ADD: Y = A + B. {_FIXED}added, and requantised.")
 quantized_sub = _binary("QuantizedSub", _sum(-1), f"SUB: Y = A - B. {_FIXED}subtracted, and requantised.")
 
@@ -153,7 +153,9 @@ def _squared_difference(op: OperatorDef, dtype: Any, a: Array, b: Array) -> Arra
     return _limited(op, dtype, of.y, multiplied((left - right) ** 2, ratio))
 
 
-quantized_mul = _binary("QuantizedMul", _product, "MUL: Y = A * B, by the float32 A_scale * B_scale / Y_scale.")
+quantized_mul = _binary(
+    "QuantizedMul", _product, "MUL: Y = A * B, with the float32 multiplier A_scale * B_scale / Y_scale."
+)
 quantized_prelu = _binary("QuantizedPRelu", _prelu, "PRELU: Y = A where A >= 0, else A * B.")
 quantized_squared_difference = _binary(
     "QuantizedSquaredDifference",

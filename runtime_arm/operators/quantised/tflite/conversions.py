@@ -1,4 +1,4 @@
-"""Between floats and TensorFlow Lite's quantised integers, and from integers to integers of another scale.
+"""TensorFlow Lite's conversions between floats and quantised integers, and between integers of different scales.
 
 Source: LiteRT, tflite/kernels/quantize.cc, dequantize.cc, concatenation.cc and reference/requantize.h.
 """
@@ -27,11 +27,11 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
-FURTHEST = 2.0**30  # quotients beyond saturate whatever the zero point
+FURTHEST = 2.0**30  # larger quotients saturate whatever the zero point is
 
 
 def _to(op: OperatorDef) -> np.dtype[Any]:
-    """The integer type that the argument ``to`` names."""
+    """The integer type in the argument ``to``."""
     dtype = dtypes.dtype_of(op.get_int("to"))
     if dtype is None or dtype.name not in UP_TO_SIXTEEN_BITS:
         raise ArgumentError(op, f"to must name one of {', '.join(UP_TO_SIXTEEN_BITS)}, got type {op.get_int('to')}")
@@ -40,9 +40,9 @@ def _to(op: OperatorDef) -> np.dtype[Any]:
 
 @quantised("Quantize", dtypes=("float32",))
 def quantize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """QUANTIZE of floats: Y = saturate(round(X / Y_scale) + Y_zero_point), ties away from zero, of the type ``to``.
+    """QUANTIZE of floats: Y = saturate(round(X / Y_scale) + Y_zero_point), ties away from zero, of type ``to``.
 
-    The quotient is float32. NaN gives the least integer, which is undefined in TensorFlow Lite.
+    The quotient is float32. NaN gives the lowest integer; in TensorFlow Lite it is undefined.
     """
     affine(op, "Y", _to(op))
     return [TensorSpec(x.shape, _to(op))]
@@ -63,7 +63,7 @@ def _three_blocks(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
 
 @quantize.kernel("NUMPY", scratch=_three_blocks)
 def quantize_numpy(call: Call) -> Run:
-    """Halves are added in float64, where no sum rounds."""
+    """Halves are added in float64, where no sum is rounded."""
     dtype = call.outputs[0].dtype
     of_y = affine(call.op, "Y", dtype)
     low, high = (np.float64(limit - of_y.zero_point) for limit in limits_of(dtype))
@@ -142,7 +142,7 @@ def requantize_table(call: Call) -> Run:
 
 @quantised("RescaleOperand", dtypes=EIGHT_BITS, inplace={0: 0})
 def rescale_operand(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """What CONCATENATION of uint8 does to an operand of another scale than the output's, in float32:
+    """What CONCATENATION of uint8 does to an operand whose scale is not the output's, in float32:
 
     Y = saturate(round(X ratio - X_zero_point ratio) + Y_zero_point) for ratio = X_scale (1 / Y_scale).
     """

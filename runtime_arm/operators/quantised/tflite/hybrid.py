@@ -1,12 +1,12 @@
 """TensorFlow Lite's dynamic-range ("hybrid") layers: float blobs, 8-bit weights, products of integers.
 
-X is quantised while the net runs, each sample (or row) by itself, the integers are multiplied and added exactly, and
-the sums are made real numbers again, one rounding after the other as TensorFlow Lite's reference kernels do:
+X is quantised while the net runs, each sample (or row) by itself. The integers are multiplied and added exactly, and
+the sums are converted back to floats, one rounding after the other as in TensorFlow Lite's reference kernels:
 
     asymmetric  q = clip(round(X / s + z), -128, 127),  s = (max(X, 0) - min(X, 0)) / 255, z the integer of zero
     symmetric   q = clip(round(X / s), -127, 127),      s = max(|X|) / 127, z = 0
 
-round is to the nearest, halves away from zero. ``W_scales`` holds one scale, or one a filter. Domain "tflite". Results
+round is to nearest, ties away from zero. ``W_scales`` holds one scale, or one per filter. Domain "tflite". Results
 equal LiteRT's BUILTIN_REF kernels to the last bit. Source: LiteRT, kernels/internal/reference/portable_tensor_utils.cc,
 reference/conv.h (HybridConvPerChannel), reference/integer_ops/depthwise_conv_hybrid.h, kernels/fully_connected.cc.
 """
@@ -25,12 +25,15 @@ from runtime_arm.operators.quantised.parameters import check_scale
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-_ALMOST_HALF = np.float32(0.49999997)  # the float32 before 0.5: adding it and truncating rounds halves away from zero
-Range = Tuple[np.float32, np.float32, int]  # what a quantised 1 stands for, what X is multiplied by, and what 0 becomes
+_ALMOST_HALF = np.float32(0.49999997)  # the float32 before 0.5: adding it and truncating rounds ties away from zero
+Range = Tuple[np.float32, np.float32, int]  # the value of a quantised 1, the multiplier of X, and the integer of 0
 
 
 def asymmetric_range(low: Any, high: Any) -> Range:
-    """How values from ``low`` to ``high``, float32, are quantised to -128..127 so that 0 is an integer."""
+    """Scale, inverse and zero point to quantise values from ``low`` to ``high``, float32, to -128..127.
+
+    0 becomes an integer exactly.
+    """
     low, high = min(low, np.float32(0)), max(high, np.float32(0))
     if low == high:
         return np.float32(1), np.float32(0), 0
@@ -42,7 +45,7 @@ def asymmetric_range(low: Any, high: Any) -> Range:
 
 
 def symmetric_range(low: Any, high: Any) -> Range:
-    """How values from ``low`` to ``high``, float32, are quantised to -127..127."""
+    """Scale, inverse and zero point (0) to quantise values from ``low`` to ``high``, float32, to -127..127."""
     largest = max(abs(low), abs(high))
     if largest == 0:
         return np.float32(1), np.float32(0), 0
@@ -50,7 +53,7 @@ def symmetric_range(low: Any, high: Any) -> Range:
 
 
 def rounded(x: Array, inverse: Any, zero: Any, least: int, q: Array, work: Array) -> None:
-    """q = clip(round(x * inverse + zero), least, 127) - zero, float32 integers; ``work`` is as large as ``q``."""
+    """q = clip(round(x * inverse + zero), least, 127) - zero, float32 integers. ``work`` has the shape of ``q``."""
     np.multiply(x, inverse, out=q)
     np.add(q, zero, out=q)
     np.copysign(_ALMOST_HALF, q, out=work)
@@ -61,21 +64,21 @@ def rounded(x: Array, inverse: Any, zero: Any, least: int, q: Array, work: Array
 
 
 def weight_scales(op: OperatorDef, filters: int) -> Array:
-    """``W_scales``, checked: one, or one a filter."""
+    """``W_scales``, checked: one, or one per filter."""
     scales = np.array(op.get_floats("W_scales"), np.float32)
     check_scale(op, "W", scales)
     if len(scales) not in (1, filters):
-        raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one a filter, got {len(scales)}")
+        raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     return scales
 
 
 def hybrid_convolution(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> Convolution:
-    """What the operator sums up; its arguments for that are those of Caffe2's Conv."""
+    """The convolution that the operator computes in integers. Its arguments are those of Caffe2's Conv."""
     return convolution_of(as_conv(op), x, w)
 
 
 def as_conv(op: OperatorDef) -> OperatorDef:
-    """The convolution of the quantised values."""
+    """The operator as a Conv of the quantised values."""
     kept = tuple(arg for arg in op.arg if arg.name != "W_scales")
     return op.replace(type="Conv", domain="", input=op.input[:2], arg=kept, engine="")
 
@@ -91,7 +94,7 @@ def _conv_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
     )
     convolution = hybrid_convolution(op, x, w)
     require(op, not convolution.channels_last, "the order must be NCHW")
-    require(op, b is None or b.shape == (convolution.filters,), "the bias needs one value a filter", w, b)
+    require(op, b is None or b.shape == (convolution.filters,), "the bias must have one value per filter", w, b)
     weight_scales(op, convolution.filters)
     return [TensorSpec(convolution.output_shape, np.float32)]
 
@@ -100,8 +103,8 @@ def _conv_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
 def hybrid_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """CONV_2D of X (N, C, H, W) with int8 W (M, C / group, kh, kw), b float32 (M). Arguments: those of Caffe2's Conv.
 
-    With one scale X is quantised symmetrically and  Y = sums (W_scale s) + b,  with several asymmetrically and
-    Y = (sums W_scales) s + b.
+    With one scale X is quantised symmetrically and  Y = sums (W_scale s) + b;  with several, asymmetrically and Y =
+    (sums W_scales) s + b.
     """
     return _conv_shape(op, x, w, b)
 
@@ -110,7 +113,7 @@ def hybrid_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[Tenso
 def hybrid_depthwise_conv(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """DEPTHWISE_CONV_2D as HybridConv with C groups; X is quantised asymmetrically and Y = sums (W_scales s) + b."""
+    """DEPTHWISE_CONV_2D, as HybridConv with C groups. X is quantised asymmetrically and Y = sums (W_scales s) + b."""
     return _conv_shape(op, x, w, b)
 
 
@@ -120,7 +123,7 @@ def is_symmetric(op: OperatorDef, scales: Array) -> bool:
 
 
 def factors(op: OperatorDef, scales: Array, scale: Any) -> List[Any]:
-    """What the sums are multiplied by, one after the other."""
+    """The multipliers of the sums, to be applied one after the other."""
     return [scales, scale] if op.type == "HybridConv" and len(scales) > 1 else [scales * scale]
 
 
@@ -145,7 +148,7 @@ def hybrid_conv_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array
 
 
 def extremes(x: Array) -> Tuple[Any, Any]:
-    """The least and the greatest element, 0 of none."""
+    """The minimum and maximum, 0 for no elements."""
     return (x.min(), x.max()) if x.size else (np.float32(0), np.float32(0))
 
 
@@ -153,19 +156,23 @@ def extremes(x: Array) -> Tuple[Any, Any]:
 def hybrid_fully_connected(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """FULLY_CONNECTED: Y = sums (W_scales s) + b of the rows of X (..., K) with int8 W (M, K), b float32 (M).
+    """FULLY_CONNECTED: Y = sums (W_scales s) + b, for the rows of X (..., K), int8 W (M, K) and float32 b (M).
 
-    Rows are quantised symmetrically, with ``asymmetric`` asymmetrically.
+    Rows are quantised symmetrically, or with ``asymmetric`` asymmetrically.
     """
     require(
         op,
         w.ndim == 2 and w.dtype == np.int8 and x.ndim >= 1 and x.shape[-1] == w.shape[1],
-        "X must have rows as long as those of the int8 weights",
+        "X's rows must be as long as those of the weights, int8",
         x,
         w,
     )
     require(
-        op, b is None or (b.shape == (w.shape[0],) and b.dtype == np.float32), "the bias needs one value a filter", w, b
+        op,
+        b is None or (b.shape == (w.shape[0],) and b.dtype == np.float32),
+        "the bias must have one value per filter",
+        w,
+        b,
     )
     weight_scales(op, w.shape[0])
     return [x.with_shape((*x.shape[:-1], w.shape[0]))]

@@ -1,10 +1,10 @@
-"""What the quantised operators of TensorFlow Lite share: scales and zero points as arguments, fused activations.
+"""What TensorFlow Lite's quantised operators share: scales and zero points as arguments, fused activations.
 
 Domain "tflite". Blobs are plain arrays of integers; image blobs are (N, H, W, C). An integer q of an operand P stands
-for the real  P_scale * (q - P_zero_point): both are arguments of every operator that needs them, scales float32. The
-output has the integer type of X unless the operator says otherwise. ``activation`` is NONE, RELU, RELU6 or
-RELU_N1_TO_1: it limits the output's integers. What is computed equals TensorFlow Lite's reference kernels (of LiteRT's
-BUILTIN_REF resolver) to the last bit. Source: LiteRT, tflite/kernels.
+for the real  P_scale * (q - P_zero_point). Both are arguments of every operator that needs them; scales are float32.
+The output has the integer type of X unless the operator says otherwise. ``activation`` is NONE, RELU, RELU6 or
+RELU_N1_TO_1: it clips the output's integers. Results equal TensorFlow Lite's reference kernels (of LiteRT's BUILTIN_REF
+resolver) to the last bit. Source: LiteRT, tflite/kernels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Affine(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Where integers saturate, both ends included."""
+    """The integers at which results saturate, both included."""
 
     low: int
     high: int
@@ -54,7 +54,7 @@ def quantised(type: str, **schema: Any) -> Callable[[ShapeFunction], Operator]:
 
 
 def affine(op: OperatorDef, what: str, dtype: Any) -> Affine:
-    """The arguments ``what``_scale and ``what``_zero_point (0) for a blob of the dtype; ArgumentError for others."""
+    """The arguments ``what``_scale and ``what``_zero_point (0) for a blob of the dtype. ArgumentError if wrong."""
     scale, zero_point = np.float32(op.get_float(f"{what}_scale")), op.get_int(f"{what}_zero_point", 0)
     check_scale(op, what, scale)
     limits = np.iinfo(dtype)
@@ -64,20 +64,20 @@ def affine(op: OperatorDef, what: str, dtype: Any) -> Affine:
 
 
 def limits_of(dtype: Any) -> Range:
-    """The integers of a dtype."""
+    """The range of an integer dtype."""
     limits = np.iinfo(dtype)
     return Range(int(limits.min), int(limits.max))
 
 
 def away_from_zero(values: Any) -> Array:
-    """Rounded to the nearest, ties away from zero, in the precision of the values."""
+    """Rounded to nearest, ties away from zero, in the precision of the values."""
     values = np.asarray(values)
     whole = np.trunc(values)
     return np.asarray(whole + np.copysign(np.abs(values - whole) >= 0.5, values), values.dtype)
 
 
 def activation_range(op: OperatorDef, dtype: Any, y: Affine) -> Range:
-    """Where the fused activation limits the output."""
+    """The range to which the fused activation clips the output."""
     name = op.get_str("activation", "NONE")
     if name not in _ACTIVATIONS:
         raise ArgumentError(op, f"activation must be one of {', '.join(_ACTIVATIONS)}, got {name!r}")
@@ -93,7 +93,7 @@ def _quantised_real(real: float, y: Affine) -> int:
 
 
 def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dtype: Any, rule: str = RULE) -> Array:
-    """saturate(round(sums * multiplier) + zero_point) as a fresh array; ``sums`` are integers."""
+    """saturate(round(sums * multiplier) + zero_point) as a fresh array. ``sums`` are integers."""
     result = np.empty(sums.shape, dtype)
     work = np.empty(sums.shape, np.int64), np.empty(sums.shape, np.int64)
     Requantizer(rule, multiplier, zero_point, *limits)(sums, result, work)
@@ -109,7 +109,7 @@ def multiplied(integers: Array, multiplier: Any) -> Array:
 
 
 def require_below_one(op: OperatorDef, what: str, multiplier: Any) -> Any:
-    """The multiplier; ArgumentError unless it is below 1, as TensorFlow Lite demands of it."""
+    """The multiplier. ArgumentError unless it is less than 1, as TensorFlow Lite requires."""
     if not multiplier < 1:
-        raise ArgumentError(op, f"{what} must be below 1, got {multiplier}")
+        raise ArgumentError(op, f"{what} must be less than 1, got {multiplier}")
     return np.float64(multiplier)

@@ -29,18 +29,18 @@ from runtime_arm.registry.steps import Step, in_turn
 
 
 def pool_window(op: OperatorDef, x: TensorSpec) -> Window:
-    """The window over X (N, H, W, C). kernel_shape, strides, auto_pad, pads as in ONNX."""
+    """The window over X (N, H, W, C). kernel_shape, strides, auto_pad and pads as in ONNX."""
     require(op, x.ndim == 4, "X must be (N, H, W, C)", x)
     window = onnx_window(op, x.shape[1:3])
-    require(op, int(window.counts().min(initial=1)) > 0, "a window holds no pixel", x)
+    require(op, int(window.counts().min(initial=1)) > 0, "a window without pixels", x)
     return window
 
 
 @quantised("QuantizedAveragePool", dtypes=EIGHT_BITS)
 def quantized_average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """AVERAGE_POOL_2D: the mean of the pixels inside the image, ties away from zero, limited by ``activation``.
+    """AVERAGE_POOL_2D: the mean of the pixels inside the image, ties away from zero, clipped by ``activation``.
 
-    X and Y (N, H, W, C) have one scale and zero point, Y_scale and Y_zero_point.
+    X and Y (N, H, W, C) share Y_scale and Y_zero_point.
     """
     activation_range(op, x.dtype, affine(op, "Y", x.dtype))
     return [TensorSpec((x.shape[0], *pool_window(op, x).output, x.shape[3]), x.dtype)]
@@ -60,7 +60,7 @@ def quantized_average_pool_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @quantised("QuantizedMaxPool", dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_max_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """MAX_POOL_2D: the largest of the pixels inside the image; X and Y (N, H, W, C) have one scale and zero point."""
+    """MAX_POOL_2D: the maximum of the pixels inside the image. X and Y (N, H, W, C) share one scale and zero point."""
     return [TensorSpec((x.shape[0], *pool_window(op, x).output, x.shape[3]), x.dtype)]
 
 
@@ -81,7 +81,7 @@ def _count(shape: Shape, axes: Sequence[int]) -> int:
 
 def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     axes = _axes(op, x)
-    require(op, _count(x.shape, axes) > 0, "there is nothing to reduce", x)
+    require(op, _count(x.shape, axes) > 0, "X is empty", x)
     multiplier_of(op, x.dtype, 1)
     keep = op.get_bool("keepdims")
     return [
@@ -90,7 +90,7 @@ def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 
 def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
-    """X_scale / Y_scale; for a mean its mantissa is divided by the count, which rounds down."""
+    """X_scale / Y_scale. For a mean, its mantissa is divided by the count, rounding down."""
     fixed = fixed_point(np.float64(affine(op, "X", dtype).scale) / np.float64(affine(op, "Y", dtype).scale))
     if op.type == "QuantizedSum":
         return fixed
@@ -99,7 +99,7 @@ def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
 
 
 def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence[Array]) -> Array:
-    """From sums of X, which become differences to its zero point, to outputs, not yet of their type; in ``work``."""
+    """From sums of X to outputs, not yet in their type, by way of differences to the zero point; in ``work``."""
     np.subtract(sums, affine(op, "X", dtype).zero_point * count, out=sums)
     RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
     np.add(work[0], affine(op, "Y", dtype).zero_point, out=work[0])
@@ -110,13 +110,13 @@ def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence
 
 @quantised("QuantizedMean", dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_mean(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """MEAN over ``axes`` (all), kept as 1 with ``keepdims``, requantised from X_scale to Y_scale."""
+    """MEAN over ``axes`` (all), which stay as 1 with ``keepdims``, requantised from X_scale to Y_scale."""
     return _reduced(op, x)
 
 
 @quantised("QuantizedSum", dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_sum(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """SUM over ``axes`` (all), kept as 1 with ``keepdims``, requantised from X_scale to Y_scale."""
+    """SUM over ``axes`` (all), which stay as 1 with ``keepdims``, requantised from X_scale to Y_scale."""
     return _reduced(op, x)
 
 

@@ -1,9 +1,9 @@
-"""TensorFlow Lite's quantised sums of products: convolutions, fully connected layers, products of matrices.
+"""TensorFlow Lite's quantised sums of products: convolutions, fully connected layers, matrix products.
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one a filter. B is int32; its scale is X_scale * W_scale. The product of the scales is
-a double, but for uint8 and for fully connected layers of one scale it is rounded to float32. Source: LiteRT's
+``W_scales`` holds one scale, or one per filter. B is int32; its scale is X_scale * W_scale. The product of the scales
+is a double; for uint8, and for fully connected layers with one scale, it is rounded to float32. Source: LiteRT's
 kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and fully_connected.h.
 """
 
@@ -37,7 +37,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Products(NamedTuple):
-    """How sums of products are requantised. multiplier: float64, of one element or (M)."""
+    """How sums of products are requantised. multiplier: float64, one element or (M)."""
 
     x: Affine
     w_zero_point: int
@@ -48,16 +48,16 @@ class Products(NamedTuple):
 
 
 def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
-    """Reads and checks the quantisation of a convolution or fully connected layer of X, W and Y of the dtype."""
+    """Reads and checks the quantisation of a convolution or fully connected layer. X, W and Y have the dtype."""
     x, y = affine(op, "X", dtype), affine(op, "Y", dtype)
     scales = np.array(op.get_floats("W_scales"), np.float32)
     check_scale(op, "W", scales)
     if len(scales) not in (1, filters):
-        raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one a filter, got {len(scales)}")
+        raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
     if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype == np.int8):
         raise ArgumentError(
-            op, f"W_zero_point must be of the type {np.dtype(dtype).name}, 0 for int8, got {w_zero_point}"
+            op, f"W_zero_point must fit into {np.dtype(dtype).name}, and be 0 for int8, got {w_zero_point}"
         )
     if dtype == np.uint8 or (op.type == "QuantizedFullyConnected" and len(scales) == 1):
         multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
@@ -68,7 +68,7 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
 
 
 def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec], filters: int) -> None:
-    require(op, w.dtype == x.dtype, "X and the weights must be of one type", x, w)
+    require(op, w.dtype == x.dtype, "X and the weights must have one type", x, w)
     require(
         op,
         b is None or (b.dtype == np.int32 and b.shape == (filters,)),
@@ -105,16 +105,17 @@ def _finished(products: Products, sums: Array, dtype: Any) -> Array:
 def quantized_fully_connected(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """FULLY_CONNECTED: rows of K elements of X times W (M, K). Y (rows, M), with ``keep_num_dims`` (*X.shape[:-1], M).
+    """FULLY_CONNECTED: rows of K elements of X times W (M, K). Y: (rows, M).
 
-    Without ``keep_num_dims`` X may have any shape whose elements divide into rows.
+    Without ``keep_num_dims`` X may have any shape whose elements can be divided into rows; with it Y is (*X.shape[:-1],
+    M).
     """
     require(op, w.ndim == 2 and w.shape[1] > 0, "the weights must be a matrix", w)
     _require_operands(op, x, w, b, w.shape[0])
     if op.get_bool("keep_num_dims"):
         require(op, x.shape[-1:] == w.shape[1:], f"the last dimension of X must be {w.shape[1]}", x, w)
         return [TensorSpec((*x.shape[:-1], w.shape[0]), x.dtype)]
-    require(op, product(x.shape) % w.shape[1] == 0, f"X does not divide into rows of {w.shape[1]}", x, w)
+    require(op, product(x.shape) % w.shape[1] == 0, f"X cannot be divided into rows of {w.shape[1]}", x, w)
     return [TensorSpec((product(x.shape) // w.shape[1], w.shape[0]), x.dtype)]
 
 
@@ -128,7 +129,7 @@ def quantized_fully_connected_reference(op: OperatorDef, x: Array, w: Array, b: 
 
 
 class Transposed(NamedTuple):
-    """A transposed convolution; ``window`` is that of the convolution from Y to X."""
+    """A transposed convolution. ``window`` is that of the convolution from Y to X."""
 
     window: Window
     filters: int
@@ -137,14 +138,16 @@ class Transposed(NamedTuple):
 
 def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[TensorSpec]) -> Transposed:
     """Reads and checks the arguments of a QuantizedConvTranspose."""
-    require(op, x.ndim == w.ndim == 4 and x.shape[3] == w.shape[3], "X and the weights need the same channels", x, w)
+    require(
+        op, x.ndim == w.ndim == 4 and x.shape[3] == w.shape[3], "X and the weights must have the same channels", x, w
+    )
     wanted = integers_of(op, size, "size")
     require(op, len(wanted) == 2 and min(wanted) > 0, f"size must be two positive numbers, got {wanted}")
     window = onnx_window(op, wanted, w.shape[1:3])
     require(
         op,
         window.output == x.shape[1:3] and set(window.dilation) == {1},
-        f"a picture of {wanted} pixels would come of {list(window.output)} ones",
+        f"an output of {wanted} pixels would need X to have {list(window.output)}",
         x,
     )
     return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
@@ -154,7 +157,10 @@ def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[
 def quantized_conv_transpose(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """TRANSPOSE_CONV: X (N, H, W, C), W (M, kh, kw, C), Y (N, *size, M). strides, auto_pad: of the way from Y to X."""
+    """TRANSPOSE_CONV: X (N, H, W, C), W (M, kh, kw, C), Y (N, *size, M).
+
+    strides, auto_pad: those of the convolution from Y to X.
+    """
     transposed = transposed_of(op, x, w, size)
     _require_operands(op, x, w, b, transposed.filters)
     return [TensorSpec(transposed.output_shape, x.dtype)]
@@ -184,7 +190,7 @@ def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[Tens
 
 
 class Matrices(NamedTuple):
-    """How a product of matrices is requantised; the product of the scales is float32."""
+    """How a matrix product is requantised. The product of the scales is float32."""
 
     a: Affine
     b: Affine

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's RESIZE_BILINEAR of integers: fixed point of 10 bits for int8, float32 for uint8.
+"""TensorFlow Lite's RESIZE_BILINEAR of integers: in fixed point of 10 bits for int8, in float32 for uint8.
 
 Source: LiteRT, tflite/kernels/internal/reference/resize_bilinear.h.
 """
@@ -20,11 +20,11 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
 ONE = 1 << 10  # of the fixed point
-BLOCK = 1 << 15  # elements of a block of output rows
+BLOCK = 1 << 15  # elements in a block of output rows
 
 
 class Axis(NamedTuple):
-    """For every output position of a dimension: the pixels below and above, and their weights."""
+    """For every output position of a dimension: the pixels before and after it, and their weights."""
 
     low: Array
     high: Array
@@ -33,10 +33,10 @@ class Axis(NamedTuple):
 
 
 def axis_of_size(op: OperatorDef, size: int, output: int, dtype: Any) -> Axis:
-    """Weights are integers in fixed point for int8, float32 for uint8."""
+    """Weights are fixed-point integers for int8, float32 for uint8."""
     aligned, centred = op.get_bool("align_corners") and output > 1, op.get_bool("half_pixel_centers")
     if aligned and centred:
-        raise ArgumentError(op, "align_corners and half_pixel_centers exclude each other")
+        raise ArgumentError(op, "align_corners and half_pixel_centers cannot both be set")
     pixels, steps = (size - 1, output - 1) if aligned else (size, output)
     if dtype == np.int8:
         positions, low, high = _fixed_positions(pixels, steps, output, centred)
@@ -67,9 +67,9 @@ def _float_positions(pixels: int, steps: int, output: int, centred: bool) -> Tup
 
 @quantised("QuantizedResizeBilinear", inputs=2, dtypes=EIGHT_BITS)
 def quantized_resize_bilinear(op: OperatorDef, x: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
-    """X (N, H, W, C) to Y (N, *size, C), rounded to the nearest, ties away from zero. One scale for both.
+    """X (N, H, W, C) to Y (N, *size, C), rounded to nearest, ties away from zero. X and Y share one scale.
 
-    align_corners, half_pixel_centers (0): as in ResizeBilinear of TensorFlow.
+    align_corners, half_pixel_centers (0): as in TensorFlow's ResizeBilinear.
     """
     require(op, x.ndim == 4 and min(x.shape[1:3]) > 0, "X must be (N, H, W, C) with pixels", x)
     wanted = integers_of(op, size, "size")
@@ -101,7 +101,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(shape: Sequence[int]) -> Iterator[_Block]:
-    """Of an output of this shape."""
+    """The blocks of an output of this shape."""
     batch, height, width, channels = shape
     for image in range(batch):
         for begin, end in ranges(height, max(1, BLOCK // max(width * channels, 1))):
@@ -109,7 +109,7 @@ def _blocks(shape: Sequence[int]) -> Iterator[_Block]:
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    """Pixels of the rows that are met, pixels that are met, their products, sums."""
+    """Pixels of the rows that are read, pixels that are read, their products, sums."""
     x, y = inputs[0], outputs[0]
     assert x is not None
     most = max((block.rows.stop - block.rows.start for block in _blocks(y.shape)), default=0)
@@ -120,7 +120,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
 
 @quantized_resize_bilinear.kernel("NUMPY", scratch=_scratch)
 def quantized_resize_bilinear_numpy(call: Call) -> Run:
-    """The four pixels around an output one after the other, in float64 for fixed point: every sum is exact."""
+    """Adds the four pixels around an output one by one; for fixed point in float64, where every sum is exact."""
     x, y = call.inputs[0], call.outputs[0]
     rows, columns = (axis_of_size(call.op, *sizes, x.dtype) for sizes in zip(x.shape[1:3], y.shape[1:3]))
     work = call.scratch[2].dtype.type
@@ -161,7 +161,7 @@ def _weighted(
 
 
 def _rounded(total: Array, work: Array, dtype: Any) -> List[Step]:
-    """What a cast to integers then rounds as the reference does."""
+    """Prepares the values so that a cast to integers rounds as the reference does."""
     if dtype == np.uint8:
         return [partial(np.add, total, np.float32(0.5), total)]
     return [

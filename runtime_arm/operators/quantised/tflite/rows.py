@@ -1,8 +1,8 @@
-"""TensorFlow Lite's quantised functions of rows beside SOFTMAX: LOG_SOFTMAX of int8 and L2_NORMALIZATION.
+"""TensorFlow Lite's LOG_SOFTMAX of int8 and L2_NORMALIZATION of rows. (SOFTMAX is in softmax.py.)
 
-Both are exact to the last bit. Differences to the largest of a row have few values: their logarithms are computed once
-for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h,
-integer_ops/l2normalization.h and reference/l2normalization.h.
+Both are exact to the last bit. Differences to a row's maximum have few values, so their logarithms are computed once
+for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
+reference/l2normalization.h.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 
 RowTable = Callable[[Array], Array]  # (a row of X) -> the row of Y
-_OUTPUT_SHIFT = 22  # from Q5.26 to the output's scale 1/16
-_MIDDLE, _UNIT_SHIFT = 128, 7  # zero point of a normalised row of uint8, bits of what stands for 1
+_OUTPUT_SHIFT = 22  # from Q5.26 to the output's scale, 1/16
+_MIDDLE, _UNIT_SHIFT = 128, 7  # zero point of a normalised row of uint8; bits of the integer that stands for 1
 
 
 class _Logarithms(NamedTuple):
-    """What differences 0, -1, ... -255 to the largest stand for."""
+    """The values of the differences 0, -1, ... -255 to the maximum."""
 
-    terms: Array  # what their exponentials add to the sum, Q12.19
-    scaled: Array  # themselves, Q5.26
-    counted: int  # how many count
+    terms: Array  # their exponentials, as added to the sum, Q12.19
+    scaled: Array  # the differences, Q5.26
+    counted: int  # the number of differences that count
     back: float  # from Q5.26 to differences
 
 
@@ -59,8 +59,8 @@ def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
 
 @quantised("QuantizedLogSoftmax", dtypes=("int8",))
 def quantized_log_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """LOG_SOFTMAX over the last dimension. Y has the scale 1/16 and the zero point 127."""
-    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that holds something", x)
+    """LOG_SOFTMAX over the last dimension. Y has scale 1/16 and zero point 127."""
+    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that is not empty", x)
     _logarithms(op, affine(op, "X", x.dtype).scale)
     return [x]
 
@@ -73,8 +73,8 @@ def quantized_log_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @quantised("QuantizedL2Normalize", dtypes=EIGHT_BITS)
 def quantized_l2_normalize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """L2_NORMALIZATION of rows: Y = X / sqrt(sum of X**2). Y has the scale 1/128 and the zero point 0 (uint8: 128)."""
-    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that holds something", x)
+    """L2_NORMALIZATION of rows: Y = X / sqrt(sum of X**2). Y has scale 1/128 and zero point 0 (uint8: 128)."""
+    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that is not empty", x)
     affine(op, "X", x.dtype)
     return [x]
 

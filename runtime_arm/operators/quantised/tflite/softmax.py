@@ -1,8 +1,8 @@
 """TensorFlow Lite's quantised SOFTMAX: exponentials in fixed point, exact to the last bit.
 
-X is 8-bit, Y 8-bit or int16. Differences to the row's maximum, times X_scale * beta, are numbers in Q5.26; where they
-are below -2**5 they count as nothing. The sum of their exponentials is a number in Q12.19. Source: LiteRT,
-tflite/kernels/activations.cc and internal/reference/softmax.h.
+X is 8-bit, Y is 8-bit or int16. Differences to the row's maximum, times X_scale * beta, are numbers in Q5.26; those
+below -2**5 count as nothing. The sum of their exponentials is in Q12.19. Source: LiteRT, tflite/kernels/activations.cc
+and internal/reference/softmax.h.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FRACTION_BITS, SUM_BITS = 26, 12
 
 
 class Exponentials(NamedTuple):
-    """Of differences 0, -1, ... -255: in Q0.31, and as what they add to the sum in Q12.19."""
+    """The exponentials of differences 0, -1, ... -255: in Q0.31, and as added to the sum, in Q12.19."""
 
     values: Array
     terms: Array
 
 
 def exponentials(op: OperatorDef, scale: Any, beta: float) -> Exponentials:
-    """Of what X stands for times beta, by the step. ArgumentError where a step is no multiplier for the fixed point."""
+    """The exponentials for this scale and beta. ArgumentError if one step is too small for the fixed point."""
     step = min(np.float64(scale) * np.float64(beta) * (1 << FRACTION_BITS), 2.0**31 - 1)
     fixed = fixed_point(step)
     if not int(fixed.exponent) > 0:
@@ -53,9 +53,10 @@ def _to(op: OperatorDef, x: Any) -> np.dtype[Any]:
 def quantized_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = exp(beta X) / sum of exp(beta X) over the last dimension.
 
-    Y has 0 at its least integer and 1 beyond its largest: Y_scale is 2**-8 (2**-15 and zero point 0 for int16).
+    0 is Y's lowest integer, and 1 lies one step above its highest: Y_scale is 2**-8 (for int16 2**-15, with zero point
+    0).
     """
-    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that holds something", x)
+    require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that is not empty", x)
     exponentials(op, affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0))
     return [TensorSpec(x.shape, _to(op, x))]
 
@@ -76,7 +77,7 @@ def _softmax(table: Exponentials, x: Array, dtype: Any) -> Array:
 
 
 def _rows(shape: Sequence[int]) -> int:
-    """Rows of a block."""
+    """The number of rows in a block."""
     return max(1, BLOCK // shape[-1])
 
 
@@ -88,7 +89,7 @@ def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
 
 @quantized_softmax.kernel("NUMPY", scratch=_buffers)
 def quantized_softmax_numpy(call: Call) -> Run:
-    """Block by block of rows, which are what the reciprocal allocates."""
+    """Works in blocks of rows, because the reciprocal allocates arrays of their length."""
     (x,), (y,) = call.inputs, call.outputs
     table = exponentials(call.op, affine(call.op, "X", x.dtype).scale, call.op.get_float("beta", 1.0))
     dtype, count = y.dtype, _rows(x.shape)
@@ -111,7 +112,7 @@ def _softmax_into(table: Exponentials, x: Array, y: Array, scratch: Sequence[Arr
     np.take(table.terms, below, out=values, mode="clip")
     mantissa, bits = reciprocal(np.add.reduce(values, axis=-1, keepdims=True), SUM_BITS)
     np.take(table.values, below, out=values, mode="clip")
-    np.multiply(values, mantissa, out=values)  # the high product of numbers that are not negative
+    np.multiply(values, mantissa, out=values)  # the high product of non-negative numbers
     np.add(values, 1 << 30, out=values)
     np.right_shift(values, 31, out=values)
     shift = bits + 31 - 8 * dtype.itemsize

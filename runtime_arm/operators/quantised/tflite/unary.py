@@ -1,7 +1,7 @@
 """TensorFlow Lite's quantised functions of one number.
 
-An 8-bit X has 256 values: the fast kernel looks outputs up in a table of all of them, which the formula fills. Source:
-LiteRT, tflite/kernels/activations.cc and elementwise.cc with the reference kernels that they call.
+An 8-bit X has 256 values: the fast kernel looks the output up in a table of all of them, which the formula fills.
+Source: LiteRT, tflite/kernels/activations.cc and elementwise.cc, with the reference kernels that they call.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator
 from runtime_arm.registry.specs import TensorSpec
 
-_ROOT_BITS = 20  # behind the point of inverse square roots
+_ROOT_BITS = 20  # bits after the binary point of inverse square roots
 
-Formula = Callable[[OperatorDef, Affine, Affine, Array], Array]  # (op, of X, of Y, X as int64) -> outputs, not limited
+Formula = Callable[
+    [OperatorDef, Affine, Affine, Array], Array
+]  # (op, X's parameters, Y's parameters, X as int64) -> outputs, not clipped
 
 
 def _unary(type: str, formula: Formula, contract: str) -> Operator:
-    """Declares the operator of an 8-bit X; Y has its type."""
+    """Declares the operator of an 8-bit X. Y has its type."""
 
     def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
         compute(op, np.zeros(1, x.dtype))
@@ -77,7 +79,9 @@ def _of_reals(function: Callable[[Array], Array], rounding: Callable[[Array], Ar
         with np.errstate(all="ignore"):
             found = function(reals.astype(np.float64)).astype(np.float32)
             steps = rounding(found * (np.float32(1) / of_y.scale))
-        return np.asarray(np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point)  # NaN is the least
+        return np.asarray(
+            np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point
+        )  # NaN becomes the lowest integer
 
     return formula
 
@@ -94,13 +98,13 @@ def _leaky_relu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
 
 
 def _sixteen_bits(multiplier: Any) -> Any:
-    """The mantissa of a multiplier as 16 bits, and its exponent."""
+    """The mantissa of a multiplier in 16 bits, and its exponent."""
     fixed = fixed_point(multiplier)
     return min((int(fixed.mantissa) + (1 << 15)) >> 16, 32767), int(fixed.exponent)
 
 
 def _high(a: Array, b: Any) -> Array:
-    """The high half of 2 a b in 16 bits, half up, saturated."""
+    """The high half of 2 a b in 16 bits, rounded half up, saturated."""
     return np.asarray(np.minimum((a * b + (1 << 14)) >> 15, 32767))
 
 
@@ -109,7 +113,7 @@ def _saturated(values: Array) -> Array:
 
 
 def _divided(values: Array, exponent: int) -> Array:
-    """values / 2**exponent, half away from zero."""
+    """values / 2**exponent, ties away from zero."""
     return (values + ((1 << exponent) >> 1) - ((values < 0) & (exponent > 0))) >> exponent
 
 
@@ -117,7 +121,7 @@ def _hard_swish(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
     fine_scale = np.float32(1 / 128) * of_x.scale
     mantissa, exponent = _sixteen_bits(fine_scale / of_y.scale)
     if exponent > 0:
-        raise ArgumentError(op, f"X_scale / 128 must be below Y_scale, got {of_x.scale} and {of_y.scale}")
+        raise ArgumentError(op, f"X_scale / 128 must be less than Y_scale, got {of_x.scale} and {of_y.scale}")
     gate_mantissa, gate_exponent = _sixteen_bits(fine_scale / (np.float32(3) / np.float32(32768)))
     fine = (x - of_x.zero_point) << 7
     gate = _saturated(fine << max(gate_exponent - 1, 0))
@@ -157,7 +161,7 @@ def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
 
 
 def _inverse_root(value: int) -> int:
-    """1 / sqrt(value) in fixed point, 0 for what has no root."""
+    """1 / sqrt(value) in fixed point; 0 if it has no root."""
     if value <= 0:
         return 0
     mantissa, exponent = inverse_square_root(value)
@@ -169,22 +173,22 @@ def _elu(x: Array) -> Array:
     return np.where(x < 0, np.expm1(x), x)
 
 
-_REALS = "of the real numbers that X stands for, in float32, rounded half away from zero to Y."
+_REALS = "of the real numbers that X stands for, in float32, rounded to Y, ties away from zero."
 quantized_relu = _unary(
-    "QuantizedRelu", _relu, "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, limited."
+    "QuantizedRelu", _relu, "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, clipped."
 )
 quantized_leaky_relu = _unary("QuantizedLeakyRelu", _leaky_relu, "LEAKY_RELU: Y = X where X >= 0, else alpha X.")
 quantized_hard_swish = _unary(
     "QuantizedHardSwish", _hard_swish, "HARD_SWISH: Y = X clip(X + 3, 0, 6) / 6 in fixed point of 16 bits."
 )
 quantized_abs = _unary("QuantizedAbs", _absolute, "ABS: Y = abs(X), requantised.")
-quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` that by tanh, {_REALS}")
-quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers as they are, -128 as itself.")
+quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` its approximation by tanh, {_REALS}")
+quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers themselves; -128 stays as it is.")
 quantized_sqrt = _unary(
     "QuantizedSqrt",
     _of_reals(np.sqrt, np.trunc),
     "SQRT of the real numbers that X stands for, in float32, rounded towards zero to Y.",
 )
-quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point, the greatest for 0.")
+quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point; the highest integer for 0.")
 for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log)):
     _unary(f"Quantized{_type}", _of_reals(_function), f"{_type.upper()} {_REALS}")

@@ -150,7 +150,7 @@ def test_a_shape_that_is_computed_keeps_the_output_quantised() -> None:
 
 REFUSED: Dict[str, Tuple[OperatorDef, List[Any], str]] = {
     "order": (int8("Int8MaxPool", kernel=2), [quantised(1, 1, 4, 4, 2)], "order must be NHWC"),
-    "another output": (int8("Int8Relu", scale=0.25), [quantised(1, 4)], "quantised as X is"),
+    "another output": (int8("Int8Relu", scale=0.25), [quantised(1, 4)], "quantised like X"),
     "floats": (int8("Int8Relu"), [np.zeros(4, np.float32)], "must be quantised uint8"),
     "multiplier": (
         int8("Int8FC", "X", "W", "b", scale=0.25),
@@ -158,7 +158,7 @@ REFUSED: Dict[str, Tuple[OperatorDef, List[Any], str]] = {
         "Y_scale must be larger",
     ),
     "bias": (int8("Int8FC", "X", "W", "b"), [quantised(1, 2, 4), quantised(2, 3, 4), bias(2)], "one for each of 3"),
-    "row": (int8("Int8FC", "X", "W", "b"), [quantised(1, 2, 4), quantised(2, 3, 5), bias(3)], "4 elements a row"),
+    "row": (int8("Int8FC", "X", "W", "b"), [quantised(1, 2, 4), quantised(2, 3, 5), bias(3)], "4 elements per row"),
     "shapes": (int8("Int8Add", "A", "B"), [quantised(1, 2, 4), quantised(2, 4, 2)], "same shape"),
     "ratio": (int8("Int8Add", "A", "B", scale=1e-4), [quantised(1, 2), quantised(2, 2)], "must be in"),
     "scale": (int8("Int8Relu", scale=0.0), [quantised(1, 4)], "positive and finite"),

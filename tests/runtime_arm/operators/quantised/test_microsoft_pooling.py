@@ -132,7 +132,7 @@ ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
         ("QLinearGlobalAveragePool", [Q[..., :0], ONE, ZERO, ONE, ZERO], {}, ShapeError, "must have pixels"),
         ("QLinearGlobalAveragePool", [Q.astype(int), ONE, ZERO, ONE, ZERO], {}, ShapeError, "X must be uint8 or int8"),
         ("QLinearReduceMean", [Q, ONE, ZERO, ONE, ZERO], {"axes": [4]}, ArgumentError, "axes 4 is out of range"),
-        ("QLinearReduceMean", [Q[:0], ONE, ZERO, ONE, ZERO], {"axes": [0]}, ShapeError, "mean of nothing"),
+        ("QLinearReduceMean", [Q[:0], ONE, ZERO, ONE, ZERO], {"axes": [0]}, ShapeError, "mean of no elements"),
         ("QLinearSoftmax", [Q, ONE, ZERO, ONE, ZERO], {}, ArgumentError, "'opset' is required"),
         ("QLinearSoftmax", [Q, ONE, ZERO, -ONE, ZERO], {"opset": 13}, ArgumentError, "scale of Y must be positive"),
     ],

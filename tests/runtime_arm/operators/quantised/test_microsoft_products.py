@@ -163,7 +163,7 @@ ONE, NOUGHT = np.ones((), np.float32), np.zeros((), np.float32)
             ShapeError,
             "C must be int32 and broadcast",
         ),
-        ("QGemm", [M, ONE, ZERO, M.T, ONE, ZERO, None, ONE], {}, ShapeError, "zero point of Y is required"),
+        ("QGemm", [M, ONE, ZERO, M.T, ONE, ZERO, None, ONE], {}, ShapeError, "Y's scale needs Y's zero point"),
         ("QGemm", [M[None], ONE, ZERO, M.T, ONE, ZERO], {}, ShapeError, "must be matrices"),
         ("DynamicQuantizeMatMul", [M, M.T, ONE], {}, ShapeError, "A must be float32"),
         ("DynamicQuantizeMatMul", [M.astype(np.float32), M.T, -ONE], {}, ArgumentError, "scale of B must be positive"),

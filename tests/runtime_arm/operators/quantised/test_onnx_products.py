@@ -165,7 +165,7 @@ def changed(index: int, value: Any) -> List[Any]:
         (changed(5, np.zeros(4, np.int8)), ShapeError, "zero point of W must hold one element, or 6"),
         (changed(5, np.uint8(0)), ShapeError, "zero point of W must have the blob's type, int8"),
         (changed(7, np.int32(0)), ShapeError, "zero point of Y must be uint8 or int8"),
-        (changed(8, np.zeros(5, np.int32)), ShapeError, "bias must be int32, one value a filter"),
+        (changed(8, np.zeros(5, np.int32)), ShapeError, "bias must be int32, one value per filter"),
         (changed(8, np.zeros(6, np.float32)), ShapeError, "bias must be int32"),
         (changed(0, np.zeros((1, 4, 6, 6), np.float32)), ShapeError, "X must be uint8 or int8"),
         (changed(3, np.zeros((6, 3, 3, 3), np.int8)), ShapeError, "channels"),

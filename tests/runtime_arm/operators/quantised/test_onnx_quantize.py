@@ -142,7 +142,7 @@ ONE, ZERO = np.float32(1), np.uint8(0)
         (dequantize(), [Q, np.float32(0), ZERO], ArgumentError, "positive and finite, got 0"),
         (quantize(), [X, ONE, np.int32(0)], ShapeError, "zero point must be uint8 or int8"),
         (dequantize(), [Q, ONE, np.int8(0)], ShapeError, "zero point must have the input's type"),
-        (dequantize(), [Q.astype(np.int32), ONE, np.int32(1)], ShapeError, "no zero point but a constant 0"),
+        (dequantize(), [Q.astype(np.int32), ONE, np.int32(1)], ShapeError, "zero point of int32 must be a constant 0"),
         (dequantize(), [Q.astype(np.int64), ONE, np.int64(0)], ShapeError, "input must be"),
         (quantize(), [X.astype(np.float64), ONE, ZERO], ShapeError, "input must be"),
         (quantize(), [X, np.float64(1), ZERO], ShapeError, "scale must be float32 or float16"),

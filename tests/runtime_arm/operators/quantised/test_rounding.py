@@ -94,7 +94,7 @@ def test_rule_is_exact_above_one(rule: str, total: int, multiplier: float) -> No
 @pytest.mark.parametrize("multiplier", [0.5, 0.25, 2.0**-31, 2.0**-32, 2.0**-33, 1 - 2.0**-32, 1 - 2.0**-31, 0.1, 0.0])
 def test_rule_at_the_edges(rule: str, multiplier: float) -> None:
     if rule == "gemmlowp" and multiplier == 1 - 2.0**-32:
-        with pytest.raises(ValueError, match="below 1"):
+        with pytest.raises(ValueError, match="less than 1"):
             scaled(rule, EDGES, multiplier)  # its mantissa rounds up to 1
         return
     assert scaled(rule, EDGES, multiplier) == [expected(rule, total, multiplier) for total in EDGES]
@@ -143,7 +143,7 @@ def test_impossible_multipliers_are_refused(rule: str, multiplier: float) -> Non
 
 
 def test_gemmlowp_takes_no_multiplier_of_one_or_more() -> None:
-    with pytest.raises(ValueError, match="below 1"):
+    with pytest.raises(ValueError, match="less than 1"):
         requantize(np.zeros(1, np.int32), [0.5, 1.0], 0, np.int8, "gemmlowp")
 
 

@@ -208,5 +208,5 @@ def test_impossible_arguments_are_refused(type: str, arguments: Any, error: Any,
 
 def test_operands_of_different_types_are_refused() -> None:
     add = op("QuantizedAdd", 2, A_scale=0.05, B_scale=0.07, Y_scale=0.1)
-    with pytest.raises(ShapeError, match="of one type"):
+    with pytest.raises(ShapeError, match="must have one type"):
         run_kernel(add, [whole_range(3), whole_range(3, dtype="uint8")])

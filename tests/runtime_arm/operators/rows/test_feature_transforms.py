@@ -164,12 +164,12 @@ def test_bins_span_the_elements(spacing: str) -> None:
 @pytest.mark.parametrize(
     ("type", "inputs", "arguments", "rule"),
     [
-        ("PiecewiseLinearTransform", [random((2, 2))], {}, "arguments or inputs"),
+        ("PiecewiseLinearTransform", [random((2, 2))], {}, "all arguments or all inputs"),
         (
             "PiecewiseLinearTransform",
             [random((2, 2))],
             {"bounds": [1.0, 0.0], "slopes": [1.0], "intercepts": [1.0]},
-            "a column for each of the 1",
+            "one column for each of the 1",
         ),
         (
             "PiecewiseLinearTransform",
@@ -178,12 +178,12 @@ def test_bins_span_the_elements(spacing: str) -> None:
             "ascend",
         ),
         ("BatchBoxCox", [random((2, 2)), random((3,)), random((2,))], {}, "2 elements"),
-        ("BatchBucketize", [random((2, 2)), i32(2), i32(1), f32(0)], {}, "within 0 to 1"),
+        ("BatchBucketize", [random((2, 2)), i32(2), i32(1), f32(0)], {}, "must be 0 to 1"),
         ("BatchBucketize", [random((2, 2)), i32(1), i32(2), f32(0)], {}, "add up to 1"),
-        ("Quantile", [f32(1)], {}, "from 0 to 1"),
+        ("Quantile", [f32(1)], {}, "quantile must be 0 to 1"),
         ("IndexHash", [i32(1)], {}, "modulo must be positive"),
         ("NGramFromCategorical", [random((2, 2))], {"col_ids": [2], "categorical_limits": [1], "vals": [1]}, "columns"),
-        ("QuantDecode", [f32(1, 2), i32(2)], {}, "within 0 to 1"),
+        ("QuantDecode", [f32(1, 2), i32(2)], {}, "must be 0 to 1"),
         ("SelfBinningHistogram", [f32(1)], {}, "num_bins"),
     ],
 )

@@ -52,7 +52,7 @@ def test_rows_are_scaled() -> None:
     [
         (caffe2("DotProduct", "A B"), [(2, 3), (3,)], "one shape"),
         (caffe2("RowMul", "X w"), [(2, 3), (3,)], "one element per row"),
-        (caffe2("SquareRootDivide", "X w"), [(2, 3), (1, 2)], "one scale a row"),
+        (caffe2("SquareRootDivide", "X w"), [(2, 3), (1, 2)], "one scale per row"),
         (caffe2("ElementwiseLinear", "X w b"), [(2, 3), (2,), (3,)], "vectors of 3"),
         (caffe2("ElementwiseLinear", "X w b", axis=2), [(2, 3), (3,), (3,)], "axis 2 is out of range"),
         (caffe2("SquareRootDivide", "X w"), [(1, 3), (1,)], "must not be negative, got -1"),

@@ -148,7 +148,11 @@ def test_bytes_between_two_numbers() -> None:
             [np.zeros((1, 2, 8), np.uint8), np.array([0]), np.array([1], np.int32)],
             "matrix",
         ),
-        ("Rowwise8BitQuantizedToFloat", [np.zeros((2, 4), np.uint8), random((2, 3))], "a scale and a bias"),
+        (
+            "Rowwise8BitQuantizedToFloat",
+            [np.zeros((2, 4), np.uint8), random((2, 3))],
+            "one float32 scale and bias per row",
+        ),
     ],
 )
 def test_refusals_say_why(type: str, inputs: List[Any], rule: str) -> None:

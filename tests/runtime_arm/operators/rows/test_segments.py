@@ -90,8 +90,8 @@ REMOVE = OperatorDef.of("RemovePadding", ["X", "l"], ["Y"])
         (PACK, [np.array([4, -1], "i4"), np.zeros(3)], "must add up to 3"),
         (OperatorDef.of("PackSegments", ["l", "X"], ["Y", "p"]), [np.array([3], "i4"), np.zeros(3)], "presence_mask"),
         (PACK, [np.array([3.0]), np.zeros(3)], "vector of int32 or int64"),
-        (UNPACK, [np.array([3, 1], "i4"), np.zeros((2, 2))], "within 0 to 2"),
-        (UNPACK, [np.array([2], "i4"), np.zeros((2, 2))], "a row for each length"),
+        (UNPACK, [np.array([3, 1], "i4"), np.zeros((2, 2))], "must be 0 to 2"),
+        (UNPACK, [np.array([2], "i4"), np.zeros((2, 2))], "one row per length"),
         (REMOVE, [np.zeros(6), np.array([5, 1], "i4")], "2 or more"),
         (
             OperatorDef.of("LengthsTile", ["X", "l"], ["Y"]),
