@@ -1,4 +1,4 @@
-"""ONNX (opset 1 to the newest that the installed onnx knows) to Pair."""
+"""Translates ONNX models, of any opset that the installed onnx knows, into pairs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def pair_of(
 
 
 def prepared(file: OnnxFile) -> onnx.ModelProto:
-    """The file's model, its functions inlined, with what onnx infers of its blobs in value_info.
+    """The file's model with its functions inlined and value_info as onnx infers it.
 
-    What the file itself says there is not believed.
+    The file's own value_info is not trusted.
     """
     model = inline_functions(file.model)
     del model.graph.value_info[:]
@@ -59,7 +59,7 @@ def prepared(file: OnnxFile) -> onnx.ModelProto:
 
 
 def _propagates_little(graph: onnx.GraphProto) -> bool:
-    """Whether onnx may look into constants: it would write out every element of what ranges and joins make of them."""
+    """Whether onnx may propagate the content of constants: it expands ranges and concatenations element by element."""
     lengths = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
     for node in every_node(graph):
         length = sum(lengths.get(name, 1) for name in node.input)
@@ -70,13 +70,13 @@ def _propagates_little(graph: onnx.GraphProto) -> bool:
 
 
 def translated(model: onnx.ModelProto, options: Options) -> Tuple[NetBuilder, Tuple[TensorInfo, ...]]:
-    """A builder that holds what the model's graph computes, and the graph's inputs."""
+    """A builder with the operators of the model's graph, and the graph's inputs."""
     graph = model.graph
     opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import}
     _check_opset(opsets)
     outputs = [value.name for value in graph.output]
     if len(set(outputs)) < len(outputs) or not outputs or "" in outputs:
-        raise ExportError(f"the graph's outputs must be one or more distinct names, they are {outputs}")
+        raise ExportError(f"the graph must have at least one output and distinct output names, it has {outputs}")
     builder = NetBuilder(outputs=outputs)
     builder.reserve([*defined(graph), *(name for node in graph.node for name in node.output)])
     scope = Scope(builder, opsets)
@@ -100,13 +100,13 @@ def _check_opset(opsets: Mapping[str, int]) -> None:
 
 
 def _info(value: onnx.ValueInfoProto) -> TensorInfo:
-    """Name, dtype and shape as declared; a dimension is a number, a name, or None where it is open."""
+    """Name, dtype and shape as declared; a dimension is a number, a name, or None if it is open."""
     if not value.type.HasField("tensor_type"):
         kind = value.type.WhichOneof("value") or "value of no type"
         raise ExportError(f"{value.name!r} is a {kind}; only tensors are supported")
     dtype, dims = known_of(value)
     if dtype is None:
-        raise ExportError(f"{value.name!r} is of a data type that is not supported")
+        raise ExportError(f"{value.name!r} has a data type that is not supported")
     if dims is None:
         return TensorInfo(value.name, None, dtype.name)
     names = [_symbol(dim.dim_param) for dim in value.type.tensor_type.shape.dim]
@@ -118,7 +118,7 @@ def _symbol(name: str) -> Optional[str]:
 
 
 def _output_info(value: onnx.ValueInfoProto, builder: NetBuilder) -> TensorInfo:
-    """The declared shape, unless the one that inference found is whole."""
+    """The inferred shape if it is complete, else the declared one."""
     spec = builder.spec(value.name)
     if spec is not None:
         return TensorInfo(value.name, spec.shape, np.dtype(spec.dtype).name)

@@ -1,4 +1,4 @@
-"""Operators that are defined by other operators: ONNX's function operators, and functions that a model brings along."""
+"""Operators that are defined by other operators: ONNX's function operators and the functions in a model file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from exporter.onnx.structure import every_node
 from exporter.onnx.weights import DTYPES
 from runtime_arm.errors import ExportError, first_line
 
-_MOST_NODES = 1 << 18  # of a model once its functions are inlined
+_MOST_NODES = 1 << 18  # in a model after its functions are inlined
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
 class Body(NamedTuple):
-    """What a node stands for: nodes over formal inputs and outputs, at opsets of their own."""
+    """The nodes that replace a call, over formal inputs and outputs, with the opsets that they use."""
 
     inputs: Tuple[str, ...]
     outputs: Tuple[str, ...]
@@ -29,7 +29,7 @@ class Body(NamedTuple):
 
 
 def function_body(node: Node, proto: onnx.NodeProto) -> Optional[Body]:
-    """The function by which ONNX defines the node's operator, or None. Some depend on what is known of the inputs."""
+    """The function that defines the node's operator, or None. Some functions depend on the types of the inputs."""
     composed = definition(node)
     if composed is not None:
         return Body(*composed, {"": OPSET})
@@ -43,7 +43,7 @@ def function_body(node: Node, proto: onnx.NodeProto) -> Optional[Body]:
             data = schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
         else:
             return None
-    except Exception:  # onnx's C++ exceptions have no common base; whatever it cannot give is not there
+    except Exception:  # onnx's C++ exceptions have no common base; a function that onnx cannot give does not exist
         return None
     defaults = [attribute.default_value for attribute in schema.attributes.values() if attribute.default_value.name]
     return _body(onnx.FunctionProto.FromString(data), [*defaults, *proto.attribute]) if data else None
@@ -63,7 +63,7 @@ def _type_of(node: Node, index: int) -> onnx.TypeProto:
 
 
 def _body(function: onnx.FunctionProto, attributes: Iterable[onnx.AttributeProto]) -> Body:
-    """The function with these attributes; of equal names the last counts."""
+    """The function with these attributes; the last of equal names counts."""
     given = {attribute.name: attribute for attribute in [*function.attribute_proto, *attributes]}
     nodes = [_bound(node, given) for node in function.node]
     opsets = {opset.domain: opset.version for opset in function.opset_import}
@@ -71,7 +71,7 @@ def _body(function: onnx.FunctionProto, attributes: Iterable[onnx.AttributeProto
 
 
 def _bound(node: onnx.NodeProto, given: Dict[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """The node with the caller's attributes in place of references to them; one that nobody gives is left out."""
+    """The node with references to the caller's attributes resolved; those that the caller lacks are left out."""
     bound = onnx.NodeProto()
     bound.CopyFrom(node)
     del bound.attribute[:]
@@ -107,7 +107,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _give_defaults(model: onnx.ModelProto) -> None:
-    """Write the attributes that calls leave out into them: onnx's inliner takes their defaults for absent."""
+    """Write default attributes into the calls that leave them out: onnx's inliner ignores defaults."""
     defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions}
     for body in [model.graph, *model.functions]:
         for node in every_node(body):
@@ -117,9 +117,9 @@ def _give_defaults(model: onnx.ModelProto) -> None:
 
 
 def _refuse_recursion(model: onnx.ModelProto) -> None:
-    """ExportError if functions call each other in circles, or so often that the model would outgrow every machine."""
+    """ExportError if functions call each other in circles, or if inlining them gives more than _MOST_NODES nodes."""
     called = {(f.domain, f.name): _types(f) for f in model.functions}
-    sizes: Dict[Tuple[str, str], int] = {}  # nodes of a function once all calls in it are inlined
+    sizes: Dict[Tuple[str, str], int] = {}  # nodes of a function after all calls in it are inlined
     while True:
         ready = [
             name
@@ -134,11 +134,11 @@ def _refuse_recursion(model: onnx.ModelProto) -> None:
         raise ExportError(f"the functions {', '.join(circle)} call each other in circles")
     size = _size(_types(model.graph), sizes)
     if size > _MOST_NODES:
-        raise ExportError(f"its functions stand for {size} nodes, at most {_MOST_NODES} are translated")
+        raise ExportError(f"its functions expand to {size} nodes; the limit is {_MOST_NODES}")
 
 
 def _types(body: Union[onnx.GraphProto, onnx.FunctionProto]) -> Mapping[Tuple[str, str], int]:
-    """How many nodes there are of each domain and type, those of inner graphs among them."""
+    """The number of nodes of each domain and type, inner graphs included."""
     return Counter((node.domain, node.op_type) for node in every_node(body))
 
 

@@ -63,12 +63,12 @@ def _number(name: str, value: float) -> NodeProto:
 
 
 def _given(node: Node, names: Sequence[str]) -> List[str]:
-    """The formal names, empty where the node leaves the input out."""
+    """The formal names; empty for inputs that the node leaves out."""
     return [name if node.has(index) else "" for index, name in enumerate(names)]
 
 
 def _added(node: Node, terms: Sequence[Tuple[int, str]], output: str) -> Nodes:
-    """``output`` = the sum of those (index, formal name) that are given."""
+    """``output`` = the sum of the terms (index, formal name) that the node gives."""
     names = [name for index, name in terms if node.has(index)]
     sums = [f"{output}_{i}" for i in range(len(names) - 2)] + [output]
     if len(names) == 1:
@@ -109,7 +109,7 @@ def quick_gelu(node: Node) -> Nodes:
     ]
 
 
-# Products and convolutions with what follows them
+# Products and convolutions with the operators that follow them
 
 
 def _activated(activation: str, parameters: Sequence[float], x: str, y: str) -> Nodes:
@@ -145,7 +145,7 @@ def fused_gemm(node: Node) -> Nodes:
 
 
 def _turned(node: Node, index: int, name: str, turned: str) -> Nodes:
-    """A factor of FusedMatMul: the first dimension moved behind the other leading ones, then the last two swapped."""
+    """A factor of FusedMatMul: the batch dimension moved behind the other leading ones, then the last two swapped."""
     side = "AB"[index]
     rows_first, swapped = node.get_int(f"transBatch{side}", 0), node.get_int(f"trans{side}", 0)
     rank = node.rank(index)
@@ -160,7 +160,7 @@ def _turned(node: Node, index: int, name: str, turned: str) -> Nodes:
 @defines("FusedMatMul", "A B", "Y")
 @defines("TransposeMatMul", "A B", "Y")
 def fused_mat_mul(node: Node) -> Nodes:
-    """Y = alpha * matmul(A, B), of factors that are transposed first."""
+    """Y = alpha * matmul(A, B), with transposed factors."""
     factors = [*_turned(node, 0, "A", "left"), *_turned(node, 1, "B", "right")]
     alpha = node.get_float("alpha", 1.0)
     if alpha == 1:
@@ -178,7 +178,7 @@ def fused_mat_mul(node: Node) -> Nodes:
 
 @defines("SkipLayerNormalization", "input skip gamma beta bias", "output mean inv_std_var input_skip_bias_sum")
 def skip_layer_normalization(node: Node) -> Nodes:
-    """LayerNormalization of input + skip + bias, which is the fourth output."""
+    """LayerNormalization of input + skip + bias; that sum is the fourth output."""
     total = _added(node, [(0, "input"), (1, "skip"), (4, "bias")], "input_skip_bias_sum")
     inputs = ["input_skip_bias_sum", "gamma", *(["beta"] if node.has(3) else [])]
     statistics = [name if node.wants(index) else "" for index, name in ((1, "mean"), (2, "inv_std_var"))]
@@ -190,7 +190,7 @@ def skip_layer_normalization(node: Node) -> Nodes:
 
 
 def _channels_first(type: str, parameters: Sequence[str], rank: int, attributes: Mapping[str, Any]) -> Nodes:
-    """y = ONNX's operator of the type of x and its parameters, between the transpositions that it needs."""
+    """y = ONNX's operator of this type on x and its parameters, between two transpositions."""
     first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
     return [
         make("Transpose", ["x"], ["first"], perm=first),
@@ -201,7 +201,7 @@ def _channels_first(type: str, parameters: Sequence[str], rank: int, attributes:
 
 @defines("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B", "y")
 def qlinear_conv(node: Node) -> Nodes:
-    """ONNX's, with ``channels_last`` on (N, *image, C); the weights are (M, C / group, *kernel) in both."""
+    """ONNX's, or on (N, *image, C) with ``channels_last``; the weights are (M, C / group, *kernel) in both."""
     names = ["x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point"]
     names += ["B"] if node.has(8) else []
     attributes, rank = node.without("channels_last"), node.rank(3)

@@ -1,4 +1,4 @@
-"""One ONNX node as the rules see it: blob names, attributes as Python values, and what is known of its inputs."""
+"""One ONNX node as the rules see it: blob names, attributes as Python values, and facts about its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.netdef.dtypes import number_of
 
-# Attributes that hold an ONNX data type number; arguments hold Caffe2's.
+# Attributes that hold an ONNX data type number; arguments hold Caffe2's number.
 DTYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "precision", "stash_type", "softmax_precision")
 
 Operators = List[OperatorDef]
@@ -36,14 +36,14 @@ class Node:
     net: NetBuilder = field(compare=False)
     make_subnet: MakeSubnet = field(compare=False)
     inline_graph: Inline = field(compare=False)
-    caffe2_compatible: bool = False  # operators must be Caffe2's, also where those differ when blobs are empty or small
+    caffe2_compatible: bool = False  # only Caffe2's operators, even where they treat empty or small blobs differently
 
     def replace(self, **changes: Any) -> Node:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
     def without(self, *names: str) -> Dict[str, Any]:
-        """The attributes but for those named."""
+        """The attributes except those named."""
         return {name: value for name, value in self.attributes.items() if name not in names}
 
     # Attributes
@@ -84,7 +84,7 @@ class Node:
         return self.inline_graph(self._attribute(name, onnx.GraphProto, None, "a graph"))
 
     def get_dtype(self, name: str) -> Optional[np.dtype[Any]]:
-        """The data type attribute; None where it is absent."""
+        """The data type attribute; None if it is absent."""
         number = self.get_int(name, 0)
         return dtype_of(number, name) if number else None
 
@@ -127,7 +127,7 @@ class Node:
         return self.net.dtype(self.inputs[index]) if self.has(index) else None
 
     def holds_integers(self, index: int) -> bool:
-        """Whether the input is known to hold no floats: many of Caffe2's operators take nothing else."""
+        """Whether the input is known to hold no floats; many of Caffe2's operators take only floats."""
         dtype = self.dtype_of_input(index)
         return dtype is not None and dtype.kind != "f"
 
@@ -149,7 +149,7 @@ class Node:
         outputs: Optional[Sequence[str]] = None,
         **arguments: Any,
     ) -> OperatorDef:
-        """A Caffe2 operator in place of the node, whose inputs and outputs it has unless given. None is no argument."""
+        """A Caffe2 operator in place of the node, by default with its inputs and outputs. None omits an argument."""
         inputs, outputs = (self.inputs if inputs is None else inputs), (self.outputs if outputs is None else outputs)
         return self._operator(type, "", inputs, outputs, arguments)
 
@@ -181,7 +181,7 @@ class Node:
         return []
 
     def alias(self, output: int, blob: str) -> Operators:
-        """Let an output, where it is wanted, stand for another blob; no operators."""
+        """Make an output, if it is wanted, another name of a blob; no operators."""
         if self.wants(output):
             self.net.alias(self.outputs[output], blob)
         return []
@@ -192,7 +192,7 @@ class Node:
 
 
 def dtype_of(number: int, what: str) -> np.dtype[Any]:
-    """The NumPy dtype of an ONNX data type number. ExportError for those that nets cannot hold."""
+    """The NumPy dtype of an ONNX data type number. ExportError for types that nets cannot hold."""
     if number not in DTYPES:
         raise ExportError(f"{what}: the data type {dtype_name(number)} is not supported")
     return DTYPES[number]
@@ -234,4 +234,4 @@ def _attribute_value(attribute: onnx.AttributeProto, weights: Weights) -> Any:
         return [s.decode("utf-8", "replace") for s in attribute.strings]
     if attribute.type == kinds.TENSORS:
         return [weights.array(tensor, what) for tensor in attribute.tensors]
-    raise ExportError(f"{what} is of a kind that is not supported: {kinds.AttributeType.Name(attribute.type)}")
+    raise ExportError(f"{what} has a type that is not supported: {kinds.AttributeType.Name(attribute.type)}")

@@ -1,8 +1,8 @@
 """Opens ONNX files without copying their weights.
 
-An ONNX file is one protobuf message with all weights inside. Parsing it would copy every weight twice, so the big ones
-are cut out first: where a tensor's content was, the slim message refers to it as external data of the file itself (an
-empty location). ``onnx_weights`` reads both kinds as views of the file.
+An ONNX file is one protobuf message with all weights inside. Parsing it would copy every weight twice, so big contents
+are cut out first: in their place the slim message refers to external data in the file itself (an empty location).
+``exporter.onnx.weights`` reads both kinds of external data as views of the file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from runtime_arm.files import map_file
 from runtime_arm.netdef import wire
 
 CUT_FROM = 1024  # bytes: shorter contents stay in the message
-_DEEPEST = 100  # messages inside each other; protobuf's own limit
+_DEEPEST = 100  # levels of nested messages; protobuf's own limit
 
-# Which fields of which message lead to tensors (onnx.proto).
+# The fields of each message that lead to tensors (onnx.proto).
 _INSIDE: Dict[str, Dict[int, str]] = {
     "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
     "GraphProto": {1: "NodeProto", 5: "TensorProto", 15: "SparseTensorProto"},
@@ -29,7 +29,7 @@ _INSIDE: Dict[str, Dict[int, str]] = {
     "AttributeProto": {5: "TensorProto", 6: "GraphProto", 10: "TensorProto", 11: "GraphProto", 22: "SparseTensorProto"},
     "SparseTensorProto": {1: "TensorProto", 2: "TensorProto"},
 }
-# Contents that are plain little-endian values when they are one span of bytes.
+# The fields whose bytes are plain little-endian values.
 RAW_DATA, FLOAT_DATA, DOUBLE_DATA = 9, 4, 10
 _CONTENTS = (RAW_DATA, FLOAT_DATA, DOUBLE_DATA)
 _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
@@ -54,7 +54,7 @@ def open_onnx(source: Source) -> OnnxFile:
             return parse_onnx(source.SerializeToString(), name, None)
         except (ValueError, EncodeError) as error:  # protobuf's limit of 2 GB
             raise ExportError(
-                f"{name}: the model in memory cannot be encoded, give its file: {first_line(error)}"
+                f"{name}: the model in memory cannot be encoded; give its file instead: {first_line(error)}"
             ) from error
     path = os.fspath(source)
     return parse_onnx(map_file(path), path, os.path.dirname(os.path.abspath(path)))
@@ -78,7 +78,7 @@ def parse_onnx(data: Union[bytes, memoryview], source: str, folder: Optional[str
 
 
 def _require_text(message: Message, source: str) -> None:
-    """FormatError if a string is not UTF-8, which protobuf does not check in its older syntax: it hands out bytes."""
+    """FormatError if a string is not UTF-8. Protobuf does not check this in proto2: it returns bytes."""
     for field, value in message.ListFields():
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue
@@ -86,7 +86,7 @@ def _require_text(message: Message, source: str) -> None:
             if isinstance(item, Message):
                 _require_text(item, source)
             elif isinstance(item, bytes):
-                raise FormatError(f"{source}: no ONNX model: {field.full_name} is no text: {item[:40]!r}")
+                raise FormatError(f"{source}: no ONNX model: {field.full_name} is not UTF-8: {item[:40]!r}")
 
 
 def _slim(buffer: wire.Buffer, message: str, at: int, stop: int, depth: int) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ def _slim(buffer: wire.Buffer, message: str, at: int, stop: int, depth: int) -> 
 
 
 def _slim_tensor(buffer: wire.Buffer, at: int, stop: int) -> Iterator[bytes]:
-    """The tensor with a reference for its content; that comes last, to count over what the tensor says itself."""
+    """The tensor with a reference in place of its content. It comes last, so that it overrides the tensor's own."""
     references, field_at = [], at
     for number, kind, start, end in buffer.fields(at, stop):
         if kind == wire.BYTES and number in _CONTENTS and end - start >= CUT_FROM:
@@ -126,7 +126,7 @@ def _slim_tensor(buffer: wire.Buffer, at: int, stop: int) -> Iterator[bytes]:
 
 
 def _reference(number: int, offset: int, nbytes: int) -> bytes:
-    """Fields of a TensorProto that say: the content is in this very file."""
+    """Fields of a TensorProto that refer to content in this file."""
     entries = {"location": "", "offset": offset, "length": nbytes, "field": number}
     encoded = b"".join(
         _field(_EXTERNAL_DATA, _field(1, key.encode()) + _field(2, str(value).encode()))

@@ -1,4 +1,4 @@
-"""Whether an ONNX graph is a program: every name has one producer, and nodes can be brought into an order."""
+"""Checks that an ONNX graph can run: every name has exactly one producer, and the nodes can be ordered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 
 from runtime_arm.errors import ExportError
 
-NOWHERE = "which is no input, no initializer and no node's output"
+NOWHERE = "which is neither an input nor an initializer nor a node's output"
 
 
 def title(node: onnx.NodeProto) -> str:
@@ -20,7 +20,7 @@ def title(node: onnx.NodeProto) -> str:
 
 
 def every_node(graph: Union[onnx.GraphProto, onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes of the graph, or of a function, and of the graphs inside of it."""
+    """The nodes of a graph or function and of the graphs inside it."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):
@@ -44,7 +44,7 @@ def reads(node: onnx.NodeProto) -> Set[str]:
 
 
 def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> Tuple[List[onnx.NodeProto], Set[str]]:
-    """Those of the nodes, which are in order, that the outputs need, and all names that are read for them."""
+    """The nodes, given in order, that the outputs need, and every name that is read to compute them."""
     kept, names = [], set(outputs)
     for node in reversed(nodes):
         if not names.isdisjoint(node.output):
@@ -78,16 +78,16 @@ def require_distinct(graph: onnx.GraphProto) -> None:
     for what, names in (("initializer", weights), ("input", [value.name for value in graph.input])):
         name, count = Counter(names).most_common(1)[0] if names else ("", 0)
         if count > 1 or "" in names:
-            raise ExportError(f"{what} {name!r} is there twice" if count > 1 else f"an {what} has no name")
+            raise ExportError(f"{what} {name!r} is defined twice" if count > 1 else f"an {what} has no name")
 
 
 def ordered(
     nodes: Sequence[onnx.NodeProto], available: Iterable[str], is_outside: Callable[[str], bool]
 ) -> List[onnx.NodeProto]:
-    """The nodes in an order in which they can run; their own wherever it is one.
+    """The nodes in an order in which they can run; the file's own order if it is one.
 
-    available: the names that exist before. is_outside: whether a surrounding graph has the name. ExportError if a name
-    has two producers or none, or if nodes wait for each other.
+    available: the names that exist before any node runs. is_outside: whether a surrounding graph has the name.
+    ExportError if a name has two producers or none, or if nodes wait for each other.
     """
     own = set(available)
     producers: Dict[str, int] = {}
@@ -95,7 +95,7 @@ def ordered(
         for name in filter(None, node.output):
             if name in producers or name in own:
                 other = title(nodes[producers[name]]) if name in producers else "an input or initializer"
-                raise ExportError(f"{title(node)}: writes {name!r}, which {other} writes, too")
+                raise ExportError(f"{title(node)}: writes {name!r}, which {other} writes too")
             producers[name] = index
     waiting: List[Set[int]] = []
     for node in nodes:
@@ -110,7 +110,7 @@ def ordered(
 
 
 def _sorted(nodes: Sequence[onnx.NodeProto], waiting: Sequence[Set[int]]) -> List[int]:
-    """Kahn's algorithm; of the nodes that may run, the first in the file comes first."""
+    """Kahn's algorithm; among nodes that are ready, the first in the file comes first."""
     users: List[List[int]] = [[] for _ in nodes]
     for index, before in enumerate(waiting):
         for other in before:
@@ -126,5 +126,5 @@ def _sorted(nodes: Sequence[onnx.NodeProto], waiting: Sequence[Set[int]]) -> Lis
                 heapq.heappush(ready, user)
     if len(order) < len(nodes):
         stuck = next(index for index, count in enumerate(left) if count)
-        raise ExportError(f"{title(nodes[stuck])}: the graph is cyclic: the node needs what can only come after it")
+        raise ExportError(f"{title(nodes[stuck])}: the graph is cyclic: the node depends on its own output")
     return order

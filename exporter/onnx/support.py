@@ -15,7 +15,7 @@ from exporter.onnx.structure import every_node
 
 
 def onnx_support(source: Source, options: ExportOptions) -> List[Support]:
-    """One row an operator type, nodes of inner graphs included; the model's own functions count by their contents."""
+    """One row per operator type, inner graphs included; the model's own functions are counted by their contents."""
     file, findings = open_onnx(source), Findings()
     with naming(file.source), findings.trial():
         model = prepared(file)

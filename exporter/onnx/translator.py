@@ -23,14 +23,14 @@ from runtime_arm.registry.schema import find, lookup
 
 MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 FOREIGN = "Caffe2 has no operator that means the same"
-_DEEPEST = 32  # graphs and functions inside each other
+_DEEPEST = 32  # levels of nested graphs and functions
 OnProblem = Callable[[onnx.NodeProto, str], None]
 Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for the whole model. on_problem: told of what cannot be translated; without it the first raises."""
+    """Options for the whole model. on_problem is called for each node that cannot be translated, instead of raising."""
 
     weights: Weights
     caffe2_compatible: bool = False
@@ -39,7 +39,7 @@ class Options:
 
 
 class Scope:
-    """The names of a graph or function: which blob each stands for. Names of the outermost graph, depth 0, are kept."""
+    """The blobs behind the names of a graph or function. The outermost graph, at depth 0, keeps its names."""
 
     def __init__(self, net: NetBuilder, opsets: Mapping[str, int], outer: Optional[Scope] = None, depth: int = 0):
         self.net = net
@@ -54,17 +54,17 @@ class Scope:
         return name in self._blobs or (self._outer is not None and self._outer.has(name))
 
     def blob(self, name: str) -> str:
-        """The blob that a name stands for; the empty name for what is left out."""
+        """The blob behind a name; the empty name for an input or output that is left out."""
         if not name:
             return ""
         if name in self._blobs:
             return self.net.resolve(self._blobs[name]) if self._blobs[name] else ""
         if self._outer is None:
-            raise ExportError(f"{name!r} is no input, no initializer and no node's output")
+            raise ExportError(f"{name!r} is neither an input nor an initializer nor a node's output")
         return self._outer.blob(name)
 
     def bind(self, name: str, blob: str) -> None:
-        """Let a name stand for a blob."""
+        """Make a name refer to a blob."""
         self._blobs[name] = blob
 
     def define(self, name: str) -> str:
@@ -79,12 +79,12 @@ class Scope:
 
 
 def read_hints(graph: onnx.GraphProto) -> Dict[str, Known]:
-    """What the graph says of its blobs."""
+    """The types and shapes that the graph declares."""
     return {value.name: known_of(value) for value in [*graph.value_info, *graph.output]}
 
 
 def known_of(value: onnx.ValueInfoProto) -> Known:
-    """Data type and dimensions of a declared value as far as they are numbers."""
+    """Data type and dimensions of a declared value; None for what is not a number."""
     if not value.type.HasField("tensor_type"):
         return None, None
     tensor = value.type.tensor_type
@@ -96,13 +96,13 @@ def known_of(value: onnx.ValueInfoProto) -> Known:
 
 
 class Translator:
-    """Translates graphs into the nets of builders."""
+    """Translates graphs into the nets of their scopes' builders."""
 
     def __init__(self, options: Options):
         self._options = options
 
     def walk(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Translate the initializers and nodes of a graph whose inputs are bound; its outputs are blobs afterwards."""
+        """Translate the initializers and nodes of a graph whose inputs are bound; its outputs are bound afterwards."""
         weights = self._options.weights
         require_distinct(graph)
         nodes, names = needed(ordered(graph.node, defined(graph), scope.has), [value.name for value in graph.output])
@@ -130,7 +130,7 @@ class Translator:
                 return self._expand(node, body, scope)
             if operators is None:
                 raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING)
-            self._add(operators, node.net)  # what does not fit says why
+            self._add(operators, node.net)  # raises, saying why the operator does not fit
         except ArmnetError as error:
             self._refuse(proto, scope, str(error))
 
@@ -150,7 +150,7 @@ class Translator:
     def _node(self, proto: onnx.NodeProto, scope: Scope) -> Node:
         domain = _domain(proto.domain)
         if domain not in scope.opsets:
-            raise ExportError(f"the model imports no opset of the domain {domain or 'ai.onnx'!r}")
+            raise ExportError(f"the model does not import an opset of the domain {domain or 'ai.onnx'!r}")
         return Node(
             proto.op_type,
             domain,
@@ -166,7 +166,7 @@ class Translator:
         )
 
     def _candidates(self, node: Node) -> Iterator[Operators]:
-        """Operators that exist and could compute the node's outputs: by its rule, then ONNX's own of its name."""
+        """Registered operators that may compute the node: what its rule returns, then ONNX's operator of that name."""
         newest = upgraded(node)
         rule = find_rule(newest)
         by_rule = rule(newest) if rule else None
@@ -181,7 +181,7 @@ class Translator:
         return find(op) is not None and not (op.domain and self._options.caffe2_compatible)
 
     def _fit(self, operators: Operators, net: NetBuilder) -> bool:
-        """Whether all take their inputs. Of unknown data types ONNX's operators are sure to take more."""
+        """Whether all accept their inputs. Of an unknown data type only ONNX's operators are sure to accept it."""
         for op in operators:
             dtypes = lookup(op).dtypes
             dtype = net.dtype(op.input[0]) if op.input and op.input[0] else None
@@ -203,7 +203,7 @@ class Translator:
         for formal, blob in zip(body.outputs, node.outputs):
             if blob:
                 inner.bind(formal, blob)
-        strict = Translator(replace(self._options, on_problem=None))  # what is wrong inside is the call's problem
+        strict = Translator(replace(self._options, on_problem=None))  # a problem inside is reported for the call
         for child in body.nodes:
             strict._translate(child, inner)
 
@@ -217,7 +217,7 @@ class Translator:
         return inner.net.net(graph.name, inputs, [inner.blob(output.name) for output in graph.output])
 
     def _inline(self, scope: Scope, graph: onnx.GraphProto) -> List[str]:
-        """A graph attribute without inputs translated on the spot; the blobs of its outputs."""
+        """Translate a graph attribute without inputs in place; the blobs of its outputs."""
         inner = _entered(graph, Scope(scope.net, scope.opsets, scope, scope.depth + 1))
         self.walk(graph, inner)
         return [inner.blob(output.name) for output in graph.output]

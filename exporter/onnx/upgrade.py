@@ -1,4 +1,4 @@
-"""Nodes of older opsets in the form of the newest: attributes that became inputs, operators that were renamed."""
+"""Converts nodes of older opsets to the newest form: attributes that became inputs, operators that were renamed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _REDUCTIONS = (
 
 
 def upgraded(node: Node) -> Node:
-    """The node in the form of the newest opset; ``version`` still tells which one it came from."""
+    """The node in the form of the newest opset; ``version`` is still the opset that it came from."""
     if node.domain:
         return node
     done = set()
-    while node.type not in done:  # a renamed node has the upgrades of its new name before it
+    while node.type not in done:  # a renamed node still has the upgrades of its new name ahead of it
         done.add(node.type)
         for before, upgrade in _UPGRADES.get(node.type, ()):
             if node.version < before:
@@ -49,7 +49,7 @@ def _upgrade(before: int, *types: str) -> Callable[[Upgrade], Upgrade]:
 
 
 def _with_inputs(node: Node, first: int, attributes: Sequence[str], values: Sequence[Optional[Any]]) -> Node:
-    """Attributes moved to inputs from index ``first`` on; None for one that is absent."""
+    """Move attributes to inputs from index ``first`` on; an absent attribute becomes a missing input."""
     names = [node.constant(name, value) if value is not None else "" for name, value in zip(attributes, values)]
     kept = (*node.inputs[:first], *[""] * (first - len(node.inputs)))
     return node.replace(inputs=(*kept, *names), attributes=node.without(*attributes))
@@ -77,7 +77,7 @@ def _cast(node: Node) -> Node:
 
 @_upgrade(7, "Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 def _legacy_broadcast(node: Node) -> Node:
-    """``broadcast`` aligns the second input at ``axis``, or at the end, for which the newest form has no name."""
+    """``broadcast`` aligns the second input at ``axis``, or at the end; the newest form cannot say so."""
     if node.get_int("broadcast", 0):
         return node.replace(type=f"Legacy{node.type}")
     return node.replace(attributes=node.without("broadcast", "axis"))
@@ -154,7 +154,7 @@ def _upsample_scales(node: Node) -> Node:
 @_upgrade(99, "Upsample")
 @_upgrade(11, "Resize")
 def _resize_by_scales(node: Node) -> Node:
-    """Scales alone: pixels lie at their corners; the nearest is the one before, of a picture that shrinks the next."""
+    """Scales only. Pixels lie at their corners; the nearest is the previous pixel, or the next if a picture shrinks."""
     scales = node.value(1)
     shrinks = node.type == "Resize" and scales is not None and bool((scales < 1).any())
     attributes = {
@@ -167,7 +167,7 @@ def _resize_by_scales(node: Node) -> Node:
 
 @_upgrade(99, "Resize")
 def _resize_empty_inputs(node: Node) -> Node:
-    """Inputs that are there but empty count as left out."""
+    """An empty tensor as an input means that the input is left out."""
 
     def kept(index: int) -> str:
         value = node.value(index)
@@ -190,7 +190,7 @@ def _batch_normalization(node: Node) -> Node:
 
 @_upgrade(14, "BatchNormalization")
 def _batch_normalization_mode(node: Node) -> Node:
-    """Training if more than Y is asked for; what is saved for the way back, outputs 3 and 4, is dropped."""
+    """Training mode if more outputs than Y are wanted; outputs 3 and 4, saved for the backward pass, are dropped."""
     training = len([name for name in node.outputs if name]) > 1
     return node.replace(outputs=node.outputs[:3], attributes={**node.attributes, "training_mode": int(training)})
 
@@ -213,7 +213,7 @@ def _dft(node: Node) -> Node:
 
 @_upgrade(21, "GroupNormalization")
 def _group_normalization(node: Node) -> Node:
-    """Scale and bias of each group, repeated for its channels; if they are not known ONNX's function does it."""
+    """Repeats the scale and bias of each group for its channels; if they are unknown, ONNX's function does it."""
     dims, groups = node.dims(0), node.get_int("num_groups")
     scale, bias = node.value(1), node.value(2)
     if dims is None or len(dims) < 2 or dims[1] is None or scale is None or bias is None or groups < 1:
@@ -225,7 +225,7 @@ def _group_normalization(node: Node) -> Node:
 
 @_upgrade(13, "Softmax", "LogSoftmax", "Hardmax")
 def _flattening_softmax(node: Node) -> Node:
-    """Over the rows of the input flattened at ``axis``, for which the newest form has no name."""
+    """Softmax over the rows of the input flattened at ``axis``; the newest form cannot say so."""
     return node.replace(type=f"Flattening{node.type}")
 
 

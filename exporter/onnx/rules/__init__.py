@@ -1,12 +1,12 @@
-"""How ONNX operators are said in the operators of ``runtime_arm``: one function each, by family.
+"""Translates ONNX operators into the operators of ``runtime_arm``: one rule each, by family.
 
     @rule("LeakyRelu")
     def leaky_relu(node: Node) -> Operators:
         return [node.to("LeakyRelu", alpha=node.get_float("alpha", 0.01))]
 
-A rule is given the node in the form of the newest opset (``onnx_upgrade``) and returns the operators that compute its
-outputs. A node without a rule stands for itself, in the domain "onnx"; so does one whose rule gives a single Caffe2
-operator that refuses the node's inputs.
+A rule takes the node in the form of the newest opset (``exporter.onnx.upgrade``) and returns the operators that compute
+its outputs. A node without a rule becomes the operator of the same name in the domain "onnx"; so does a node whose rule
+returns a single Caffe2 operator that refuses the node's inputs.
 """
 
 from __future__ import annotations

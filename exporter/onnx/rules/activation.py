@@ -1,4 +1,4 @@
-"""Activations and other functions of one input, elementwise."""
+"""Activations and other elementwise functions of one input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def hard_sigmoid(node: Node) -> Operators:
 
 @rule("PRelu")
 def p_relu(node: Node) -> Operators:
-    """Caffe2's slope is one number, or one a channel: shape (1), or (C) over dimension 1."""
+    """Caffe2's slope is one number or one per channel: shape (1), or (C) over dimension 1."""
     slope, rank = node.value(1), node.rank(0)
     if slope is None or rank is None or slope.ndim > rank:
         return [node.as_onnx()]

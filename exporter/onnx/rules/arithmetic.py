@@ -11,7 +11,7 @@ _COMPARISONS = {"Equal": "EQ", "Greater": "GT", "GreaterOrEqual": "GE", "Less": 
 
 @rule("Add", "And", "Div", "Mul", "Not", "Or", "Sub", "Xor")
 def same_in_caffe2(node: Node) -> Operators:
-    """Caffe2 has them under the same names and broadcasts alike."""
+    """Caffe2 has them under the same names and broadcasts in the same way."""
     return [node.to(node.type)]
 
 
@@ -42,7 +42,7 @@ def legacy_broadcast(node: Node) -> Operators:
 
 @rule("Sum", "Max", "Mean", "Min")
 def of_many(node: Node) -> Operators:
-    """Caffe2's take inputs of one shape; one alone stands for itself, and two are summed by Add, which broadcasts."""
+    """Caffe2's operators take inputs of one shape. A single input is the result; Add, which broadcasts, sums two."""
     if len(node.inputs) == 1:
         return node.alias(0, node.input(0))
     if node.type == "Sum" and len(node.inputs) == 2:
@@ -55,7 +55,7 @@ def of_many(node: Node) -> Operators:
 
 @rule("Pow")
 def power(node: Node) -> Operators:
-    """Caffe2's exponent is an argument where it is one number."""
+    """Caffe2's exponent is an argument if it is one number."""
     exponent = node.constant_scalar(1)
     if exponent is None or node.rank(1) != 0:
         return [node.as_onnx()]
@@ -64,14 +64,14 @@ def power(node: Node) -> Operators:
 
 @rule("Cast")
 def cast(node: Node) -> Operators:
-    """Caffe2's knows fewer data types."""
+    """Caffe2's Cast has fewer data types."""
     number = number_of(dtype_of(node.get_int("to"), "to"))
     return [node.as_onnx() if number in (FLOAT16, UINT32, UINT64) else node.to("Cast", to=number)]
 
 
 @rule("CastLike")
 def cast_like(node: Node) -> Operators:
-    """A cast where the data type is known."""
+    """A Cast if the data type is known."""
     dtype = node.dtype_of_input(1)
     number = None if dtype is None else number_of(dtype)
     if number in (None, FLOAT16, UINT32, UINT64):
@@ -86,7 +86,7 @@ def identity(node: Node) -> Operators:
 
 @rule("Dropout")
 def dropout(node: Node) -> Operators:
-    """Nothing when the network is used, unless the mask is asked for."""
+    """The identity in inference, unless the mask is wanted."""
     training = node.constant_scalar(2) if node.has(2) else False
     if node.wants(1) or training is None or training:
         return [node.as_onnx()]

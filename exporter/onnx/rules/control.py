@@ -1,4 +1,4 @@
-"""Nodes that run graphs."""
+"""Nodes that run inner graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exporter.onnx.rules import rule
 
 @rule("If")
 def if_(node: Node) -> Operators:
-    """Caffe2's If; where the condition is constant the branch alone stays."""
+    """Caffe2's If; if the condition is constant, only the branch is kept."""
     condition = node.constant_scalar(0)
     if condition is None:
         return [node.to("If", then_net=node.get_graph("then_branch"), else_net=node.get_graph("else_branch"))]

@@ -1,4 +1,4 @@
-"""Convolutions, and the windows that they share with pools."""
+"""Convolutions, and the windows that pools have too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME = 2  # Caffe2's legacy_pad
 def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
     """Caffe2's arguments for a window of this kernel: kernels, strides, dilations, pads or legacy_pad.
 
-    None if the padding depends on sizes that are not known and Caffe2 has no word for it.
+    None if the padding depends on unknown sizes and Caffe2 has no argument for it.
     """
     count = len(kernel)
     arguments: Dict[str, Any] = {"kernels": list(kernel), "strides": _list(node, "strides", [1] * count)}
@@ -48,7 +48,7 @@ def _list(node: Node, name: str, default: List[int]) -> List[int]:
 def _same_pads(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], upper: bool
 ) -> List[int]:
-    """Heads, then tails, so that outputs are ceil(input / stride); of an odd sum the tail has more if ``upper``."""
+    """Head pads, then tail pads, for outputs of ceil(input / stride); the tail has the odd pixel if ``upper``."""
     geometry = zip(sizes, kernel, strides, dilations)
     totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]
     less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
@@ -56,7 +56,7 @@ def _same_pads(
 
 
 def kernel_of(node: Node) -> Optional[List[int]]:
-    """The kernel's size: the attribute, or the last dimensions of the weights (input 1) where they are known."""
+    """The kernel's size: the attribute, or the last dimensions of the weights (input 1) if they are known."""
     dims = node.dims(1)
     if "kernel_shape" in node.attributes:
         return node.get_ints("kernel_shape")
@@ -74,7 +74,7 @@ def conv(node: Node) -> Operators:
 
 @rule("ConvTranspose")
 def conv_transpose(node: Node) -> Operators:
-    """Caffe2's is 2-D, without dilation, and its output size follows from the padding."""
+    """Caffe2's ConvTranspose is 2-D, without dilation, and its padding determines the output size."""
     kernel = kernel_of(node)
     beyond = "output_shape" in node.attributes or node.get_str("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     if kernel is None or len(kernel) != 2 or set(node.get_ints("dilations", [1])) != {1} or beyond:

@@ -1,4 +1,4 @@
-"""Elements picked by index or condition."""
+"""Selection of elements by index or condition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exporter.onnx.rules import rule
 
 @rule("TopK")
 def top_k(node: Node) -> Operators:
-    """Caffe2's are the largest, in order; where there are fewer than wanted it fills up, and ONNX refuses."""
+    """Caffe2's TopK gives the largest, in order. If there are fewer than k, it pads, where ONNX refuses."""
     count, axis, dims = node.constant_scalar(1), node.get_int("axis", -1), node.dims(0)
     length = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
     enough = count is not None and (node.caffe2_compatible if length is None else count <= length)
@@ -19,7 +19,7 @@ def top_k(node: Node) -> Operators:
 
 @rule("Where")
 def where(node: Node) -> Operators:
-    """Caffe2's take inputs of one shape."""
+    """Caffe2's Where takes inputs of one shape."""
     dims = [node.dims(index) for index in range(3)]
     same = dims[0] is not None and None not in dims[0] and dims[0] == dims[1] == dims[2]
     return [node.to("Where") if same else node.as_onnx()]
@@ -27,6 +27,6 @@ def where(node: Node) -> Operators:
 
 @rule("Gather")
 def gather(node: Node) -> Operators:
-    """Caffe2's wraps negative indices by itself along dimension 0 alone."""
+    """Caffe2's Gather accepts negative indices only along dimension 0."""
     axis = node.get_int("axis", 0)
     return [node.to("Gather", axis=axis or None, wrap_indices=1 if axis else None)]

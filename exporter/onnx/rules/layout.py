@@ -1,4 +1,4 @@
-"""Shapes, order and parts of a blob."""
+"""Reshaping, reordering, joining and cutting blobs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def constant(node: Node) -> Operators:
     for name, dtype in kinds.items():
         if name in node.attributes:
             return node.define(np.asarray(node.attributes[name], dtype))
-    raise ExportError(f"a constant of the kind {', '.join(node.attributes) or 'none'} is not supported")
+    raise ExportError(f"a constant given by {', '.join(node.attributes) or 'no attribute'} is not supported")
 
 
 @rule("Reshape")
 def reshape(node: Node) -> Operators:
-    """Caffe2's has two outputs; the shape is an argument where it is constant."""
+    """Caffe2's Reshape has two outputs; a constant shape is an argument."""
     shape = node.constant_ints(1)
     if shape is None or 0 in shape:
         zeros_stay = node.get_int("allowzero", 0)
@@ -44,7 +44,7 @@ def reshape(node: Node) -> Operators:
 
 
 def _copies_alike(dims: Optional[Dims], shape: Optional[List[int]]) -> bool:
-    """Whether zeros copy the same dimensions in Caffe2 as in ONNX: where nothing is reshaped, Caffe2 leaves them."""
+    """Whether zeros in the shape mean the same in Caffe2 as in ONNX: for an empty blob Caffe2 copies nothing."""
     if dims is None:
         return False
     open_dims = [axis for axis, n in enumerate(dims) if not n]
@@ -99,7 +99,7 @@ def size(node: Node) -> Operators:
 
 @rule("Concat")
 def concat(node: Node) -> Operators:
-    """Caffe2's has a second output."""
+    """Caffe2's Concat has a second output."""
     axis, rank = node.get_int("axis"), node.rank(0)
     inputs = [name for name in node.inputs if name]
     outputs = [node.outputs[0], node.fresh("split_info")]
@@ -108,7 +108,7 @@ def concat(node: Node) -> Operators:
 
 @rule("Split")
 def split(node: Node) -> Operators:
-    """Caffe2's parts have stated sizes, or equal ones."""
+    """Caffe2's Split makes parts of given sizes or of equal sizes."""
     axis, dims = node.get_int("axis", 0), node.dims(0)
     if dims is not None and -len(dims) <= axis < 0:
         axis += len(dims)
@@ -127,7 +127,7 @@ def _equal_parts(node: Node, axis: int) -> Optional[List[int]]:
 
 @rule("Slice")
 def slice_(node: Node) -> Operators:
-    """Caffe2's cuts one dimension in single steps; bounds are one a dimension, -1 for the end."""
+    """Caffe2's Slice cuts one dimension with step 1; it has bounds for every dimension, -1 for the end."""
     dims, starts, ends = node.dims(0), node.constant_ints(1), node.constant_ints(2)
     if dims is None or starts is None or ends is None or set(_given(node, 4, [1] * len(starts)) or [0]) != {1}:
         return [node.as_onnx()]
@@ -148,7 +148,7 @@ def _given(node: Node, index: int, default: List[int]) -> Optional[List[int]]:
 
 
 def _bounds(start: int, end: int, length: Optional[int]) -> List[int]:
-    """Start and end as Caffe2 has them; an end of -2 if it has no word for them."""
+    """Start and end in Caffe2's form; an end of -2 if it cannot express them."""
     if length is None:
         return [start, -1] if start >= 0 and end >= np.iinfo(np.int32).max else [0, -2]
     first, last = (min(max(n + length if n < 0 else n, 0), length) for n in (start, end))
@@ -157,7 +157,7 @@ def _bounds(start: int, end: int, length: Optional[int]) -> List[int]:
 
 @rule("Tile")
 def tile(node: Node) -> Operators:
-    """Caffe2's repeats along one dimension."""
+    """Caffe2's Tile repeats along one dimension."""
     repeats = node.constant_ints(1)
     axes = [axis for axis, times in enumerate(repeats or []) if times != 1]
     if repeats is None or len(axes) > 1:
@@ -169,14 +169,14 @@ def tile(node: Node) -> Operators:
 
 @rule("Expand")
 def expand(node: Node) -> Operators:
-    """Caffe2's has no empty dimensions."""
+    """Caffe2's Expand does not handle empty dimensions."""
     shape = node.constant_ints(1)
     return [node.as_onnx() if shape is None or min(shape, default=1) < 1 else node.to("Expand")]
 
 
 @rule("Pad")
 def pad(node: Node) -> Operators:
-    """Caffe2's PadImage adds pixels around (N, C, H, W) pictures."""
+    """Caffe2's PadImage pads (N, C, H, W) pictures."""
     pads = node.constant_ints(1)
     value = node.constant_scalar(2) if node.has(2) else 0.0
     mode = node.get_str("mode", "constant")

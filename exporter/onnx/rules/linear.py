@@ -8,7 +8,7 @@ from exporter.onnx.rules import rule
 
 @rule("MatMul")
 def mat_mul(node: Node) -> Operators:
-    """Caffe2's MatMul is for matrices of floats, its BatchMatMul for stacks of them."""
+    """Caffe2's MatMul multiplies matrices of floats, its BatchMatMul stacks of such matrices."""
     if node.holds_integers(0):
         return [node.as_onnx()]
     ranks = [node.rank(index) for index in (0, 1)]
@@ -20,7 +20,7 @@ def mat_mul(node: Node) -> Operators:
 
 @rule("Gemm")
 def gemm(node: Node) -> Operators:
-    """Fully connected layers: Y = X W + b with one b a column."""
+    """A fully connected layer: Y = X W + b with one bias per column."""
     plain = node.get_float("alpha", 1.0) == node.get_float("beta", 1.0) == 1.0 and not node.get_int("transA", 0)
     if not plain or node.holds_integers(0) or not node.has(2) or node.rank(2) != 1 or node.dims(2) in ((1,), (None,)):
         return [node.as_onnx()]

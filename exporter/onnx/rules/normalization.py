@@ -1,4 +1,4 @@
-"""Normalisation with statistics that are given, or of each instance."""
+"""Normalisation with given statistics or with those of each instance."""
 
 from __future__ import annotations
 

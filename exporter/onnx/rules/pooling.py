@@ -13,7 +13,7 @@ CAFFE_POOLING = 3  # Caffe2's legacy_pad
 
 @rule("MaxPool", "AveragePool")
 def pool(node: Node) -> Operators:
-    """Caffe2's take floats, know no dilation, give no indices, average inside the image, and round up as Caffe."""
+    """Caffe2's pools take floats, have no dilation or indices, average inside the image and round up as Caffe does."""
     beyond = node.get_int("count_include_pad", 0) or node.wants(1) or node.holds_integers(0)
     arguments = window(node, node.get_ints("kernel_shape"))
     if arguments is None or beyond or "dilations" in arguments:
@@ -26,7 +26,7 @@ def pool(node: Node) -> Operators:
 
 
 def _caffe_rounds_alike(kernels: List[int], strides: List[int], pads: List[int]) -> bool:
-    """Caffe pads both ends alike, and drops a window that would start behind the image only where there is padding."""
+    """Caffe pads both ends alike and drops a window that would start behind the image only if there is padding."""
     heads, tails = pads[: len(kernels)], pads[len(kernels) :]
     return heads == tails and all(head or stride <= kernel for head, stride, kernel in zip(heads, strides, kernels))
 

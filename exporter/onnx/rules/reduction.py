@@ -10,7 +10,7 @@ from exporter.onnx.rules import rule
 
 
 def from_the_front(axes: Optional[List[int]], rank: Optional[int]) -> Optional[List[int]]:
-    """The axes without negative ones; None if that takes a rank that is not known, or if one is out of range."""
+    """The axes as non-negative numbers; None if that needs an unknown rank, or if one is out of range."""
     if axes is None or (rank is None and any(axis < 0 for axis in axes)):
         return None
     if rank is not None and any(not -rank <= axis < rank for axis in axes):
@@ -19,13 +19,13 @@ def from_the_front(axes: Optional[List[int]], rank: Optional[int]) -> Optional[L
 
 
 def _has_elements(dims: Optional[Dims], axes: List[int]) -> bool:
-    """Whether there surely is something to reduce along the axes, which none are all of them."""
+    """Whether there is certainly an element to reduce along the axes; no axes mean all of them."""
     return dims is not None and all(dims[axis] for axis in axes or range(len(dims)))
 
 
 @rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 def reduce(node: Node) -> Operators:
-    """Caffe2's axes are arguments; none are all of them. Of nothing its maximum is finite, ONNX's is -infinity."""
+    """Caffe2's axes are arguments; none mean all. The maximum of nothing is finite in Caffe2, -infinity in ONNX."""
     axes = from_the_front(node.constant_ints(1) if node.has(1) else [], node.rank(0))
     if axes is None or (not axes and node.get_int("noop_with_empty_axes", 0)):
         return [node.as_onnx()]

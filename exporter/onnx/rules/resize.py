@@ -1,4 +1,4 @@
-"""Changes of a picture's size."""
+"""Resizing of pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.onnx.rules import rule
 
 @rule("Resize")
 def resize(node: Node) -> Operators:
-    """Caffe2's ResizeNearest where pixels are repeated or dropped in whole numbers."""
+    """Caffe2's ResizeNearest if every pixel is repeated, or every k-th pixel kept, without rounding."""
     scales = _scales(node)
     defaults = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}
     modes = [node.get_str(name, default) for name, default in defaults.items()]
@@ -26,7 +26,7 @@ _EXACT = {1 / 8, 1 / 4, 1 / 2, *range(1, 65)}  # scales that divide without roun
 
 
 def _scales(node: Node) -> Optional[List[float]]:
-    """Output size over input size, a number a dimension; None if it is not known."""
+    """Output size over input size for each dimension; None if it is unknown."""
     scales, sizes, dims = node.value(2), node.constant_ints(3), node.dims(0)
     if scales is not None:
         return [float(scale) for scale in scales.reshape(-1)]

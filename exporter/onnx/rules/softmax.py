@@ -8,7 +8,7 @@ from exporter.onnx.rules import rule
 
 @rule("Softmax")
 def softmax(node: Node) -> Operators:
-    """Over the last dimension both mean the same."""
+    """Over the last dimension Caffe2's and ONNX's agree."""
     rank, axis = node.rank(0), node.get_int("axis", -1)
     if axis != -1 and axis + 1 != rank:
         return [node.as_onnx()]
@@ -26,7 +26,7 @@ def flattening_softmax(node: Node) -> Operators:
 
 @rule("FlatteningLogSoftmax", "FlatteningHardmax")
 def of_rows(node: Node) -> Operators:
-    """Flattened, and brought back into shape, unless the rows are the last dimension anyway."""
+    """Flattened and reshaped back, unless the rows are the last dimension anyway."""
     newest = node.replace(type=node.type[len("Flattening") :])
     rank, axis = node.rank(0), node.get_int("axis", 1)
     if axis == -1 or axis + 1 == rank:

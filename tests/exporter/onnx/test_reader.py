@@ -153,8 +153,8 @@ def test_line_breaks_in_the_name_of_an_operator_do_not_break_the_message(changed
     assert str(caught.value).isprintable()
 
 
-def test_names_that_are_no_text_are_refused() -> None:
-    with pytest.raises(FormatError, match=r"NodeProto\.op_type is no text"):
+def test_names_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(FormatError, match=r"NodeProto\.op_type is not UTF-8"):
         parse_onnx(add_model(BIG[:2]).SerializeToString().replace(b"Add", b"A\xff\xfe"), "m.onnx", None)
 
 

@@ -22,18 +22,18 @@ def branch(nodes: List[Any], output: str, inputs: Any = ()) -> onnx.GraphProto:
 
 BAD = {
     r"node 'a' \(Relu\): the graph is cyclic": ([node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])], ["b"]),
-    r"node 'y' \(Relu\): reads 'none', which is no input": ([node("Relu", ["none"], ["y"])], ["y"]),
-    r"node 'second' \(Tanh\): writes 'y', which node 'y' \(Relu\) writes, too": (
+    r"node 'y' \(Relu\): reads 'none', which is neither an input": ([node("Relu", ["none"], ["y"])], ["y"]),
+    r"node 'second' \(Tanh\): writes 'y', which node 'y' \(Relu\) writes too": (
         [node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["y"], name="second")],
         ["y"],
     ),
-    r"writes 'x', which an input or initializer writes, too": ([node("Relu", ["x"], ["x"])], ["x"]),
+    r"writes 'x', which an input or initializer writes too": ([node("Relu", ["x"], ["x"])], ["x"]),
     r"writes 'w', which an input or initializer": ([node("Relu", ["x"], ["w"])], ["w"]),
-    "'nothing' is no input, no initializer": ([node("Relu", ["x"], ["y"])], ["nothing"]),
-    "outputs must be one or more distinct names": ([node("Relu", ["x"], ["y"])], ["y", "y"]),
-    r"distinct names, they are \[\]": ([node("Relu", ["x"], ["y"])], []),
+    "'nothing' is neither an input nor an initializer": ([node("Relu", ["x"], ["y"])], ["nothing"]),
+    "at least one output and distinct output names": ([node("Relu", ["x"], ["y"])], ["y", "y"]),
+    r"distinct output names, it has \[\]": ([node("Relu", ["x"], ["y"])], []),
     "Unheard.*no such operator; `armnet support`": ([node("Unheard", ["x"], ["y"])], ["y"]),
-    "imports no opset of the domain 'my'": ([node("Relu", ["x"], ["y"], domain="my")], ["y"]),
+    "does not import an opset of the domain 'my'": ([node("Relu", ["x"], ["y"], domain="my")], ["y"]),
     "attribute 'alpha' must be a float, it is int": ([node("Elu", ["x"], ["y"], alpha=3)], ["y"]),
     "attribute 'axis' must be an integer": ([node("Concat", ["x"], ["y"], axis="one")], ["y"]),
     "input 0 is required": ([node("Clip", [""], ["y"])], ["y"]),
@@ -67,7 +67,7 @@ def test_names_of_inputs_and_initializers_are_distinct() -> None:
     for twice in ("input", "initializer"):
         proto = model([node("Add", ["x", "w"], ["y"])], [X], ["y"], {"w": np.ones(2, np.float32)})
         getattr(proto.graph, twice).append(getattr(proto.graph, twice)[0])
-        with pytest.raises(ExportError, match=f"graph: {twice} '[xw]' is there twice"):
+        with pytest.raises(ExportError, match=f"graph: {twice} '[xw]' is defined twice"):
             from_onnx(proto)
         getattr(proto.graph, twice)[1].name = ""
         with pytest.raises(ExportError, match=f"graph: an {twice} has no name"):
@@ -124,7 +124,7 @@ def test_functions_that_double_each_other_are_refused_before_they_fill_the_memor
     last = onnx.helper.make_function("my", "F30", ["x"], ["y"], [node("Abs", ["x"], ["y"])], opsets)
     proto = model([node("F0", ["x"], ["y"], domain="my")], [X], ["y"], functions=[*doubling, last])
     proto.opset_import.append(onnx.helper.make_opsetid("my", 1))
-    with pytest.raises(ExportError, match="its functions stand for 1073741824 nodes"):
+    with pytest.raises(ExportError, match="its functions expand to 1073741824 nodes"):
         from_onnx(proto)
 
 

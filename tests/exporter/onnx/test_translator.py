@@ -196,7 +196,7 @@ def test_data_types_that_nets_cannot_hold_are_refused_by_name() -> None:
     with pytest.raises(ExportError, match=r"\(Cast\), opset 18: to: the data type BFLOAT16 is not supported"):
         from_onnx(proto)
     bfloat16 = helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2])
-    with pytest.raises(ExportError, match="'x' is of a data type that is not supported"):
+    with pytest.raises(ExportError, match="'x' has a data type that is not supported"):
         from_onnx(model([node("Relu", ["x"], ["y"])], [bfloat16], ["y"]))
 
 
