@@ -1,1 +1,1 @@
-"""What drives the tests from a workstation: targets, networks, golden vectors, instruction counts."""
+"""Drives the tests from a workstation: targets, networks, golden vectors, instruction counts."""

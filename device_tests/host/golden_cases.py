@@ -1,17 +1,17 @@
-"""Operators with operands, for golden vectors: those that have a fast kernel, and those of delicate arithmetic.
+"""The operators and operands of golden vectors: operators with fast kernels, and those with delicate arithmetic.
 
     case("Conv Conv2D", "2x4x7x6", "!6x4x3x3", "!6", kernel=3, pad=1)
 
 An operand is spelled ``[!][kind ]shape``:
 
     2x3              float32, standard normal
-    !6x4x3x3         a weight: constant, scaled down by the square root of its fan-in
-    int8 2x3         of that dtype; integers from at most -100 to 100
+    !6x4x3x3         a weight: a constant, divided by the square root of its fan-in
+    int8 2x3         of another dtype; integers between -100 and 100
     pos 2x3          positive, 0.2 to 3; ``unit``: -0.9 to 0.9
     q 1x3x4x4        uint8 with scale 1/16 and zero point 120: a QuantizedTensor
     -                left out
 
-or anything else: a constant, as NumPy makes an array of it, with float32 and int64 for Python's numbers.
+Anything else is a constant, converted to a NumPy array; Python's numbers become float32 and int64.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.registry.specs import QuantizedTensor
 
-QUANTIZED = (0.0625, 120)  # scale and zero point of the operands ``q``
+QUANTIZED = (0.0625, 120)  # the scale and zero point of operands of kind ``q``
 REAL_RANGES = {"pos": (0.2, 3.0), "unit": (-0.9, 0.9)}
 
 
 class Case(NamedTuple):
-    """An operator with its operands; those at the indices ``constants`` are known when the net is planned."""
+    """An operator with its operands, of which those at the indices ``constants`` are known when the net is planned."""
 
     op: OperatorDef
     inputs: List[Any]
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 
 def case(types: str, *operands: Any, domain: str = "", outputs: int = 1, **arguments: Any) -> Iterator[Case]:
-    """A case for each type of the list; the operands are drawn anew for each, always the same for the same type."""
+    """A case for each operator type in ``types``. Its random operands depend only on the type and its position."""
     for number, type in enumerate(types.split()):
         rng = np.random.default_rng([number, *map(ord, type)])
         inputs = [_operand(operand, rng) for operand in operands]
@@ -156,8 +156,8 @@ def convolution() -> Iterator[Case]:
     """Convolutions, pooling, matrix products."""
     yield from case("Conv Conv2D ConvRelu", "2x4x9x8", "!6x4x3x3", "!6", kernel=3, pad=1)
     yield from onnx("Conv", "2x4x9x8", "!6x4x3x3", "!6", pads=[1, 1, 1, 1])
-    yield from case("Conv", "1x64x24x24", "!64x64x3x3", "!64", kernel=3, pad=1)  # the least that WINOGRAD takes
-    yield from case("Conv", "1x8x24x24", "!8x8x9x9", "!8", kernel=9, pad=4)  # FFT's, as the next one
+    yield from case("Conv", "1x64x24x24", "!64x64x3x3", "!64", kernel=3, pad=1)  # the smallest that WINOGRAD takes
+    yield from case("Conv", "1x8x24x24", "!8x8x9x9", "!8", kernel=9, pad=4)  # this and the next one are for FFT
     yield from case("Conv", "1x6x14x14", "!6x1x13x13", "!6", kernel=13, pad=6, group=6)
     yield from case("Conv", "1x8x7x7", "!12x8x1x1", "!12", kernel=1)
     yield from case("Conv", "1x8x7x7", "!12x8x1x1", kernel=1, stride=2)
@@ -228,7 +228,7 @@ def normalisation() -> Iterator[Case]:
 
 
 def layout() -> Iterator[Case]:
-    """What moves elements: concatenation, slices, padding, gathering, resizing."""
+    """Data movement: concatenation, slices, padding, gathering, resizing."""
     yield from case("Transpose", "2x3x4x5", axes=[0, 2, 3, 1])
     yield from case("NCHW2NHWC NHWC2NCHW", "2x3x4x5")
     yield from case("Concat DepthConcat", "2x3x4", "2x5x4", axis=1, outputs=2)
@@ -270,7 +270,7 @@ def layout() -> Iterator[Case]:
 
 
 def detection() -> Iterator[Case]:
-    """Orders and boxes, where the last bit of a sum may decide."""
+    """Sorting and boxes, where the last bit of a sum may decide the result."""
     yield from case("ArgMax ArgMin", "3x7", axis=1)
     yield from case("TopK", "3x7", k=3, outputs=2)
     yield from onnx("TopK", "3x7", [2], outputs=2)
@@ -285,7 +285,7 @@ def detection() -> Iterator[Case]:
 
 
 def quantised() -> Iterator[Case]:
-    """Integers: exact on every machine."""
+    """Integer arithmetic, which is exact on every machine."""
     out: Dict[str, Any] = {"Y_scale": 0.1, "Y_zero_point": 100}
     nhwc: Dict[str, Any] = {**out, "order": "NHWC"}
     bias = QuantizedTensor(np.arange(-3, 3, dtype=np.int32) * 50, QUANTIZED[0] ** 2, 0)
@@ -338,7 +338,7 @@ def tflite(types: str, *operands: Any, **arguments: Any) -> Iterator[Case]:
 
 
 def tflite_integers() -> Iterator[Case]:
-    """TensorFlow Lite's integer arithmetic: what has no floats is equal everywhere to the last bit."""
+    """TensorFlow Lite's integer arithmetic, which without floats is bit-exact on every machine."""
     x, y = {"X_scale": 0.05, "X_zero_point": 4}, {"Y_scale": 0.1, "Y_zero_point": -3}
     bytes_ = {"X_scale": 0.05, "X_zero_point": 120, "Y_scale": 0.1, "Y_zero_point": 128}
     pair = {"A_scale": 0.05, "A_zero_point": 4, "B_scale": 0.07, "B_zero_point": -9}
@@ -430,7 +430,7 @@ def tflite_integers() -> Iterator[Case]:
         yield from tflite("HybridFullyConnected", "3x8", "!int8 6x8", "!6", W_scales=w_scales)
 
 
-STUMPS: Dict[str, Any] = {  # two trees of three nodes
+STUMPS: Dict[str, Any] = {  # two trees of three nodes each
     "nodes_treeids": [0, 0, 0, 1, 1, 1],
     "nodes_nodeids": [0, 1, 2, 0, 1, 2],
     "nodes_featureids": [0, 0, 0, 2, 0, 0],

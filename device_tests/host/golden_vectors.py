@@ -1,4 +1,4 @@
-"""Computes golden vectors: what the reference kernels give for ``golden_cases`` on this machine, in float64 inside."""
+"""Computes golden vectors: the results of ``golden_cases`` by the reference kernels, which accumulate in float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.schema import lookup
 
 
 def save_golden_vectors(path: Path) -> None:
-    """Writes the vectors of all cases as one file."""
+    """Writes the vectors of all cases to one file."""
     write_vectors(path, golden_vectors())
 
 
@@ -31,5 +31,5 @@ def _vector(case: Case) -> Vector:
 
 
 def _as_read(op: OperatorDef) -> OperatorDef:
-    """The operator as it comes out of a file: its numbers are single precision there."""
+    """The operator as it is read from a file, where its numbers have single precision."""
     return NetDef.from_bytes(NetDef("one", (op,)).to_bytes()).op[0]

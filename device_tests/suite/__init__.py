@@ -1,1 +1,1 @@
-"""What runs on a device: the runtime, NumPy and pytest are all that it may import."""
+"""The test suite that runs on devices. It may import only the runtime, NumPy and pytest."""

@@ -1,4 +1,4 @@
-"""What the tests on a device are given: the data that the host prepared for them, beside this file."""
+"""Gives the tests the data that the host has prepared for them, in a folder beside this file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ DATA = Path(__file__).parent / "data"  # vectors.pb, networks/NAME with sample.n
 
 
 def prepared(pattern: str) -> List[Path]:
-    """The files of that pattern among the data."""
+    """The files in the data that match a pattern."""
     return sorted(DATA.glob(pattern))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for ``network`` or ``bundle`` runs for each; it is skipped, saying so, where there is none."""
+    """Runs a test with a parameter ``network`` or ``bundle`` for each of them; skips it if there is none."""
     for name, pattern in (("network", "networks/*"), ("bundle", "bundles/*.pyz")):
         if name in metafunc.fixturenames:
             found = [pytest.param(path, id=path.stem) for path in prepared(pattern)]

@@ -1,7 +1,7 @@
-"""``python -m device_tests.suite.count_steps PAIR``: the start, one inference, and each step of another, in regions.
+"""``python -m device_tests.suite.count_steps PAIR``: marks the start, an inference, and the steps of another one.
 
-``device_tests.host.counting.operator_counts`` runs it under a counting emulator. A step's region is called by its
-index, type, output and engine, with tabs between them.
+``device_tests.host.counting.operator_counts`` runs it in an emulator that counts instructions. The name of a step's
+region consists of its index, type, output and engine, with tabs between them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from runtime_arm.planning.steps import Step
     from runtime_arm.registry.kernel import Run
 
-NOTHING, START, NETWORK = "nothing", "start", "network"  # regions that are no operators
+NOTHING, START, NETWORK = "nothing", "start", "network"  # the regions that are not operators
 
 
 def main(path: str) -> None:
-    """Runs the pair at ``path`` three times: from loading the runtime on, as a whole, step by step."""
+    """Runs the pair at ``path`` three times: including the start, as a whole, and step by step."""
     with region(NOTHING):
         pass
     with region(START):
@@ -41,7 +41,7 @@ def main(path: str) -> None:
 
 
 def examples(predictor: Predictor) -> Dict[str, Any]:
-    """Inputs between -1 and 1, or small integers, that need no random numbers; 1 where a shape is open."""
+    """Inputs between -1 and 1, or small integers, without random numbers; open dimensions are 1."""
     feeds = {}
     for info in predictor.inputs:
         like = info.example()

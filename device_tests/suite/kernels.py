@@ -1,6 +1,7 @@
-"""Runs one operator by one engine in buffers that betray.
+"""Runs one operator by one engine, in buffers that reveal mistakes.
 
-Outputs start as NaN, scratch as 0xA5; inputs that are no constants get their content once the kernel is bound.
+Outputs start as NaN and scratch memory as 0xA5; inputs that are not constants get their content after the kernel has
+been bound.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 
 def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
-    """The spec of an operand; with its content if it counts as a weight."""
+    """The spec of an operand, with its content if it is a constant."""
     if value is None:
         return None
     if isinstance(value, QuantizedTensor):
@@ -34,7 +35,7 @@ def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
 
 
 def specs_of(inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[Optional[TensorSpec]]:
-    """The specs of operands; those at the indices ``constants`` count as weights."""
+    """The specs of operands; those at the indices ``constants`` are constants."""
     return [spec_of(value, index in constants) for index, value in enumerate(inputs)]
 
 
@@ -48,10 +49,9 @@ def supporting_engines(op: OperatorDef, inputs: Sequence[Any], constants: Sequen
 def run_kernel(
     op: OperatorDef, inputs: Sequence[Any], engine: str = REFERENCE, constants: Sequence[int] = (), workers: int = 1
 ) -> List[Any]:
-    """The outputs of the operator by the engine, checked against shape inference; silent over NaN, as the executor
-    is.
+    """The outputs of the operator by an engine, checked against shape inference. NaN causes no warnings.
 
-    Several ``workers`` do their parts one after the other, the last first; no element may be written by two of them.
+    Several ``workers`` do their parts one after another, the last worker first; no two may write the same element.
     """
     with np.errstate(all="ignore"):
         return _run_kernel(op, inputs, engine, constants, workers)
@@ -109,7 +109,7 @@ def _run_all(parts: Sequence[Run]) -> None:
 
 
 def check_parts(parts: Sequence[Run], results: Sequence[Array], what: str) -> None:
-    """Every element of the results is written by one worker, the others leave it as it was."""
+    """AssertionError unless every element of the results is written by exactly one worker."""
     bits = [result.view(f"u{result.dtype.itemsize}") for result in results]
     writers = [np.zeros(result.shape, np.int64) for result in results]
     for part in parts:
@@ -139,8 +139,10 @@ def assert_engines_match_reference(
     amplification: float = 1.0,
     constants: Sequence[int] = (),
 ) -> List[str]:
-    """Every engine that accepts the operator agrees with the reference kernel, alone and split by two and by three
-    workers where it can be split; returns their names."""
+    """AssertionError unless all engines that support the operator agree with the reference kernel; returns them.
+
+    Engines that can split work are also tried with two and with three workers.
+    """
     expected = run_kernel(op, inputs, REFERENCE, constants)
     engines = supporting_engines(op, inputs, constants)
     for engine in engines:
@@ -159,7 +161,7 @@ def assert_engines_match_reference(
 
 
 def amplification_of(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int] = ()) -> float:
-    """By how much the engine enlarges rounding errors, as it tells itself; 1 where it does not."""
+    """The factor by which the engine amplifies rounding errors, by its own declaration; 1 without one."""
     schema, specs = lookup(op), specs_of(inputs, constants)
     work = schema.kernels[engine].work if engine != REFERENCE else None
     return 1.0 if work is None else work(op, specs, schema.infer(op, specs)).error

@@ -1,4 +1,4 @@
-"""Fast kernels against the reference kernel, both on this device, in sizes at which blocks and panels have odd ends."""
+"""Fast kernels against the reference kernel on this device, in sizes that divide neither blocks nor panels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def random(shape: Any, seed: int) -> Any:
 
 
 def convolution(name: str) -> Tuple[OperatorDef, List[Any], int]:
-    """The operator, its operands, and how many terms it sums."""
+    """The operator, its operands, and the number of terms in its sums."""
     arguments = dict(CONVOLUTIONS[name])
     x, w = random(arguments.pop("shape"), 1), random(arguments.pop("filters"), 2)
     op = OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=w.shape[-1], **arguments)

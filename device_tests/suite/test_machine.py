@@ -1,4 +1,4 @@
-"""The machine itself: its BLAS, its memory limits, its files, and what starting costs in modules."""
+"""The machine: its BLAS, its memory limits, its files, and the modules that starting imports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_blas_threads_are_set_for_a_run_and_restored() -> None:
     assert library.get_threads() == before
 
 
-def test_the_machine_says_what_it_is() -> None:
+def test_the_machine_is_identified() -> None:
     identity = machine.identity()
     assert identity["numpy"] == np.__version__
     assert identity["cpu"]
@@ -62,7 +62,7 @@ def test_the_machine_says_what_it_is() -> None:
     json.dumps([identity, machine.condition()])
 
 
-def test_what_the_machine_cannot_hold_is_refused() -> None:
+def test_more_memory_than_the_machine_has_is_refused() -> None:
     elements = memory_limit() // 4 + 1
     net = NetDef("large", (OperatorDef.of("ConstantFill", [], ["y"], shape=[elements]),))
     with pytest.raises(ResourceError, match=r"ConstantFill\(\) -> y.*bytes"):
@@ -72,7 +72,7 @@ def test_what_the_machine_cannot_hold_is_refused() -> None:
 
 
 @pytest.mark.skipif(sys.maxsize > 1 << 32, reason="this machine has 64-bit addresses")
-def test_what_32_bits_cannot_address_is_refused() -> None:
+def test_more_memory_than_32_bits_can_address_is_refused() -> None:
     for shape in ([1 << 15, 1 << 15], [1 << 31], [1 << 20, 1 << 20, 1 << 20]):
         net = NetDef("large", (OperatorDef.of("ConstantFill", [], ["y"], shape=shape),))
         with pytest.raises(ArmnetError, match="ConstantFill"):
@@ -81,7 +81,7 @@ def test_what_32_bits_cannot_address_is_refused() -> None:
         [allocate(1 << 30, "a block") for _ in range(4)]
 
 
-def test_running_again_allocates_no_activation(network: Path) -> None:
+def test_running_again_allocates_no_activations(network: Path) -> None:
     with Predictor(Pair.load(network), threads=1) as predictor:
         feeds = {info.name: info.example() for info in predictor.inputs}
         out = predictor.run(feeds)

@@ -1,4 +1,4 @@
-"""Whole networks: small ones drawn at random on the host, and real ones as bundles, which also start as programs."""
+"""Whole networks: small random ones from the host, and real ones as bundles, which also start as programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime_arm.pair.bundle import open_bundle
 
 
 def read_sample(path: Path) -> List[Dict[str, Array]]:
-    """Inputs and outputs of a sample."""
+    """The inputs and the outputs in a sample."""
     with np.load(path) as sample:
         return [
             {key[len(prefix) :]: sample[key] for key in sample.files if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""What ARM computes differently from x86 where nobody takes care: casts, rounding, subnormal numbers, NaN."""
+"""Arithmetic in which ARM and x86 differ unless care is taken: casts, rounding, subnormal numbers, NaN."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ INTEGERS: Dict[str, List[int]] = {
 
 
 def outputs_of(op: OperatorDef, *inputs: Any) -> List[Any]:
-    """The first output by every engine and by the reference kernel."""
+    """The first output, by the reference kernel and by every engine."""
     return [run_kernel(op, inputs, engine)[0] for engine in ["REFERENCE", *supporting_engines(op, inputs)]]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_casts_of_what_does_not_fit(dtype: str) -> None:
+def test_casts_of_numbers_that_do_not_fit(dtype: str) -> None:
     x = np.array(FLOATS, np.float32)
     assert to_integers(x, dtype).tolist() == INTEGERS[dtype]
     number = dtypes.number_of(np.dtype(dtype))
@@ -46,13 +46,20 @@ def test_halves_are_rounded_to_even() -> None:
         assert y.tolist() == [10, 12, 12, 10, 8, 8]
 
 
-def test_what_does_not_fit_is_saturated_when_quantised() -> None:
+def test_numbers_that_do_not_fit_saturate_when_quantised() -> None:
     x = np.array([1e30, -1e30, inf, -inf, 300, -300], np.float32)
     quantize = OperatorDef.of("QuantizeLinear", ["x", "scale", "zero"], ["y"], domain="onnx")
     for y in outputs_of(quantize, x, np.float32(1), np.int8(0)):
         assert y.tolist() == [127, -128, 127, -128, 127, -128]
     for z in outputs_of(OperatorDef.of("Int8Quantize", ["x"], ["y"], Y_scale=1.0, Y_zero_point=0), x):
-        assert getattr(z, "values", z).tolist() == [0, 0, 0, 0, 255, 0]  # Caffe2's: int32's smallest number in between
+        assert getattr(z, "values", z).tolist() == [
+            0,
+            0,
+            0,
+            0,
+            255,
+            0,
+        ]  # as in Caffe2, which goes through the smallest int32
 
 
 @pytest.mark.parametrize(
@@ -85,7 +92,7 @@ def test_subnormal_numbers_are_kept_or_become_zero() -> None:
         assert y.tolist() == [1, 1, 1]
 
 
-def test_nan_goes_through_what_computes_and_loses_no_element() -> None:
+def test_nan_propagates_and_affects_no_other_element() -> None:
     x = np.array([nan, -1, 2, nan], np.float32)
     for type in ("Sigmoid", "Tanh", "Exp", "Sqrt"):
         for y in outputs_of(OperatorDef.of(type, ["x"], ["y"]), x):
@@ -101,7 +108,7 @@ def test_integers_divide_towards_zero() -> None:
 
 
 def test_sums_of_eight_bit_products_are_exact_beyond_float_precision() -> None:
-    """2**24 + 1 is no float32: a product that is cut into blocks must be added up in integers."""
+    """2**24 + 1 is not a float32, so the blocks of a product must be added up as integers."""
     x, w = np.full((1, 300), 255, np.uint8), np.full((300, 1), 255, np.uint8)
     op = OperatorDef.of("MatMulInteger", ["x", "w"], ["y"], domain="onnx")
     for y in outputs_of(op, x, w):

@@ -1,4 +1,4 @@
-"""Operators give the results that they had on the host, by the reference kernel and by every engine."""
+"""Operators give the same results as on the host, by the reference kernel and by every engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARCHIVE = DATA / "vectors.pb"
 
 
 def vectors_by_type() -> List[Any]:
-    """Parameters for pytest: one an operator type, with all its vectors."""
+    """Parameters for pytest: one for each operator type, with all its vectors."""
     if not ARCHIVE.exists():
         return [pytest.param([], marks=pytest.mark.skip(reason="no golden vectors were prepared for this device"))]
     found: Dict[str, List[Vector]] = defaultdict(list)
@@ -30,14 +30,14 @@ def vectors_by_type() -> List[Any]:
 
 
 @pytest.mark.parametrize("vectors", vectors_by_type())
-def test_gives_the_golden_vectors(vectors: List[Vector]) -> None:
+def test_operator_gives_its_golden_vectors(vectors: List[Vector]) -> None:
     for vector in vectors:
         for engine in engines_of(vector):
             check(vector, engine)
 
 
 def engines_of(vector: Vector) -> List[str]:
-    """The reference kernel, and the engines that take the operator; none where its shapes depend on data."""
+    """The reference kernel, and the engines that support the operator, unless its shapes depend on data."""
     try:
         return [REFERENCE, *supporting_engines(vector.op, vector.inputs, vector.constants)]
     except DataDependent:

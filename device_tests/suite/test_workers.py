@@ -1,4 +1,4 @@
-"""Workers on this machine: what they compute together is what one computes alone, and none outlives its use."""
+"""Workers on this machine: several compute what one computes alone, and none of them outlives its predictor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MaxPool(swish) -> pool  kernel=3  stride=2
 Conv(pool, w3, b3) -> conv3  kernel=5  stride=2
 Softmax(conv3) -> prob
 """
-RUNS = 20  # a message that overtakes what it tells of would show as a difference, sooner or later
+RUNS = 20  # enough to notice if a message overtook the data that it announces
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
-"""Runs one operator by one of its options between blobs in tiles, in buffers that betray.
+"""Runs one operator by one of its options between blobs in tiles, in buffers that reveal mistakes.
 
-Outputs start as NaN, scratch as 0xA5, inputs get their content once the kernel is bound; what is of no image must be
-zero in the end, and of several workers each must write what the others do not. Blobs may be channel slices, whose
-neighbours must stay as they are.
+Outputs start as NaN and scratch memory as 0xA5; inputs get their content after the kernel has been bound. Elements
+outside the image must be zero at the end. Of several workers, each must write what the others do not. Blobs may be
+channel slices, whose neighbours must stay as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def tiled_options(op: OperatorDef, inputs: Sequence[Any], constants: Sequence[int] = ()) -> List[Option]:
-    """The options of the operator with these operands."""
+    """The options of the operator for these operands."""
     schema, specs = lookup(op), specs_of(inputs, constants)
     outputs = schema.infer(op, specs)
     kernel, _ = schema.choose(op, specs, outputs)
@@ -69,12 +69,12 @@ def run_option(
     for part in reversed(parts):
         part()
     for array, of in [*zip(arrays, option.inputs), (result, layout)]:
-        assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes beside a slice"
+        assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes outside its slice"
     return result if layout is None else out_of_tiles(*in_tiles(result, layout))
 
 
 def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
-    """Memory full of NaN; as a slice, of tiles that have three channels more in front and two behind."""
+    """Memory full of NaN; as a slice, it is cut from tiles with three more channels in front and two behind."""
     shape = storage(spec, layout).shape
     if not isinstance(layout, Tiles) or not is_slice:
         return np.full(shape, np.nan, np.float32)
@@ -93,18 +93,18 @@ def storage(spec: TensorSpec, layout: Layout) -> TensorSpec:
 
 
 def into_tiles(image: Array, layout: Tiles) -> Array:
-    """An image (N, C, H, W) as it lies in tiles, pixel by pixel as the layout is defined."""
+    """An image (N, C, H, W) in tiles, copied pixel by pixel as the layout is defined."""
     memory = np.zeros(layout.storage(image.dtype).shape, image.dtype)
     memory[_places(layout)] = image.transpose(0, 2, 3, 1)
     return memory
 
 
 def out_of_tiles(memory: Array, layout: Tiles) -> Array:
-    """The image (N, C, H, W) of some tiles. AssertionError unless all else is zero."""
+    """The image (N, C, H, W) in tiles. AssertionError unless everything else in them is zero."""
     places, rest = _places(layout), memory.copy()
     image = np.ascontiguousarray(memory[places].transpose(0, 3, 1, 2))
     rest[places] = 0
-    assert not rest.any(), f"{layout}: what is of no image is not zero"
+    assert not rest.any(), f"{layout}: elements outside the image are not zero"
     return image
 
 

@@ -1,9 +1,9 @@
-"""How far a float result may be from the exact one. Every tolerance of the project comes from here.
+"""How far a float result may be from the exact one. All tolerances of the project are defined here.
 
 A sum of ``terms`` products in float32 differs from the exact sum by at most  gamma = terms * u / (1 - terms * u)
 times the sum of the magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 3.5), where u =
-2**-24. Rounding errors of both signs occur, so that in practice  4 * sqrt(terms) * u  holds (Higham and Mary, SIAM J.
-Sci. Comput. 41(5), 2019); that is what is allowed, plus a few units for what is done before and after the sum.
+2**-24. Since rounding errors have both signs, 4 * sqrt(terms) * u  holds in practice (Higham and Mary, SIAM J. Sci.
+Comput. 41(5), 2019). That much is allowed, plus a few units for operations before and after the sum.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 UNIT = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 ELEMENTWISE_UNITS = 8.0  # a chain of two or three roundings, and transcendental functions good to 4 units
-RECORDED_APPROXIMATELY = 1e-3  # recorded runs of NNPACK, relative to the largest magnitude
-WHOLE_NETWORK = 1e-4  # of a float network's output, relative to its largest magnitude: many layers after one another
+RECORDED_APPROXIMATELY = 1e-3  # for recorded runs of NNPACK, relative to the largest magnitude
+WHOLE_NETWORK = 1e-4  # for the output of a float network with many layers, relative to its largest magnitude
 
 
 def relative_bound(terms: int, dtype: Any = np.float32) -> float:
-    """Error allowed relative to the sum of magnitudes for a sum of that many terms."""
+    """The error allowed for a sum of ``terms`` terms, relative to the sum of their magnitudes."""
     return (ELEMENTWISE_UNITS + 4.0 * math.sqrt(terms)) * UNIT[np.dtype(dtype).name]
 
 
@@ -33,12 +33,11 @@ def assert_close(
     amplification: float = 1.0,
     what: str = "",
 ) -> None:
-    """AssertionError unless ``actual`` is within the bound of ``expected``: floats by the rule above, everything else
-    equal.
+    """AssertionError unless ``actual`` is close to ``expected``: floats by the rule above, everything else equal.
 
-    magnitude: the sum of the terms' magnitudes, an element or one number; the largest magnitude of ``expected`` where
-    it is not given. amplification: what an algorithm multiplies rounding errors by (Winograd's transforms), from its
-    own analysis.
+    magnitude: the sum of the terms' magnitudes, for each element or as one number; by default the largest magnitude of
+    ``expected``. amplification: the factor by which an algorithm amplifies rounding errors, such as Winograd's
+    transforms, from its own analysis.
     """
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"

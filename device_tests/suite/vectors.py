@@ -1,8 +1,8 @@
-"""Golden vectors: operators with operands and the results that they had on the host.
+"""Golden vectors: operators with operands and with the results that the host computed.
 
 ``device_tests.host.golden_vectors`` makes them. The file is a NetDef: operands and results are fill operators, each
-with the arguments ``values`` and, where they say something, ``constant``, ``scale`` and ``zero_point``; behind them
-comes the operator that takes and gives them.
+with the argument ``values`` and, if they apply, ``constant``, ``scale`` and ``zero_point``. The operator that reads
+and writes them follows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILL = "GivenTensorFill"
 
 
 class Vector(NamedTuple):
-    """An operator, its operands (None where left out) with the indices of those known when planning, its results."""
+    """An operator, its operands (None if omitted), the indices of those known when planning, and its results."""
 
     op: OperatorDef
     inputs: List[Any]
@@ -28,12 +28,12 @@ class Vector(NamedTuple):
 
     @property
     def terms(self) -> int:
-        """The most that a result can be the sum of: no operator here adds more than the largest operand holds."""
+        """An upper bound for the terms of a result: no operator here adds up more than its largest operand holds."""
         return max([1, *(int(_array(value).size) for value in self.inputs if value is not None)])
 
 
 def write_vectors(path: Path, vectors: Iterable[Vector]) -> None:
-    """The vectors as one file."""
+    """Writes the vectors to one file."""
     ops: List[OperatorDef] = []
     for number, vector in enumerate(vectors):
         names = [f"{number}/x{i}" if value is not None else "" for i, value in enumerate(vector.inputs)]
@@ -46,7 +46,7 @@ def write_vectors(path: Path, vectors: Iterable[Vector]) -> None:
 
 
 def read_vectors(path: Path) -> List[Vector]:
-    """The vectors of a file, whose arrays lie in the mapped file."""
+    """The vectors in a file; their arrays lie in the mapped file."""
     vectors: List[Vector] = []
     filled: Dict[str, Any] = {}
     constant: Set[str] = set()

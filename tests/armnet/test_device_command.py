@@ -182,7 +182,7 @@ class TestRefusals:
 
     def test_what_is_no_target_pair_bundle_or_input(self, armnet: Armnet, digits: Path, tmp_path: Path) -> None:
         refused(armnet("device", "bench", "toaster", digits), "no target 'toaster'; there are local, emulated:arm64")
-        refused(armnet("device", "bench", "ssh://-oProxyCommand=x", digits), "no address")
+        refused(armnet("device", "bench", "ssh://-oProxyCommand=x", digits), "is not an address")
         refused(armnet("device", "bench", "local", tmp_path / "nowhere"), "nowhere")
         refused(armnet("device", "test", "local", "--bundle", tmp_path / "nowhere.pyz"), "nowhere.pyz: no such bundle")
         refused(armnet("device", "run", "local", digits, "--input", tmp_path / "nowhere.npy"), "nowhere.npy")

@@ -1,1 +1,1 @@
-"""Counts instructions on emulated ARM, and holds networks to budgets."""
+"""Counts instructions on emulated ARM, and compares networks with their budgets."""

@@ -1,6 +1,7 @@
-"""What networks may cost on emulated ARM: instructions by operator and to start, committed in ``device_tests/budgets``.
+"""Budgets: how many instructions networks may take on emulated ARM, by operator and to start.
 
-A count that grows is waste, whatever a clock says. ``armnet device count --update-budget`` takes the counts anew.
+They are files in ``device_tests/budgets``. Counts repeat where times do not, so a count that grows is real.
+``armnet device count --update-budget`` makes the current counts the budgets.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from runtime_arm.files import write_file
 FOLDER = Path(device_tests.__file__).parent / "budgets"
 DEMO = Path(device_tests.__file__).parents[1] / "demo"
 NETWORKS = ("digits", "squeezenet1_1", "resnet18", "mobilenet_v2")
-CPU = "cortex-a72"  # that the budgets are for
-GROWTH = 0.02  # by which a count may exceed its budget
-NOISE = 20_000  # instructions, by which an operator's may in any case
+CPU = "cortex-a72"  # the CPU that the budgets are for
+GROWTH = 0.02  # the share by which a count may exceed its budget
+NOISE = 20_000  # instructions by which an operator may exceed its budget in any case
 
 
 class Budget(NamedTuple):
-    """Instructions of an inference by kind and by operator, those of the start, and what they were counted on."""
+    """Instructions of an inference, by kind and by operator, and of the start; and the conditions of the count."""
 
     counted_on: Dict[str, Any]
     network: Dict[str, int]
@@ -39,12 +40,12 @@ def read_budget(name: str) -> Budget:
     """The budget of a network. ArmnetError if there is none."""
     path = FOLDER / f"{name}.json"
     if not path.is_file():
-        raise ArmnetError(f"{path}: no such budget; armnet device count --update-budget makes it")
+        raise ArmnetError(f"{path}: no such budget; armnet device count --update-budget makes one")
     return Budget(**json.loads(path.read_text()))
 
 
 def write_budget(name: str, budget: Budget) -> None:
-    """Replaces the budget of a network."""
+    """Writes the budget of a network, in place of an older one."""
     write_file(FOLDER / f"{name}.json", [json.dumps(budget._asdict(), indent=1).encode() + b"\n"])
 
 
@@ -56,7 +57,7 @@ def as_budget(machine: Machine, counts: NetworkCounts) -> Budget:
 
 
 def counted_on(machine: Machine) -> Dict[str, Any]:
-    """What counts depend on: the CPU model, Python, NumPy and its BLAS."""
+    """The conditions that counts depend on: the CPU model, Python, NumPy and its BLAS."""
     home = str(next(iter(runtime_files().values())).parents[1])
     done = machine.run(["-m", "runtime_arm.machine.identity"], timeout=120, cwd=Path(home))
     identity = json.loads(done.stdout)
@@ -70,16 +71,16 @@ def counted_on(machine: Machine) -> Dict[str, Any]:
 
 
 def other_conditions(budget: Budget, conditions: Dict[str, Any]) -> str:
-    """Why counts under these conditions say nothing about the budget, "" if they do."""
+    """How these conditions differ from the budget's, so that counts cannot be compared; "" if they do not."""
     differing = [key for key, value in budget.counted_on.items() if conditions[key] != value]
-    return ", ".join(f"{key} is {conditions[key]}, the budget's {budget.counted_on[key]}" for key in differing)
+    return ", ".join(f"{key} is {conditions[key]}, was {budget.counted_on[key]}" for key in differing)
 
 
 def excesses(budget: Budget, counts: NetworkCounts) -> List[str]:
-    """What exceeds the budget by more than ``GROWTH``, in lines: the start, the network, operators, the worst first.
+    """A line for each count that exceeds its budget by more than ``GROWTH``: start, network, operators, worst first.
 
-    Operators that the budget does not know are named only where the network exceeds it. Nothing exceeds the budget of a
-    network that has become cheaper by as much: what its operators may cost is to be counted anew.
+    Operators that the budget does not list are named only if the whole network exceeds it. If the network has become
+    cheaper by more than ``GROWTH``, no operator is named: its budget is out of date.
     """
     start = counts.start.instructions
     slower = [f"the start: {_growth(budget.start, start)}"] if start > (1 + GROWTH) * budget.start else []
@@ -117,7 +118,7 @@ def source_model(name: str, folder: Path) -> Path:
 
 
 def optimised(model: Path, folder: Path) -> Path:
-    """An ONNX file as a pair in ``folder``, exported and optimised."""
+    """Exports and optimises an ONNX file; returns the pair's folder, which is made in ``folder``."""
     from exporter import export
     from optimize import optimize
 
@@ -127,12 +128,12 @@ def optimised(model: Path, folder: Path) -> Path:
 
 
 def count_network(machine: Machine, model: Path, folder: Path) -> NetworkCounts:
-    """Counts an inference of an ONNX file, exported and optimised in ``folder``."""
+    """Counts an inference of an ONNX file, which is exported and optimised in ``folder``."""
     return count_pair(machine, optimised(model, folder))
 
 
 def rival_model(model: Path, rival: str, folder: Path) -> Path:
-    """What another runtime takes for the network of an ONNX file: that file, or one of its format in ``folder``."""
+    """The file that another runtime takes for the network of an ONNX file: itself, or a .tflite file in ``folder``."""
     if rival == "onnxruntime":
         return model
     from device_tests.host.networks.tflite_writer import tflite_bytes

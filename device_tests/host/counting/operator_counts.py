@@ -1,7 +1,9 @@
-"""What a network costs on emulated ARM in instructions: as a whole, by operator, to start, and beside other runtimes.
+"""Counts the instructions of a network on emulated ARM: in all, by operator, to start, and by other runtimes.
 
-counts = count_pair(emulated("arm64"), "squeezenet")
-counts.network.instructions, counts.operators[0].counts.multiply_add
+    counts = count_pair(emulated("arm64"), Path("squeezenet"))
+    counts.network.instructions, counts.operators[0].counts.multiply_add
+
+``device_tests.suite.count_steps`` is the program that is counted.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TIMEOUT = 900.0  # seconds
 RIVALS = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}
 RIVAL_PROGRAM = Path(__file__).with_name("rival_inference.py")
 RECIPE = 1
-# Wheels that pip takes on a Debian 12.
+# The platforms of wheels that pip takes on Debian 12.
 WHEEL_PLATFORMS = {
     "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),
     "armhf": ("manylinux2014_armv7l", "manylinux_2_28_armv7l", "manylinux_2_34_armv7l"),
@@ -32,7 +34,7 @@ WHEEL_PLATFORMS = {
 
 
 class OperatorCounts(NamedTuple):
-    """Counts of one operator, the ``number``-th of its net."""
+    """Counts of the operator at position ``number`` of its net."""
 
     number: int
     type: str
@@ -42,13 +44,15 @@ class OperatorCounts(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called whatever stands before it and whichever engine runs it."""
+        """A name that depends neither on the operator's position nor on its engine."""
         return f"{self.type} -> {self.output}"
 
 
 class NetworkCounts(NamedTuple):
-    """Counts of one inference, of each operator in it, and of the start: from importing the runtime, which compiles it,
-    to the end of the first inference."""
+    """Counts of one inference, of each of its operators, and of the start.
+
+    The start reaches from importing the runtime, which compiles it, to the end of the first inference.
+    """
 
     network: Counts
     operators: List[OperatorCounts]
@@ -56,7 +60,7 @@ class NetworkCounts(NamedTuple):
 
 
 def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
-    """Counts an inference of a pair or a bundle with one thread. Open dimensions are 1."""
+    """Counts an inference of a pair or a bundle with one thread; open dimensions are 1."""
     with tempfile.TemporaryDirectory(prefix="armnet-count-") as folder:
         for name, source in {**runtime_files(), **suite_files()}.items():
             link = Path(folder, name)
@@ -70,9 +74,9 @@ def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
 
 
 def count_rival(machine: Machine, model: Path) -> Counts:
-    """Counts an inference of an .onnx file by onnxruntime, of a .tflite file by tflite-runtime, with one thread.
+    """Counts an inference of an .onnx file by onnxruntime, or of a .tflite file by tflite-runtime, with one thread.
 
-    EmulationUnavailable where that runtime cannot be had for the machine.
+    EmulationUnavailable if that runtime cannot be installed on the machine.
     """
     packages = rival_packages(machine, rival_of(model))
     arguments = [str(RIVAL_PROGRAM), str(model.resolve())]
@@ -84,12 +88,12 @@ def rival_of(model: Path) -> str:
     """The runtime that a model file is for."""
     if model.suffix not in RIVALS:
         formats = " or ".join(f"{suffix} ({rival})" for suffix, rival in RIVALS.items())
-        raise UsageError(f"{model}: nothing to run it with; give {formats}")
+        raise UsageError(f"{model}: no other runtime takes this file; give {formats}")
     return RIVALS[model.suffix]
 
 
 def rival_packages(machine: Machine, name: str) -> Path:
-    """A folder with the newest release of that package for the machine, from the package index that pip uses."""
+    """A folder with the package's newest release for the machine, from the package index that pip uses."""
 
     def build(folder: Path) -> None:
         progress(f"downloading {name} for {machine.architecture}")
@@ -119,7 +123,7 @@ def _operator_counts(region: str, counts: Counts) -> OperatorCounts:
 
 
 def _net_regions(report: CountReport) -> Dict[str, Counts]:
-    """The regions less what entering and leaving one costs."""
+    """The regions' counts, less the cost of entering and leaving a region."""
     nothing: Optional[Counts] = report.regions.get(NOTHING)
     assert nothing is not None, f"the program has no region {NOTHING!r}"
     return {name: counts.less(nothing) for name, counts in report.regions.items() if name != NOTHING}

@@ -1,4 +1,4 @@
-"""Whole processes side by side: seconds from start to end, and the most memory they held."""
+"""Times whole processes in turns, and measures their peak memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from statistics import median
 from typing import Dict, List, Mapping, NamedTuple, Sequence
 
-# A process inherits the peak of the one that starts it, so a small interpreter without NumPy does the starting.
+# A process inherits the peak of the one that starts it, so a small interpreter without NumPy starts it.
 _LAUNCHER = """\
 import json, resource, subprocess, sys, time
 start = time.perf_counter()
@@ -21,7 +21,7 @@ print(json.dumps([seconds, peak * (1 if sys.platform == "darwin" else 1024), don
 
 
 class Usage(NamedTuple):
-    """Medians over the rounds. ``peak_nbytes`` is the largest resident set, the pages of mapped files included."""
+    """Medians over the rounds. ``peak_nbytes`` is the largest resident set, including pages of mapped files."""
 
     seconds: float
     peak_nbytes: int
@@ -40,7 +40,7 @@ def interleaved(commands: Mapping[str, Sequence[str]], rounds: int = 7) -> Dict[
 
 
 def once(command: Sequence[str]) -> Usage:
-    """One run of a command. CalledProcessError, with its messages, if it fails."""
+    """The usage of one run of a command. CalledProcessError, with its stderr, if it fails."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     launched = subprocess.run(
         [sys.executable, "-S", "-c", _LAUNCHER, *command], env=environment, capture_output=True, text=True, check=True

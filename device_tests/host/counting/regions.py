@@ -1,11 +1,11 @@
-"""Exact cost: how many ARM instructions an emulated Python program executes, in all and in each region it marks.
+"""Counts the ARM instructions that an emulated Python program executes, in all and in each region that it marks.
 
     report = count(emulated("arm64"), ["program.py"])       # program.py: with region("matmul"): a @ b
     report.regions["matmul"].instructions
 
-Regions are marked with ``device_tests.suite.regions``. Counts of a region repeat exactly from run to run; those of the
-whole program vary by a few thousand where it draws random numbers from the system, as ``import numpy`` does. Entering
-and leaving a region costs about 2,300 instructions, which count as the region's. Counts are of one thread.
+Regions are marked with ``device_tests.suite.regions``. Counts of a region repeat exactly from run to run; those of a
+whole program vary by a few thousand if it draws random numbers from the system, as ``import numpy`` does. A region's
+counts include the cost of entering and leaving it, about 2,300 instructions. One thread is counted.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from device_tests.host.emulation.machine import Machine, environment, run_group
 from runtime_arm.errors import ArmnetError
 
 SOURCE = Path(__file__).with_name("instruction_count.c")
-API_VERSION = 1  # of QEMU's plugins; later ones have no inline addition to a plain variable
-RECIPE = 1  # to be raised when the way of building changes
+API_VERSION = 1  # of QEMU's plugin interface; later versions cannot add to a plain variable inline
+RECIPE = 1  # raise it when the way of building changes
 
 KINDS = ("instructions", "simd_fp", "multiply_add", "load_store")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
 class CountedProgramError(ArmnetError):
-    """The program whose instructions were to be counted did not end well."""
+    """The program whose instructions were counted failed."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions executed: all, SIMD and floating-point arithmetic, the multiply-adds among it, loads and stores.
+    """Executed instructions: all, SIMD and floating-point arithmetic, its multiply-adds, loads and stores.
 
-    ``multiply_add`` has the fused ones and, on 32-bit ARM, the chained ones (VMLA). A vector instruction counts once.
+    ``multiply_add`` covers fused and, on 32-bit ARM, chained (VMLA) multiply-adds. A vector instruction counts once.
     """
 
     entries: int
@@ -50,7 +50,7 @@ class Counts:
     load_store: int
 
     def less(self, other: Counts) -> Counts:
-        """Without what ``other`` counts at each entry."""
+        """These counts, less the counts of ``other`` for each entry."""
         entries = self.entries
         kinds = [getattr(self, kind) - entries * getattr(other, kind) // other.entries for kind in KINDS]
         return Counts(entries, *kinds)
@@ -58,7 +58,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class CountReport:
-    """Counts of the whole program and of its regions by name, in the order in which they were first named."""
+    """Counts of the whole program, and of its regions by name in the order in which they were first entered."""
 
     total: Counts
     regions: Dict[str, Counts]
@@ -72,9 +72,9 @@ def count(
     env: Optional[Mapping[str, str]] = None,
     cwd: Optional[Path] = None,
 ) -> CountReport:
-    """Runs the machine's Python with those arguments and counts; parameters as in ``Machine.run``.
+    """Runs the machine's Python with these arguments and counts its instructions; parameters as in ``Machine.run``.
 
-    Raises EmulationUnavailable without the means to count, CountedProgramError if the program fails.
+    EmulationUnavailable if counting is not possible here, CountedProgramError if the program fails.
     """
     plugin = counting_plugin()
     with tempfile.TemporaryDirectory(prefix="armnet-count-") as scratch:
@@ -87,14 +87,14 @@ def count(
         variables = environment({**ONE_THREAD, "ARMNET_REGION_NAMES": str(names), **(env or {})})
         done = run_group(command, timeout, variables, cwd)
         if done.returncode or not counts.exists():
-            reason = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            reason = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
             raise CountedProgramError(f"{' '.join(arguments)}: exit status {done.returncode}: {reason}")
         named = json.loads(names.read_text()) if names.exists() else []
         return _read_report(counts.read_text(), named, done.stdout)
 
 
 def counting_plugin() -> Path:
-    """The compiled plugin, built if it was not; EmulationUnavailable if it cannot be."""
+    """The compiled plugin, built on first use; EmulationUnavailable if it cannot be built."""
     cache = cache_root()
     source = SOURCE.read_text()
 
@@ -110,7 +110,7 @@ def counting_plugin() -> Path:
 
 
 def _plugin_header(cache: Path) -> Path:
-    """qemu-plugin.h of the QEMU that the package sources hold; it comes with QEMU's source alone."""
+    """qemu-plugin.h, which comes only with QEMU's source, of the QEMU in the package sources."""
 
     def build(folder: Path) -> None:
         require_tools(["xz"], "counting instructions")
@@ -131,7 +131,7 @@ def _plugin_header(cache: Path) -> Path:
 
 
 def _without_address_randomisation() -> List[str]:
-    """setarch -R where it is installed and allowed, which containers may forbid."""
+    """``setarch -R``, if it is installed and allowed; containers may forbid it."""
     command = ["setarch", "-R"]
     try:
         allowed = subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
@@ -141,7 +141,7 @@ def _without_address_randomisation() -> List[str]:
 
 
 def _read_report(text: str, names: Sequence[str], stdout: str) -> CountReport:
-    """The plugin's lines, "region counts...", with the region's name for its number; -1 is the whole program."""
+    """The report in the plugin's lines, "region counts...", with the regions' names; -1 is the whole program."""
     counts: Dict[int, Counts] = {}
     for line in text.splitlines():
         region, *numbers = map(int, line.split())

@@ -1,6 +1,6 @@
-"""``rival_inference.py MODEL``: an inference by onnxruntime or tflite-runtime, marked as a region.
+"""``rival_inference.py MODEL``: runs an inference by onnxruntime or tflite-runtime, marked as a region.
 
-Runs on an emulated machine, under the counter. The inputs are those of ``device_tests.suite.count_steps``.
+It runs on an emulated machine whose instructions are counted, on the inputs of ``device_tests.suite.count_steps``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from device_tests.suite.regions import region
 
 
 def onnxruntime_inference(path: str) -> Callable[[], Any]:
-    """An inference by onnxruntime."""
+    """A function that runs an inference by onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -28,7 +28,7 @@ def onnxruntime_inference(path: str) -> Callable[[], Any]:
 
 
 def tflite_inference(path: str) -> Callable[[], Any]:
-    """An inference by tflite-runtime."""
+    """A function that runs an inference by tflite-runtime."""
     from tflite_runtime.interpreter import Interpreter
 
     interpreter = Interpreter(path, num_threads=1)
@@ -41,7 +41,7 @@ def tflite_inference(path: str) -> Callable[[], Any]:
 
 
 def main(path: str) -> None:
-    """Two inferences; the second counts."""
+    """Runs two inferences; the second one is counted."""
     infer = tflite_inference(path) if path.endswith(".tflite") else onnxruntime_inference(path)
     infer()
     with region("nothing"):

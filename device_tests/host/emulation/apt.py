@@ -1,8 +1,8 @@
-"""Packages of any architecture through the host's apt, in directories of our own.
+"""Downloads packages of any architecture with the host's apt, in directories of its own.
 
-Taken from the host are its package sources, their keys and its network settings (proxies, authentication); nothing of
-its state is read or changed, and no root is needed. ``$ARMNET_APT_SOURCES`` names a ``.list`` or ``.sources`` file to
-use instead of the host's.
+The host's package sources, their keys and its network settings (proxies, authentication) are used. Its state is neither
+read nor changed, and root is not needed. ``$ARMNET_APT_SOURCES`` names a ``.list`` or ``.sources`` file to use instead
+of the host's.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ TOOLS = ("apt-get", "apt-config", "dpkg", "dpkg-deb", "tar")
 
 
 def require_tools(tools: Sequence[str] = TOOLS, purpose: str = "emulated ARM") -> None:
-    """Raises EmulationUnavailable naming the tools that are not installed."""
+    """EmulationUnavailable, naming them, if some tools are not installed."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         raise EmulationUnavailable(f"{purpose} needs {', '.join(tools)}; not installed here: {', '.join(missing)}")
 
 
 def run_tool(command: Sequence[str]) -> str:
-    """The command's stdout; EmulationUnavailable with the last line of its stderr if it fails."""
+    """The stdout of a command; EmulationUnavailable, with the last line of its stderr, if it fails."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -37,12 +37,12 @@ def run_tool(command: Sequence[str]) -> str:
 
 
 def host_architecture() -> str:
-    """Debian's name of this machine's architecture."""
+    """Debian's name for this machine's architecture."""
     return run_tool(["dpkg", "--print-architecture"]).strip()
 
 
 def download_packages(packages: Sequence[str], architecture: str, folder: Path) -> None:
-    """Puts the ``.deb`` files of the packages and all that they depend on into ``folder``."""
+    """Puts the ``.deb`` files of the packages and of all their dependencies into ``folder``."""
     require_tools()
     progress(f"downloading packages for {architecture}: {' '.join(packages)}")
     apt = _PrivateApt(folder / "apt", architecture, "deb")
@@ -54,7 +54,7 @@ def download_packages(packages: Sequence[str], architecture: str, folder: Path) 
 
 
 def require_packages(packages: Sequence[str], architecture: str, folder: Path) -> None:
-    """EmulationUnavailable unless the package sources have the packages and all that they depend on."""
+    """EmulationUnavailable unless the package sources have the packages and all their dependencies."""
     require_tools()
     apt = _PrivateApt(folder / "apt", architecture, "deb")
     apt.get("--yes", "--simulate", "install", *packages, earlier_error=apt.update())
@@ -62,7 +62,7 @@ def require_packages(packages: Sequence[str], architecture: str, folder: Path) -
 
 
 def download_alone(packages: Sequence[str], architecture: str, folder: Path) -> None:
-    """Puts the ``.deb`` files of the packages into ``folder``, without what they depend on."""
+    """Puts the ``.deb`` files of the packages into ``folder``, without their dependencies."""
     require_tools()
     progress(f"downloading {' '.join(packages)}")
     apt = _PrivateApt(folder / "apt", architecture, "deb")
@@ -82,9 +82,9 @@ def download_source(source_package: str, folder: Path) -> None:
 
 
 def download_kernel(architecture: str, folder: Path) -> None:
-    """Puts the ``.deb`` file of Debian's kernel for that architecture into ``folder``, without what it depends on."""
+    """Puts the ``.deb`` file of Debian's kernel for an architecture into ``folder``, without its dependencies."""
     download_alone([f"linux-image-{architecture}"], architecture, folder)
-    (newest,) = folder.glob("*.deb")  # has nothing but the name of the package with the kernel
+    (newest,) = folder.glob("*.deb")  # an empty package, which depends on the one with the kernel
     kernel = re.search(r"linux-image-[\w.+-]+", run_tool(["dpkg-deb", "--field", str(newest), "Depends"]))
     if kernel is None:
         raise EmulationUnavailable(f"{newest.name} names no kernel")
@@ -93,7 +93,7 @@ def download_kernel(architecture: str, folder: Path) -> None:
 
 
 class _PrivateApt:
-    """apt-get with its own directories under ``folder``; ``kind`` is deb or deb-src."""
+    """apt-get with its own directories in ``folder``. kind: "deb" or "deb-src"."""
 
     def __init__(self, folder: Path, architecture: str, kind: str):
         self.folder = folder
@@ -107,7 +107,7 @@ class _PrivateApt:
         self._environment = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C.UTF-8"}
 
     def _configuration(self) -> str:
-        """apt.conf: the host's network settings, and none of its hooks, which would run as if the host were updated."""
+        """apt.conf with the host's network settings, but without its hooks, which run when a host is updated."""
         network = run_tool(["apt-config", "dump", "--format", '%f "%v";%n', "Acquire"]).splitlines()
         kept = [line for line in network if not line.startswith(("Acquire::IndexTargets", "Acquire::Languages"))]
         settings = {
@@ -129,16 +129,16 @@ class _PrivateApt:
         return "\n".join([*kept, "#clear APT::Architectures;", *(f'{name} "{v}";' for name, v in settings.items())])
 
     def update(self) -> str:
-        """Fetches the indexes; returns apt's first error, or "": a mirror in the middle of a change lacks some."""
+        """Fetches the indexes; returns apt's first error, or "". A mirror that is being updated may lack some."""
         return _first_error(self._run(["update"], None))
 
     def get(self, *arguments: str, earlier_error: str, cwd: Optional[Path] = None) -> None:
-        """Runs apt-get; a failure raises EmulationUnavailable with apt's first error and ``earlier_error``."""
+        """Runs apt-get; EmulationUnavailable, with apt's first error and ``earlier_error``, if it fails."""
         done = self._run(list(arguments), cwd)
         if done.returncode:
             reasons = "; ".join(filter(None, [_first_error(done), earlier_error]))
             raise EmulationUnavailable(
-                f"apt cannot download {arguments[-1]} and what it needs for {self.architecture}: {reasons} "
+                f"apt cannot download {arguments[-1]} and its dependencies for {self.architecture}: {reasons} "
                 "(ARMNET_APT_SOURCES can name other package sources)"
             )
 
@@ -155,7 +155,7 @@ class _PrivateApt:
 
 
 def write_sources(folder: Path, kind: str) -> None:
-    """Copies the package sources into ``folder``, each entry's type changed to ``kind``."""
+    """Copies the package sources into ``folder`` and changes the type of each entry to ``kind``."""
     for path in _source_files():
         text = path.read_text()
         if path.suffix == ".sources":
@@ -170,7 +170,7 @@ def _source_files() -> List[Path]:
     if chosen:
         path = Path(chosen)
         if not path.is_file() or path.suffix not in (".list", ".sources"):
-            raise EmulationUnavailable(f"ARMNET_APT_SOURCES={chosen} is no .list or .sources file")
+            raise EmulationUnavailable(f"ARMNET_APT_SOURCES={chosen} is not a .list or .sources file")
         return [path]
     shell = run_tool(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
     where: Dict[str, str] = dict(assignment.split("=", 1) for assignment in shlex.split(shell))
@@ -180,7 +180,7 @@ def _source_files() -> List[Path]:
 
 
 def _first_error(done: subprocess.CompletedProcess[str]) -> str:
-    """apt's first error, or where it only warns its first warning, without the prefix; "" if there is neither."""
+    """apt's first error, or else its first warning, without the prefix; "" if there is neither."""
     lines = (done.stderr or "").splitlines()
     for prefix in ("E: ", "W: "):
         for line in lines:

@@ -1,4 +1,4 @@
-"""A cache outside the repository, of folders that are either whole or rebuilt."""
+"""A cache outside the repository. Its folders are complete, or they are rebuilt."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Callable, Iterator, TextIO
 from runtime_arm.errors import ArmnetError, MissingDependency
 
 STAMP = ".stamp.json"
-PATIENCE = 5.0  # seconds that another process may hold the cache, as it does to look at it, before a word is said
+PATIENCE = 5.0  # seconds to wait silently for another process that holds the cache
 
 
 class EmulationUnavailable(MissingDependency):
-    """Emulated ARM cannot be had on this machine; the message is one line that says what is missing."""
+    """Emulated ARM is not possible on this machine; the message says in one line what is missing."""
 
 
 def cache_root() -> Path:
-    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``; need not exist."""
+    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``. It need not exist."""
     chosen = os.environ.get("ARMNET_CACHE")
     if chosen:
         return Path(chosen).absolute()
@@ -33,13 +33,13 @@ def cache_root() -> Path:
 
 
 def progress(message: str) -> None:
-    """One line on stderr about long work."""
+    """Prints one line on stderr about work that takes long."""
     print(f"armnet: {message}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds a folder against other processes, waiting for them; makes the folder. EmulationUnavailable if it cannot."""
+    """Locks a folder, which is made if necessary, waiting for other processes. EmulationUnavailable if it cannot."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
@@ -49,7 +49,7 @@ def locked(folder: Path) -> Iterator[None]:
         patience = time.monotonic() + PATIENCE
         while not _acquired(lock):
             if time.monotonic() > patience:
-                progress(f"waiting for another process that prepares {folder}")
+                progress(f"waiting for another process that is preparing {folder}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 break
             time.sleep(0.05)
@@ -65,17 +65,17 @@ def _acquired(lock: TextIO) -> bool:
 
 
 def built(folder: Path, recipe: object, build: Callable[[Path], None]) -> Path:
-    """``folder``, holding what ``build`` makes by ``recipe``: built now unless it is there, of that recipe and whole.
+    """Returns ``folder`` with what ``build`` makes; builds it unless it is there, complete and of the same recipe.
 
-    ``recipe`` is JSON that changes whenever the result should. ``build`` fills an empty folder, which takes its place
-    only when it is complete. Whole means that no file has gone, come or changed its size. Call it under ``locked``.
+    recipe: JSON that changes whenever the result should. build: fills an empty folder, which replaces ``folder`` only
+    when it is complete. Complete means that no file was removed, added or changed in size. Call it under ``locked``.
     """
     wanted = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     stamp = _read_stamp(folder)
     if stamp.get("recipe") == wanted and stamp.get("contents") == _contents(folder):
         return folder
     if stamp or folder.exists():
-        progress(f"{folder} is damaged or of another version; rebuilding it")
+        progress(f"{folder} is damaged or out of date; rebuilding it")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -101,7 +101,7 @@ def _read_stamp(folder: Path) -> dict[str, str]:
 
 
 def _contents(folder: Path) -> str:
-    """A hash of every file's path and size, bytecode caches apart: Python may add to them at any time."""
+    """A hash of every file's path and size, except in bytecode caches, to which Python may add at any time."""
     lines: list[str] = []
     pending = [str(folder)]
     while pending:

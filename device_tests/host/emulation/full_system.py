@@ -2,9 +2,9 @@
 
     full_system().run(["-c", "import numpy; print(numpy.__version__)"]).stdout
 
-The nearest thing to a real machine without one: its own kernel, page tables, memory limit and cores. It boots into
-Python in about five seconds and is slower than ``emulated`` by a factor of two to six. Programs reach nothing of the
-host but what is copied in.
+It is as close as emulation gets to a real machine: it has its own kernel, page tables, memory limit and cores. It
+boots into Python in about five seconds and is two to six times slower than ``emulated``. Programs see only those files
+of the host that are copied in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from device_tests.host.emulation.machine import environment, prepared_archives, 
 from device_tests.host.emulation.sysroot import build_qemu, qemu_command, unpack_files
 from runtime_arm.errors import ArmnetError
 
-RECIPE = 1  # to be raised whenever the functions that build change what they build
+RECIPE = 1  # raise it when what the functions build changes
 QEMU_PACKAGES = ("qemu-system-arm",)
 QEMU_PROGRAM = "qemu-system-aarch64"
 END_MARK = "armnet: the program ended with exit status"
@@ -31,12 +31,12 @@ INIT = Path(__file__).with_name("full_system_init.py")
 
 
 class SystemDiedError(ArmnetError):
-    """The emulated computer stopped before its program ended, as it does when memory runs out."""
+    """The emulated computer stopped before its program ended, as happens when memory runs out."""
 
 
 @dataclass(frozen=True)
 class FullSystem:
-    """An emulated computer, off until ``run`` boots it."""
+    """An emulated computer, which is off until ``run`` boots it."""
 
     kernel: Path
     sysroot: Path
@@ -53,10 +53,10 @@ class FullSystem:
         cpus: int = 2,
         memory_mib: int = 1024,
     ) -> subprocess.CompletedProcess[str]:
-        """Boots, runs Python with those arguments and switches off; both of its outputs are in ``stdout``.
+        """Boots, runs Python with these arguments and switches off. Both outputs of Python are in ``stdout``.
 
-        ``copies`` are files and folders of the host by their absolute path on the system. ``memory_mib`` must be 600 or
-        more, of which the root directory takes 160. After ``timeout`` seconds it is killed: subprocess.TimeoutExpired.
+        copies: files and folders of the host, by their absolute paths on the computer. memory_mib: 600 or more, of
+        which the root directory takes 160. After ``timeout`` seconds it is killed: subprocess.TimeoutExpired.
         """
         task = {
             "arguments": list(arguments),
@@ -88,7 +88,7 @@ class FullSystem:
 
 
 def full_system() -> FullSystem:
-    """The arm64 computer, prepared if it was not; EmulationUnavailable if it cannot be."""
+    """The arm64 computer, prepared on first use; EmulationUnavailable if it cannot be prepared."""
     cache = cache_root()
     with locked(cache):
         return FullSystem(_kernel(cache) / "vmlinuz", prepared_sysroot(cache, "arm64"), _qemu(cache))
@@ -117,11 +117,11 @@ def _kernel(cache: Path) -> Path:
 
 
 def _result(arguments: Sequence[str], done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
-    """The program's output and exit status from the console's text."""
+    """The program's output and exit status, taken from the console's text."""
     console = done.stdout.replace("\r\n", "\n")
     output, mark, status = console.rpartition(f"\n{END_MARK} ")
     if not mark:
         lines = f"{done.stderr}\n{console}".split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "no memory to boot")
+        last = next((line for line in reversed(lines) if line.strip()), "too little memory to boot")
         raise SystemDiedError(f"the emulated system stopped before {' '.join(arguments)} ended: {last}")
     return subprocess.CompletedProcess(arguments, int(status.split()[0]), output, "")

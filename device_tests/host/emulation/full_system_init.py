@@ -1,7 +1,7 @@
-"""The first process of an emulated full system: mounts what programs expect, runs one, switches the machine off.
+"""The first process of an emulated computer: mounts what programs expect, runs one program, switches the machine off.
 
-Runs on that system with the standard library alone. /task.json says what to run. All output goes to the console; the
-line that ends it gives the exit status.
+It runs on that computer with the standard library alone. /task.json says what to run. All output goes to the console;
+its last line gives the exit status.
 """
 
 from __future__ import annotations

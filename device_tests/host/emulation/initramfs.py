@@ -15,7 +15,7 @@ _PROGRAM = stat.S_IFREG | 0o755
 
 
 class InitramfsWriter:
-    """Adds entries to an archive, each by its path in the root directory without a leading slash; used in ``with``."""
+    """Adds entries to an archive, by their path without the leading slash. Use it in a ``with`` statement."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
@@ -28,7 +28,7 @@ class InitramfsWriter:
         self._add("TRAILER!!!", 0, b"")
 
     def add_tree(self, name: str, tree: Path) -> None:
-        """A file, or a folder with all that it holds; links are kept, sockets and devices left out."""
+        """Adds a file, or a folder with its contents. Links are kept; sockets and devices are left out."""
         status = tree.lstat()
         if stat.S_ISLNK(status.st_mode):
             self._add(name, status.st_mode, os.fsencode(os.readlink(tree)))
@@ -41,12 +41,12 @@ class InitramfsWriter:
                 self.add_tree(f"{name}/{entry.name}" if name else entry.name, entry)
 
     def add_folders_above(self, name: str) -> None:
-        """The folders that lead to ``name``; folders that exist already may be added again."""
+        """Adds the folders above ``name``, even if they have been added before."""
         for parent in list(reversed(PurePosixPath(name).parents))[1:]:
             self._add(str(parent), _DIRECTORY, b"")
 
     def add_program(self, name: str, text: str) -> None:
-        """An executable file with that text."""
+        """Adds an executable file with that text."""
         self._add(name, _PROGRAM, text.encode())
 
     def _add(self, name: str, mode: int, content: bytes) -> None:

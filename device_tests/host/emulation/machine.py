@@ -1,4 +1,4 @@
-"""Emulated ARM machines: QEMU's user mode and an unpacked root directory, prepared once in a cache.
+"""Emulated ARM machines: QEMU's user mode with an unpacked root directory, prepared once in a cache.
 
     machine = emulated("arm64", cpu="cortex-a72")
     machine.run(["-c", "import platform; print(platform.machine())"]).stdout     # 'aarch64\\n'
@@ -33,13 +33,13 @@ from runtime_arm.errors import UsageError
 
 __all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated"]
 
-RECIPE = 1  # to be raised whenever the functions that build change what they build
+RECIPE = 1  # raise it when what the functions build changes
 QEMU_PROGRAMS = {"arm64": "qemu-aarch64", "armhf": "qemu-arm"}
 
 _A64_FEATURES = "fp asimd aes pmull sha1 sha2 crc32 cpuid"
 _A32_FEATURES = "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae"
 
-# QEMU's CPU models by architecture, each with what /proc/cpuinfo says of it: implementer, architecture, variant, part,
+# QEMU's CPU models by architecture, each with its entries in /proc/cpuinfo: implementer, architecture, variant, part,
 # revision, features. The first is the default. Cortex-A53 is a Raspberry Pi 3's, A72 a Pi 4's, A7 a Pi 2's.
 CPUS: Dict[str, Dict[str, Sequence[str]]] = {
     "arm64": {
@@ -53,7 +53,7 @@ CPUS: Dict[str, Dict[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """An emulated machine. ``python`` is an executable file that starts its Python; ``root`` its root directory."""
+    """An emulated machine. ``root`` is its root directory, ``python`` an executable file that starts its Python."""
 
     architecture: str
     cpu: str
@@ -70,9 +70,9 @@ class Machine:
         return self.root / "python"
 
     def command(self, qemu_options: Sequence[str] = ()) -> List[str]:
-        """Starts the machine's Python; arguments for Python may follow. ``qemu_options`` go to the emulator.
+        """The command that starts the machine's Python; arguments for Python may follow it. qemu_options: for QEMU.
 
-        Python takes the file ``python`` for its own executable, so that subprocess and multiprocessing work.
+        Python takes the file ``python`` to be its executable, so that subprocess and multiprocessing work.
         """
         return [
             *qemu_command(self.qemu, QEMU_PROGRAMS[self.architecture]),
@@ -91,16 +91,16 @@ class Machine:
         cwd: Optional[Path] = None,
         heard: Optional[Callable[[str], None]] = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the machine's Python to its end, whatever its exit status. ``env`` is added to ``environment()``.
+        """Runs the machine's Python to its end; any exit status is returned. ``env`` is added to ``environment()``.
 
-        After ``timeout`` seconds it is killed with all that it has started: subprocess.TimeoutExpired. heard: see
+        After ``timeout`` seconds it is killed with all its children: subprocess.TimeoutExpired. heard: see
         ``run_group``.
         """
         return run_group([str(self.python), *arguments], timeout, environment(env), cwd, heard)
 
 
 def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """The environment of a program on an emulated machine: that of every host, then ``extra``."""
+    """The environment of a program on an emulated machine, the same on every host, with ``extra``."""
     return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(extra or {})}
 
 
@@ -111,7 +111,7 @@ def run_group(
     cwd: Optional[Path],
     heard: Optional[Callable[[str], None]] = None,
 ) -> subprocess.CompletedProcess[str]:
-    """subprocess.run with captured text, which after ``timeout`` kills the children's children too.
+    """subprocess.run with captured text, which after ``timeout`` kills the children of the program, too.
 
     heard: called with each line of stderr as soon as it is written, from another thread.
     """
@@ -152,7 +152,7 @@ def run_group(
 
 
 def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:
-    """The machine of that architecture and CPU model, prepared if it was not; EmulationUnavailable if it cannot be."""
+    """The machine of an architecture and CPU model, prepared on first use; EmulationUnavailable if it cannot be."""
     if architecture not in CPUS:
         raise UsageError(f"no emulated architecture {architecture!r}; there are {', '.join(CPUS)}")
     cpu = cpu or next(iter(CPUS[architecture]))
@@ -164,7 +164,7 @@ def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:
 
 
 def prepared_archives(cache: Path, packages: Sequence[str], architecture: str, name: str) -> Path:
-    """The packages and what they depend on; they stay, so that a damaged machine is rebuilt without a network."""
+    """The packages and their dependencies. They are kept, so that a damaged machine is rebuilt without a network."""
     return built(
         cache / "packages" / name,
         [RECIPE, architecture, list(packages)],
@@ -182,7 +182,7 @@ def _qemu(cache: Path) -> Path:
 
 
 def prepared_sysroot(cache: Path, architecture: str) -> Path:
-    """The root directory that the machines of an architecture share, prepared if it was not; call under ``locked``."""
+    """The root directory that the machines of an architecture share, prepared on first use. Call under ``locked``."""
     qemu = _qemu(cache)
 
     def build(folder: Path) -> None:
@@ -201,7 +201,7 @@ def prepared_sysroot(cache: Path, architecture: str) -> Path:
 
 
 def _machine(cache: Path, architecture: str, cpu: str, qemu: Path, sysroot: Path) -> Machine:
-    """A root directory that is the sysroot but for its CPU, with the script that starts Python."""
+    """The machine, with a root directory that adds its CPU and a script that starts Python to the sysroot."""
     root = cache / "machine" / f"{architecture}-{cpu}"
     machine = Machine(architecture, cpu, root, qemu, python_version(sysroot))
     script = f'#!/bin/sh\nexec {shlex.join(machine.command())} "$@"\n'
@@ -221,7 +221,7 @@ def _machine(cache: Path, architecture: str, cpu: str, qemu: Path, sysroot: Path
 
 
 def _cpuinfo(architecture: str, cpu: str) -> str:
-    """What Linux says of the CPU in /proc/cpuinfo; some libraries crash without it."""
+    """The text of /proc/cpuinfo for the CPU; some libraries crash without it."""
     implementer, version, variant, part, revision, features = CPUS[architecture][cpu]
     fields = {
         "Features": features,

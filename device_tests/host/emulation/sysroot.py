@@ -1,6 +1,6 @@
-"""Builds what an emulated machine is made of from Debian packages: QEMU, and a root directory with Python and NumPy.
+"""Builds the parts of an emulated machine from Debian packages: QEMU, and a root directory with Python and NumPy.
 
-Both are unpacked, never installed: no chroot, no maintainer scripts, no root.
+Packages are only unpacked, so neither a chroot nor maintainer scripts nor root are needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAGIC_NUMBER = "import importlib.util; print(importlib.util.MAGIC_NUMBER.hex())
 
 
 def unpack(archives: Path, root: Path) -> None:
-    """Unpacks every ``.deb`` of ``archives`` into ``root``, laid out with a merged /usr and relative links alone."""
+    """Unpacks every ``.deb`` in ``archives`` into ``root``, with a merged /usr and with relative links only."""
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
@@ -51,12 +51,12 @@ def unpack(archives: Path, root: Path) -> None:
 
 
 def unpack_files(archive: Path, pattern: str, folder: Path) -> None:
-    """Unpacks those files of a ``.deb`` whose path matches the pattern ("./boot/vmlinuz-*") into ``folder``."""
+    """Unpacks the files of a ``.deb`` whose path matches a pattern ("./boot/vmlinuz-*") into ``folder``."""
     _extract(archive, ["--extract", "--no-same-owner", "--directory", str(folder), "--wildcards", pattern])
 
 
 def _extract(archive: Path, tar_options: Sequence[str]) -> None:
-    """Unpacks a ``.deb``; one that cannot be is deleted, so that it is downloaded again next time."""
+    """Unpacks a ``.deb``. If that fails, the file is deleted, so that it is downloaded again next time."""
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE) as contents:
         done = subprocess.run(["tar", *tar_options], stdin=contents.stdout, capture_output=True, text=True, check=False)
     if contents.returncode or done.returncode:
@@ -66,7 +66,7 @@ def _extract(archive: Path, tar_options: Sequence[str]) -> None:
 
 
 def build_qemu(archives: Path, root: Path, keep: Sequence[str]) -> None:
-    """QEMU's user-mode emulators of the names in ``keep``, with the libraries they need, in ``root``."""
+    """Puts QEMU's user-mode emulators named in ``keep`` into ``root``, with the libraries that they need."""
     unpack(archives, root)
     for program in (root / "usr/bin").glob("qemu-*"):
         if program.name not in keep:
@@ -74,7 +74,7 @@ def build_qemu(archives: Path, root: Path, keep: Sequence[str]) -> None:
 
 
 def qemu_command(root: Path, program: str) -> List[str]:
-    """Starts an emulator of ``build_qemu``; with its own libraries if it is linked dynamically, never the host's."""
+    """The command that starts an emulator from ``build_qemu``, with its own libraries instead of the host's."""
     emulator = str(root / "usr/bin" / program)
     for loader in root.glob("usr/lib/*/ld-linux*.so.*"):
         return [str(loader), "--library-path", str(loader.parent), emulator]
@@ -82,7 +82,7 @@ def qemu_command(root: Path, program: str) -> List[str]:
 
 
 def build_sysroot(archives: Path, root: Path) -> None:
-    """A root directory with Python, and NumPy on OpenBLAS; bytecode is not compiled yet."""
+    """Makes a root directory with Python and with NumPy on OpenBLAS, without compiled bytecode."""
     unpack(archives, root)
     shutil.rmtree(root / "var", ignore_errors=True)
     for library in root.glob("usr/lib/*/openblas-*/lib*.so.*"):
@@ -93,7 +93,7 @@ def build_sysroot(archives: Path, root: Path) -> None:
 
 
 def python_version(root: Path) -> str:
-    """The version of a sysroot's Python: "3.11"."""
+    """The version of the Python in a root directory, such as "3.11"."""
     for path in sorted((root / "usr/bin").glob("python3.*")):
         match = re.fullmatch(r"python(3\.\d+)", path.name)
         if match:
@@ -102,9 +102,9 @@ def python_version(root: Path) -> str:
 
 
 def compile_bytecode(root: Path, emulated_python: Sequence[str]) -> None:
-    """Compiles the sysroot's modules, else each import costs three times as much.
+    """Compiles the modules in a root directory; without that, imports take three times as long.
 
-    The host's Python does it if it writes the same bytecode, else the emulated one, slowly.
+    The host's Python compiles them if its bytecode is the same; otherwise the emulated one does, slowly.
     """
     version = python_version(root)
     magic = run_tool([*emulated_python, "-c", _MAGIC_NUMBER])
@@ -115,8 +115,8 @@ def compile_bytecode(root: Path, emulated_python: Sequence[str]) -> None:
             compiler = [candidate, "-m", "compileall", "-j", "0"]
             break
     else:
-        progress(f"no Python {version} here to compile bytecode with; the emulated one takes a minute")
+        progress(f"no Python {version} on this machine; the emulated one compiles the bytecode, which takes a minute")
     folders = [str(root / "usr/lib/python3"), str(root / "usr/lib" / f"python{version}")]
     skipped = r"/(tests?|idlelib|lib2to3)/"
-    # A file that does not compile fails, or not, when it is imported.
+    # A file that does not compile would fail only when it is imported.
     subprocess.run([*compiler, "-qq", "-x", skipped, *folders], check=False)

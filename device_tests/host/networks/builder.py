@@ -1,4 +1,4 @@
-"""Grows an ONNX model with random weights, one method an operator."""
+"""Builds ONNX models with random weights, with a method for each operator."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from runtime_arm.errors import UsageError
 
-OLDEST_OPSET = 11  # Clip takes its limits as inputs since 11, and MaxPool its ceil_mode since 10
+OLDEST_OPSET = 11  # in which Clip takes its limits as inputs; MaxPool has ceil_mode since 10
 BIAS_DEVIATION = 0.05
 
 
 class Blob(NamedTuple):
-    """A blob of the growing graph: (N, channels, size, size), or (N, channels) where size is 0."""
+    """A blob of the graph: (N, channels, size, size), or (N, channels) if size is 0."""
 
     name: str
     channels: int
@@ -23,12 +23,12 @@ class Blob(NamedTuple):
 
 
 class Builder:
-    """An ONNX graph that grows by method calls: each appends a node and returns its output blob.
+    """An ONNX graph to which each method call appends a node; the call returns the node's output blob.
 
-    The input blob is ``data``, (batch, channels, image_size, image_size) float32; a ``batch`` given as a string is the
-    name of a dynamic dimension. Weights are drawn from ``seed`` in the order of the calls, scaled so that activations
-    stay near 1 in deep networks and centred so that different pictures give different answers. UsageError for an opset
-    this builder does not write and for an image too small for the network.
+    The input blob is ``data``, (batch, channels, image_size, image_size) float32; if ``batch`` is a string, it names a
+    dynamic dimension. Weights are drawn from ``seed`` in the order of the calls. They are scaled so that activations
+    stay near 1 in deep networks, and centred so that different pictures give different answers. UsageError for an opset
+    that is not supported, or an image that is too small for the network.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Builder:
         return Blob(self._node("Conv", [x.name, *inputs], group=groups, **window), channels, size)
 
     def conv_transpose(self, x: Blob, channels: int, factor: int) -> Blob:
-        """Transposed convolution that enlarges the image by ``factor``, its windows side by side."""
+        """Transposed convolution that enlarges the image by ``factor``, with windows that do not overlap."""
         weight = self._normal((x.channels, channels, factor, factor), x.channels**-0.5)
         bias = self._normal((channels,), BIAS_DEVIATION)
         window = {"kernel_shape": [factor] * 2, "strides": [factor] * 2}
@@ -108,7 +108,7 @@ class Builder:
         return Blob(self._node("MaxPool", [x.name], ceil_mode=int(ceil_mode), **window), x.channels, size)
 
     def average_pool(self, x: Blob, kernel: int) -> Blob:
-        """Average of windows side by side."""
+        """Average pooling with windows that do not overlap."""
         size = self._window(x, kernel, kernel)
         name = self._node("AveragePool", [x.name], kernel_shape=[kernel] * 2, strides=[kernel] * 2)
         return Blob(name, x.channels, size)
@@ -163,10 +163,10 @@ class Builder:
         return (-(-room // stride) if ceil_mode else room // stride) + 1
 
     def _filters(self, shape: tuple[int, ...]) -> str:
-        """Weights (filters, ...), He normal (He et al., 2015, equation 10), every filter's mean taken away.
+        """Weights (filters, ...), He normal (He et al., 2015, equation 10), minus the mean of each filter.
 
-        A centred filter lets nothing of its input's mean pass, which would otherwise grow from layer to layer until
-        it drowns the picture. What remains of a standard normal after a ReLU is its variance, (1 - 1/pi) / 2.
+        A centred filter removes the mean of its input, which would otherwise grow from layer to layer and hide the
+        picture. After a ReLU, a standard normal has the variance (1 - 1/pi) / 2.
         """
         filters, fan_in = shape[0], int(np.prod(shape[1:]))
         values = self._random.standard_normal((filters, fan_in), np.float32)

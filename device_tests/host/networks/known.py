@@ -1,7 +1,7 @@
 """Well-known convolutional networks as ONNX models with random weights, for benchmarks and tests.
 
-The layers are those of the papers as torchvision arranges them; outputs are logits, as its models leave them. Every
-function takes the options of ``Builder``: image_size, batch (a string makes it dynamic), opset, seed.
+The layers are those of the papers, arranged as in torchvision; outputs are logits, as there. Every function takes the
+options of ``Builder``: image_size, batch (a string makes it dynamic), opset, seed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import onnx
 from device_tests.host.networks.builder import Blob, Builder
 from runtime_arm.errors import UsageError
 
-# The last normalisation of a residual branch has a small scale, as training leaves it: activations stay in range
-# however many branches are added up.
+# The last normalisation of a residual branch has a small scale, as after training: it keeps activations in range when
+# many branches are added up.
 BRANCH_SCALE = 0.5
 
 
 def build(name: str, **options: Any) -> onnx.ModelProto:
-    """The network of that name; ``options`` are its function's. UsageError for an unknown name."""
+    """The network of that name, with the options of its function. UsageError for an unknown name."""
     if name not in NETWORKS:
-        raise UsageError(f"no network is called {name!r}; known are {', '.join(NETWORKS)}")
+        raise UsageError(f"no network {name!r}; there are {', '.join(NETWORKS)}")
     return NETWORKS[name](**options)
 
 
@@ -145,7 +145,7 @@ def densenet121(classes: int = 1000, **options: Any) -> onnx.ModelProto:
 
 
 def googlenet(classes: int = 1000, **options: Any) -> onnx.ModelProto:
-    """GoogLeNet with batch normalisation (Szegedy et al., 2015), 3x3 in place of 5x5 kernels as torchvision has it."""
+    """GoogLeNet with batch normalisation (Szegedy et al., 2015), with 3x3 kernels instead of 5x5, as in torchvision."""
     net = Builder("googlenet", **options)
 
     def conv(x: Blob, channels: int, kernel: int, stride: int = 1) -> Blob:
@@ -179,7 +179,7 @@ def googlenet(classes: int = 1000, **options: Any) -> onnx.ModelProto:
 def unet(classes: int = 2, width: int = 16, **options: Any) -> onnx.ModelProto:
     """A small U-Net (Ronneberger et al., 2015): four halvings, padded convolutions; image sizes in multiples of 16.
 
-    The output has the image's size and a channel a class.
+    The output has the size of the image and a channel for each class.
     """
     net = Builder("unet", **options)
 

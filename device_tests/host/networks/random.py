@@ -1,4 +1,4 @@
-"""Small convolutional networks drawn at random, for devices: branches, additions, strides, groups, odd sizes."""
+"""Small random convolutional networks for devices: branches, additions, strides, groups, odd sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_CHANNELS = 24
 
 
 def random_network(seed: int) -> onnx.ModelProto:
-    """The network of that number: always the same, over one picture of 9 to 16 pixels a side."""
+    """The network for that seed, always the same one, for a square picture of 9 to 16 pixels a side."""
     rng = np.random.default_rng(seed)
     net = Builder(f"random_{seed}", image_size=int(rng.integers(9, 17)), channels=int(rng.integers(1, 5)), seed=seed)
     x = net.conv_bn(net.data, int(rng.integers(4, 9)), 3, padding=1)

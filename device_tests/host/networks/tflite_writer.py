@@ -1,7 +1,7 @@
 """Writes a pair as a .tflite file, so that tflite-runtime can be counted on the same network.
 
-Float32 networks of convolutions, pools, additions, concatenations and fully connected layers, as the optimizer leaves
-them, for the shapes that the pair declares. TFLite is NHWC: so are the input and the weights of the file.
+It writes optimised float32 networks of convolutions, pools, additions, concatenations and fully connected layers, for
+the shapes that the pair declares. Inputs and weights are NHWC in the file, as everywhere in TFLite.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from runtime_arm.registry.specs import TensorSpec
 SAME, VALID = 0, 1  # tflite.Padding
 NONE, RELU, RELU6 = 0, 1, 3  # tflite.ActivationFunctionType
 FLOAT32, INT32 = 0, 2  # tflite.TensorType
-VERSION = 3  # of the format
+VERSION = 3  # of the file format
 
 
 class _Node(NamedTuple):
-    """An operator of the file: tensors by index, and the table of its options with its fields."""
+    """An operator of the file: its tensors by index, the name of its table of options, and the fields of that table."""
 
     code: str
     inputs: List[int]
@@ -39,7 +39,7 @@ class _Node(NamedTuple):
 
 
 class _Graph:
-    """The tensors and operators of the file. Blobs are (N, H, W, C) here."""
+    """The tensors and operators of the file, in which blobs are (N, H, W, C)."""
 
     def __init__(self) -> None:
         self.tensors: List[Tuple[str, Tuple[int, ...], Optional[Array]]] = []
@@ -47,17 +47,17 @@ class _Graph:
         self._blobs: Dict[str, int] = {}
 
     def blob(self, name: str, spec: TensorSpec) -> int:
-        """The tensor of a blob of the net, made when it is first named."""
+        """The tensor of a blob of the net, added on first use."""
         if name not in self._blobs:
             self._blobs[name] = self._tensor(name, nhwc(spec.shape), None)
         return self._blobs[name]
 
     def constant(self, values: Array) -> int:
-        """A tensor with that content."""
+        """A tensor with constant content."""
         return self._tensor(f"constant_{len(self.tensors)}", values.shape, np.ascontiguousarray(values))
 
     def between(self, shape: Sequence[int]) -> int:
-        """A tensor between two operators that are one in the net."""
+        """A tensor between two operators that are one operator in the net."""
         return self._tensor(f"between_{len(self.tensors)}", tuple(shape), None)
 
     def shape(self, tensor: int) -> Tuple[int, ...]:
@@ -72,7 +72,7 @@ class _Graph:
 
 
 def tflite_bytes(pair: Pair) -> bytes:
-    """The pair as a .tflite file. ExportError for an operator that has no translation here."""
+    """The pair as a .tflite file. ExportError for an operator that cannot be translated."""
     graph = _Graph()
     with Predictor(pair, threads=1) as predictor:
         trace = _traced(predictor)
@@ -86,7 +86,7 @@ def tflite_bytes(pair: Pair) -> bytes:
 
 
 def _traced(predictor: Predictor) -> Trace:
-    """The operators of the net themselves: a plan merges some, and converts between layouts."""
+    """A trace of the net's own operators; a plan would merge some of them and convert between layouts."""
     constants = {name: np.asarray(content) for name, content in predictor.executor.constants.items()}
     specs = {name: TensorSpec(array.shape, array.dtype, array) for name, array in constants.items()}
     specs.update((info.name, spec_of(info.example())) for info in predictor.inputs)
@@ -98,12 +98,12 @@ def _traced(predictor: Predictor) -> Trace:
 
 
 def nhwc(shape: Sequence[int]) -> Tuple[int, ...]:
-    """The shape of a blob (N, C, H, W) in the file; others stay."""
+    """The shape of a blob in the file: (N, C, H, W) becomes (N, H, W, C), others stay."""
     return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else tuple(shape)
 
 
 def _tensors(graph: _Graph, step: Step) -> Tuple[int, int]:
-    """The first input and the output."""
+    """The tensors of the first input and of the output."""
     (x, *_), y = step.in_specs, step.out_specs[0]
     assert x is not None
     return graph.blob(step.op.input[0], x), graph.blob(step.op.output[0], y)
@@ -126,7 +126,7 @@ def _convolution(graph: _Graph, step: Step) -> None:
     ends_with_floor = op.get_str("activation", "") == MAX
     floor = specs[4].value if ends_with_floor and specs[4] is not None else None
     if ends_with_floor and floor is None:
-        raise ExportError(f"{op.signature()}: its floor is no constant")
+        raise ExportError(f"{op.signature()}: its floor is not constant")
     total = y if floor is None else graph.between(graph.shape(y))
     result = graph.between(graph.shape(y)) if addend else total
     kind, more = ("DEPTHWISE_CONV_2D", {"DepthMultiplier": 1}) if depthwise else ("CONV_2D", {})
@@ -156,7 +156,7 @@ def _activation(op: OperatorDef) -> int:
 
 
 def _padded(graph: _Graph, x: int, window: Window) -> Tuple[int, Dict[str, int]]:
-    """The tensor with zeros around it where TFLite's own padding is another; stride and padding for the options."""
+    """The tensor, padded with zeros if TFLite's own padding differs; stride and padding for the options."""
     spread = [dilation * (kernel - 1) + 1 for dilation, kernel in zip(window.dilation, window.kernel)]
     needed = [max(0, (o - 1) * s + k - i) for o, s, k, i in zip(window.output, window.stride, spread, window.image)]
     same = [(total // 2, total - total // 2) for total in needed]
@@ -174,7 +174,7 @@ def _padded(graph: _Graph, x: int, window: Window) -> Tuple[int, Dict[str, int]]
 
 
 def _pool(graph: _Graph, step: Step) -> None:
-    """Zeros around the image of a maximum do no harm next to a Relu, where such padding occurs."""
+    """Padding a maximum with zeros is harmless next to a Relu, which is where such padding occurs."""
     assert step.in_specs[0] is not None
     x, y = _tensors(graph, step)
     window = pool_of(step.op, step.in_specs[0]).window
@@ -199,10 +199,10 @@ def _concat(graph: _Graph, step: Step) -> None:
 
 
 def _flatten(graph: _Graph, step: Step) -> None:
-    """Of single pixels alone: the order of others would change."""
+    """Only of single pixels, since the order of more would change."""
     x, y = _tensors(graph, step)
     if graph.shape(x)[1:3] != (1, 1):
-        raise ExportError(f"{step.op.signature()}: {graph.shape(x)} is flattened in another order in TFLite")
+        raise ExportError(f"{step.op.signature()}: TFLite flattens {graph.shape(x)} in another order")
     graph.add("RESHAPE", [x, graph.constant(np.array(graph.shape(y), np.int32))], y)
 
 
@@ -226,7 +226,7 @@ _TRANSLATIONS: Dict[str, Callable[[_Graph, Step], None]] = {
 
 
 def _serialise(graph: _Graph, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-    """The FlatBuffer: buffers and tables first, what refers to them after."""
+    """The FlatBuffer: buffers and tables come first, tables that refer to them later."""
     import flatbuffers
     import tflite
 

@@ -1,1 +1,1 @@
-"""Targets: the machines that a suite or a network can be sent to."""
+"""Targets: the machines that the suite or a network can be sent to."""

@@ -40,11 +40,13 @@ def known_targets() -> List[List[str]]:
     """Name and description of every kind of target."""
     from device_tests.host.emulation.machine import CPUS
 
-    rows = [["local", "this machine, this Python"]]
+    rows = [["local", "this machine and this Python"]]
     for architecture, cpus in CPUS.items():
         for index, cpu in enumerate(cpus):
             name = f"emulated:{architecture}" + (f":{cpu}" if index else "")
-            rows.append([name, f"emulated {cpu}"])
-    rows.append(["full-system:arm64", "an emulated computer that boots Debian's kernel (tests only)"])
-    rows.append(["ssh://[USER@]HOST[:PORT]", "a machine over ssh: Raspberry Pi, Termux (port 8022), ..."])
+            rows.append([name, f"an emulated machine with the CPU {cpu}"])
+    rows.append(["full-system:arm64", "a whole emulated computer that boots Debian's kernel; only for test"])
+    rows.append(
+        ["ssh://[USER@]HOST[:PORT]", "a machine over ssh: a Raspberry Pi, a phone with Termux (port 8022), ..."]
+    )
     return rows

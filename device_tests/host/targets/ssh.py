@@ -1,8 +1,8 @@
-"""A machine over ssh, by the system's OpenSSH client: its configuration, keys and known hosts are the user's.
+"""A machine over ssh, reached by the system's OpenSSH client with the user's configuration, keys and known hosts.
 
-Nothing that the user names becomes part of a shell's command but the Python to run, which is quoted: files, arguments
-and results travel through the standard input and output of one connection, to and from ``ssh_agent``. When it drops,
-the agent kills what runs and removes its folder; here it is made anew, once, and what was asked is asked again.
+The only name from the user in a shell command is that of the Python to run, which is quoted. Files, arguments and
+results travel through the standard input and output of one connection, to and from ``ssh_agent``. If the connection
+drops, the agent kills what it runs and removes its folder; this side connects again, once, and repeats its request.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from runtime_arm.errors import UsageError
 AGENT = Path(__file__).with_name("ssh_agent.py")
 MARK = b"armnet-agent 1\n"
 OLDEST_PYTHON = (3, 9)
-CONNECT_TIMEOUT = 15  # seconds for the network; as many again for Python to start there
-SILENCE = 5  # seconds without an answer after which ssh asks whether the other side is there; it gives up after three
-PING = 10.0  # seconds between signs of life to the agent
-REPLY = 120.0  # seconds for the reply to anything but a run
+CONNECT_TIMEOUT = 15  # seconds to connect, and again for Python to start
+SILENCE = 5  # seconds without data after which ssh asks the other side for an answer; it gives up after three times
+PING = 10.0  # seconds between messages that tell the agent that the host is alive
+REPLY = 120.0  # seconds to wait for a reply, except to a run
 CHUNK = 1 << 20
 
 _ADDRESS = re.compile(
@@ -41,29 +41,29 @@ Answer = TypeVar("Answer")
 
 
 class Address(NamedTuple):
-    """Where ``ssh://[USER@]HOST[:PORT]`` points to; no port means what ssh's configuration says."""
+    """The parts of ``ssh://[USER@]HOST[:PORT]``; without a port, ssh's configuration decides."""
 
     destination: str
     port: Optional[int]
 
 
 def parse_address(name: str) -> Address:
-    """UsageError for what is no such address. What it lets through can neither be an option nor speak to a shell."""
+    """The parts of an address; UsageError if it is none. What passes is no option of ssh and no shell command."""
     found = _ADDRESS.fullmatch(name)
     if found is None or int(found["port"] or 22) not in range(1, 1 << 16):
-        raise UsageError(f"{name!r} is no address of the form ssh://[USER@]HOST[:PORT]")
+        raise UsageError(f"{name!r} is not an address of the form ssh://[USER@]HOST[:PORT]")
     host = found["host"] or found["ip"]
     return Address(f"{found['user']}@{host}" if found["user"] else host, int(found["port"]) if found["port"] else None)
 
 
 class ConnectionLost(DeviceError):
-    """The connection to the device dropped; what was asked may be asked again."""
+    """The connection to the device dropped; the request may be repeated."""
 
 
 class SshTarget(Target):
-    """A machine over ssh. ``python``: the program to run there.
+    """A machine over ssh. python: the program to run there.
 
-    ``$ARMNET_SSH_CONFIG`` names a configuration of ssh to use instead of the user's.
+    ``$ARMNET_SSH_CONFIG`` names an ssh configuration to use instead of the user's.
     """
 
     def __init__(self, name: str, python: str = "python3"):
@@ -102,7 +102,7 @@ class SshTarget(Target):
         return self._insist(lambda connection: connection.run(arguments, timeout, heard))
 
     def _insist(self, ask: Callable[[_Connection], Answer]) -> Answer:
-        """Asks; once more over a new connection, with all files there again, if the first one drops."""
+        """Makes a request. If the connection drops, connects and copies all files again, and repeats it once."""
         assert self._connection is not None, f"{self.name} is not open"
         try:
             return ask(self._connection)
@@ -154,7 +154,7 @@ class _Connection:
         self._input, self._output = self._ssh.stdin, self._ssh.stdout
 
     def hello(self) -> Dict[str, Any]:
-        """What the agent says of itself once it runs."""
+        """The agent's first message, after it has started: its Python's version, and whether that has NumPy."""
         self._write(AGENT.read_bytes())
         deadline = time.monotonic() + 2 * CONNECT_TIMEOUT
         while MARK not in self._buffer:
@@ -178,7 +178,7 @@ class _Connection:
             while nbytes:
                 chunk = file.read(min(nbytes, CHUNK))
                 if not chunk:
-                    raise DeviceError(f"{self._name}: {path} became shorter while it was copied")
+                    raise DeviceError(f"{self._name}: {path} became shorter while it was being copied")
                 self._write(chunk)
                 nbytes -= len(chunk)
 
@@ -204,7 +204,7 @@ class _Connection:
         return content
 
     def close(self) -> None:
-        """Ends the agent, and waits for it to have cleaned up."""
+        """Ends the agent, and waits until it has cleaned up."""
         with contextlib.suppress(OSError):
             self._input.close()
         try:
@@ -216,13 +216,13 @@ class _Connection:
         self._messages.close()
 
     def _write(self, data: bytes) -> None:
-        """Sends; if the other side has gone, its last words are still to be read."""
+        """Sends data. If the other side has gone, this is silent: what it said last can still be read."""
         with contextlib.suppress(BrokenPipeError):
             self._input.write(data)
             self._input.flush()
 
     def _reply(self, timeout: float) -> Dict[str, Any]:
-        """The agent's next message; DeviceError if it tells of one, ConnectionLost if there is none."""
+        """The agent's next message. DeviceError if it reports an error, ConnectionLost if the connection ends."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self._buffer:
             self._require_more(deadline)
@@ -239,7 +239,7 @@ class _Connection:
             raise ConnectionLost(f"{self._name}: the connection was lost: {self._last_words(connected=True)}")
 
     def _more(self, deadline: float) -> bool:
-        """Waits for bytes, with signs of life to the agent; False at the deadline or the end of the connection."""
+        """Waits for bytes, sending signs of life to the agent; False at the deadline or the end of the connection."""
         while time.monotonic() < deadline:
             ready, _, _ = select.select([self._output], [], [], min(PING, max(0.0, deadline - time.monotonic())))
             if ready:
@@ -251,16 +251,16 @@ class _Connection:
         return False
 
     def _last_words(self, connected: bool) -> str:
-        """Why ssh ended, in one line."""
+        """The reason why ssh ended, in one line."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._ssh.wait(timeout=1)
         self._messages.seek(0)
         words = last_line(self._messages.read().decode(errors="replace"))
         status = self._ssh.poll()
         if status is None:
-            return "it does not answer"
+            return "no answer"
         if status == 127:
-            return f"no such program there: {words}"
+            return f"there is no such program: {words}"
         return words or (f"ssh ended with exit status {status}" if connected else "Python did not start there")
 
 

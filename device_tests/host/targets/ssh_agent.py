@@ -1,10 +1,10 @@
-"""The other end of ``ssh_target``: runs on the device, told by messages on its input what to do in a folder of its own.
+"""The other end of ``ssh``: runs on the device, in a folder of its own, and does what messages on its input say.
 
-Sent as text and executed by whatever Python 3 is there, so it uses the standard library alone and syntax of Python 3.5.
-A message is a line of JSON, with ``put`` and ``fetch`` followed by bytes. However it ends (the input ends, no message
-comes for a minute, a signal), it kills what it started and removes the folder, which also has the temporary files of
-what it started. A folder that an agent could not remove, because the device lost power, is removed by the next one: its
-lock is free.
+It is sent as text and executed by whatever Python 3 is there, so it uses only the standard library and the syntax of
+Python 3.5. A message is a line of JSON; bytes follow a ``put`` and the answer to a ``fetch``. However it ends (end of
+input, no message for a minute, a signal), it kills what it has started and removes the folder, which also holds the
+temporary files of these programs. If an agent cannot remove its folder, because the device loses power, the next agent
+does, since it finds the folder's lock free.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ import tempfile
 import threading
 from typing import Any, BinaryIO, List, Optional
 
-MARK = "armnet-agent 1"  # the line after which the host listens; what a login script prints comes before
+MARK = "armnet-agent 1"  # the host ignores everything before this line, such as the output of login scripts
 PREFIX = "armnet-device-"
 SIGNALS = (signal.SIGHUP, signal.SIGTERM)
-SILENCE = 60  # seconds without a message after which the host counts as gone
+SILENCE = 60  # seconds without a message after which the host is taken to be gone
 CHUNK = 1 << 20
 
 
 class HostGone(Exception):
-    """Nobody is listening any more."""
+    """The host does not listen any more."""
 
 
 class Input:
@@ -70,19 +70,19 @@ def reply(message: Any, content: bytes = b"") -> None:
 
 
 def make_folder() -> str:
-    """A folder under a lock, after those that nobody holds are removed."""
+    """Makes a folder and locks it, after removing folders that are not locked."""
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):
         if name.startswith(PREFIX):
             remove_if_abandoned(os.path.join(parent, name))
     while True:
         folder = tempfile.mkdtemp(prefix=PREFIX)
-        if lock(folder) is not None and os.path.isdir(folder):  # else another agent took it for abandoned
+        if lock(folder) is not None and os.path.isdir(folder):  # otherwise another agent has removed it as abandoned
             return folder
 
 
 def lock(folder: str) -> Optional[int]:
-    """The descriptor that holds the folder until this process ends; None if another process does."""
+    """Locks a folder until this process ends; returns the descriptor, or None if another process holds the lock."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -121,7 +121,7 @@ class Agent:
                 self.fetch(message["fetch"])
 
     def put(self, files: List[Any]) -> None:
-        """Takes files, each given as [path in the folder, nbytes], whose contents follow the message."""
+        """Receives files, each given as [path in the folder, nbytes]; their contents follow the message."""
         for name, nbytes in files:
             path = os.path.join(self.folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -130,7 +130,7 @@ class Agent:
         reply({})
 
     def run(self, arguments: List[str], stream: bool) -> None:
-        """Runs Python to its end, in a thread of its own: the main thread keeps listening to the host.
+        """Runs Python to its end, in a thread of its own, so that the main thread keeps listening to the host.
 
         stream: whether the host is sent each line of stderr as soon as it is written.
         """
@@ -157,7 +157,7 @@ class Agent:
             pass
 
     def listen(self, stream: BinaryIO, lines: List[str], forward: bool) -> None:
-        """Collects the lines of a stream; sends them to the host as they come if they are to be forwarded."""
+        """Collects the lines of a stream; with ``forward`` sends each to the host as soon as it is complete."""
         with contextlib.suppress(HostGone):
             for line in stream:
                 lines.append(line.decode("utf-8", "replace"))

@@ -133,5 +133,5 @@ def test_too_many_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regions, "_numbers", {"first": 0})
     monkeypatch.setattr(regions, "_MAX_REGIONS", 1)
     regions.region("first")
-    with pytest.raises(ValueError, match="'second' is one too many"):
+    with pytest.raises(ValueError, match="'second': there are more than"):
         regions.region("second")

@@ -158,7 +158,7 @@ class TestWhereItCannotBeHad:
         monkeypatch.setenv("ARMNET_APT_SOURCES", "/nonexistent.list")
         if shutil.which("apt-get") is None:
             pytest.skip("apt-get is not installed")
-        assert "ARMNET_APT_SOURCES=/nonexistent.list is no .list or .sources file" in self.reason(capsys)
+        assert "ARMNET_APT_SOURCES=/nonexistent.list is not a .list or .sources file" in self.reason(capsys)
 
     def test_unknown_parts(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert prepare_emulation.main(["mips"]) == 2

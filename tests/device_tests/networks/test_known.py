@@ -124,7 +124,7 @@ def test_unet_keeps_the_image_size() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet19", {}, "no network is called 'resnet19'; known are squeezenet1_1, vgg16"),
+        ("resnet19", {}, "no network 'resnet19'; there are squeezenet1_1, vgg16"),
         ("resnet18", {"opset": 9}, "resnet18: opset must be 11 to"),
         ("vgg16_conv", {"image_size": 16}, "vgg16_conv: a 2x2 window does not fit into .* of 1x1"),
         ("unet", {"image_size": 40}, "unet: Concat needs images of one size"),
