@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, Optional,
 from exporter.common.evidence import Evidence
 from exporter.common.options import ExportOptions
 from exporter.common.support_rows import Support
+from exporter.foreign import refuse_foreign
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.imports import needed_for
@@ -42,7 +43,11 @@ class Format(NamedTuple):
 
 
 def format_of(sources: Sources, task: str) -> Format:
-    """The format of the model in these files. UsageError, saying what the task takes, if they are no model together."""
+    """The format of the model in these files. UsageError, saying what the task takes, if they are no model together;
+    FormatError for a file that is known to be something else (see ``foreign.py``)."""
+    for source in sources:
+        if isinstance(source, (str, os.PathLike)):
+            refuse_foreign(Path(source))
     suffixes = tuple(sorted(map(_suffix, sources)))
     for row in FORMATS:
         if suffixes in row.suffixes:

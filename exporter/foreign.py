@@ -1,0 +1,119 @@
+"""Files that hold no model that armnet reads, recognised by their bytes: what they are and what to do with them.
+
+Nothing here opens what it recognises: a pickle runs any code that its author put into it.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Callable, List, NamedTuple, Optional
+
+from runtime_arm.errors import FormatError
+
+HEAD = 4096  # bytes that are looked at
+
+
+class Foreign(NamedTuple):
+    """A kind of file: its name, whether these first bytes begin one, and what to do with it."""
+
+    name: str
+    begins: Callable[[bytes], bool]
+    advice: str
+
+
+def _starts(*prefixes: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(prefixes)
+
+
+def _is_pickle(head: bytes) -> bool:
+    return head[:1] == b"\x80" and 2 <= head[1:2][0] <= 5 if len(head) > 1 else False
+
+
+def _is_safetensors(head: bytes) -> bool:
+    return head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27
+
+
+TORCH = "export it where PyTorch runs: torch.onnx.export(model, example, 'model.onnx')"
+KINDS = (
+    Foreign("a Git LFS pointer", _starts(b"version https://git-lfs"), "fetch the model itself: git lfs pull"),
+    Foreign(
+        "a web page",
+        _starts(b"<!DOCTYPE html", b"<!doctype html", b"<html", b"<HTML"),
+        "download the file anew: the server sent a page instead",
+    ),
+    Foreign(
+        "an onnxruntime .ort file",
+        lambda head: head[4:8] == b"ORTM",
+        "export the .onnx file that it was made of",
+    ),
+    Foreign(
+        "a pickle",
+        _is_pickle,
+        "armnet never opens pickles, for they run code; write the model as ONNX where it was made, with skl2onnx for "
+        "scikit-learn or torch.onnx.export for PyTorch",
+    ),
+    Foreign("a safetensors file", _is_safetensors, f"it holds weights without a network; {TORCH}"),
+    Foreign("a GGUF file", _starts(b"GGUF"), "llama.cpp runs it; armnet needs an ONNX export of the model"),
+    Foreign(
+        "an HDF5 file",
+        _starts(b"\x89HDF\r\n"),
+        "convert a Keras model with tf.lite.TFLiteConverter; Caffe weights have to be a .caffemodel",
+    ),
+    Foreign("an OpenVINO network", _starts(b"<?xml"), "export the model that it was made of"),
+    Foreign("an ncnn network", _starts(b"7767517"), "export the model that it was made of"),
+)
+SUFFIXES = {
+    ".mlmodel": "a Core ML model; export the model that it was made of",
+    ".mlpackage": "a Core ML package; export the model that it was made of",
+    ".engine": "a TensorRT engine; export the .onnx file that it was made of",
+}
+
+
+def refuse_foreign(path: Path) -> None:
+    """FormatError, with what to do, if the file or folder is of a kind that is known to hold no model for armnet."""
+    found = _described(path)
+    if found is not None:
+        raise FormatError(f"{os.fspath(path)} is {found}")
+
+
+def _described(path: Path) -> Optional[str]:
+    if path.suffix.lower() in SUFFIXES and path.exists():
+        return SUFFIXES[path.suffix.lower()]
+    if path.is_dir():
+        saved = (path / "saved_model.pb").is_file()
+        return "a TensorFlow SavedModel; convert it with tf.lite.TFLiteConverter.from_saved_model" if saved else None
+    if not path.is_file():
+        return None
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    if not head:
+        return "an empty file"
+    if head.startswith(b"PK\x03\x04"):
+        return _archive(path)
+    kind = next((kind for kind in KINDS if kind.begins(head)), None)
+    return kind and f"{kind.name}; {kind.advice}"
+
+
+def _archive(path: Path) -> Optional[str]:
+    """What a zip archive is, by the names in it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return "a damaged zip archive; download the file anew"
+    models = [name for name in names if name.endswith((".tflite", ".onnx"))]
+    if models:
+        return f"an archive of models; unzip it and take one of them: {_listed(models)}"
+    if any(name.endswith("archive_format") for name in names):
+        return f"a torch.export archive (.pt2); {TORCH}, with torch.export.load(path) as the model"
+    if any(name.endswith("/data.pkl") for name in names):
+        return f"a PyTorch file, which holds pickles that armnet never opens; {TORCH}"
+    if "config.json" in names and any(name.endswith(".weights.h5") for name in names):
+        return "a Keras model; convert it with tf.lite.TFLiteConverter.from_keras_model"
+    return f"a zip archive without a model: {_listed(names)}"
+
+
+def _listed(names: List[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
