@@ -18,7 +18,6 @@ from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
 from runtime_arm.planning.steps import Environment, Step, Value
 from runtime_arm.planning.trace import Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
-from runtime_arm.planning.work_splitting import split_work
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
@@ -97,7 +96,10 @@ class Segment:
         self.survivors = self._survivors(ops, fetched)
         self._lay_out(self._survivors(ops, outputs))
         set_lifetimes(self.steps, self.feeds, list(self._surviving().values()))
-        split_work(self.steps, workers)
+        if workers > 1:
+            from runtime_arm.planning.work_splitting import split_work
+
+            split_work(self.steps, workers)
         layout = self.layout = plan_memory(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)

@@ -39,8 +39,6 @@ def least() -> Least:
 
 def split_work(steps: Sequence[Step], workers: int) -> None:
     """Split the steps for which that pays among the workers, if it pays to have workers at all."""
-    if workers == 1:
-        return
     works = {step: work_of(step) for step in steps if _can_be_split(step)}
     worth = {step: work for step, work in works.items() if work >= least().step}
     if sum(worth.values()) >= least().all:
