@@ -11,7 +11,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Cost(NamedTuple):
-    """What an operator takes.
+    """What one run of an operator computes and moves.
 
     multiply_adds: of the plain algorithm, 0 if the schema states none. parameters: elements that are constant. nbytes:
     everything that is read and written, counted once.

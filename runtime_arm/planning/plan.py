@@ -1,9 +1,9 @@
 """Compiles a net, for inputs of known shapes, into steps whose buffers are bound.
 
-Two visible stages. ``Trace`` walks the operators: it infers shapes, evaluates what is known already, and stops at the
-first operator whose output shape depends on data (a *border*). ``Segment`` then lays the traced blobs out in one
-arena and binds every kernel to its views. What follows a border is a further segment, compiled for the shapes that
-the border produced and kept for the next time.
+There are two stages. ``Trace`` walks the operators: it infers shapes, evaluates what is already known, and stops at the
+first operator whose output shape depends on data (a *border*). ``Segment`` then places the traced blobs in one arena
+and binds every kernel to its views. The operators after a border form a further segment, which is compiled for the
+shapes that the border produced and kept for the next run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 
 class PackedWeights:
-    """What kernels derive from constant inputs, for each operator and engine; forgotten when the constants are others.
+    """What kernels derive from constant inputs, by operator and engine; discarded when the constants change.
 
-    Weights stay the same from plan to plan, but what is computed from the shape of an input may differ.
+    Weights stay the same from plan to plan, but constants computed from the shape of an input may differ.
     """
 
     def __init__(self) -> None:
         self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
 
     def of(self, step: Step) -> Dict[str, Any]:
-        """Where the kernel of this step keeps them."""
+        """The dictionary in which the kernel of this step keeps what it derives."""
         constants = [None if spec is None else spec.value for spec in step.in_specs]
         key = (step.index, step.engine, step.tiled)
         kept = self._kept.get(key)
@@ -49,8 +49,8 @@ def _same(one: Optional[Array], other: Optional[Array]) -> bool:
 
 
 class Border:
-    """An operator whose output shapes are known only once it has run: it makes fresh arrays, by the reference
-    kernel."""
+    """An operator whose output shapes are known only after it has run. The reference kernel runs it and returns new
+    arrays."""
 
     def __init__(self, op: OperatorDef, inputs: List[Optional[Value]], run: Callable[..., Sequence[Any]]):
         self.op = op
@@ -58,7 +58,7 @@ class Border:
         self._run = run
 
     def run(self) -> Dict[str, Any]:
-        """The outputs by name, without those that a sub-net left as they were."""
+        """The outputs by name, without those that a sub-net left unchanged."""
         specs = [None if value is None else value.spec for value in self.inputs]
         with blamed_on(self.op, specs):
             results = self._run(self.op, [None if value is None else value.operand for value in self.inputs])
@@ -66,13 +66,13 @@ class Border:
 
 
 class Segment:
-    """The second stage: the traced steps with their memory, ready to run again and again.
+    """The second stage: the traced steps with their memory, ready to run any number of times.
 
-    ``ops[start:]`` are compiled for the values in ``env``; ``fetched`` names what must survive to the end, ``outputs``
-    what the net itself declares as such. ``packed`` keeps derived weights. ``layout`` says where everything lies.
-    ``run_border`` executes a border operator. ``runs[i]`` executes ``running[i]``; where ``workers`` split the step,
-    ``bound[i]`` has a function for each of them, and a crew puts into ``runs`` what waits for the others (see
-    ``workers.py``).
+    ``ops[start:]`` are compiled for the values in ``env``. ``fetched`` names the blobs that must survive to the end,
+    ``outputs`` those that the net declares as outputs. ``packed`` keeps derived weights. ``layout`` is the memory plan.
+    ``run_border`` makes the function that runs a border operator. ``runs[i]`` runs ``running[i]``; if ``workers`` split
+    that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
+    others (see ``execution/workers.py``).
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Segment:
         return {name: self.env[name] for name in self.survivors if name in self.env}
 
     def _lay_out(self, outputs: Set[str]) -> None:
-        """Give blobs the layouts that suit the steps, and bring what survives into its own shape in the end.
+        """Give blobs the layouts that suit the steps, and convert those that survive to their own shape at the end.
 
-        The layouts depend on the net's ``outputs``, not on what happens to be fetched: fetching changes no result.
+        The layouts depend on the net's ``outputs``, not on what is fetched, so that fetching changes no result.
         """
         if not any(step.schema.kind is Kind.CONVOLUTION for step in self.steps):
             return  # no layout pays
@@ -136,7 +136,7 @@ class Segment:
         self.env.update(survivors)
 
     def _bind(self, layout: MemoryPlan, shared: bool) -> Dict[Step, List[Array]]:
-        """Allocate the arena, and give every value its memory. Returns the scratch buffers of each step."""
+        """Allocate the arena and give every value its memory. Returns the scratch buffers of each step."""
         arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.storage))
@@ -152,7 +152,7 @@ class Segment:
         verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
-        """Copy the inputs into their places."""
+        """Copy the inputs into their memory."""
         for value in self.feeds:
             given = arrays[value.name]
             np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
@@ -164,14 +164,14 @@ class Segment:
 
 
 def view(memory: Array, offset: int, spec: TensorSpec) -> Array:
-    """The part of some bytes that starts at this one, as an array; strings get one of their own."""
+    """The bytes of ``memory`` from ``offset`` on, as an array of this spec; an array of strings is a new one."""
     if spec.dtype == object:
         return np.empty(spec.shape, object)
     return memory[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
 
 
 def _lodging(value: Value, place: Place) -> Array:
-    """The memory of a value that lies in another's."""
+    """The memory of a value that lies in the memory of another."""
     root, spec = place.root, value.storage
     if root.layout is None or root.layout == value.layout:
         return view(root.array.reshape(-1).view(np.uint8), place.offset, spec)

@@ -16,11 +16,11 @@ FEED_STEP = -1  # inputs are written before step 0
 
 
 class Value:
-    """One write of one blob, and the steps from the first to the last that need it.
+    """One write of one blob, and its lifetime: the first and the last step that need it.
 
-    Constants and values of an earlier segment have their memory from the start and are ``foreign``: this segment
-    neither places nor overwrites them. The others get theirs by ``bind``. ``layout``: how it lies in memory, None for
-    its own shape.
+    Constants and values of an earlier segment have memory from the start and are ``foreign``: this segment neither
+    places nor overwrites them. The others get their memory from ``bind``. ``layout``: the layout in memory, None for
+    the blob's own shape.
     """
 
     __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "spec")
@@ -36,26 +36,26 @@ class Value:
 
     @property
     def storage(self) -> TensorSpec:
-        """Shape and type of its memory."""
+        """The shape and the dtype of its memory."""
         return self.spec if self.layout is None else self.layout.storage(self.spec.dtype)
 
     @property
     def array(self) -> Array:
-        """Its memory; only once it is bound."""
+        """Its memory, once it is bound."""
         assert self._array is not None, f"{self.name} is not bound"
         return self._array
 
     @property
     def operand(self) -> Any:
-        """Its memory as reference kernels take it: a QuantizedTensor where the blob is quantised."""
+        """Its memory as reference kernels take it: a QuantizedTensor if the blob is quantised."""
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
     def bind(self, array: Array) -> None:
-        """Live in this memory, of the ``storage``'s shape and type; it may be a channel slice of wider tiles."""
+        """Use this memory, which has the shape and dtype of ``storage`` and may be a channel slice of wider tiles."""
         self._array = array
 
     def content(self) -> Any:
-        """A copy for the caller: an array, or a QuantizedTensor where the blob is quantised."""
+        """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised."""
         copy = self.array.copy()
         return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
 
@@ -66,8 +66,9 @@ Environment = Dict[str, Value]
 class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
-    ``workers`` split it, one at first; each has scratch buffers of its own, in turn in ``scratch``. ``within``: of the
-    steps that were merged into this one the one whose operator tells by which engine it runs.
+    ``workers`` split it, initially one. Each worker has its own scratch buffers; ``scratch`` lists those of all
+    workers, one worker after the other. ``within``: if other steps were merged into this one, that one of them whose
+    operator names the engine.
     """
 
     def __init__(
@@ -99,14 +100,14 @@ class Step:
         self.scratch: List[TensorSpec] = [*scratch] * self.workers
 
     def run_tiled(self, kernel: Kernel) -> None:
-        """Run by this kernel, which reads and writes the layouts of its values."""
+        """Run by this kernel, which reads and writes values in their layouts."""
         self.kernel, self.tiled = kernel, True
-        self.refusals.pop(kernel.engine, None)  # spoke of the plain kernel
+        self.refusals.pop(kernel.engine, None)  # it was about the plain kernel
         self.split(self.workers)
 
     @property
     def origin(self) -> Step:
-        """The step whose operator tells by which engine this one runs: itself, unless steps were merged."""
+        """The step whose operator names the engine of this one: the step itself, unless steps were merged."""
         return self if self.within is None else self.within
 
     @property
@@ -122,7 +123,7 @@ class Step:
         return [value.spec for value in self.outputs]
 
     def bind(self, buffers: Sequence[Array], packed: Dict[str, Any]) -> List[Run]:
-        """The functions that run the step with this scratch memory, one a worker."""
+        """The functions that run the step with this scratch memory, one for each worker."""
         self.buffers = buffers
         inputs = [None if value is None else value.array for value in self.inputs]
         outputs = [value.array for value in self.outputs]

@@ -1,7 +1,7 @@
-"""The first stage of compiling a net: values and steps, of shapes that are known.
+"""The first stage of compiling a net: traces its operators into values and steps of known shapes.
 
-Blobs are followed as ``Value``s, one for each write of a name, so that nets that reuse names (in-place operators,
-nets that went through a memory optimiser) need no special care.
+Each write of a blob is a ``Value`` of its own, so nets that reuse names (in-place operators, nets from a memory
+optimiser) need no special treatment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Trace:
-    """The first stage: values and steps of a straight run of operators, up to the border or the end."""
+    """The values and steps of consecutive operators, up to the border or the end of the net."""
 
     def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment):
         self.env: Environment = dict(env)
@@ -30,7 +30,7 @@ class Trace:
                 return
 
     def _follow(self, index: int, op: OperatorDef) -> bool:
-        """Add the operator's step; False if it is a border."""
+        """Add the operator's step. False if the operator is a border."""
         values = [self._read(op, name) for name in op.input]
         specs = [None if value is None else value.spec for value in values]
         if self._follow_branch(index, op, specs):
@@ -45,8 +45,10 @@ class Trace:
         return True
 
     def _follow_branch(self, index: int, op: OperatorDef, specs: Sequence[Optional[TensorSpec]]) -> bool:
-        """Add the steps of the sub-net that runs in place of the operator; False if that is not known, or has a
-        border."""
+        """Add the steps of the sub-net that runs in place of the operator.
+
+        False if it is not known which one does, or if it has a border.
+        """
         schema = lookup(op)
         with blamed_on(op, specs):
             schema.check_counts(op)
@@ -91,7 +93,7 @@ class Trace:
 
 
 def set_lifetimes(steps: Sequence[Step], feeds: Sequence[Value], survivors: Sequence[Value]) -> None:
-    """Let every value live from the step that writes it to the last that reads it; survivors live to the end."""
+    """Let every value live from the step that writes it to the last step that reads it, and survivors to the end."""
     for value in feeds:
         value.first = value.last = FEED_STEP
     for at, step in enumerate(steps):

@@ -1,8 +1,8 @@
-"""Checks the memory of a compiled segment, whoever planned it: every read sees what its writer wrote.
+"""Checks the memory of compiled steps, whatever planned it: every read must see what its writer wrote.
 
-The steps are replayed. What is written spoils what other values have in the same memory, and what is read must not be
-spoiled. Nothing here knows of lifetimes or offsets; only the bound arrays count. Whether two of them share memory is
-NumPy's exact answer, which tells channel slices of the same tiles apart.
+The steps are replayed. A write spoils every other value in the same memory, and a spoiled value must not be read. This
+module knows nothing of lifetimes or offsets; only the bound arrays count. NumPy's exact test says whether two of them
+share memory; it can tell channel slices of the same tiles apart.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from runtime_arm.registry.layouts import Tiles
 
 
 class BrokenPlan(RuntimeError):
-    """A memory plan under which a step would read or overwrite what it must not: a bug of ours."""
+    """A memory plan with which a step would read or overwrite the wrong bytes: a bug of armnet."""
 
 
 class _Extent(NamedTuple):
-    """The memory of an array, and the addresses between which it lies."""
+    """The memory of an array: the addresses of its begin and end, and the array."""
 
     begin: int
     end: int
     array: Array
 
     def meets(self, other: _Extent) -> bool:
-        """Whether some byte belongs to both."""
+        """Whether any byte belongs to both."""
         if self.begin >= other.end or other.begin >= self.end or self.begin == self.end or other.begin == other.end:
             return False
         whole = self.array.flags.c_contiguous and other.array.flags.c_contiguous
@@ -51,7 +51,7 @@ def _address(array: Array) -> int:
 
 
 class _Memory:
-    """Which values are intact, and who spoiled the others. What is foreign nobody may write."""
+    """Which values are intact, and which step spoiled each of the others. No step may write to foreign values."""
 
     def __init__(self, foreign: Iterable[Value]):
         self._intact: Dict[Value, _Extent] = {}
@@ -70,7 +70,7 @@ class _Memory:
             self._spoiled_by[value] = writer
 
     def hold(self, value: Value) -> None:
-        """The value is there now."""
+        """The value is in its memory now."""
         self._intact[value] = _extent(value.array)
 
     def require(self, value: Value, reader: str) -> None:
@@ -79,7 +79,7 @@ class _Memory:
             raise BrokenPlan(f"{reader}: {value.name!r} is not in its memory: {reason}")
 
     def forget(self, value: Value) -> None:
-        """Nobody reads the value any more."""
+        """No later step reads the value."""
         self._intact.pop(value, None)
 
 
@@ -117,7 +117,7 @@ def verify(
 
 
 def _replay(step: Step, memory: _Memory) -> None:
-    """A step that runs: its scratch is written, its inputs are read, its outputs are written."""
+    """Replay a step that runs: it writes its scratch, reads its inputs and writes its outputs."""
     name, written = step.op.signature(), _written(step)
     _check_slices(step)
     _check_operands(step, written)
@@ -133,7 +133,7 @@ def _replay(step: Step, memory: _Memory) -> None:
 
 
 def _follow(step: Step, memory: _Memory) -> None:
-    """A step that does nothing must find its results where they are: a view, parts of a whole, a whole of parts."""
+    """Check a step for which nothing runs: its results must already be in place, as a view, as parts or as a whole."""
     source = step.inputs[0] if step.inputs else None
     if step.schema.joins is not None:
         ends = _joined(step)
@@ -154,7 +154,7 @@ def _follow(step: Step, memory: _Memory) -> None:
         memory.hold(result)
 
 
-_Part = Tuple[Value, Array, bool]  # where a value should lie, and whether its layout is one for that place
+_Part = Tuple[Value, Array, bool]  # a value, where it should lie, and whether its layout fits that place
 
 
 def _joined(step: Step) -> List[_Part]:
@@ -164,7 +164,7 @@ def _joined(step: Step) -> List[_Part]:
 
 
 def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
-    """In tiles a part is made of channels, which are their last dimension."""
+    """Where a part should lie in the whole; in tiles a part consists of channels, their last dimension."""
     if whole.layout is None:
         return part, whole.array[index], part.layout is None
     channels = index[1] if len(index) > 1 else slice(None)
@@ -182,7 +182,8 @@ def _same(one: Array, other: Array) -> bool:
 
 
 def _written(step: Step) -> List[Tuple[int, str, Array]]:
-    """What a step writes: the index of the output, its name, the memory. Of what it joins, what lies there is not."""
+    """What a step writes: the output's index, its name and the memory; without the joined parts that lie there
+    already."""
     whole = [(index, value.name, value.array) for index, value in enumerate(step.outputs)]
     if step.schema.joins is None:
         return whole
@@ -191,7 +192,7 @@ def _written(step: Step) -> List[Tuple[int, str, Array]]:
 
 
 def _check_slices(step: Step) -> None:
-    """What is not in one piece is a channel slice, for a kernel that can do with it."""
+    """Memory that is not contiguous must be a channel slice, and the kernel must be able to handle slices."""
     kernel = step.kernel
     for values, can in ((step.inputs, kernel and kernel.reads_slices), (step.outputs, kernel and kernel.writes_slices)):
         for value in values:
@@ -213,7 +214,8 @@ def _is_channel_slice(value: Value) -> bool:
 
 
 def _check_operands(step: Step, written: Sequence[Tuple[int, str, Array]]) -> None:
-    """Outputs, scratch buffers and inputs lie apart, but for what the schema lets an output overwrite."""
+    """Outputs, scratch buffers and inputs must not overlap, except where the schema lets an output overwrite an
+    input."""
     name = step.op.signature()
     buffers = [("scratch", _extent(buffer)) for buffer in step.buffers]
     for index, (_, extent) in enumerate(buffers):

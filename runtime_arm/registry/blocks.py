@@ -1,4 +1,4 @@
-"""Cutting arrays into blocks that stay in the cache, so that many passes over them cost no bandwidth."""
+"""Cuts arrays into blocks that stay in the cache, so that many passes over them cost no memory bandwidth."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def blocks(shape: Sequence[int], limit: int = BLOCK) -> List[Tuple[Any, ...]]:
 
 
 def ranges(total: int, most: int, workers: int = 1) -> List[Tuple[int, int]]:
-    """Begin and end of parts of nearly equal size, none larger than ``most``, as many for each worker."""
+    """(begin, end) of parts of nearly equal size, none larger than ``most``, equally many for each worker."""
     count = -(-total // most)
     count = min(-(-count // workers) * workers, total)
     return [(total * i // count, total * (i + 1) // count) for i in range(count)]
 
 
 def block_size(shape: Sequence[int], limit: int = BLOCK) -> int:
-    """Elements that no block of an array of this shape exceeds."""
+    """The number of elements of the largest block of an array of this shape."""
     return min(math.prod(shape), limit)
 
 
 def cut(operands: Sequence[Array], out: Array, limit: int = BLOCK) -> List[List[Array]]:
-    """For each block the views of the operands, broadcast to ``out``, and last that of ``out``."""
+    """For each block, the views of the operands, broadcast to ``out``, followed by the view of ``out``."""
     aligned = (x.size == 1 or (x.shape == out.shape and x.flags.c_contiguous) for x in operands)
     if out.flags.c_contiguous and all(aligned):
         operands, out = [x.reshape(-1) for x in operands], out.reshape(-1)

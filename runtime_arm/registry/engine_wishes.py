@@ -1,4 +1,4 @@
-"""What an operator says of engines: ``op.engine``, a comma-separated list, most wanted first.
+"""The engines that an operator asks for or rules out: ``op.engine``, a comma-separated list, most wanted first.
 
     WINOGRAD                    this engine
     WINOGRAD:f4x4_3x3           one variant of it
@@ -6,9 +6,9 @@
     block=524288                a hint: bytes of the blocks that the engine works in
     panel=32                    a hint: columns of the panels into which it cuts a constant matrix; 0 leaves it whole
 
-Hints are what was measured on one machine; one that an engine has no use for, or that makes no sense, is passed over.
-Names that nobody knows are passed over, as in Caffe2, which passes over all but the first form itself. Names that
-stand in real Caffe2 files mean what serves them here.
+Hints are measured on one machine; a hint that an engine does not use, or that makes no sense, is ignored. Unknown names
+are ignored, as in Caffe2, which itself ignores every form but the first. Names that occur in real Caffe2 files stand
+for the engine that takes their place here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NNPACK_ALGORITHMS = {"FT8": "FFT", "FT16": "FFT", "IMPLICIT_GEMM": "IM2COL", "DI
 
 
 class Wish(NamedTuple):
-    """One name of the list; without a variant it speaks of all of them."""
+    """One name of the list; without a variant it means all variants."""
 
     engine: str
     variant: str = ""
@@ -42,19 +42,19 @@ class Wish(NamedTuple):
 
 
 def wishes(op: OperatorDef) -> List[Wish]:
-    """The operator's list; DEFAULT alone where it is empty."""
+    """The operator's list without its hints; DEFAULT alone if it is empty."""
     names = [name.strip() for name in op.engine.split(",") if "=" not in name] or [""]
     nnpack = NNPACK_ALGORITHMS.get(op.get_str("algo", "AUTO"), "NNPACK") if "NNPACK" in names else ""
     return [Wish.parse(nnpack if name == "NNPACK" else name) for name in names]
 
 
 def hints(op: OperatorDef) -> List[str]:
-    """The hints among the operator's list, as they stand there."""
+    """The hints in the operator's list, as text."""
     return [name.strip() for name in op.engine.split(",") if "=" in name] if "=" in op.engine else []
 
 
 def hint(op: OperatorDef, key: str) -> Optional[int]:
-    """The first value that the operator's list has for a hint; None if there is none, or it is no plain number."""
+    """The first value of a hint in the operator's list; None if there is none or it is not a plain number."""
     for text in hints(op):
         name, _, value = text.partition("=")
         if name == key:
@@ -64,7 +64,7 @@ def hint(op: OperatorDef, key: str) -> Optional[int]:
 
 
 def wanted_engines(op: OperatorDef) -> Dict[str, str]:
-    """The engines that the operator asks for, most wanted first, each with its variant or "": the first one named."""
+    """The engines that the operator asks for, most wanted first, each with the first variant named, or ""."""
     wanted: Dict[str, str] = {}
     for wish in wishes(op):
         if not wish.refused:
@@ -73,25 +73,24 @@ def wanted_engines(op: OperatorDef) -> Dict[str, str]:
 
 
 def is_refused(op: OperatorDef, engine: str) -> bool:
-    """Whether the operator rules the whole engine out."""
+    """Whether the operator rules out the whole engine."""
     return Wish(engine, refused=True) in wishes(op)
 
 
 def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List[str]:
-    """Those of an engine's variants among which it may choose: the one that is asked for, or all that are not ruled
-    out."""
+    """The variants that an engine may choose among: the one that is asked for, or all that are not ruled out."""
     asked = wanted_engines(op).get(engine, "")
     refused = {wish.variant for wish in wishes(op) if wish.refused and wish.engine == engine}
     return [variant for variant in variants if variant not in refused and asked in ("", variant)]
 
 
 def ruled_out(op: OperatorDef, engines: Iterable[Wish]) -> OperatorDef:
-    """The operator that rules these out, too."""
+    """The operator, which rules these out in addition."""
     known = [name.strip() for name in op.engine.split(",") if name.strip()]
     refused = [str(wish._replace(refused=True)) for wish in engines]
     return op.replace(engine=",".join(dict.fromkeys([*known, *refused])))
 
 
 def preferring(op: OperatorDef, engine: str) -> OperatorDef:
-    """The operator that asks for this engine first."""
+    """The operator, which asks for this engine first."""
     return op.replace(engine=f"{engine},{op.engine}".rstrip(","))

@@ -1,4 +1,4 @@
-"""Which module declares which operator types, and which adds engines to them.
+"""The table of operator types: which modules declare them and which add engines to them.
 
 A new family is a new file in ``operators/`` and a line in ``FAMILIES``: the module, and the types that it declares or
 adds engines to. The test of this table prints the lines that are missing.
@@ -10,8 +10,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Dict, List
 
-# By domain. Families are imported when a net first names one of their types: compiling all of them costs a small device
-# seconds, for a bundle has no room for compiled code. engines/ adds fast kernels to what is declared here.
+# By domain. A family is imported when a net first names one of its types: a bundle contains no compiled code, and
+# compiling all families takes a small device seconds. engines/ adds fast kernels to the declared operators.
 FAMILIES: Dict[str, Dict[str, str]] = {
     "": {
         "engines.conv.col2im": "ConvTranspose",
@@ -296,20 +296,20 @@ FAMILIES: Dict[str, Dict[str, str]] = {
 
 @lru_cache(None)
 def load_operator(domain: str, type: str) -> None:
-    """Import the families that have to do with that type, once."""
+    """Import the families that declare a type or add engines to it."""
     for family in families_of(domain, type):
         import_module(f"runtime_arm.{family}")
 
 
 @lru_cache(None)
 def load_domain(domain: str) -> None:
-    """Import the families of a domain; unknown domains have none."""
+    """Import the families of a domain; an unknown domain has none."""
     for family in FAMILIES.get(domain, ()):
         import_module(f"runtime_arm.{family}")
 
 
 def families_of(domain: str, type: str) -> List[str]:
-    """The families that have to do with that type; one that no family lists may be in any of its domain."""
+    """The families that declare a type or add engines to it; all families of the domain if none lists the type."""
     return _families_by_type(domain).get(type) or list(FAMILIES.get(domain, ()))
 
 

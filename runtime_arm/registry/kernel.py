@@ -1,6 +1,6 @@
-"""Kernels: what runs an operator fast, what it may ask for, and which of several it is.
+"""Kernels: how an operator is run fast, what a kernel is given, and which of several kernels is chosen.
 
-A kernel is declared by ``@schema.kernel("ENGINE", ...)``, see ``registry.py``.
+A kernel is declared by ``@schema.kernel("ENGINE", ...)``; see ``schema.py``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ REFERENCE = "REFERENCE"
 
 
 class Call:
-    """One operator with its buffers bound: what a kernel is given.
+    """One operator with its buffers, as a kernel is given it.
 
-    ``inputs`` and ``outputs`` are arrays (None where left out) that stay in place for the life of the plan; they are
-    C-contiguous, but for channel slices, which the kernel gets if it ``reads_slices`` or ``writes_slices``. ``scratch``
-    are the buffers that the kernel's ``scratch`` function asked for, shared with other operators between runs.
-    ``in_specs`` and ``out_specs`` tell what is constant (``spec.value``) and how blobs are quantised. A kernel that
-    splits its work is bound once for each of the ``workers``, with scratch of its own, and does what is ``mine``.
+    ``inputs`` and ``outputs`` are arrays (None where left out) that stay in place for the life of the plan. They are
+    C-contiguous, except for channel slices, which only a kernel gets that ``reads_slices`` or ``writes_slices``.
+    ``scratch`` holds the buffers that the kernel's ``scratch`` function asked for; other operators use the same memory.
+    ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
+    splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
+    ``mine``.
     """
 
     def __init__(
@@ -53,14 +54,16 @@ class Call:
         self.workers = workers
 
     def of(self, op: OperatorDef) -> Call:
-        """The same buffers for another operator."""
+        """The same call for another operator."""
         twin = copy(self)
         twin.op = op
         return twin
 
     def packed(self, key: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` derives from constant inputs (packed weights), made once and kept when the net is planned
-        anew."""
+        """The result of ``make``, which derives something from constant inputs (packed weights).
+
+        It is made once and kept when the net is planned again.
+        """
         if key not in self._packed:
             self._packed[key] = make()
         return self._packed[key]
@@ -88,7 +91,7 @@ def no_hints(op: OperatorDef) -> Sequence[str]:
 
 
 class Supports(Protocol):
-    """Pure: the reason why the engine cannot run this operator, or None."""
+    """A pure function: the reason why the engine cannot run this operator, or None if it can."""
 
     def __call__(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]: ...
 
@@ -102,10 +105,10 @@ def no_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) ->
 
 
 class Work(NamedTuple):
-    """What a kernel takes to run once, in the time of one multiply-add of a large matrix product.
+    """An estimate of one run of a kernel; the unit is the time of one multiply-add in a large matrix product.
 
-    multiplies: of its products. moves: everything else, copies and transforms. error: how many times the rounding error
-    of a direct sum its results carry.
+    multiplies: the time of its products. moves: the time of everything else, copies and transforms. error: the rounding
+    error of its results, as a multiple of that of a direct sum.
     """
 
     multiplies: float
@@ -122,14 +125,14 @@ WorkFunction = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A fast kernel. ``bind(call)`` returns the function that runs it; it must write every element of its outputs.
+    """A fast kernel. ``bind(call)`` returns the function that runs it, which must write every element of its outputs.
 
-    work: what it expects to take. variants: ways to run it that ``op.engine`` may name (see ``engine_names``);
-    ``supports``, ``scratch``, ``work`` and ``bind`` look the ones that are left to them up with ``open_variants``.
-    splits_work: it can be bound once a worker; each binding writes its part of the outputs and nothing else of them,
-    all together write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles: arrays (tile,
-    tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the same for
-    its outputs. hints: the hints (see ``engine_names``) with which it would run this operator differently than it does.
+    work: estimates one run. variants: the ways to run it that ``op.engine`` may name (see ``engine_wishes``);
+    ``supports``, ``scratch``, ``work`` and ``bind`` find those that are allowed with ``open_variants``.
+    splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
+    and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
+    (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
+    same for its outputs. hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
     """
 
     engine: str
@@ -144,7 +147,7 @@ class Kernel:
     hints: Callable[[OperatorDef], Sequence[str]] = no_hints
 
     def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-        """Why this kernel must not run the operator, or None."""
+        """The reason why this kernel must not run the operator, or None if it may."""
         if is_refused(op, self.engine):
             return "the operator rules it out"
         if self.variants and not open_variants(op, self.engine, self.variants):
@@ -155,11 +158,11 @@ class Kernel:
 def choose(
     kernels: Mapping[str, Kernel], op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
 ) -> Tuple[Optional[Kernel], Dict[str, str]]:
-    """The kernel to run, None for the reference kernel, and why each other engine did not get to.
+    """The kernel to run, None for the reference kernel, and the reason why each other engine was not chosen.
 
-    First the operator's own preferences in ``op.engine``: an engine that is unknown or refuses is passed over, as in
-    Caffe2. Then the kernels in the order of their declaration: the first that supports the operator or, if that tells
-    its cost, the cheapest of those that do.
+    The operator's own preferences in ``op.engine`` come first: an engine that is unknown or refuses is skipped, as in
+    Caffe2. Then follow the kernels in the order of their declaration: the first that supports the operator is chosen,
+    or, if that one estimates its work, the one with the least work of those that do.
     """
     refusals: Dict[str, str] = {}
     for engine in wanted_engines(op):
@@ -184,7 +187,7 @@ def _cheapest(
     outputs: Sequence[TensorSpec],
     refusals: Dict[str, str],
 ) -> Optional[Kernel]:
-    """The kernel that is preferred where the operator asks for none; the others' reasons join the ``refusals``."""
+    """The kernel that is preferred where the operator asks for none; adds the reasons of the others to ``refusals``."""
     times: Dict[str, float] = {}
     for engine, kernel in kernels.items():
         if engine in refusals or (times and kernel.work is None):

@@ -1,24 +1,24 @@
-"""Physical layouts: how a blob (N, C, H, W) may lie in memory while it passes from one convolution to the next.
+"""Physical layouts: how a blob (N, C, H, W) may lie in memory between one convolution and the next.
 
-``Tiles`` has the channels last and keeps each pixel of a tile of m x m pixels in a plane of its own:
+``Tiles`` has the channels last and stores each pixel of a tile of m x m pixels in a plane of its own:
 
     pixel (m * ty + py, m * tx + px) of image n, channel c   lies at   [py, px, position(n, ty, tx), c]
 
     one plane, m = 1, two images of 2 x 3 pixels with a border:
 
-        guard   . . . . .        The positions of a plane are one axis, row behind row, image behind image. A row has
-                x x x .          columns for the border (.) at its right end alone: they are also what lies to the left
-                x x x .          of the next row; rows below an image are also those above the next one. Where tiles
-                . . . .          reach beyond the image, what they have to spare there serves as well. So the neighbour
-                x x x .          of a pixel, in any direction, lies a fixed distance away in memory, and operators run
-                x x x .          over long stretches of it without a thought for rows.
+        guard   . . . . .        The positions of a plane form one axis, row after row, image after image. Columns for
+                x x x .          the border (.) exist only at the right end of a row; they also serve as the left border
+                x x x .          of the next row, and the rows below an image as those above the next one. Where tiles
+                . . . .          reach beyond the image, the surplus serves as border, too. So the neighbour of a pixel,
+                x x x .          in any direction, lies a fixed distance away in memory, and operators can process long
+                x x x .          stretches of memory without regard to rows.
         guard   . . . . .
 
-What is not of an image is always zero: whoever writes a blob clears it (``clear``). m = 1 without a border is NHWC;
-m = 2 is what a stride of 2 wants, m = 2, 4 are what Winograd's transforms want.
+Everything outside the images is always zero: the step that writes a blob also clears it (``clear``). m = 1 without a
+border is NHWC; m = 2 suits a stride of 2; m = 2 and m = 4 suit Winograd's transforms.
 
-``Planes`` are tiles with the channels in front of the positions, [py, px, c, position]: what goes from one product of
-matrices with channels as rows to the next.
+``Planes`` are tiles with the channels before the positions, [py, px, c, position]; they pass between matrix products
+that have channels as rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from runtime_arm.registry.specs import TensorSpec
 class Tiles(NamedTuple):
     """A layout of a float blob of the shape (batch, channels, height, width): tiles of ``tile`` x ``tile`` pixels.
 
-    ``border``: how many zero pixels there are at least around every image.
+    ``border``: the least number of zero pixels around every image.
     """
 
     batch: int
@@ -48,7 +48,7 @@ class Tiles(NamedTuple):
 
     @classmethod
     def of(cls, spec: TensorSpec, tile: int, border: int) -> Tiles:
-        """The layout for a blob of this shape, which has four dimensions."""
+        """The layout of a blob with this spec, which has four dimensions."""
         batch, channels, height, width = spec.shape
         return cls(batch, channels, height, width, tile, border)
 
@@ -64,7 +64,7 @@ class Tiles(NamedTuple):
 
     @property
     def guard(self) -> int:
-        """Positions before the first tile, and behind the last one."""
+        """Positions before the first tile, and as many after the last one."""
         return -(-self.border // self.tile) * (self.pitch + 1)
 
     @property
@@ -77,21 +77,23 @@ class Tiles(NamedTuple):
         return self.body + 2 * self.guard
 
     def storage(self, dtype: np.dtype) -> TensorSpec:
-        """What the blob takes in memory: (tile, tile, positions, channels)."""
+        """The shape and dtype of the blob's memory: (tile, tile, positions, channels)."""
         return TensorSpec((self.tile, self.tile, self.positions, self.channels), dtype)
 
     def neighbour(self, axis: int, pixel: int) -> Tuple[int, int]:
-        """For a pixel of a tile, counted from its edge and possibly outside of it, along rows (axis 0) or columns (1):
-        in which plane it lies, and how many positions away."""
+        """The plane of a pixel, and how many positions away it lies.
+
+        pixel: counted from the edge of a tile, possibly outside it, down the rows (axis 0) or along the columns (1).
+        """
         tiles, phase = divmod(pixel, self.tile)
         return phase, tiles * (self.pitch if axis == 0 else 1)
 
     def image_tiles(self, phase: Tuple[int, int]) -> Tuple[int, int]:
-        """How many rows and columns of tiles have this pixel inside of the image."""
+        """The number of rows and of columns of tiles whose pixel ``phase`` is inside the image."""
         return max(0, -(-(self.height - phase[0]) // self.tile)), max(0, -(-(self.width - phase[1]) // self.tile))
 
     def pixels(self, memory: Array, phase: Tuple[int, int]) -> Array:
-        """A view of the pixels of a plane: (batch, rows, columns, channels), those of the images alone."""
+        """A view of the pixels of a plane that belong to images: (batch, rows, columns, channels)."""
         rows, columns = self.image_tiles(phase)
         return self.grid(memory[phase])[:, :rows, :columns]
 
@@ -101,8 +103,10 @@ class Tiles(NamedTuple):
         return body.reshape(*plane.shape[:-2], self.batch, self.rows, self.pitch, plane.shape[-1])
 
     def strips(self, most: int, workers: int = 1) -> List[Strip]:
-        """The rows of tiles that have pixels of an image, cut into strips of at most ``most`` positions, if there are
-        enough rows as many for each worker and all of nearly one size."""
+        """The rows of tiles that contain pixels of an image, cut into strips of at most ``most`` positions.
+
+        If there are enough rows, each worker gets equally many strips, all of nearly the same size.
+        """
         rows = self.image_tiles((0, 0))[0]
         runs = (
             [(0, self.batch * rows)]
@@ -118,7 +122,7 @@ class Tiles(NamedTuple):
         ]
 
     def outside(self, memory: Array, strip: Strip) -> Iterator[Array]:
-        """Views of what does not belong to an image in the strip, of all planes, without overlap."""
+        """Views of everything in the strip that is outside the images, in all planes, without overlap."""
         for down, across, rows, columns in self.groups():
             grid = self._rows(memory[down, across])[..., strip.first : strip.last, strip.left : strip.right, :]
             image = np.arange(strip.first, strip.last) % self.rows < rows
@@ -128,7 +132,7 @@ class Tiles(NamedTuple):
                 yield grid[:, :, :, max(columns - strip.left, 0) :]
 
     def borders(self, memory: Array) -> Iterator[Array]:
-        """Views of what no strip reaches: the guards, and the rows between images."""
+        """Views of what no strip covers: the guards, and the rows between images."""
         if self.guard:
             yield memory[:, :, : self.guard]
             yield memory[:, :, self.guard + self.body :]
@@ -137,8 +141,10 @@ class Tiles(NamedTuple):
             yield self.grid(memory)[:, :, :, rows:]
 
     def groups(self) -> Iterator[Tuple[slice, slice, int, int]]:
-        """The planes, together with those that have as many rows and columns of tiles inside of the image: which rows
-        and columns of planes, and how many of tiles."""
+        """The planes, grouped by how many rows and columns of tiles they have inside the image.
+
+        Each group is a slice of rows and a slice of columns of planes, then the number of rows and columns of tiles.
+        """
         counts = [self.image_tiles((phase, phase)) for phase in range(self.tile)]
         down, across = (
             [
@@ -162,12 +168,12 @@ class Tiles(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """A layout of a float blob: tiles whose channels come before the positions."""
+    """A layout of a float blob: tiles with the channels before the positions."""
 
     tiles: Tiles
 
     def storage(self, dtype: np.dtype) -> TensorSpec:
-        """What the blob takes in memory: (tile, tile, channels, positions)."""
+        """The shape and dtype of the blob's memory: (tile, tile, channels, positions)."""
         tile, _, positions, channels = self.tiles.storage(dtype).shape
         return TensorSpec((tile, tile, channels, positions), dtype)
 
@@ -176,13 +182,16 @@ Layout = Optional[Union[Tiles, Planes]]  # None: the blob's own shape
 
 
 def in_tiles(memory: Array, layout: Union[Tiles, Planes]) -> Tuple[Array, Tiles]:
-    """A blob's memory as ``Tiles`` have it, (tile, tile, positions, channels), and those tiles. The channels of planes
-    lie apart then, and the positions do not."""
+    """A view of a blob's memory with the axes of ``Tiles``, (tile, tile, positions, channels), and those tiles.
+
+    In the view of ``Planes`` the positions are contiguous and the channels are not.
+    """
     return (memory, layout) if isinstance(layout, Tiles) else (memory.swapaxes(2, 3), layout.tiles)
 
 
 class Strip(NamedTuple):
-    """Rows first..last of tiles, of all images, and the positions left..right of each; whole rows or one."""
+    """Rows first..last of tiles, counted over all images, and positions left..right of each: whole rows, or part of
+    one row."""
 
     first: int
     last: int
@@ -192,7 +201,7 @@ class Strip(NamedTuple):
 
     @property
     def begin(self) -> int:
-        """Its first position in the body."""
+        """The first position, counted in the body."""
         return self.first * self.pitch + self.left
 
     @property

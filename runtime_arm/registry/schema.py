@@ -16,10 +16,11 @@ An operator is declared once, in ``operators/``:
         x, y = call.inputs[0], call.outputs[0]
         return lambda: np.maximum(x, 0, out=y)
 
-``op`` is the OperatorDef (arguments by ``op.get_int("axis", 1)`` and its kin). Shape functions take a TensorSpec an
-input, None for one that is left out, and may refuse (ShapeError, ArgumentError). Where the output's shape depends on
-the content of an input they ask ``value_of(op, spec, "shape")``; if it is unknown then, the net is planned up to here
-and goes on once the content is there. A spec returned with a ``value`` is a constant: nothing runs for it.
+``op`` is the OperatorDef; ``op.get_int("axis", 1)`` and the like read its arguments. A shape function takes one
+TensorSpec for each input, None for one that is left out, and may refuse them (ShapeError, ArgumentError). If the shape
+of an output depends on the content of an input, the function asks ``value_of(op, spec, "shape")``. If that content is
+unknown, the net is planned up to this operator, and planned further once the content exists. A spec that is returned
+with a ``value`` is a constant: nothing runs for it.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ MultiplyAdds = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], int]
 
 
 class DataDependent(Exception):
-    """Raised while planning: the output's shape depends on the content of a blob that is not known yet."""
+    """Raised while planning: the shape of an output depends on the content of a blob that is not known yet."""
 
 
 class Branch(NamedTuple):
-    """A sub-net that can run in place of its operator, and which of its blobs each output of the operator is."""
+    """A sub-net that can run in place of its operator, and, for each output of the operator, the sub-net's blob."""
 
     net: NetDef
     outputs: Mapping[str, str]
@@ -99,14 +100,16 @@ class Operator:
         self.__doc__ = self.shape.__doc__
 
     def reference(self, function: Reference) -> Reference:
-        """Decorator: the slow and obvious kernel, ``(op, *arrays) -> arrays``; integers exact, floats accumulated in
-        float64."""
+        """Decorator: the slow and obvious kernel, ``(op, *arrays) -> arrays``.
+
+        It computes integers exactly and accumulates floats in float64.
+        """
         self._reference = function
         return function
 
     def branches(self, function: BranchFunction) -> BranchFunction:
-        """Decorator: what stands for an operator that runs sub-nets, where that follows from what is known of its
-        inputs; else None."""
+        """Decorator: the branch that an operator with sub-nets takes, if what is known of its inputs decides it; else
+        None."""
         self.branch = function
         return function
 
@@ -120,7 +123,8 @@ class Operator:
         variants: Sequence[str] = (),
         splits_work: bool = False,
     ) -> Callable[[Callable[[Call], Run]], Callable[[Call], Run]]:
-        """Decorator: a fast kernel. Of those that tell their cost the cheapest is preferred, else the first one."""
+        """Decorator: a fast kernel. The first one is preferred; of those that estimate their work, the one with the
+        least."""
 
         def register(bind: Callable[[Call], Run]) -> Callable[[Call], Run]:
             self.kernels[engine] = Kernel(engine, bind, supports, scratch, work, tuple(variants), splits_work)
@@ -129,9 +133,9 @@ class Operator:
         return register
 
     def alias(self, *types: str) -> None:
-        """Declare the operator under further names: the same kernels, also those that are declared later.
+        """Declare the operator under further names, with the same kernels, including those declared later.
 
-        To be called once the reference kernel is declared.
+        Call it after the reference kernel is declared.
         """
         for type in types:
             twin = copy(self)
@@ -146,19 +150,19 @@ class Operator:
                 raise ShapeError(op, f"takes {want} {what}s, got {len(names)}")
 
     def check_inplace(self, op: OperatorDef) -> None:
-        """ShapeError if an output has the name of an input that the schema does not let it overwrite."""
+        """ShapeError if an output has the name of an input that it must not overwrite."""
         for index, name in enumerate(op.output):
             allowed = [op.input[i] for i in self.inplace.get(index, ()) if i < len(op.input)]
             if name and name in op.input and name not in allowed:
                 raise ShapeError(op, f"output {name!r} must not overwrite the input of that name")
 
     def check_dtype(self, op: OperatorDef, inputs: Specs) -> None:
-        """ShapeError if input 0 is of a dtype that the operator does not take."""
+        """ShapeError if the operator does not take the dtype of input 0."""
         if self.dtypes and inputs and inputs[0] is not None and inputs[0].dtype.name not in self.dtypes:
             raise ShapeError(op, f"input {op.input[0]!r} must be {' or '.join(self.dtypes)}; got {describe(inputs)}")
 
     def infer(self, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-        """Specs of the outputs, one a name in ``op.output``. Raises ShapeError, ArgumentError or DataDependent."""
+        """The specs of the outputs, one for each name in ``op.output``. ShapeError, ArgumentError or DataDependent."""
         self.check_counts(op)
         self.check_inplace(op)
         self.check_dtype(op, inputs)
@@ -174,7 +178,7 @@ class Operator:
         return specs[: len(op.output)]
 
     def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
-        """The outputs by the reference kernel, one a name in ``op.output``."""
+        """The outputs that the reference kernel computes, one for each name in ``op.output``."""
         if self.view:
             return self._viewed(op, inputs)[: len(op.output)]
         if self._reference is None:
@@ -190,8 +194,8 @@ class Operator:
     def choose(
         self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     ) -> Tuple[Optional[Kernel], Dict[str, str]]:
-        """The kernel to run, None for the reference kernel, and why each other engine did not get to; see ``choose``
-        in kernel.py."""
+        """The kernel to run, None for the reference kernel, and the reasons against the other engines; see
+        ``kernel.choose``."""
         return choose(self.kernels, op, inputs, outputs)
 
 
@@ -270,7 +274,7 @@ def operator(
 
 
 def find(op: OperatorDef) -> Optional[Operator]:
-    """The schema of an operator, or None if nobody declared it."""
+    """The schema of an operator, or None if none is declared."""
     return find_type(domain_of(op), op.type)
 
 
@@ -281,7 +285,7 @@ def find_type(domain: str, type: str) -> Optional[Operator]:
 
 
 def domain_of(op: OperatorDef) -> str:
-    """The domain whose semantics hold; Caffe2's has two names."""
+    """The domain whose semantics hold; Caffe2's domain has two names."""
     return "" if op.domain == "caffe2" else op.domain
 
 
@@ -294,7 +298,7 @@ def lookup(op: OperatorDef) -> Operator:
 
 
 def registered() -> List[Operator]:
-    """Every operator of the runtime's own domains, by domain and type."""
+    """Every operator that the runtime declares, sorted by domain and type."""
     for domain in FAMILIES:
         load_domain(domain)
     return [_OPERATORS[key] for key in sorted(_OPERATORS) if key[0] in FAMILIES]
@@ -306,7 +310,7 @@ def describe(specs: Specs) -> str:
 
 
 def value_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> Array:
-    """The content of an input that decides over shapes; DataDependent if it is not known before running."""
+    """The content of an input on which shapes depend; DataDependent if it is not known yet."""
     if spec is None:
         raise ShapeError(op, f"input {what!r} is required")
     if spec.value is None:
@@ -315,21 +319,21 @@ def value_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> Array:
 
 
 def integers_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> List[int]:
-    """The content of a vector (or one number) of integers that decides over shapes; DataDependent if it is not known
-    yet."""
+    """The content of an input on which shapes depend, a vector of integers or one integer; DataDependent if it is not
+    known yet."""
     value = value_of(op, spec, what)
     require(op, value.ndim <= 1 and value.dtype.kind in "iu", f"input {what!r} must be a vector of integers", spec)
     return [int(n) for n in value.reshape(-1)]
 
 
 def require(op: OperatorDef, condition: bool, rule: str, *specs: Optional[TensorSpec]) -> None:
-    """ShapeError with the rule and the specs unless the condition holds."""
+    """ShapeError, with the rule and the specs, unless the condition holds."""
     if not condition:
         raise ShapeError(op, f"{rule}; got {describe(specs)}" if specs else rule)
 
 
 def axis_of(op: OperatorDef, axis: int, ndim: int, what: str = "axis") -> int:
-    """A possibly negative axis made absolute; ArgumentError if it is out of range."""
+    """An axis, counted from the end if negative, as an index; ArgumentError if it is out of range."""
     if not -ndim <= axis < max(ndim, 1):
         raise ArgumentError(op, f"{what} {axis} is out of range for {ndim} dimensions")
     return axis % ndim if ndim else 0

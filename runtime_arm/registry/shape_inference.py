@@ -1,7 +1,7 @@
-"""Shapes, and the values that shapes depend on: walks a net and asks each operator's shape function.
+"""Infers shapes, and the values that shapes depend on, by asking each operator's shape function.
 
-Operators whose inputs are all known (weights, shapes of other blobs, arithmetic on them) are evaluated on the spot,
-so shape arithmetic costs nothing when the net runs.
+Operators whose inputs are all known (weights, shapes of other blobs, arithmetic on them) are evaluated at once, so
+shape arithmetic costs nothing when the net runs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
-_LARGEST_EVALUATED = 1 << 26  # bytes of known content that may come of less
+_LARGEST_EVALUATED = 1 << 26  # bytes that are evaluated without comparing them with the inputs
 
 
 @contextmanager
 def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterator[None]:
-    """Turns what NumPy and Python raise over unfit operands into an OperatorError that names the operator."""
+    """Turns the exceptions that NumPy and Python raise for unsuitable operands into an OperatorError that names
+    ``op``."""
     try:
         yield
     except (ArmnetError, DataDependent):
@@ -31,11 +32,12 @@ def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterat
 
 
 def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
-    """The schema and the specs of the outputs; specs carry values where all inputs are known and the operator is pure.
+    """The schema and the specs of the outputs, with their values where all inputs are known and the operator is pure.
 
-    Nothing is evaluated that takes many bytes and more elements than it is made of: few numbers can ask for any memory.
+    A large output with more elements than the inputs and arguments is not evaluated: a few numbers in an untrusted file
+    could otherwise claim any amount of memory.
 
-    Raises DataDependent if the shapes follow only from content that is not known yet.
+    Raises DataDependent if the shapes depend on content that is not known yet.
     """
     schema = lookup(op)
     with blamed_on(op, inputs):
@@ -53,7 +55,7 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
 
 
 def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec]) -> bool:
-    """Whether the outputs may be evaluated ahead."""
+    """Whether the outputs are small enough to be evaluated before the net runs."""
     if sum(spec.nbytes for spec in outputs) <= _LARGEST_EVALUATED:
         return True
     arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
@@ -64,7 +66,7 @@ def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: S
 
 
 def with_value(spec: TensorSpec, value: np.ndarray) -> TensorSpec:
-    """The spec with its content known, contiguous and aligned so that kernels may use it as it is."""
+    """The spec with its content, which is contiguous and aligned so that kernels can use it as it is."""
     array = np.asarray(value)
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = array.copy(order="C")
@@ -85,16 +87,16 @@ def _evaluated(
 
 
 def content(spec: TensorSpec) -> object:
-    """The known value as kernels take it: a QuantizedTensor where the blob is quantised."""
+    """The known value as reference kernels take it: a QuantizedTensor if the blob is quantised."""
     if spec.quantization is None or spec.value is None:
         return spec.value
     return QuantizedTensor(spec.value, *spec.quantization)
 
 
 def infer_net(net: NetDef, known: Mapping[str, TensorSpec]) -> Dict[str, Optional[TensorSpec]]:
-    """Specs of every blob of the net by name, None where they depend on data; of a name written twice, the last.
+    """The spec of every blob of the net by name, None if it depends on data; the last one of a name written twice.
 
-    ``known`` has the specs of inputs and parameters. Raises OperatorError where an operator refuses its inputs.
+    ``known`` holds the specs of inputs and parameters. Raises OperatorError if an operator refuses its inputs.
     """
     env: Dict[str, Optional[TensorSpec]] = dict(known)
     for op in net.op:

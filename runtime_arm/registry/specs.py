@@ -1,4 +1,4 @@
-"""What is known of a blob before the net runs, and the quantised blob as callers see it."""
+"""What is known about a blob before the net runs, and the quantised blob as callers see it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ Shape = Tuple[int, ...]
 
 
 class QuantizedTensor(NamedTuple):
-    """An int8 or uint8 blob: real value = scale * (values - zero_point). What feed and fetch use for Caffe2's Int8
-    blobs."""
+    """An int8 or uint8 blob: real value = scale * (values - zero_point).
+
+    Feeds and fetches use it for Caffe2's Int8 blobs.
+    """
 
     values: Array
     scale: float
@@ -21,17 +23,17 @@ class QuantizedTensor(NamedTuple):
 
 
 class Quantization(NamedTuple):
-    """Scale and zero point that a blob carries beside its integers."""
+    """The scale and the zero point that a blob carries beside its integers."""
 
     scale: float
     zero_point: int
 
 
 class TensorSpec:
-    """Shape, dtype and whatever else is known of a blob when the net is planned.
+    """The shape, the dtype and whatever else is known about a blob when the net is planned.
 
-    ``value`` is the blob's content where it is known before running (weights, shape arithmetic), else None. Equality
-    compares shape, dtype and quantization.
+    ``value`` is the blob's content if it is known before running (weights, shape arithmetic), else None. Equality
+    compares shape, dtype and quantization, not the value.
     """
 
     __slots__ = ("dtype", "quantization", "shape", "value")
@@ -50,7 +52,7 @@ class TensorSpec:
 
     @staticmethod
     def known(value: Any) -> TensorSpec:
-        """The spec of a blob whose content is known: an array or a QuantizedTensor."""
+        """The spec of a blob with this content: an array or a QuantizedTensor."""
         if isinstance(value, QuantizedTensor):
             quantization = Quantization(value.scale, value.zero_point)
             return TensorSpec(value.values.shape, value.values.dtype, value.values, quantization)
@@ -63,7 +65,7 @@ class TensorSpec:
 
     @property
     def size(self) -> int:
-        """Number of elements, exact whatever the shape (no overflow)."""
+        """The number of elements, as an integer that cannot overflow."""
         size = 1
         for n in self.shape:
             size *= n
@@ -74,11 +76,11 @@ class TensorSpec:
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Sequence[int]) -> TensorSpec:
-        """Another shape, same dtype and quantization; the value is forgotten."""
+        """A spec with this shape, the same dtype and quantization, and no value."""
         return TensorSpec(shape, self.dtype, None, self.quantization)
 
     def with_dtype(self, dtype: Any) -> TensorSpec:
-        """Another dtype, same shape; value and quantization are forgotten."""
+        """A spec with this dtype, the same shape, and neither value nor quantization."""
         return TensorSpec(self.shape, dtype)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""What kernels are made of: NumPy calls with everything bound, one after the other."""
+"""The building blocks of kernels: NumPy calls with all arguments bound, run one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
-    """One function that runs all steps."""
+    """One function that runs the steps in order."""
     fixed = tuple(steps)
     if len(fixed) == 1:
         return fixed[0]
@@ -35,17 +35,17 @@ def copy(target: Array, source: Array) -> Step:
 
 
 def shaped(buffer: Array, *shape: int) -> Array:
-    """The beginning of a scratch buffer, in this shape."""
+    """The beginning of a scratch buffer as an array of this shape."""
     return buffer[: math.prod(shape)].reshape(shape)
 
 
 def multiply(a: Array, b: Array, out: Array) -> Step:
-    """out = a @ b, over leading dimensions that broadcast."""
+    """out = a @ b; leading dimensions broadcast."""
     return partial(np.matmul, a, b, out=out)
 
 
 def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
-    """What lies outside of ``inside`` in the last dimensions, as views that do not overlap."""
+    """The elements outside ``inside``, which indexes the last dimensions, as views that do not overlap."""
     rest: List[Any] = [slice(None)] * target.ndim
     for axis, kept in enumerate(inside, target.ndim - len(inside)):
         for margin in (slice(0, kept.start), slice(kept.stop, target.shape[axis])):
@@ -56,7 +56,7 @@ def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
 
 
 def in_lines(array: Array) -> Array:
-    """A contiguous copy that begins with a cache line: no vector lies in two lines, if rows are of whole vectors."""
+    """A contiguous copy that starts at a cache line: if rows are whole vectors, no vector straddles two lines."""
     memory = np.empty(array.size + LINE // array.itemsize, array.dtype)
     begin = -memory.ctypes.data % LINE // array.itemsize
     copied: Array = memory[begin : begin + array.size].reshape(array.shape)
