@@ -1,4 +1,4 @@
-"""Runs a net: keeps the plans made for the input shapes seen lately and walks from segment to segment."""
+"""Runs a net: keeps the plans for the most recent input shapes, and runs one segment after the other."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.execution.workers import Crew
 
-PLANS_KEPT = 8  # input shapes whose plans are remembered
-SEGMENTS_KEPT = 32  # behind all borders of a net, or as many as one run needs
+PLANS_KEPT = 8  # the number of input shapes whose plans are kept
+SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
 
 
 class Executor:
-    """A net with its constants. ``run`` takes the other blobs that the net reads and returns what is asked for; one
-    call at a time.
+    """A net with its constants. ``run`` takes the other blobs that the net reads and returns the fetched ones.
 
-    ``workers`` split what pays, this process among them; the others start with the first run. ``tuned`` tells, for
-    feeds of some specs, the engines that operators shall prefer, and whether BLAS's threads take the workers' place.
+    Only one call may run at a time. ``workers`` split the steps for which that pays; this process is one of them, and
+    the others start with the first run. ``tuned`` returns, for the specs of the feeds, the engines that operators
+    prefer, and whether BLAS threads replace the workers.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Executor:
     def run(
         self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None
     ) -> Dict[str, Any]:
-        """The fetched blobs by name: copies that are the caller's, in the arrays of ``out`` where it has the name.
+        """The fetched blobs by name: copies that belong to the caller, or the arrays of ``out`` for the names it has.
 
         Feeds are arrays or QuantizedTensors.
         """
@@ -70,7 +70,7 @@ class Executor:
             return {name: out[name] if name in out else value.content() for name, value in values.items()}
 
     def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
-        """The fetched blobs of a net without inputs that will not run again: constants are handed out, not copied."""
+        """The fetched blobs of a net without inputs that will not run again: constants are returned without a copy."""
         with np.errstate(all="ignore"):
             segment = self._walk({}, fetches)
             values = {name: self._fetch(segment, name) for name in fetches}
@@ -80,7 +80,7 @@ class Executor:
             }
 
     def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
-        """The first segment for inputs like these; what follows a border is compiled when it runs."""
+        """The first segment for inputs like these; the segments after a border are compiled when they run."""
         self._leave_to_parent()
         key = (*fetches, *((name, *_likeness(feeds[name])) for name in sorted(feeds)))
         if key not in self._entries:
@@ -94,15 +94,15 @@ class Executor:
         return self._entries[key]
 
     def plans(self) -> List[Segment]:
-        """The first segments of the plans that are kept, the latest last."""
+        """The first segments of the plans that are kept, the most recent last."""
         return list(self._entries.values())
 
     def worker_processes(self) -> List[int]:
-        """The numbers of the processes that work for it now, without this one."""
+        """The process ids of its workers, without this process."""
         return [] if self._crew is None else self._crew.processes()
 
     def close(self) -> None:
-        """End the workers; they start anew if there is another run."""
+        """End the workers; another run starts new ones."""
         if self._crew is not None:
             self._crew.close()
             self._crew = None
@@ -114,7 +114,8 @@ class Executor:
         return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
 
     def _leave_to_parent(self) -> None:
-        """In a process that the user forked: plans lie in memory that is shared with the parent, who goes on there."""
+        """In a process that the user forked, forget the plans: their memory is shared with the parent, which uses
+        it."""
         if self._workers > 1 and self._process != os.getpid():
             self._process = os.getpid()
             self._entries.clear()
@@ -126,7 +127,7 @@ class Executor:
             self._forget(self._entries.popitem(last=False)[1])
 
     def _make_room_behind(self, segment: Segment) -> None:
-        """Forget what was used longest ago and is not on the way to this segment."""
+        """Forget the segments that were used longest ago and do not lead to this one."""
         way = {segment}
         while segment in self._behind:
             segment = self._behind[segment][0]
@@ -137,7 +138,7 @@ class Executor:
                 self._forget(before.successors.pop(key))
 
     def _forget(self, segment: Segment) -> None:
-        """Let go of what was compiled behind a segment, and of itself."""
+        """Forget a segment and those compiled after it."""
         for one in walk_segments(segment):
             self._behind.pop(one, None)
 
@@ -165,7 +166,7 @@ class Executor:
             raise
 
     def _crew_of(self, segment: Segment) -> Crew:
-        """Workers that know the segment: those there are were forked before plans that are newer."""
+        """Workers that know the segment: existing ones were forked before newer plans were made, and are replaced."""
         from runtime_arm.execution.workers import Crew
 
         if self._crew is None or segment not in self._crew:
@@ -205,7 +206,7 @@ class Executor:
 
 
 def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The outputs, unless the shape function, which may see the inputs' content now, refuses it or the sizes."""
+    """The outputs, after the shape function, which now sees the content of the inputs, has accepted them."""
     specs: Sequence[TensorSpec] = ()
     with suppress(DataDependent):
         specs = schema.infer(op, [None if x is None else _constant("", x).spec for x in inputs])
@@ -217,7 +218,7 @@ def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) 
 
 
 def _look_up_operators(net: NetDef) -> None:
-    """UnknownOperator if the net, or one inside of it, has an operator that nobody declared."""
+    """UnknownOperator if the net or one of its sub-nets has an operator that is not declared."""
     for op in net.op:
         lookup(op)
         for inner in op.subnets():
@@ -225,7 +226,7 @@ def _look_up_operators(net: NetDef) -> None:
 
 
 class SubNets:
-    """Runs the nets among an operator's arguments; what they read from outside comes from the surrounding segment."""
+    """Runs the nets among an operator's arguments; blobs from outside come from the surrounding segment."""
 
     def __init__(self, op: OperatorDef, segment: Segment):
         self._outside: Dict[int, Dict[str, Value]] = {}
@@ -237,14 +238,13 @@ class SubNets:
             self._executors[id(net)] = Executor(net, constants)
 
     def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
-        """The blobs ``fetches`` after a run of one of the operator's nets with the explicit inputs ``feeds``."""
+        """The blobs ``fetches`` after one of the operator's nets has run with the explicit inputs ``feeds``."""
         given = {name: value.operand for name, value in self._outside[id(net)].items()}
         outputs = self._executors[id(net)].run({**given, **feeds}, fetches)
         return [outputs[name] for name in fetches]
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
-        """The specs of the blobs ``fetches`` if the net ran with inputs of these specs, None where they depend on
-        data."""
+        """The specs that the blobs ``fetches`` would have for inputs of these specs, None if they depend on data."""
         constants = {name: _constant(name, value).spec for name, value in self._executors[id(net)].constants.items()}
         outside = {name: value.spec for name, value in self._outside[id(net)].items()}
         env = infer_net(net, {**constants, **outside, **feeds})
@@ -272,19 +272,19 @@ def _inherited(value: Value) -> Value:
 
 
 def spec_of(value: Any) -> TensorSpec:
-    """The spec of what a caller feeds."""
+    """The spec of a value that a caller feeds."""
     if isinstance(value, QuantizedTensor):
         return TensorSpec(value.values.shape, value.values.dtype, None, Quantization(value.scale, value.zero_point))
     return TensorSpec(value.shape, value.dtype)
 
 
 def _likeness(value: Any) -> Tuple[Hashable, ...]:
-    """What a plan depends on, of what a caller feeds."""
+    """The properties of a fed value on which a plan depends."""
     return (value.shape, value.dtype) if isinstance(value, np.ndarray) else (spec_of(value),)
 
 
 def walk_segments(segment: Segment) -> Iterator[Segment]:
-    """The segment and every segment compiled behind it so far."""
+    """The segment and every segment compiled after it so far."""
     yield segment
     for successor in segment.successors.values():
         yield from walk_segments(successor)

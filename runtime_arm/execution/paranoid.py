@@ -1,8 +1,8 @@
-"""A run that trusts no memory plan: what is free is poisoned, and the results are compared with those without a plan.
+"""A run that does not trust the memory plan: free memory is poisoned, and the results must be those without a plan.
 
-Before every step all bytes are set that nobody needs any more or that nobody has written yet, and the scratch memory,
-too: to 0xFF, which is NaN to floats. A step that reads what it must not, or relies on what lay there before, spoils the
-results. Fetching every blob leaves the plan nothing to share; so that is the run to compare with, bit by bit.
+Before every step, all bytes that hold no live value, and the scratch memory, are set to 0xFF, which is NaN for floats.
+A step that reads the wrong bytes, or relies on the former content of its buffers, spoils the results. If every blob is
+fetched, the plan cannot let blobs share memory; the results are compared with those of such a run, bit by bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime_arm.registry.specs import QuantizedTensor
 
 
 class Poisoned(NamedTuple):
-    """What a paranoid run did: steps, bytes that were poisoned between them, and the outputs, which are right."""
+    """A paranoid run that succeeded: the number of steps, the bytes poisoned before them, and the outputs."""
 
     steps: int
     nbytes: int
@@ -34,13 +34,13 @@ class Poisoned(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"paranoid: {self.nbytes:,} bytes of free memory poisoned in front of {self.steps} steps; "
-            "the outputs are those of the run without a plan, bit by bit"
+            f"paranoid: {self.nbytes:,} bytes of free memory poisoned before {self.steps} steps; "
+            "the outputs equal those of a run without a memory plan, bit by bit"
         )
 
 
 def run_paranoid(pair: Pair, feeds: Mapping[str, Any]) -> Poisoned:
-    """One run in poisoned memory, in this process alone.
+    """Run the pair once in poisoned memory, in this process alone.
 
     BrokenPlan, naming the output, if its results are not those of a run whose blobs share no memory. UsageError for a
     net that draws random numbers.
@@ -48,9 +48,9 @@ def run_paranoid(pair: Pair, feeds: Mapping[str, Any]) -> Poisoned:
     for op in pair.predict_net.op:
         schema = find(op)
         if schema is not None and not schema.pure:
-            raise UsageError(f"{op.signature()}: what differs from run to run cannot be compared")
+            raise UsageError(f"{op.signature()}: its results differ from run to run, so two runs cannot be compared")
     with Predictor(pair, threads=1) as predictor:
-        predictor.run(feeds)  # compiles, also what is behind operators whose output shape depends on data
+        predictor.run(feeds)  # compiles all segments, also those after operators whose output shape depends on data
         segments = _segments(predictor)
         poison = _Poison(segments)
         with around_steps(predictor, poison.before):
@@ -62,7 +62,7 @@ def run_paranoid(pair: Pair, feeds: Mapping[str, Any]) -> Poisoned:
         unplanned = predictor.run(feeds, keep=everything)
     for name, output in outputs.items():
         if not _same_bits(output, unplanned[name]):
-            raise BrokenPlan(f"output {name!r} is another one in poisoned memory than without a memory plan")
+            raise BrokenPlan(f"output {name!r} in poisoned memory differs from that without a memory plan")
     return Poisoned(sum(len(segment.running) for segment in segments), poison.nbytes, outputs)
 
 
@@ -71,7 +71,7 @@ def _segments(predictor: Predictor) -> List[Segment]:
 
 
 class _Poison:
-    """Knows what is free in front of every step that runs."""
+    """Poisons the memory that is free before each step."""
 
     def __init__(self, segments: Sequence[Segment]):
         self._free: Dict[Step, List[Array]] = {}
@@ -80,7 +80,7 @@ class _Poison:
             self._free.update(_free_memory(segment))
 
     def before(self, step: Step, run: Run) -> Run:
-        """The step's function, with poison in front."""
+        """A function that poisons the free memory and then runs the step."""
         memory = [*self._free[step], *(_bytes(buffer) for buffer in step.buffers if buffer.dtype != object)]
         self.nbytes += sum(piece.nbytes for piece in memory)
 
@@ -93,7 +93,7 @@ class _Poison:
 
 
 def _free_memory(segment: Segment) -> Iterator[Tuple[Step, List[Array]]]:
-    """For each step that runs the memory of values that is free in front of it."""
+    """For each step that runs, the parts of the arena that are free before it."""
     values: Dict[Value, None] = dict.fromkeys(segment.feeds)
     for step in segment.steps:
         values.update(dict.fromkeys(value for value in (*step.inputs, *step.outputs) if value is not None))
@@ -113,11 +113,11 @@ def _free_memory(segment: Segment) -> Iterator[Tuple[Step, List[Array]]]:
 
 
 def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterator[Array]:
-    """The memory of the values without these ranges of addresses; both in the order of addresses."""
+    """The memory of the values without these ranges of addresses. Both are sorted by address."""
     done = 0
     for value in values:
         if not value.array.flags.c_contiguous:
-            continue  # a slice: its tiles are among the values
+            continue  # a slice; the tiles in which it lies are another of the values
         begin, end = _range(value)
         memory = _bytes(value.array)
         for first, last in [*live, (end, end)]:
@@ -128,13 +128,13 @@ def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterat
 
 
 def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
-    """The channels of tiles of which live values are slices, without those slices."""
+    """The free channels of tiles of which live values are slices."""
     if whole.layout is None:
         return
     memory, done = whole.array, 0
     slices = [value for value in live if np.shares_memory(value.array, memory)]
     if not slices or any(value.array.strides != memory.strides for value in slices):
-        return  # nothing of it is live, or other blobs lie there
+        return  # no slice of it is live, or other blobs lie there
     channels = [(_range(value)[0] - _range(whole)[0]) // memory.itemsize for value in slices]
     most = [memory.shape[-1] - value.array.shape[-1] for value in slices]
     if not all(0 <= channel <= last for channel, last in zip(channels, most)):
@@ -146,7 +146,7 @@ def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
 
 
 def _range(value: Value) -> Tuple[int, int]:
-    """The addresses between which a value lies."""
+    """The addresses of the begin and the end of a value."""
     begin = value.array.__array_interface__["data"][0]
     reach = sum(stride * (count - 1) for stride, count in zip(value.array.strides, value.array.shape))
     return begin, begin + reach + value.array.itemsize

@@ -1,4 +1,4 @@
-"""Predictor: init_net runs once, predict_net as often as wanted."""
+"""Predictor: runs init_net once and predict_net for every inference."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Predictor:
         with Predictor(pair) as p:                       # or Predictor(init_net, predict_net): bytes, paths, NetDefs
             y = p.run({"data": x})["prob"]               # or p.run([x])
 
-    threads: how many cores a run may use; None for all, but for slow ones beside fast ones (see ``cores``), 1 starts no
-    thread and no process. More split the operators for which that pays: as processes that are forked at the first run
-    and end with this one (threads where the system cannot fork). Several predictors may live in one process, and one
-    may be called from several threads (calls take turns). Blobs that the net overwrites (recurrent state kept in an
-    external input) keep their content from run to run.
+    threads: how many cores a run may use. None means all, except slow cores beside fast ones (see
+    ``machine/cores.py``); 1 starts no thread and no process. With more, workers split the operators for which that
+    pays: processes that are forked at the first run and end with this process, or threads where the system cannot fork.
+    Several predictors may exist in one process, and several threads may call one of them; the calls take turns. Blobs
+    that the net overwrites (recurrent state in an external input) keep their content from run to run.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class Predictor:
 
     @property
     def inputs(self) -> Sequence[TensorInfo]:
-        """Name, shape and dtype of what ``run`` takes, in order; None or a name stands for a dimension that is free."""
+        """Name, shape and dtype of each input of ``run``, in order; a dimension that is None or a name is free."""
         return self.pair.inputs
 
     @property
     def outputs(self) -> Sequence[TensorInfo]:
-        """Name, shape and dtype of what ``run`` returns, in order."""
+        """Name, shape and dtype of each output of ``run``, in order."""
         return self.pair.outputs
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the user should know of: a tuning that does not fit this machine or the shapes that were run."""
+        """What the user should know: a tuning that does not fit this machine or the shapes that were run."""
         return self._tuned.notes
 
     @property
     def executor(self) -> Executor:
-        """What runs the net. UsageError after ``close``."""
+        """The executor of predict_net. UsageError after ``close``."""
         if self._executor is None:
             raise UsageError("the predictor is closed")
         return self._executor
@@ -100,10 +100,10 @@ class Predictor:
         return {name: _readable(results[name]) for name in fetches}
 
     def plan(self, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Segment:
-        """What ``run`` would execute for inputs of these shapes, without running it: steps, engines, arena.
+        """The plan that ``run`` would execute for inputs of these shapes: steps, engines, arena. Nothing runs.
 
-        Inputs that are not named have their declared shape, with 1 for what it leaves open. What follows an operator
-        whose output shape depends on data is not part of it.
+        Inputs that are not named have their declared shape, with 1 for every free dimension. The plan ends before the
+        first operator whose output shape depends on data.
         """
         feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
         fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
@@ -111,7 +111,7 @@ class Predictor:
             return self.executor.plan(feeds, fetches)
 
     def close(self) -> None:
-        """Give the memory back. Running afterwards is refused; closing twice is not."""
+        """Free the memory. A later run is refused; closing twice is allowed."""
         with self._turn:
             if self._executor is not None:
                 self._executor.close()
@@ -125,14 +125,15 @@ class Predictor:
         self.close()
 
     def _plan_ahead(self) -> None:
-        """Compile for the declared shapes, where they leave nothing open, so that what can fail fails now."""
+        """Compile for the declared shapes if none of them is open, so that errors appear now and not in the first
+        run."""
         infos = self.pair.inputs
         if infos and all(info.is_static and info.dtype is not None for info in infos):
             self.plan()
 
     def _named(self, inputs: Inputs) -> Dict[str, Any]:
         infos = self._infos
-        if not isinstance(inputs, (dict, Mapping)):  # what is a dict is told at once
+        if not isinstance(inputs, (dict, Mapping)):  # a dict is recognised faster
             if not isinstance(inputs, Sequence):
                 kind = type(inputs).__name__
                 raise FeedError(f"run takes {{name: array}} or [array, ...], got one {kind}; write run([x])")
@@ -149,13 +150,13 @@ class Predictor:
 
 
 def _fitting(info: TensorInfo, given: Any) -> Any:
-    """The fed value as an array of the declared dtype and rank; FeedError if it is not."""
+    """The fed value as an array; FeedError if its dtype or rank is not the declared one."""
     if isinstance(given, QuantizedTensor):
         return given
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
-        raise FeedError(f"input {info.name!r} is no array: {error}") from error
+        raise FeedError(f"input {info.name!r} is not an array: {error}") from error
     if array.dtype.kind in "SUO":
         array = _strings(info, array)
     elif not array.dtype.isnative:
@@ -207,7 +208,7 @@ def load(
     *,
     threads: Optional[int] = None,
 ) -> Predictor:
-    """A Predictor for a pair's folder, a bundle, or for the paths of an init_net.pb and a predict_net.pb."""
+    """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb."""
     due = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
     first = checked_path(path, due)
     pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, due))

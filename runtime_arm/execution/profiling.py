@@ -1,4 +1,4 @@
-"""Where the time of a run goes, operator by operator."""
+"""Measures how long each operator of a run takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.kernel import Run
 
 
 class Timing(NamedTuple):
-    """One step: median seconds, and when its last run began, in seconds since the last inference did."""
+    """A step, its median time in seconds, and the begin of its last run, in seconds since that inference began."""
 
     step: Step
     seconds: float
@@ -22,7 +22,7 @@ class Timing(NamedTuple):
 
 
 def profile(predictor: Predictor, feeds: Mapping[str, Any], rounds: int = 10) -> List[Timing]:
-    """Times every step of an inference with these inputs; operators whose output shape depends on data are left out.
+    """The times of every step of an inference with these inputs, without operators whose output shape depends on data.
 
     A first inference plans and warms up. Reading the clock adds about 0.1 us to each step.
     """
@@ -48,7 +48,7 @@ def profile(predictor: Predictor, feeds: Mapping[str, Any], rounds: int = 10) ->
 
 @contextmanager
 def around_steps(predictor: Predictor, wrap: Callable[[Step, Run], Run]) -> Iterator[None]:
-    """Inside the block every step runs as ``wrap(step, run)``; for the inputs' shapes that were run before."""
+    """Inside the block, every step runs as ``wrap(step, run)``, for the input shapes that have been run before."""
     segments = [segment for root in predictor.executor.plans() for segment in walk_segments(root)]
     originals = [segment.runs for segment in segments]
     for segment in segments:

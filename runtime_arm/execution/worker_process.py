@@ -18,26 +18,26 @@ from runtime_arm.execution.worker_protocol import FAILED, WORD, serve
 if TYPE_CHECKING:
     from runtime_arm.execution.worker_protocol import Programs
 
-# How often an empty pipe is asked before the asker sleeps, for some 0.2 ms at most. Measured on a workstation: two
-# processes meet in 2 us if both are awake, in 30 us if one has to be woken. But where others want the processor, who
-# keeps asking keeps it from whom he waits for: each time in vain the patience is halved, each success doubles it.
+# How often an empty pipe is polled before the process sleeps, about 0.2 ms at most. Measured on a workstation:
+# synchronising two processes takes 2 us if both are awake, 30 us if one must be woken. But spinning on a busy core
+# starves the process being waited for: each vain attempt halves the patience, each success doubles it.
 MOST_ASKED, LEAST_ASKED = 256, 8
 
 ONE_EVENT = (1).to_bytes(8, sys.byteorder)
 
 
 class Bell(NamedTuple):
-    """Wakes up who waits for it; where the system has none, messages do that themselves.
+    """An event that wakes the process waiting for it; on systems without events the messages themselves wake it.
 
-    Linux lets a process that a pipe wakes up run on the processor of who wrote to it, as if that one were about to
-    sleep. Here he is about to work: an event leaves both where they are.
+    Linux moves a process that is woken by a pipe to the processor of the writer, as if the writer were about to sleep.
+    Here the writer goes on working; an event leaves both processes on their processors.
     """
 
     event: Optional[int]
 
     @classmethod
     def new(cls) -> Bell:
-        """OSError if no descriptor is left."""
+        """A bell, silent if the system has no events. OSError if no file descriptor is left."""
         if sys.version_info >= (3, 10) and hasattr(os, "eventfd"):
             try:
                 return cls(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
@@ -56,7 +56,7 @@ class Bell(NamedTuple):
                 os.read(self.event, len(ONE_EVENT))
 
     def twin(self) -> Bell:
-        """The same for another end, which closes it for itself."""
+        """A duplicate for the other end, which closes its own."""
         return Bell(None if self.event is None else os.dup(self.event))
 
 
@@ -73,7 +73,7 @@ class Pipes:
         if bell.event is None:
             self._poll.register(reading, select.POLLIN)
         else:
-            self._poll.register(reading, 0)  # its end is told all the same
+            self._poll.register(reading, 0)  # POLLHUP is reported all the same
             self._poll.register(bell.event, select.POLLIN)
 
     def send(self, message: bytes) -> None:
@@ -92,11 +92,11 @@ class Pipes:
         while True:
             self._poll.poll()
             self._bell.silence()
-            with suppress(BlockingIOError):  # the bell rang for a message that is known already
+            with suppress(BlockingIOError):  # the bell rang for a message that was already read
                 return os.read(self._reading, WORD)
 
     def rest(self) -> str:
-        """The text that the other end has sent before it was closed."""
+        """The text that the other end sent before it was closed."""
         os.set_blocking(self._reading, True)
         return b"".join(iter(lambda: os.read(self._reading, 4096), b"")).decode("utf-8", "replace")
 
@@ -105,7 +105,7 @@ class Pipes:
             os.close(self._open.pop())
 
     def close_others(self) -> None:
-        """Close whatever else this process has open but its standard error: what it holds keeps others waiting."""
+        """Close every other descriptor except standard error: an open copy of a pipe would keep its reader waiting."""
         kept = {2, *self._open}
         null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):
@@ -124,7 +124,7 @@ def _open_descriptors() -> List[int]:
 
 
 class WorkerProcess:
-    """A process, forked now, that serves one crew."""
+    """A process that serves one crew; creating the object forks it."""
 
     def __init__(self, worker: int, programs: Programs):
         self._owner = os.getpid()
@@ -151,7 +151,7 @@ class WorkerProcess:
         return f"worker process {self.pid} was killed by signal {number}{memory}; threads=1 needs none"
 
     def _reap(self, kill: int = 0) -> Optional[int]:
-        """The status with which the process ended, by the signal ``kill`` if need be; None where nobody knows."""
+        """Wait for the process, with ``kill`` after sending it that signal; its exit status, None if it is unknown."""
         if self._reaped:
             return None
         self._reaped = True
@@ -166,7 +166,7 @@ class WorkerProcess:
 
 
 def _started(programs: Programs) -> Tuple[Pipes, int]:
-    """The caller's end and the number of a new process that serves. OSError, with nothing left open."""
+    """The caller's end and the process id of a new process that serves. After an OSError nothing is left open."""
     ours, theirs = _connected()
     try:
         return ours, _fork(theirs, programs)
@@ -178,7 +178,7 @@ def _started(programs: Programs) -> Tuple[Pipes, int]:
 
 
 def _connected() -> Tuple[Pipes, Pipes]:
-    """Two ends that belong together. OSError, with nothing left open."""
+    """Two connected ends. After an OSError nothing is left open."""
     with ExitStack() as opened:
 
         def pipe() -> Tuple[int, int]:
@@ -200,11 +200,13 @@ def _connected() -> Tuple[Pipes, Pipes]:
 
 
 def _fork(link: Pipes, programs: Programs) -> int:
-    """The new process's number; that process serves and ends. It gets no signal before it can deal with it."""
+    """The process id of a new process that serves and then ends. Signals are blocked until it can handle them."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # that other threads do not live on: it needs none
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # other threads do not survive the fork; the worker needs none
             pid = os.fork()
         if pid == 0:
             _become_worker(link, programs)
@@ -231,7 +233,7 @@ def _become_worker(link: Pipes, programs: Programs) -> NoReturn:
 
 
 def _take_signals() -> None:
-    """As a program that handles none; Ctrl-C, which the terminal sends to all its processes, is for the caller."""
+    """Reset signal handlers to their defaults. Ctrl-C, which reaches all processes of a terminal, is for the caller."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):

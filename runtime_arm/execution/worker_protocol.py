@@ -1,4 +1,4 @@
-"""What a worker does, whatever it is, and the messages between it and the caller."""
+"""What a worker does, be it a process or a thread, and the messages between it and the caller."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     from runtime_arm.registry.kernel import Run
 
-    Programs = Sequence[Sequence[Run]]  # one worker's parts of each segment, in order
+    Programs = Sequence[Sequence[Run]]  # for each segment, one worker's parts of its steps, in order
 
-WORD = 4  # bytes of a message; the number of a segment starts a run of it
+WORD = 4  # bytes of a message; the number of a segment starts a run of that segment
 GO, MET, FAILED = (word.to_bytes(WORD, "little") for word in (0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD))
-ENDED = b""  # the other end is closed
+ENDED = b""  # received when the other end is closed
 
 
 class Link(Protocol):
@@ -23,21 +23,21 @@ class Link(Protocol):
         """BrokenPipeError if the other end is closed."""
 
     def receive(self) -> bytes:
-        """The next message; ENDED if the other end is closed."""
+        """Wait for the next message; ENDED if the other end is closed."""
 
 
 class Member(Link, Protocol):
     """The caller's end of the connection to a worker."""
 
     def end(self) -> None:
-        """End the worker and wait for its end; twice is fine."""
+        """End the worker and wait until it has ended; it may be called twice."""
 
     def obituary(self, message: bytes) -> str:
-        """Why the worker sent this message instead of MET."""
+        """The reason why the worker sent this message instead of MET."""
 
 
 def serve(link: Link, programs: Programs) -> None:
-    """Run parts as the caller says, until it closes its end."""
+    """Run parts of steps when the caller says so, until it closes its end."""
     with np.errstate(all="ignore"):
         while True:
             message = link.receive()

@@ -1,4 +1,4 @@
-"""Workers that are threads, where the system cannot fork."""
+"""Workers that are threads, for systems that cannot fork."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Link:
-    """One end of two queues."""
+    """One end of a pair of queues."""
 
     def __init__(self, reading: queue.SimpleQueue[bytes], writing: queue.SimpleQueue[bytes]):
         self.receive = reading.get

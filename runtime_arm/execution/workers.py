@@ -1,17 +1,17 @@
-"""The cores: workers that run their parts of a net's steps, processes over shared memory or threads.
+"""Workers that run their parts of a net's steps, on one core each: processes over shared memory, or threads.
 
-The caller is worker 0 and runs every step; the others run their parts of those that are split, in lockstep:
+The caller is worker 0 and runs every step. The others run their parts of the steps that are split, in lockstep:
 
     caller    start   step 0   go   step 1, part 0   met go   step 2, part 0   met   step 3 ...
     worker                     go   step 1, part 1   met go   step 2, part 1   met
 
-``go`` says that what the step reads has been written, ``met`` that a part is done. Both are messages over pipes,
-which order memory on every processor; who waits asks again for a moment before he sleeps, because waking up takes
-longer than many a step. Nobody waits between steps that the caller runs alone.
+``go`` says that everything the step reads has been written, ``met`` that a part is done. Both are messages over pipes,
+which order memory accesses on every processor. A waiting worker polls for a moment before it sleeps, because waking up
+takes longer than many steps. Workers do not synchronise between steps that the caller runs alone.
 
-Workers are processes where the system can fork: they find the plan, the packed weights and the arena, which lies in
-anonymous shared memory, as they were when they were forked. Elsewhere they are threads. A process ends when the other
-end of its pipe is closed, by ``Crew.close`` or by the caller's death.
+Workers are processes where the system can fork. They inherit the plan, the packed weights and the arena, which lies in
+anonymous shared memory, as they are when they are forked. Elsewhere workers are threads. A process ends when the other
+end of its pipe is closed, by ``Crew.close`` or because the caller dies.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from runtime_arm.planning.plan import Segment
     from runtime_arm.registry.kernel import Run
 
-FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not survive it
+FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not work after a fork
 
 
 class Crew:
-    """Workers for some segments, in the state in which these are now. ``workers`` counts the caller.
+    """Workers for some segments in their present state. ``workers`` includes the caller.
 
-    Runs are the caller's: ``start(segment)``, then ``segment.execute()``. After an exception from there the crew must
-    be closed, for the others may be anywhere in the net. ResourceError if the system has no more processes.
+    The caller starts each run: ``start(segment)``, then ``segment.execute()``. After an exception the crew must be
+    closed, because the other workers may be anywhere in the net. ResourceError if the system has no more processes.
     """
 
     def __init__(self, segments: Sequence[Segment], workers: int):
@@ -60,17 +60,19 @@ class Crew:
         return segment in self._numbers
 
     def start(self, segment: Segment) -> None:
-        """Wake the workers up for a run of this segment."""
+        """Wake the workers for a run of this segment."""
         for member in self._members:
             _tell(member, self._numbers[segment], segment.running[0].op)
 
     def processes(self) -> List[int]:
-        """The numbers of the workers that are processes."""
+        """The process ids of the workers that are processes."""
         return [member.pid for member in self._members if isinstance(member, WorkerProcess)]
 
     def close(self) -> None:
-        """End the workers, wherever they are; closing twice does nothing. In a process that the user forked, forget
-        them."""
+        """End the workers, whatever they are doing; closing twice does nothing.
+
+        In a process that the user forked, forget them.
+        """
         self._close()
 
 
@@ -88,7 +90,7 @@ def _end(members: List[Member]) -> None:
 
 
 def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
-    """What the caller runs, step by step."""
+    """The functions that the caller runs, one for each step."""
     is_split = [False, *(len(parts) > 1 for parts in segment.bound), False]
     for at, (step, parts) in enumerate(zip(segment.running, segment.bound)):
         if len(parts) > 1:
@@ -98,7 +100,10 @@ def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
 
 
 def _lockstep(part: Run, op: OperatorDef, members: Sequence[Member], first: bool, last: bool) -> Run:
-    """The caller's part of a step, the first and last of those that are split one after the other."""
+    """A function that runs the caller's part of a step and synchronises the workers.
+
+    first, last: whether the step before, or the one after, is not split.
+    """
     *others, other = members
 
     def run() -> None:
@@ -109,7 +114,7 @@ def _lockstep(part: Run, op: OperatorDef, members: Sequence[Member], first: bool
         for member in others:
             _meet(member, op)
         if not last:
-            _tell(other, GO, op)  # everybody but him has met
+            _tell(other, GO, op)  # all others have met
         _meet(other, op)
         if not last:
             for member in others:
@@ -135,7 +140,7 @@ _crews: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 def _forget_crews() -> None:
-    """In a process that was just forked: the workers are the parent's, and must see it when that one ends."""
+    """In a newly forked process, close its ends of the pipes: the workers must notice when their parent ends."""
     for crew in list(_crews):
         crew.close()
 

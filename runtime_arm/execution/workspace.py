@@ -1,4 +1,4 @@
-"""Workspace: named blobs that nets read and write, Caffe2's way."""
+"""Workspace: named blobs that nets read and write, as in Caffe2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from runtime_arm.netdef.check import check_net
 from runtime_arm.pair.pair import read_net
 from runtime_arm.registry.specs import QuantizedTensor
 
-SMALL = 1024  # elements: integer blobs up to here count as known when a net is planned, as shapes and indices are
+SMALL = (
+    1024  # elements; smaller integer blobs are likely to be shapes or indices, and count as known when a net is planned
+)
 
 
 class Workspace:
@@ -30,11 +32,11 @@ class Workspace:
         self._blobs: Dict[str, Any] = {}
 
     def feed(self, name: str, array: Any) -> None:
-        """Set a blob: anything that NumPy makes an array of, or a QuantizedTensor."""
+        """Set a blob to anything that NumPy can make an array of, or to a QuantizedTensor."""
         self._blobs[name] = array if isinstance(array, QuantizedTensor) else np.asarray(array)
 
     def fetch(self, name: str) -> Any:
-        """The content of a blob. FeedError if there is none of that name."""
+        """The content of a blob. FeedError if there is no blob of that name."""
         if name not in self._blobs:
             raise FeedError(f"no blob {name!r} in the workspace; it has {', '.join(sorted(self._blobs)) or 'none'}")
         return self._blobs[name]
@@ -47,7 +49,7 @@ class Workspace:
         return sorted(self._blobs)
 
     def run_net_once(self, net: NetLike) -> None:
-        """Run a net over the blobs; every blob that it writes is in the workspace afterwards."""
+        """Run a net on the blobs; afterwards the workspace holds every blob that the net writes."""
         net = as_net(net)
         net = net.replace(external_input=tuple(dict.fromkeys(net.external_input)))  # a set to Caffe2
         check_net(net, self._blobs)
@@ -63,7 +65,7 @@ def _is_small_and_whole(value: Any) -> bool:
 
 
 def as_net(net: NetLike) -> NetDef:
-    """A net given as a value, as bytes, or as the path of a .pb file. UsageError for anything else."""
+    """The net given as a NetDef, as bytes, or as the path of a .pb file. UsageError for anything else."""
     if isinstance(net, NetDef):
         return net
     if isinstance(net, (bytes, bytearray, memoryview)):

@@ -1,12 +1,12 @@
 """Offsets of blobs in one block of memory, from their lifetimes.
 
-A lifetime is the closed range of steps [first, last] in which a blob must keep its content. Blobs whose lifetimes meet
-must not overlap in memory. Some blobs must lie at given distances from each other, as the parts of a whole: they make a
-group, and what no blob of a group needs at a time is free for others. Finding the smallest arena is NP-hard (dynamic
-storage allocation). The bytes that are live at the worst step are a lower bound, and nearly always reached: groups are
-placed one by one at the lowest free offset, in several orders, and those that stick out on top are tried first the next
-time. Where a few blobs without groups miss it, a search (``arena_search.py``) finds a better placement or
-proves that there is none.
+A lifetime is the closed range of steps [first, last] in which a blob must keep its content. Blobs whose lifetimes
+intersect must not overlap in memory. Some blobs must lie at given distances from each other, as the parts of a whole:
+they form a group, and bytes that no blob of a group needs at a time are free for others. Finding the smallest arena is
+NP-hard (dynamic storage allocation). The bytes that are live at the worst step are a lower bound, which is nearly
+always reached: groups are placed one by one at the lowest free offset, in several orders, and the groups at the top of
+the arena are placed first in the next attempt. If the bound is missed by a few blobs without groups, a search
+(``arena_search.py``) finds a better placement or proves that there is none.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from runtime_arm.errors import ResourceError
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 
-MOST_ATTEMPTS = 6  # with each of the orders
-MOST_SEARCHED = 64  # blobs among which a better placement is searched for
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU NumPy knows
+MOST_ATTEMPTS = 6  # for each order
+MOST_SEARCHED = 64  # the most blobs for which the search is tried
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU that NumPy supports
 
 
 class Lifetime(NamedTuple):
@@ -39,11 +39,11 @@ class Lifetime(NamedTuple):
         return self.offset + self.nbytes
 
 
-Group = Sequence[Lifetime]  # at fixed distances from each other; none overlaps another in memory while it lives
+Group = Sequence[Lifetime]  # at fixed distances from each other; those that live at the same time do not overlap
 
 
 class Placement(NamedTuple):
-    """Byte offsets, one a group, the size of the arena, and a proved lower bound of it."""
+    """A byte offset for each group, the size of the arena, and a proved lower bound of that size."""
 
     offsets: List[int]
     nbytes: int
@@ -56,7 +56,7 @@ def aligned(nbytes: int) -> int:
 
 
 def group(lifetimes: Sequence[Lifetime]) -> Group:
-    """What these occupy together, aligned; bytes that several share count once."""
+    """The bytes that these occupy together, aligned; bytes that several of them share count once."""
     spans = [_aligned(one) for one in lifetimes if one.nbytes]
     if len(spans) < 2:
         return spans
@@ -76,7 +76,7 @@ def _aligned(one: Lifetime) -> Lifetime:
 
 
 def _united(ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """Ranges of steps, those that touch as one."""
+    """The ranges of steps, with those that touch joined."""
     united: List[Tuple[int, int]] = []
     for first, last in sorted(ranges):
         if united and first <= united[-1][1] + 1:
@@ -87,7 +87,7 @@ def _united(ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
 
 
 class _Extent(NamedTuple):
-    """Of a group."""
+    """What a group occupies altogether."""
 
     first: int
     last: int
@@ -113,7 +113,7 @@ _RANKS: Sequence[Callable[[_Extent], Tuple[int, int]]] = (
 
 
 def place(groups: Sequence[Group]) -> Placement:
-    """Where the groups lie in an arena that is as small as can be had; each as ``group`` made it."""
+    """A placement of the groups, each made by ``group``, in as small an arena as can be found."""
     best = _best_fit(groups, liveness_peak(groups))
     single = all([one.offset for one in group] in ([], [0]) for group in groups)
     if best.nbytes > best.least_nbytes and len(groups) <= MOST_SEARCHED and single:
@@ -139,7 +139,7 @@ def _best_fit(groups: Sequence[Group], least: int) -> Placement:
 
 
 def _searched(groups: Sequence[Group], best: Placement) -> Placement:
-    """A better placement; or the same, with the proof that it is the best if the search came to its end."""
+    """A better placement, or the same one; marked as the best possible if the search was complete."""
     from runtime_arm.planning.arena_search import search
 
     blobs = [(one.first, one.last, one.nbytes) for group in groups for one in group or [Lifetime(0, 0, 0)]]
@@ -150,7 +150,7 @@ def _searched(groups: Sequence[Group], best: Placement) -> Placement:
 
 
 def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
-    """Place the groups in this order, each at the lowest offset where all its bytes are free while they live."""
+    """Place the groups in this order, each at the lowest offset where all its bytes are free during their lifetimes."""
     offsets = [0] * len(groups)
     placed: List[Tuple[int, int, int, int]] = []  # first and last step, first byte and the end
     for index in order:
@@ -171,7 +171,7 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
 
 
 def liveness_peak(groups: Sequence[Group]) -> int:
-    """Bytes that are live at the worst step: no placement in this operator order can need fewer."""
+    """The bytes that are live at the worst step: no placement for this order of operators can need fewer."""
     changes: Dict[int, int] = {}
     for one in chain.from_iterable(groups):
         changes[one.first] = changes.get(one.first, 0) + one.nbytes
@@ -184,10 +184,10 @@ def liveness_peak(groups: Sequence[Group]) -> int:
 
 
 def allocate(nbytes: int, what: str, shared: bool = False) -> Array:
-    """An aligned block of bytes. Pages are taken from the system when they are first written.
+    """An aligned block of bytes. The system provides its pages when they are first written.
 
-    shared: with processes that are forked later. It has no name: it goes with the last array that lies in it.
-    ResourceError where the system has no such block left, as where 32 bits address everything.
+    shared: with processes that are forked later. The block has no name; it is freed with the last array that lies in
+    it. ResourceError if the system has no block of that size left, for example in a 32-bit address space.
     """
     require_memory(nbytes, what)
     try:

@@ -1,23 +1,23 @@
 """The smallest arena for a few blobs, by branch and bound.
 
-Push every blob of a placement down as far as it goes: it then lies at 0 or on top of a blob whose lifetime meets its
-own. So it is enough to place blobs in the order of their offsets, each on what is already there. A branch ends where
-what is still to come cannot fit below the best arena known.
+If every blob of a placement is pushed down as far as possible, it lies at 0 or on top of a blob whose lifetime
+intersects its own. So it is enough to place the blobs in the order of their offsets, each on top of those already
+placed. A branch ends when the remaining blobs cannot fit below the size of the best arena known.
 """
 
 from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple
 
-MOST_NODES = 1000  # placements of one blob that are looked at; some take 0.2 ms
+MOST_NODES = 1000  # placements of one blob that are tried; some take 0.2 ms
 
 
 def search(
     blobs: Sequence[Tuple[int, int, int]], below: int, least: int, most_nodes: int = MOST_NODES
 ) -> Tuple[Optional[List[int]], bool]:
-    """Offsets of blobs (first step, last step, bytes) in an arena smaller than ``below``, None if none was found.
+    """Offsets of blobs (first step, last step, bytes) in an arena smaller than ``below``, or None if none was found.
 
-    Second, whether that is the best there is: ``least`` is reached, or everything was tried.
+    The second result says whether this is the best possible: ``least`` is reached, or everything was tried.
     """
     run = _Search(blobs, below, least, most_nodes)
     complete = run.place(0, -1)
@@ -29,8 +29,8 @@ class _Search:
         times = sorted({time for first, last, _ in blobs for time in (first, last + 1)})
         slot = {time: number for number, time in enumerate(times)}
         self._spans = [(slot[first], slot[last + 1], nbytes) for first, last, nbytes in blobs]
-        self._heights = [0] * len(times)  # of what is placed, in each slot of time
-        self._missing = [0] * len(times)  # bytes not placed yet
+        self._heights = [0] * len(times)  # of the placed blobs, in each slot of time
+        self._missing = [0] * len(times)  # bytes that are not placed yet
         for begin, end, nbytes in self._spans:
             for time in range(begin, end):
                 self._missing[time] += nbytes
@@ -40,9 +40,9 @@ class _Search:
         self.best: Optional[List[int]] = None
 
     def place(self, floor: int, last: int) -> bool:
-        """Place what is left at ``floor`` and above, at ``floor`` itself only blobs behind ``last``.
+        """Place the remaining blobs at ``floor`` or above; at ``floor`` itself only blobs with a number above ``last``.
 
-        False if the search was given up before everything was tried.
+        False if the search was stopped before everything was tried.
         """
         if not self._left:
             self.best, self._below = list(self._offsets), max(self._heights)
@@ -61,7 +61,7 @@ class _Search:
         return [(i, self._spans[i]) for i in self._left]
 
     def _fits(self, floor: int) -> bool:
-        """Whether all that is missing could still lie at ``floor`` or above and end below the best known."""
+        """Whether the remaining blobs could still lie at ``floor`` or above and end below the best arena known."""
         return all(
             not missing or max(height, floor) + missing < self._below
             for height, missing in zip(self._heights, self._missing)

@@ -1,10 +1,10 @@
-"""Which layout every blob gets: the cheapest combination of what operators can read and write, and of conversions.
+"""Chooses the layout of every blob: the cheapest combination of kernels and of conversions between layouts.
 
-The problem is a graph of choices, one a step, in which neighbours that disagree pay for a conversion. Along a chain
-dynamic programming finds the cheapest: forward, what it takes to have got to each option of a step; backward, the
-option that is cheapest with what was chosen behind it. Where paths fork, what came before is shared among them, which
-is a guess; so in the end steps change their minds, one by one, until nobody gains. Blobs that somebody fetches are
-(N, C, H, W), whoever makes them.
+Each step has a choice of options, and neighbours that disagree about a layout pay for a conversion. Along a chain,
+dynamic programming finds the cheapest combination: forward, the least time to reach each option of a step; backward,
+the option that is cheapest with the later choices. Where paths fork, the time before the fork is divided among them,
+which is an estimate; so finally single steps change their choice, one by one, until no change saves time. Blobs that
+are fetched are (N, C, H, W), whatever makes them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_SWEEPS = 8
 
 
 def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, Value]) -> List[Step]:
-    """The steps with kernels and values in the layouts that suit them, and steps between them that convert.
+    """The steps, with kernels and values in the layouts that suit them, and with steps that convert between layouts.
 
-    ``outputs``: the values that count as read as (N, C, H, W) behind the steps. ``fetched``: those that are, by name;
-    they are replaced by values of that shape.
+    ``outputs``: the values that are assumed to be read as (N, C, H, W) after the last step. ``fetched``: those that
+    really are, by name; the dictionary is changed to values of that shape.
     """
     together = merged(steps, outputs)
     choice = _Choice(together.steps, outputs)
@@ -35,7 +35,7 @@ def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, 
 
 
 class _Candidate(NamedTuple):
-    """An option of a step; None for the plain kernel, which is there already."""
+    """An option of a step, None for the plain kernel, which the step has already; its layouts and its time."""
 
     option: Optional[Option]
     inputs: Tuple[Layout, ...]
@@ -87,7 +87,7 @@ class _Choice:
         return self._taken[at].outputs[index]
 
     def _reach(self) -> List[List[float]]:
-        """For every step and candidate the least that it takes to have got there."""
+        """For every step and candidate, the least time to reach it."""
         reached: List[List[float]] = []
         for at, step in enumerate(self._steps):
             inputs = [(index, value) for index, value in enumerate(step.inputs) if value is not None]
@@ -100,7 +100,7 @@ class _Choice:
         return reached
 
     def _arrive(self, value: Value, layout: Layout, reached: List[List[float]]) -> float:
-        """The least that it takes to have a value in a layout, as far as this is one reader's share."""
+        """The least time to make a value in a layout, divided by the number of its readers."""
         if value not in self._made_by:
             return self._price(value, None, layout)
         at, index = self._made_by[value]
@@ -111,16 +111,16 @@ class _Choice:
         )
 
     def _behind(self, at: int, candidate: _Candidate) -> float:
-        """The conversions of a step's outputs, with the readers' choices as they are."""
+        """The time to convert a step's outputs for the choices that their readers have now."""
         former, self._taken[at] = self._taken[at], candidate
         total = sum(self._conversions(value) for value in self._steps[at].outputs)
         self._taken[at] = former
         return total
 
     def _around(self, at: int, candidate: _Candidate) -> float:
-        """What depends on the choice of a step: its own time, and conversions of what it reads and writes.
+        """The time that depends on the choice of a step: its own, and that of converting what it reads and writes.
 
-        A conversion that several readers share is paid once.
+        A conversion for several readers counts once.
         """
         former, self._taken[at] = self._taken[at], candidate
         values = {value for value in (*self._steps[at].inputs, *self._steps[at].outputs) if value is not None}
@@ -146,7 +146,7 @@ class _Choice:
         return self._prices[key]
 
     def applied(self, fetched: Dict[str, Value], besides: Sequence[Step]) -> List[Step]:
-        """The steps as they were chosen, with conversions right before the first that needs them, and in the end
+        """The steps with the chosen options, each conversion right before the first step that needs it, and at the end
         ``besides``."""
         result: List[Step] = []
         converted: Dict[Tuple[Value, Layout], Value] = {}

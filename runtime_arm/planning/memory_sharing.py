@@ -1,11 +1,11 @@
-"""Which values share memory, and where everything lies: the plan of a segment's arena.
+"""Plans a segment's arena: which values share memory, and where every value lies.
 
-Values share memory in four ways: a view is its source; a result overwrites an operand that dies with the step, where
-the schema allows it; what is split lies where the whole lies; what is joined is written where the whole will be. The
-last two save copies. They are done where parts are contiguous in their whole, or channel slices of its tiles that the
-kernels can write and read, where nothing is overwritten that somebody still reads, and where the peak of live bytes
-does not grow. Where this does not hold for all parts that are joined, the others are copied. Bytes of a whole that none
-of its parts needs at a time are free for others, but not those between slices.
+Values share memory in four ways. A view lies in its source. A result overwrites an operand that is not read later,
+where the schema allows it. The parts of a blob that is split lie in the whole. The parts of a blob that is joined are
+written directly into the whole. The last two save copies. They are used if the parts are contiguous in the whole, or
+are channel slices of its tiles that the kernels can write and read; if nothing is overwritten that is still read; and
+if the peak of live bytes does not grow. If this does not hold for all parts of a joined blob, the others are copied.
+Bytes of a whole that none of its parts needs at a time are free for other values, but not the bytes between slices.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ PRICE_OF_COPIES = 1.01
 
 
 class Place(NamedTuple):
-    """Where a value lies that has no memory of its own: in that of ``root``, from its byte ``offset`` on.
+    """Where a value without memory of its own lies: in the memory of ``root``, from byte ``offset`` on.
 
-    In one piece; but a value in tiles is a channel slice where those of the root have more channels: its positions are
-    parts of theirs.
+    It is contiguous, with one exception: a value in tiles is a channel slice if the root's tiles have more channels.
     """
 
     root: Value
@@ -34,12 +33,12 @@ class Place(NamedTuple):
 
 
 class MemoryPlan(NamedTuple):
-    """Where everything lies.
+    """Where every value and every buffer lies.
 
-    within: the place of each value that has no memory of its own. offsets: where the memory of each other value begins
-    in the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step lie.
-    elided: steps that have nothing to do. least_nbytes: what no arena can be smaller than with this order and sharing:
-    liveness_peak_nbytes, the bytes that are live at the worst step, or more where more is proved.
+    within: the place of each value without memory of its own. offsets: where the memory of each other value begins in
+    the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step begin.
+    elided: the steps that have nothing to do. liveness_peak_nbytes: the bytes that are live at the worst step.
+    least_nbytes: a lower bound of any arena for this order of steps and this sharing, at least liveness_peak_nbytes.
     """
 
     within: Dict[Value, Place]
@@ -53,9 +52,9 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
-    """The plan of what is fed before the first step, and of what the steps write: the smallest of three tries.
+    """The plan for the values that are fed before the first step and those that the steps write: the best of three.
 
-    One that copies more than it must counts as larger by ``PRICE_OF_COPIES``.
+    The smallest plan is the best; the size of one that copies more than necessary is multiplied by ``PRICE_OF_COPIES``.
     """
     tries = (("in_place", "parts"), ("parts", "in_place"), ("in_place",))
     sharings = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
@@ -71,7 +70,7 @@ def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
 
 
 def _shared(steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str]) -> Sharing:
-    """Results overwrite operands, and parts lie in their wholes, wherever the one leaves room for the other."""
+    """Let results overwrite operands, and parts lie in their wholes, in the order of ``ways``."""
     sharing = Sharing(steps, feeds)
     sharing.share_views()
     for way in ways:
@@ -92,7 +91,7 @@ def _placed(sharing: Sharing, steps: Sequence[Step]) -> MemoryPlan:
 
 
 class _Memory(NamedTuple):
-    """The memory of one value: in use up to step last, written at some steps."""
+    """The memory of one value: in use up to step ``last``, written at the steps ``writes``."""
 
     last: int
     writes: frozenset[int]
@@ -105,7 +104,7 @@ class _Memory(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a whole, and the byte of the whole at which it begins; None if it cannot lie there."""
+    """A part of a whole, and the byte of the whole at which it begins, or None if it cannot lie there."""
 
     value: Value
     whole: Value
@@ -113,7 +112,7 @@ class Part(NamedTuple):
 
 
 class Sharing:
-    """Who lives in whose memory; at first everybody in his own."""
+    """Which value lies in the memory of which other; initially each has its own memory."""
 
     def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
         self._steps = steps
@@ -121,19 +120,19 @@ class Sharing:
         self.within: Dict[Value, Place] = {}
         self._sliceable = _sliceable(steps)
         self._parts = {step: parts_of(step) for step in steps}
-        self._peak = 0  # of which no elision may make more
-        self._owners: Set[Value] = set()  # in whose memory others lie, or lay
+        self._peak = 0  # no elision may raise it
+        self._owners: Set[Value] = set()  # values in whose memory others lie, or once lay
         self.elided: Set[Step] = set()
         scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
         self._scratch = [group([one]) for one in scratch]
-        self._groups: Dict[Value, Group] = {}  # of roots, as long as nobody else moves in
+        self._groups: Dict[Value, Group] = {}  # of roots; discarded when another value moves in
         read = (value for step in steps for value in step.inputs if value is not None)
         self._memory = {value: _Memory(value.last, frozenset()) for value in read}
         for value in self._values:
             self._memory[value] = _Memory(value.last, frozenset([value.first]))
 
     def place(self, value: Value) -> Place:
-        """Where this value lies, be it in its own memory."""
+        """Where this value lies, possibly in its own memory."""
         return self.within.get(value, Place(value, 0))
 
     def root(self, value: Value) -> Value:
@@ -145,7 +144,7 @@ class Sharing:
         return [value for value in self._values if value not in self.within]
 
     def groups(self) -> List[Group]:
-        """What the memory of each of the ``roots`` takes and when, and then what scratch memory takes."""
+        """The bytes that each of the ``roots`` occupies and when, followed by those of the scratch memory."""
         roots = self.roots()
         for root in roots:
             if root not in self._groups:
@@ -153,26 +152,26 @@ class Sharing:
         return [*(self._groups[root] for root in roots), *self._scratch]
 
     def _lifetime(self, value: Value) -> Lifetime:
-        """A value needs its own bytes; but slices of channels are scattered over those of their root."""
+        """A value needs its own bytes; a channel slice is scattered over all bytes of its root."""
         root, offset = self.place(value)
         if value.layout != root.layout:
             return Lifetime(value.first, value.last, root.storage.nbytes)
         return Lifetime(value.first, value.last, value.storage.nbytes, offset)
 
     def peak(self) -> int:
-        """Bytes live at the worst step."""
+        """The bytes that are live at the worst step."""
         return liveness_peak(self.groups())
 
     def cost(self) -> Tuple[int, int]:
-        """The peak, and what is copied."""
+        """The peak, and the bytes that are copied."""
         return self.peak(), self.copied_nbytes()
 
     def copied_nbytes(self) -> int:
-        """Bytes that are copied between parts and wholes."""
+        """The bytes that are copied between parts and wholes."""
         return sum(part.spec.nbytes for step in self._steps for part in self._copied(step))
 
     def _copied(self, step: Step) -> List[Value]:
-        """The parts that a step which joins or splits has to copy; of any other step nothing."""
+        """The parts that a step has to copy if it joins or splits; none for any other step."""
         return [part.value for part in self._parts[step] if not self._lies(part)]
 
     def _lies(self, part: Part) -> bool:
@@ -180,7 +179,7 @@ class Sharing:
         return part.offset is not None and self.place(part.value) == Place(root, base + part.offset)
 
     def _put(self, value: Value, whole: Value, offset: int) -> None:
-        """Let a value that has its own memory, and all that lie there, lie within ``whole`` from this byte on."""
+        """Let a value with memory of its own, and all that lie in it, lie within ``whole`` from this byte on."""
         root, base = self.place(whole)
         for tenant in self._tenants(value):
             self.within[tenant] = Place(root, base + offset + self.place(tenant).offset)
@@ -189,12 +188,12 @@ class Sharing:
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
 
     def _tenants(self, root: Value) -> List[Value]:
-        """Who lies in the memory of this value, itself included."""
+        """The values that lie in the memory of this one, itself included."""
         others = (value for value, place in self.within.items() if place.root is root) if root in self._owners else ()
         return [root, *others]
 
     def _fits(self, value: Value, whole: Value) -> bool:
-        """Whether whoever lies in the memory of a value may lie in that of ``whole``: as slices, if its tiles are
+        """Whether all that lie in the memory of a value may lie in that of ``whole``; as slices, if its tiles are
         wider."""
         layout = self.root(whole).layout
         return all(one.layout == layout or one in self._sliceable for one in self._tenants(value))
@@ -204,7 +203,7 @@ class Sharing:
         self._memory[root] = self._memory[root]._replace(writes=self._memory[root].writes - {at})
 
     def share_views(self) -> None:
-        """Views lie where their source does; nothing is written for them."""
+        """Let views lie in their sources; nothing is written for them."""
         for at, step in enumerate(self._steps):
             if step.schema.view:
                 source = step.inputs[0]
@@ -213,7 +212,7 @@ class Sharing:
                 self._put(step.outputs[0], source, 0)
 
     def share_in_place(self) -> None:
-        """Results overwrite an operand that dies with the step, where the schema allows it."""
+        """Let results overwrite an operand that is not read later, where the schema allows it."""
         for at, step in enumerate(self._steps):
             for index, candidates in step.schema.inplace.items():
                 operands = [step.inputs[i] for i in candidates if i < len(step.inputs)]
@@ -233,7 +232,7 @@ class Sharing:
                 self._put(result, source, 0)
 
     def elide_copies(self) -> None:
-        """Let parts lie in their whole. A step that has no part left to copy has nothing to do."""
+        """Let parts lie in their wholes. A step with no part left to copy has nothing to do."""
         self._peak = self.peak()
         for at, step in enumerate(self._steps):
             if step.schema.joins is not None:
@@ -246,7 +245,7 @@ class Sharing:
                 self.elided.add(step)
 
     def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
-        """Whether a change is done. It is taken back if it fails, False, or if the peak grows."""
+        """Make a change, and say whether it was kept: it is undone if it fails (returns False) or if the peak grows."""
         before = dict(self.within), dict(self._memory), dict(self._groups)
         peak = self.peak() if change() else None
         if peak is None or peak > self._peak:
@@ -256,9 +255,9 @@ class Sharing:
         return True
 
     def _join(self, at: int, step: Step) -> None:
-        """Let the inputs lie in output 0, all of those that can, or else as many as the peak allows.
+        """Let the inputs lie in output 0: all that can, or else as many as the peak allows.
 
-        Slices take the memory of the whole from the first of them on: so the last are tried first.
+        The memory of the whole is in use from its first slice on, so the last slices are tried first.
         """
         whole = step.outputs[0]
         moves = self._moves(at, step)
@@ -274,10 +273,10 @@ class Sharing:
         return True
 
     def _moves(self, at: int, step: Step) -> Dict[Value, int]:
-        """Where in output 0 the memory must begin in which the inputs lie; without what cannot lie there.
+        """For each memory in which inputs lie, where in output 0 it must begin; without memory that cannot lie there.
 
-        Memory that holds several parts, such as the first parts joined already, must hold them as the whole does, and
-        nothing else.
+        Memory that holds several parts, for example parts that are already joined, must hold them as the whole does,
+        and nothing else.
         """
         moves: Dict[Value, int] = {}
         used: Dict[Value, int] = {}
@@ -294,14 +293,14 @@ class Sharing:
         }
 
     def _may_move(self, root: Value, whole: Value, at: int) -> bool:
-        """Whether memory that is joined at a step may be part of that of the whole."""
+        """Whether memory that is joined at a step may become part of the whole's memory."""
         if root.foreign or root is whole or self._memory[root].written_after(at):
             return False
         overwritten = self._memory[whole].written_after(at)
         return not (overwritten and self._memory[root].last >= overwritten[0]) and self._fits(root, whole)
 
     def _split(self, at: int, step: Step) -> bool:
-        """Let the outputs lie in input 0. False, half done, if they cannot."""
+        """Let the outputs lie in input 0. False, after some were moved, if they cannot."""
         before = dict(self._memory)
         for part, whole, offset in self._parts[step]:
             root = self.root(whole)
@@ -318,7 +317,7 @@ class Sharing:
 
 
 def _sliceable(steps: Sequence[Step]) -> Set[Value]:
-    """The values that may be channel slices of wider tiles, for all who write and read them."""
+    """The values that may be channel slices of wider tiles, because every kernel that writes or reads them can."""
     made = {value for step in steps if step.kernel is not None and step.kernel.writes_slices for value in step.outputs}
     for step in steps:
         if step.kernel is None or not step.kernel.reads_slices:
@@ -327,7 +326,7 @@ def _sliceable(steps: Sequence[Step]) -> Set[Value]:
 
 
 def parts_of(step: Step) -> List[Part]:
-    """What a step joins, or splits another blob into; nothing of any other step."""
+    """The parts that a step joins, or into which it splits a blob; none for any other step."""
     places = step.schema.joins or step.schema.splits
     if places is None:
         return []
@@ -339,9 +338,9 @@ def parts_of(step: Step) -> List[Part]:
 
 
 def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optional[int]:
-    """The byte of ``whole`` at which its part begins; None if it cannot lie there as what it is.
+    """The byte of ``whole`` at which its part begins, or None if the part cannot lie there in its layout.
 
-    Parts lie there in one piece. Those of tiles are channels of the same tiles.
+    A part must be contiguous in the whole; a part of tiles consists of channels of the same tiles.
     """
     spec, layout = whole.spec, whole.layout
     if part.spec.dtype != spec.dtype or part.spec.quantization != spec.quantization or spec.dtype == object:

@@ -132,7 +132,7 @@ def test_json_explains_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = optimized(folder, capsys, "--paranoid")
     assert status == 0
-    assert "of free memory poisoned in front of 2 steps; the outputs are those of the run without a plan" in out
+    assert "of free memory poisoned before 2 steps; the outputs equal those of a run without a memory plan" in out
     np.save(folder / "x.npy", np.ones((1, 2, 3, 3), np.float32))
     run = ["run", str(folder / "cheap"), "--input", str(folder / "x.npy")]
     assert main([*run, "--paranoid"]) == 0

@@ -1,7 +1,7 @@
-"""Steps of which only the last one's results are read, as one step, where a kernel computes them faster so.
+"""Replaces a run of steps whose intermediate results nobody reads with one step, where a kernel computes it faster.
 
-The modules beside this file say what can be merged. What a merged step leaves out exists no more. Where
-somebody fetches it all the same, the steps that were merged make it; so what is fetched changes no result.
+The other modules of this package say what can be merged. A merged step does not make the intermediate results. If one
+of them is fetched all the same, the original steps run in addition, so that fetching changes no result.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from runtime_arm.registry.facts import Kind
 
 
 class Merged(NamedTuple):
-    """Steps, and those that were left out: they can still be run to make what they make."""
+    """Steps, and the original steps that were left out, which can still be run to make their results."""
 
     steps: List[Step]
     left_out: List[Step]
 
 
 def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
-    """The steps, some of them in one. ``outputs``: the values that are read behind the steps."""
+    """The steps, with some of them merged. ``outputs``: the values that are read after the last step."""
     made_by = {value: step for step in steps for value in step.outputs}
     readers: Dict[Value, List[Step]] = {}
     for step in steps:
         for value in step.inputs:
             if value is not None:
                 readers.setdefault(value, []).append(step)
-    taken: Set[Step] = set()  # that are in one
+    taken: Set[Step] = set()  # the steps that are part of a merged one
 
     def before(step: Step) -> Optional[Step]:
         x = step.inputs[0]
@@ -49,7 +49,7 @@ def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
 
 
 def merge(last: Step, before: Before) -> Optional[Merge]:
-    """What ends with this step, if anything does. The kinds are loaded where there may be one."""
+    """The merge that ends with this step, if there is one. Its module is imported only if it may apply."""
     if last.schema.kind is Kind.MAX_POOL:
         from runtime_arm.planning.merges import pooled_convolution
 
@@ -62,7 +62,7 @@ def merge(last: Step, before: Before) -> Optional[Merge]:
 
 
 def needed(left_out: Sequence[Step], wanted: Set[Value]) -> List[Step]:
-    """Those of the steps that it takes to make the wanted values, in order."""
+    """The steps that are needed to make the wanted values, in order."""
     result: List[Step] = []
     wanted = set(wanted)
     for step in reversed(left_out):

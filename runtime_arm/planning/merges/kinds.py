@@ -1,7 +1,7 @@
-"""Kinds of steps that can run as one, a file each, and what they have in common.
+"""What the kinds of merges have in common; each kind has a file of its own.
 
-A kind is a function ``merge(last, before)`` that knows what may end with a step, and tells it if it is faster.
-``find.py`` knows by what operators which kind may end.
+A kind is a function ``merge(last, before)``: it returns the merge that ends with a step, if that is faster than the
+separate steps. ``find.py`` knows with which operators each kind may end.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this
 
 
 class Merge(NamedTuple):
-    """The steps that become one, in order, and that one, which makes what the last of them does."""
+    """The steps that become one, in order, and the merged step, which makes the results of the last of them."""
 
     parts: Sequence[Step]
     step: Step
 
 
 def least_time(step: Step) -> float:
-    """What its fastest option between tiles takes; infinite for what has none."""
+    """The time of the step's fastest option for tiles; infinite if it has none."""
     options = options_of(step.op, step.in_specs, step.out_specs, step.kernel)
     return min((option.work.time for option in options), default=inf)
 
 
 def plain_time(step: Step) -> float:
-    """What its kernel for blobs (N, C, H, W) takes, or about that."""
+    """The estimated time of the step's kernel for blobs (N, C, H, W)."""
     if step.kernel is not None and step.kernel.work is not None:
         return step.kernel.work(step.op, step.in_specs, step.out_specs).time
     return PASS * float(sum(spec.size for spec in [*step.in_specs, *step.out_specs] if spec is not None))

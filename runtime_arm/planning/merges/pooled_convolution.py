@@ -1,4 +1,4 @@
-"""A convolution and the max pool behind it."""
+"""Merges a convolution with the max pool that follows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.registry.facts import Kind
 
 
 def merge(pool: Step, before: Before) -> Optional[Merge]:
-    """What ends with this step. It has the options of the convolution, which keeps its place in the net."""
+    """The merge that ends with this step. It has the options and the place in the net of the convolution."""
     convolution = before(pool) if len(pool.outputs) == 1 else None
     if convolution is None or convolution.schema.kind is not Kind.CONVOLUTION:
         return None

@@ -1,4 +1,4 @@
-"""Three convolutions, of which the one in the middle is of every channel for itself."""
+"""Merges three convolutions, of which the second is depthwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.registry.facts import Kind
 
 
 def merge(project: Step, before: Before) -> Optional[Merge]:
-    """A block that ends with this step."""
+    """The merge that ends with this step, if there is one."""
     depthwise = _without_addend(before(project))
     expand = None if depthwise is None else _without_addend(before(depthwise))
     if depthwise is None or expand is None:
@@ -24,7 +24,9 @@ def merge(project: Step, before: Before) -> Optional[Merge]:
     op = block_of(*(step.op for step in parts))
     operands = [value for step, count in zip(parts, (2, 2, 4)) for value in _padded(step.inputs[1:], count)]
     block = Step(project.index, op, separable_block, [expand.inputs[0], *operands], project.outputs)
-    biases = PASS * sum(spec.size for step in parts[:-1] for spec in step.out_specs)  # which the block adds on the way
+    biases = PASS * sum(
+        spec.size for step in parts[:-1] for spec in step.out_specs
+    )  # without another pass in the block
     return Merge(parts, block) if least_time(block) < sum(map(least_time, parts)) + biases else None
 
 

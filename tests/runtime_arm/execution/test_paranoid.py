@@ -58,7 +58,7 @@ def test_it_poisons_what_is_free_and_says_how_much() -> None:
     np.testing.assert_allclose(result.outputs["y"], np.exp(np.exp(X["x"]).T).T + np.exp(X["x"]), rtol=1e-6)
     assert result.steps == 5
     assert result.nbytes > 0
-    assert "in front of 5 steps; the outputs are those of the run without a plan" in str(result)
+    assert "before 5 steps; the outputs equal those of a run without a memory plan" in str(result)
 
 
 def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch
         return layout
 
     monkeypatch.setattr(plan, "plan_memory", too_early)
-    with pytest.raises(BrokenPlan, match="output 'y' is another one in poisoned memory"):
+    with pytest.raises(BrokenPlan, match="output 'y' in poisoned memory differs"):
         run_paranoid(pair_of(CHAIN), X)
 
 
@@ -130,5 +130,5 @@ def test_a_scalar_may_lie_where_tiles_lay() -> None:
 
 
 def test_what_is_drawn_at_random_cannot_be_compared() -> None:
-    with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: what differs from run to run cannot be compared"):
+    with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: its results differ from run to run"):
         run_paranoid(pair_of('net "": x -> y\n UniformFill() -> y  shape=[2, 3]'), X)
