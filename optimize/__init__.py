@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
-from optimize.engines.measure import Progress
 from optimize.engines.pick import AUTO, MEASURE, pick_engines
 from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.weights import with_unpacked_fills
@@ -41,7 +40,7 @@ def optimize(
     shapes: Optional[Shapes] = None,
     threads: Optional[int] = None,
     report: Optional[Report] = None,
-    progress: Progress = lambda text, done, total: None,
+    progress: Progress = quiet,
 ) -> Pair:
     """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
 
@@ -72,7 +71,7 @@ def optimize(
         *([] if merge_parallel else [pipeline.MERGING]),
     ]
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
-    result = run_passes_everywhere(program, passes, report, stop_after).pair(known)
+    result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     if stop_after is None or len(report.steps) < stop_after:

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from runtime_arm.pair.pair import Pair
 
     pair, report = Pair.load(args.pair), Report()
-    with progress("engines") as bar:
+    with progress("optimize") as bar:
         result = optimize(
             pair,
             args.engines,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Sequence
+from functools import cached_property
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from optimize.engines.accuracy import Feeds, relative_error, results
-from optimize.engines.options import Options, options_of
+from optimize.engines.accuracy import Feeds, Results, relative_error, results
+from optimize.engines.options import Options, options_in, options_of
 from optimize.engines.sample_inputs import drawn
+from runtime_arm.execution.predictor import Predictor
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
@@ -22,13 +24,31 @@ class Budget:
     """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
 
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
-    made, and against the pair itself, both computed by direct sums.
+    made, and against the pair itself, both computed by direct sums. Planning a large net takes seconds, so every net is
+    planned once: ``options`` are the pair's, and its own results are taken with them.
     """
 
     def __init__(self, plain: Pair, pair: Pair, specs: Mapping[str, TensorSpec]):
+        self._plain, self._pair, self._specs = plain, pair, specs
         self._samples: Sequence[Feeds] = [drawn(specs, seed) for seed in range(SAMPLES)]
-        origins = [pair] if plain is pair else [pair, plain]
-        self._wanted = [results(_directly(one, specs), self._samples) for one in origins]
+        self._errors: Dict[Tuple[str, ...], float] = {}  # by the engines of the operators
+        self._own: Optional[Results] = None
+        with Predictor(pair, threads=1) as predictor:
+            self.options = options_in(predictor, specs)
+            if self.is_needed:
+                self._own = [predictor.run(feeds) for feeds in self._samples]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the runtime would choose an engine that rounds more than direct sums do."""
+        return any(one.chosen is not None and one.chosen.error > DIRECT for one in self.options)
+
+    @cached_property
+    def _wanted(self) -> Sequence[Results]:
+        direct = [_directly(self._pair, self.options)]
+        if self._plain is not self._pair:
+            direct.append(_directly(self._plain, options_of(self._plain, self._specs)))
+        return [results(one, self._samples) for one in direct]
 
     @property
     def sees_nothing(self) -> bool:
@@ -37,17 +57,27 @@ class Budget:
         return all(isinstance(output, np.ndarray) and not output.any() for output in outputs)
 
     def error(self, pair: Pair) -> float:
-        """That of a pair, by the engines it chooses."""
-        actual = results(pair, self._samples)
-        return max(relative_error(wanted, actual) for wanted in self._wanted)
+        """The error of the pair, perhaps with other engines, by the engines it chooses."""
+        engines = _engines(pair)
+        if engines not in self._errors:
+            own = self._own if engines == _engines(self._pair) else None
+            actual = results(pair, self._samples) if own is None else own
+            self._errors[engines] = max(relative_error(wanted, actual) for wanted in self._wanted)
+        return self._errors[engines]
 
 
-def _directly(pair: Pair, specs: Mapping[str, TensorSpec]) -> Pair:
-    return limited(pair, options_of(pair, specs), dict.fromkeys(range(len(pair.predict_net.op)), DIRECT))
+def _engines(pair: Pair) -> Tuple[str, ...]:
+    return tuple(op.engine for op in pair.predict_net.op)
+
+
+def _directly(pair: Pair, options: Sequence[Options]) -> Pair:
+    return limited(pair, options, dict.fromkeys(range(len(pair.predict_net.op)), DIRECT))
 
 
 def limited(pair: Pair, options: Sequence[Options], limits: Limits) -> Pair:
-    """The pair whose operators rule out the engines beyond their limits."""
+    """The pair whose operators rule out the engines beyond their limits; itself where there are no limits."""
+    if not limits:
+        return pair
     ops = list(pair.predict_net.op)
     for one in options:
         if one.place in limits:

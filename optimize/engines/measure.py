@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from optimize.engines.options import Option, Options
 from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.profiling import Timing, profile
 from runtime_arm.pair.pair import Pair
@@ -21,7 +22,6 @@ TRIAL_ROUNDS = 5  # inferences by which two nets are compared, each
 WORTHWHILE = 0.99  # of the time; what gains less is within the noise
 
 Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
-Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
 def time_options(

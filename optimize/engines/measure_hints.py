@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from optimize.engines.measure import TRIAL_ROUNDS, WORTHWHILE, Progress, seconds_of, time_lists, with_engines
+from optimize.engines.measure import TRIAL_ROUNDS, WORTHWHILE, seconds_of, time_lists, with_engines
 from optimize.engines.options import problem_of
+from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
 from runtime_arm.pair.pair import Pair

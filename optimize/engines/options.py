@@ -66,13 +66,20 @@ def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
 
 
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
-    """The options of every operator that runs by itself for inputs of these specs, up to the first whose output shape
-    depends on data. Without those in branches, and without those that run as one step with others, unless they are the
-    ones by whose engine it runs."""
+    """The options of the operators as the runtime plans them for inputs of these specs and one thread.
+
+    Left out are operators in branches, operators behind the first whose output shape depends on data, and operators
+    that run as one step with others, unless they are the ones by whose engine the step runs.
+    """
     with Predictor(pair, threads=1) as predictor:
-        steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
-        ops = dict(enumerate(pair.predict_net.op))
-        return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
+        return options_in(predictor, specs)
+
+
+def options_in(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> List[Options]:
+    """The same, of a predictor's operators."""
+    steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
+    ops = dict(enumerate(predictor.pair.predict_net.op))
+    return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
 
 
 def _of_step(step: Step) -> Options:

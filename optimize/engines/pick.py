@@ -10,15 +10,14 @@ from optimize.engines.measure import (
     SECONDS,
     TRIAL_ROUNDS,
     WORTHWHILE,
-    Progress,
     promising,
     seconds_of,
     time_options,
     with_engines,
 )
 from optimize.engines.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
-from optimize.engines.options import Option, options_of
-from optimize.rewriting.report import EngineChoice, Report
+from optimize.engines.options import Option, Options, options_of
+from optimize.rewriting.report import EngineChoice, Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.machine.cores import useful_cores
@@ -44,7 +43,7 @@ def pick_engines(
     threads: Optional[int] = None,
     stop_after: Optional[int] = None,
     report: Optional[Report] = None,
-    progress: Progress = lambda text, done, total: None,
+    progress: Progress = quiet,
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
@@ -70,6 +69,7 @@ def pick_engines(
     if threads is not None and threads < 1:
         raise UsageError(f"the number of threads must be positive, got {threads}")
     try:
+        progress("engines", 0, 1)
         picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
         result = picker.within_budget(stop_after)
     except ArmnetError as error:
@@ -78,7 +78,8 @@ def pick_engines(
         report.notes.append(f"the error of engines is not known, as the net could not be tried: {error}")
         return pair.replace(tuning=_kept(known, pair))
     if engines == AUTO:
-        return _explained(result.replace(tuning=_kept(known, result)), report)
+        options = picker.options if result is pair else None
+        return _explained(result.replace(tuning=_kept(known, result)), report, options)
     for count in [threads] if threads else sorted({1, useful_cores()}):
         result = picker.measured(result, count, progress)
     return _explained(result, report)
@@ -93,13 +94,14 @@ class _Picker:
     """Chooses for one pair within one budget."""
 
     def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report):
-        self._pair, self._plain, self._accuracy, self._report = pair, plain, accuracy, report
+        self._pair, self._accuracy, self._report = pair, accuracy, report
         self._specs = sample_specs(pair.inputs)
-        self._budget: Optional[Budget] = None
+        self._budget = Budget(plain, pair, self._specs)
+        self.options = self._budget.options
 
     def within_budget(self, stop_after: Optional[int] = None) -> Pair:
         """The pair that rules out what is not accurate enough among the runtime's own choices."""
-        options = options_of(self._pair, self._specs)
+        options = self.options
         chosen = {one.place: one.chosen for one in options if one.chosen is not None}
         gains = {
             one.place: max((option.predicted for option in one.open), default=0.0) - chosen[one.place].predicted
@@ -168,20 +170,16 @@ class _Picker:
     def _is_accurate(self, pair: Pair, picks: Picks) -> bool:
         if all(option.error <= DIRECT for option in picks.values()):
             return True
-        return self._measured_error(pair) <= self._accuracy
-
-    def _measured_error(self, pair: Pair) -> float:
-        self._budget = self._budget or Budget(self._plain, self._pair, self._specs)
-        return self._budget.error(pair)
+        return self._budget.error(pair) <= self._accuracy
 
     def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
         """Limits of error with which the budget is kept."""
         errors = {place: option.error for place, option in chosen.items()}
-        if not any(error > DIRECT for error in errors.values()):
+        if not self._budget.is_needed:
             return {}
-        limits = find_limits(errors, gains, lambda limits: self._measured_error(pair_of(limits)) <= self._accuracy)
-        error = self._measured_error(pair_of(limits))
-        if self._budget is not None and self._budget.sees_nothing:
+        limits = find_limits(errors, gains, lambda limits: self._budget.error(pair_of(limits)) <= self._accuracy)
+        error = self._budget.error(pair_of(limits))
+        if self._budget.sees_nothing:
             self._report.warnings.append("outputs are zero for random inputs, so errors of engines do not show")
             return limits
         self._report.error = error
@@ -233,13 +231,16 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
             raise UsageError(f"engine {wish.engine} has no variant {wish.variant!r}; there are {variants}")
 
 
-def _explained(pair: Pair, report: Report) -> Pair:
-    """The pair itself, once the report knows its engines; where shapes are not known there is nothing to tell."""
-    try:
-        specs = sample_specs(pair.inputs)
-        options = options_of(pair.replace(tuning=None), specs)
-    except ArmnetError:
-        return pair
+def _explained(pair: Pair, report: Report, options: Optional[Sequence[Options]] = None) -> Pair:
+    """The pair itself, once the report knows its engines; where shapes are not known there is nothing to tell.
+
+    options: those of the pair, where they are known.
+    """
+    if options is None:
+        try:
+            options = options_of(pair.replace(tuning=None), sample_specs(pair.inputs))
+        except ArmnetError:
+            return pair
     measurements = pair.tuning.measurements if pair.tuning is not None else ()
     for one in options:
         chosen = str(one.chosen.wish) if one.chosen is not None else one.engine

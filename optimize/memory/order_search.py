@@ -1,24 +1,24 @@
 """The order of tasks that keeps the fewest bytes alive at its worst moment.
 
-States are sets of tasks that are done; what is live follows from the set alone. The way to "all done" whose worst state
-is best is found as by Dijkstra, with the peak for a distance. Chains make few states and wide nets many: a search that
-grows too large is given up, and says so. A task that raises neither the peak nor what is live is done at once, which is
-never wrong: whatever is done later, less is live then.
+A state is the set of tasks that are done; which blobs are live follows from that set alone. The way to "all done" whose
+worst state is best is found as by Dijkstra, with the peak in place of the distance. Chains have few states and wide
+nets many: a search that takes too long is given up. A task that raises neither the peak nor the bytes that are live is
+done at once, which is never wrong: whatever is done later, less is live then.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-MOST_STATES = 3000  # that are looked at before the search is given up
+MOST_STEPS = 60_000  # that are weighed before the search is given up; about half a second
 
 
 class Task(NamedTuple):
     """Reads and writes blobs.
 
-    overwrites: pairs (written, read) of equal size that may share their bytes if nobody reads the second any more.
-    joint: what is read and what is written lie in the same bytes, as the parts of a whole.
+    overwrites: pairs (written, read) of equal size that may lie in the same bytes if no other task needs the second any
+    more. joint: what is read and what is written lie in the same bytes, as the parts of a whole.
     """
 
     reads: FrozenSet[str]
@@ -29,10 +29,24 @@ class Task(NamedTuple):
 
 class _State(NamedTuple):
     done: int  # a bit a task
-    number: int  # of them
+    number: int  # of tasks that are done
     live: int  # bytes
-    ready: Tuple[int, ...]
+    ready: Tuple[int, ...]  # in ascending order
     order: Optional[Tuple[int, object]]  # the last task, and the same of the state before
+
+
+class _Blob(NamedTuple):
+    name: str
+    nbytes: int
+    users: int  # a bit a task that reads or writes it
+    writers: int  # a bit a task; all of them if it is there at the start
+
+
+class _Facts(NamedTuple):
+    """What there is to know of a task."""
+
+    writes: Tuple[_Blob, ...]
+    mortal: Tuple[_Blob, ...]  # what it reads or writes and what need not be there at the end
 
 
 class Scheduler:
@@ -49,100 +63,150 @@ class Scheduler:
         fed: FrozenSet[str] = frozenset(),
         kept: FrozenSet[str] = frozenset(),
     ):
-        self._tasks, self._sizes, self._kept = tasks, sizes, kept
+        self._tasks = tasks
         self._before = [_mask(places) for places in before]
         self._after: List[List[int]] = [[] for _ in tasks]
         for place, places in enumerate(before):
             for earlier in places:
                 self._after[earlier].append(place)
-        self._users: Dict[str, int] = {}
-        self._writers: Dict[str, int] = dict.fromkeys(fed, -1)
+        users: Dict[str, int] = {}
+        writers: Dict[str, int] = dict.fromkeys(fed, -1)
         for place, task in enumerate(tasks):
             for name in task.reads | task.writes:
-                self._users[name] = self._users.get(name, 0) | 1 << place
+                users[name] = users.get(name, 0) | 1 << place
             for name in task.writes - fed:
-                self._writers[name] = self._writers.get(name, 0) | 1 << place
+                writers[name] = writers.get(name, 0) | 1 << place
+        blobs = {name: _Blob(name, sizes.get(name, 0), users[name], writers.get(name, 0)) for name in users}
+        self._facts = [
+            _Facts(
+                tuple(blobs[name] for name in sorted(task.writes)),
+                tuple(blobs[name] for name in sorted((task.reads | task.writes) - kept)),
+            )
+            for task in tasks
+        ]
         self._start = _State(
             0,
             0,
-            sum(sizes.get(name, 0) for name in fed if name in kept or name in self._users),
+            sum(sizes.get(name, 0) for name in fed if name in kept or name in users),
             tuple(place for place, mask in enumerate(self._before) if not mask),
             None,
         )
 
     def peak(self, order: Sequence[int]) -> int:
         """Most bytes live at a time in this order."""
-        state, peak = self._start, self._start.live
+        done, live = 0, self._start.live
+        peak = live
         for place in order:
-            needed, state = self._step(state, place)
+            needed, live = self._weighed(done, live, place)
+            done |= 1 << place
             peak = max(peak, needed)
         return peak
 
-    def search(self, most_states: int = MOST_STATES) -> Optional[List[int]]:
-        """An order of the least peak there is; None if it was not found in time."""
-        heap = [(self._start.live, 0, 0, self._start)]
+    def search(self, most_steps: int = MOST_STEPS) -> Optional[List[int]]:
+        """An order of the least peak there is; None if it was not found in so many steps."""
+        heap = [(self._start.live, 0, 0, self._start.live, self._start, -1)]
         seen: Set[int] = set()
-        for number in range(most_states):
-            if not heap:
-                return None
-            peak, _, _, state = heappop(heap)
+        steps = 0
+        while heap and steps < most_steps:
+            peak, _, _, live, state, place = heappop(heap)
+            if place >= 0:
+                state = self._after_task(state, place, live)
             if state.done in seen:
                 continue
             seen.add(state.done)
-            peak, state = self._settled(peak, state)
+            weighed, state = self._settled(peak, state)
             if not state.ready:
                 return _unwound(state)
-            for index, place in enumerate(state.ready):
-                needed, child = self._step(state, place)
-                if child.done not in seen:
-                    heappush(heap, (max(peak, needed), -child.number, number * len(self._tasks) + index, child))
+            for place in state.ready:
+                needed, live = self._weighed(state.done, state.live, place)
+                if state.done | 1 << place not in seen:
+                    heappush(heap, (max(peak, needed), -state.number - 1, steps, live, state, place))
+                steps += 1
+            steps += weighed
         return None
 
     def greedy(self) -> Iterator[List[int]]:
         """Orders found without looking ahead: what frees most first; one branch to its end before the next."""
         for branch_by_branch in (False, True):
             state = self._start
+            live: Dict[int, int] = {}  # after each ready task, less what is live before it
             while state.ready:
-                grown = [(self._step(state, place), place) for place in state.ready]
-                rank = [
-                    (after.live > state.live, -place) if branch_by_branch else (after.live - state.live, place)
-                    for (_, after), place in grown
-                ]
-                state = grown[rank.index(min(rank))][0][1]
+                for place in state.ready:
+                    if place not in live:
+                        live[place] = self._weighed(state.done, 0, place)[1]
+                if branch_by_branch:
+                    best = min(state.ready, key=lambda place: (live[place] > 0, -place))
+                else:
+                    best = min(state.ready, key=lambda place: (live[place], place))
+                state = self._after_task(state, best, state.live + live[best])
+                for place in self._touched_by(best, state.done):
+                    live.pop(place, None)
             yield _unwound(state)
 
-    def _settled(self, peak: int, state: _State) -> Tuple[int, _State]:
-        """The state after all tasks that cost nothing."""
-        moved = True
-        while moved:
-            moved = False
-            for place in state.ready:
-                needed, child = self._step(state, place)
-                if needed <= peak and child.live <= state.live:
-                    state, moved = child, True
-                    break
-        return peak, state
+    def _touched_by(self, place: int, done: int) -> Iterable[int]:
+        """The tasks that may cost something else now that this one, the last of those that are done, is done."""
+        for blob in {*self._facts[place].writes, *self._facts[place].mortal}:
+            left = blob.users & ~done
+            if left & (left - 1) == 0 or blob.writers & (blob.writers - 1):  # one user is left, or several write it
+                yield from _places(left)
 
-    def _step(self, state: _State, place: int) -> Tuple[int, _State]:
-        """Bytes needed while the task runs, and the state behind it."""
-        task, done = self._tasks[place], state.done | 1 << place
-        made = [name for name in task.writes if not self._writers[name] & state.done and self._writers[name] >= 0]
-        dying = {name for name in task.reads | task.writes if name not in self._kept and not self._users[name] & ~done}
-        grown = state.live + sum(self._sizes.get(name, 0) for name in made)
-        live = grown - sum(self._sizes.get(name, 0) for name in dying)
-        shared, free = 0, dying - task.writes
+    def _settled(self, peak: int, state: _State) -> Tuple[int, _State]:
+        """How many steps were weighed, and the state after all tasks that cost nothing."""
+        weighed, at = 0, 0
+        while at < len(state.ready):
+            place = state.ready[at]
+            needed, live = self._weighed(state.done, state.live, place)
+            at, weighed = at + 1, weighed + 1
+            if needed <= peak and live <= state.live:
+                state, at = self._after_task(state, place, live), 0
+        return weighed, state
+
+    def _weighed(self, done: int, live: int, place: int) -> Tuple[int, int]:
+        """Bytes needed while the task runs, and bytes live behind it."""
+        task, facts = self._tasks[place], self._facts[place]
+        after = done | 1 << place
+        grown = live
+        for blob in facts.writes:
+            if not blob.writers & done and blob.writers >= 0:
+                grown += blob.nbytes
+        behind = grown
+        for blob in facts.mortal:
+            if blob.users & after == blob.users:
+                behind -= blob.nbytes
+        if task.joint:
+            return max(live, behind), behind
+        if task.overwrites:
+            return grown - self._overwritten(done, place), behind
+        return grown, behind
+
+    def _overwritten(self, done: int, place: int) -> int:
+        """Bytes that the task writes where something lay that no other task needs."""
+        task, facts = self._tasks[place], self._facts[place]
+        after, nbytes = done | 1 << place, 0
+        made = {blob.name: blob.nbytes for blob in facts.writes if not blob.writers & done and blob.writers >= 0}
+        free = {blob.name for blob in facts.mortal if blob.users & after == blob.users} - task.writes
         for written, read in task.overwrites:
             if written in made and read in free:
-                free = free - {read}
-                shared += self._sizes.get(written, 0)
-        needed = max(state.live, live) if task.joint else grown - shared
+                free.remove(read)
+                nbytes += made[written]
+        return nbytes
+
+    def _after_task(self, state: _State, place: int, live: int) -> _State:
+        done = state.done | 1 << place
         ready = [other for other in state.ready if other != place]
-        ready += [other for other in self._after[place] if not self._before[other] & ~done]
-        return needed, _State(done, state.number + 1, live, tuple(sorted(ready)), (place, state.order))
+        new = [other for other in self._after[place] if not self._before[other] & ~done]
+        return _State(done, state.number + 1, live, tuple(sorted(ready + new) if new else ready), (place, state.order))
 
 
-def _mask(places: Set[int]) -> int:
+def _mask(places: Iterable[int]) -> int:
     return sum(1 << place for place in places)
+
+
+def _places(mask: int) -> Iterator[int]:
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _unwound(state: _State) -> List[int]:

@@ -18,7 +18,7 @@ class Match(NamedTuple):
     """Operators, by their places in the net, that a rule would replace, and the blobs that vanish with them.
 
     No other operator may read ``inner`` blobs; the driver checks that before the rule is asked to rewrite.
-    captured: what a pattern has names for (see ``patterns.py``).
+    captured: what else the rewrite needs to know; of patterns, what they have names for (see ``patterns.py``).
     """
 
     places: Tuple[int, ...]

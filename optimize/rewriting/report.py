@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.text import format_operator
+
+Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    """Progress that nobody wants to see."""
 
 
 class Step(NamedTuple):

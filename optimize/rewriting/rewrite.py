@@ -10,10 +10,10 @@ pass is a name and its rules, and comes to its end when none of them fires any m
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.shapes import SpecsByName
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
@@ -47,15 +47,24 @@ class Pass(NamedTuple):
     rules: Tuple[Rule, ...]
 
 
-def run_passes(program: Program, passes: Sequence[Pass], report: Report, stop_after: Optional[int] = None) -> Program:
+def run_passes(
+    program: Program,
+    passes: Sequence[Pass],
+    report: Report,
+    stop_after: Optional[int] = None,
+    progress: Progress = quiet,
+) -> Program:
     """The program after all passes, in turn, again and again until none of them fires.
 
     With ``stop_after`` at most so many steps are made. BrokenPass, naming the pass, if one of them spoils the program.
     """
+    settled: Dict[Pass, Program] = {}  # what each pass left behind: there it finds nothing to do
     for _ in range(MOST_ROUNDS):
         steps = len(report.steps)
-        for one in passes:
-            program = _checked(one, program, _run_pass(one, program, report, stop_after))
+        for number, one in enumerate(passes):
+            progress(f"pass {one.name}", number, len(passes))
+            if settled.get(one) is not program:
+                program = settled[one] = _checked(one, program, _run_pass(one, program, report, stop_after))
         if len(report.steps) == steps:
             return program
     culprits = ", ".join(sorted({step.pass_name for step in report.steps[steps:]}))

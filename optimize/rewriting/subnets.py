@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import List, Optional, Sequence, Set, Tuple
 
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.rewrite import MOST_ROUNDS, BrokenPass, Pass, run_passes
 from optimize.rewriting.shapes import SpecsByName
 from optimize.rewriting.single_assignment import names_in, single_assignment
@@ -22,16 +22,19 @@ _FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
 
 
 def run_passes_everywhere(
-    program: Program, passes: Sequence[Pass], report: Report, stop_after: Optional[int] = None
+    program: Program,
+    passes: Sequence[Pass],
+    report: Report,
+    stop_after: Optional[int] = None,
+    progress: Progress = quiet,
 ) -> Program:
     """The program after all passes, outside and inside, until none of them fires anywhere."""
     for _ in range(MOST_ROUNDS):
-        steps = len(report.steps)
-        program = run_passes(program, passes, report, stop_after)
-        for place, op in enumerate(program.net.op):
+        program = outside = run_passes(program, passes, report, stop_after, progress)
+        for place, op in enumerate(outside.net.op):
             if op.full_type in _FUNCTIONAL:
                 program = _with_optimised_nets(program, place, passes, report, stop_after)
-        if len(report.steps) == steps:
+        if program is outside:
             return program
     raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes outside and inside of sub-nets")
 

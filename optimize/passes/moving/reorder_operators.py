@@ -20,16 +20,16 @@ MOST_CHOICES = 2  # of open sizes for which arenas are planned: the usual ones, 
 
 
 def _disordered(program: Program, start: int) -> Iterator[Match]:
-    """The operators from the first to the last that another order moves."""
+    """The operators from the first to the last that another order moves; captured: that order."""
     before, after = program.net.op, _best_order(program)
     moved = [place for place, op in enumerate(before) if op is not after[place]]
     if moved and start <= moved[0]:
-        yield Match(tuple(range(moved[0], moved[-1] + 1)))
+        places = range(moved[0], moved[-1] + 1)
+        yield Match(tuple(places), captured={"order": tuple(after[place] for place in places)})
 
 
 def _reordered(program: Program, match: Match) -> Rewrite:
-    order = _best_order(program)
-    return Rewrite(tuple(order[place] for place in match.places), at=match.places[0])
+    return Rewrite(match.captured["order"], at=match.places[0])
 
 
 def _best_order(program: Program) -> Sequence[OperatorDef]:

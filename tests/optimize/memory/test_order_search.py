@@ -59,4 +59,4 @@ def test_parts_and_their_whole_are_counted_once() -> None:
 def test_a_search_that_grows_too_large_is_given_up() -> None:
     tasks = [Task(frozenset(), frozenset([str(i)])) for i in range(12)]
     scheduler = Scheduler(tasks, [set() for _ in tasks], {str(i): i for i in range(12)})
-    assert scheduler.search(most_states=0) is None
+    assert scheduler.search(most_steps=0) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Callable, Iterator, List
 
 import numpy as np
 import pytest
@@ -152,6 +152,24 @@ def test_passes_that_undo_each_other_are_named() -> None:
     back = pass_of(lambda program, op: Rewrite((op.replace(type="Relu"),)), "Sigmoid", "back")
     with pytest.raises(BrokenPass, match=r"no end after .* rounds; still firing: back, there"):
         Outcome(pair_of('net "": x -> y\n Relu(x) -> y'), [there, back])
+
+
+def test_a_pass_looks_at_a_net_again_only_if_another_pass_changed_it() -> None:
+    told: List[str] = []
+    looked: List[int] = []
+
+    def nothing(program: Program, start: int) -> Iterator[Match]:
+        looked.append(len(program.net.op))
+        yield from ()
+
+    idle = Pass("idle", (Rule(nothing, lambda program, match: Rewrite()),))
+    program = Program.of(pair_of(CHAIN))
+    run_passes(program, [idle, MERGE_RELUS], Report(), progress=lambda text, done, total: told.append(text))
+    assert looked == [3, 2]
+    assert told == ["pass idle", "pass merge_relus"] * 2
+    looked.clear()
+    run_passes(program, [MERGE_RELUS, idle], Report())
+    assert looked == [2]
 
 
 def test_weights_come_and_go_with_the_inputs_of_the_net() -> None:
