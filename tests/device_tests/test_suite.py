@@ -51,9 +51,9 @@ def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> No
 
 
 def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> None:
-    (tmp_path / "tensor.py").write_text("raise OSError('the card is worn out')\n")
+    (tmp_path / "identity.py").write_text("raise OSError('the card is worn out')\n")
     with target_of("local") as target, pytest.raises(DeviceError, match=r"local: OSError: the card is worn out"):
-        run_suite(target, {**files, "runtime_arm/registry/specs.py": tmp_path / "tensor.py"})
+        run_suite(target, {**files, "runtime_arm/machine/identity.py": tmp_path / "identity.py"})
 
 
 def test_progress_is_told_while_the_suite_runs(files: Files) -> None:
