@@ -1,8 +1,8 @@
-"""Which blobs hold the tensors of a TFLite graph.
+"""The blobs that hold the tensors of a TFLite graph.
 
-TFLite's pictures are (N, H, W, C), the runtime's convolutions want (N, C, H, W). So a tensor has up to two forms, one
-in the source's order and one with the channels first; a rule reads and writes the form that suits it, and what is
-missing is made by a transposition when it is first asked for. The blob in the source's order has the tensor's name.
+TFLite's pictures are (N, H, W, C); the runtime's convolutions need (N, C, H, W). So a tensor has up to two forms: one
+in the source's order and one with the channels first. A rule reads and writes the form that suits it; the other form is
+made by a transposition when it is first asked for. The blob in the source's order has the tensor's name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
 _SUFFIX = "_nchw"
-_LARGEST_STATE = 1 << 26  # elements; the file need not hold them
+_LARGEST_STATE = 1 << 26  # elements, which the file need not contain
 
 
 def first_dims(dims: Dims) -> Dims:
@@ -33,7 +33,7 @@ def last_dims(dims: Dims) -> Dims:
 
 
 class Blobs:
-    """The blobs of one graph. keep_names: blobs in the source's order get exactly the names that ``names`` has."""
+    """The blobs of one graph. names: the exact names of some tensors' blobs in the source's order, by tensor index."""
 
     def __init__(self, graph: Graph, net: NetBuilder, names: Optional[Dict[int, str]] = None):
         self.graph = graph
@@ -41,10 +41,10 @@ class Blobs:
         self._names = names or {}
         self._forms: Dict[Tuple[int, bool], str] = {}
         self._states: Dict[int, str] = {}
-        self.resources: Dict[int, str] = {}  # by tensor the variable that a handle stands for
+        self.resources: Dict[int, str] = {}  # the variable that a handle refers to, by tensor index
 
     def bind(self, tensor: Tensor, blob: str, channels_first: bool = False) -> None:
-        """Let a tensor's form stand for a blob."""
+        """Make a blob a form of a tensor."""
         if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
             raise ExportError(f"tensor {tensor.name!r} is written twice")
         name = self._names.get(tensor.index)
@@ -64,7 +64,7 @@ class Blobs:
         return name
 
     def rewrite(self, tensor: Tensor, blob: str) -> None:
-        """Let a variable hold a blob's content from now on, and in the next run."""
+        """Assign a blob's content to a variable, for the rest of this run and for the next."""
         state = self._states.get(tensor.index)
         if state is None:
             raise ExportError(f"tensor {tensor.name!r} must be a variable")
@@ -72,7 +72,7 @@ class Blobs:
         self._forms[tensor.index, False] = blob
 
     def read(self, tensor: Tensor, channels_first: bool = False) -> str:
-        """The blob of a tensor in a layout, made from the other one if there is none."""
+        """The blob of a tensor in a layout, made from the other layout if necessary."""
         key = (tensor.index, channels_first)
         if key not in self._forms:
             if (tensor.index, not channels_first) not in self._forms:
@@ -87,11 +87,11 @@ class Blobs:
         return any(self.net.value(blob) is not None for blob in blobs) or (not blobs and self._is_stored(tensor))
 
     def is_channels_first(self, tensor: Tensor) -> bool:
-        """Whether there is the form with the channels first alone."""
+        """Whether the tensor has only the form with the channels first."""
         return (tensor.index, True) in self._forms and (tensor.index, False) not in self._forms
 
     def is_written(self, tensor: Tensor) -> bool:
-        """Whether an operator or input made the tensor, or it was read."""
+        """Whether the tensor has a blob: an operator or input wrote it, or it was read."""
         return (tensor.index, True) in self._forms or (tensor.index, False) in self._forms
 
     def dims(self, tensor: Tensor) -> Optional[Dims]:
@@ -104,14 +104,14 @@ class Blobs:
         return tensor.dims
 
     def forms(self) -> List[Tuple[Tensor, str, bool]]:
-        """Every tensor with its blob and whether that has the channels first, for whoever compares blob by blob."""
+        """Every tensor with its blob and whether the blob has the channels first, for comparisons blob by blob."""
         return [
             (self.graph.tensors[index], self.net.resolve(blob), first) for (index, first), blob in self._forms.items()
         ]
 
     @staticmethod
     def _is_stored(tensor: Tensor) -> bool:
-        """Whether the file holds the content; of empty tensors there is nothing to hold."""
+        """Whether the file holds the content; empty tensors have none to hold."""
         return tensor.content is not None or (0 in tensor.dims and not tensor.is_variable)
 
     def _load(self, tensor: Tensor) -> None:

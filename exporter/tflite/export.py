@@ -1,4 +1,4 @@
-"""TFLite to Pair: float, float16, dynamic-range, and full integer networks."""
+"""Translates TFLite models into pairs: float, float16, dynamic-range and full integer networks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pair_of(file: TfliteFile, graph: Graph, options: ExportOptions, on_problem: 
 
 
 def translated(options: Options, graph: Graph) -> Blobs:
-    """The graph's blobs, whose builder holds what it computes."""
+    """The graph's blobs; their builder holds the operators."""
     inputs, outputs = input_names(graph), output_names(graph)
     if not outputs:
         raise ExportError("the graph has no output")
@@ -52,12 +52,12 @@ def translated(options: Options, graph: Graph) -> Blobs:
     for index in graph.inputs:
         tensor = graph.tensors[index]
         if tensor.dtype is None:
-            raise ExportError(f"input {tensor.name!r} is of type {tensor.type}, which is not supported")
+            raise ExportError(f"input {tensor.name!r} has the type {tensor.type}, which is not supported")
         net.input(blobs.write(tensor), tensor.dtype, tensor.dims)
     Translator(options).walk(blobs)
     for index, name in zip(graph.outputs, outputs):
         if graph.tensors[index].dtype is None:
-            raise ExportError(f"output {name!r} is of type {graph.tensors[index].type}, which is not supported")
+            raise ExportError(f"output {name!r} has the type {graph.tensors[index].type}, which is not supported")
         blob = blobs.read(graph.tensors[index])
         if blob != name:
             net.alias(name, blob)
@@ -67,12 +67,12 @@ def translated(options: Options, graph: Graph) -> Blobs:
 def input_names(graph: Graph) -> List[str]:
     """The blobs of the graph's inputs, in order: the tensors' names, made distinct."""
     if len(set(graph.inputs)) < len(graph.inputs):
-        raise ExportError("a tensor is an input of the graph twice")
+        raise ExportError("the graph takes the same tensor as an input twice")
     return _distinct(graph, graph.inputs, [])
 
 
 def output_names(graph: Graph) -> List[str]:
-    """The blobs of the graph's outputs, in order; none is an input's."""
+    """The blobs of the graph's outputs, in order; none is an input's blob."""
     return _distinct(graph, graph.outputs, input_names(graph))
 
 
@@ -89,7 +89,7 @@ def _distinct(graph: Graph, indices: Tuple[int, ...], taken: List[str]) -> List[
 
 
 def _single(graph: Graph, names: List[str]) -> Dict[int, str]:
-    """The name of each output tensor, the first one of those that are outputs twice."""
+    """The name of each output tensor; of a tensor that is an output twice, the first name."""
     return dict(reversed(list(zip(graph.outputs, names))))
 
 
@@ -99,7 +99,7 @@ def graph_of(file: TfliteFile, signature: Optional[str]) -> Graph:
         return file.graphs[0]
     graphs = {entry.key: entry.graph for entry in file.signatures}
     if signature not in graphs:
-        raise ExportError(f"has no signature {signature!r}, it has {', '.join(sorted(graphs)) or 'none'}")
+        raise ExportError(f"there is no signature {signature!r}; the model has {', '.join(sorted(graphs)) or 'none'}")
     return file.graphs[graphs[signature]]
 
 
@@ -112,7 +112,7 @@ def _info(tensor: Tensor, name: str) -> TensorInfo:
 
 
 def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
-    """The declared shape, unless the one that inference found is whole."""
+    """The inferred shape if it is complete, else the declared one."""
     spec = net.spec(name)
     if spec is not None:
         return TensorInfo(name, spec.shape, spec.dtype.name)
@@ -121,7 +121,7 @@ def _output_info(tensor: Tensor, name: str, net: NetBuilder) -> TensorInfo:
 
 
 def _quantization(graph: Graph) -> Dict[str, Any]:
-    """Scale and zero point of the inputs and outputs that are quantised as a whole: real = scale (integer - zero)."""
+    """Scale and zero point of inputs and outputs with one scale: real = scale * (integer - zero_point)."""
     edges = [*zip(graph.inputs, input_names(graph)), *zip(graph.outputs, output_names(graph))]
     parameters = {name: quantization_of(graph.tensors[index]) for index, name in edges}
     found = {
@@ -133,7 +133,7 @@ def _quantization(graph: Graph) -> Dict[str, Any]:
 
 
 def _signatures(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
-    """What the signatures of the graph call its inputs and outputs: their names -> blobs."""
+    """The signatures of the graph: their names of its inputs and outputs -> blobs."""
     inputs, outputs = (
         dict(zip(indices, names))
         for indices, names in ((graph.inputs, input_names(graph)), (graph.outputs, output_names(graph)))

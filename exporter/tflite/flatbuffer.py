@@ -1,12 +1,12 @@
-"""Reads FlatBuffers that nobody has verified: every offset, vtable and length is checked before it is believed.
+"""Reads untrusted FlatBuffers: every offset, vtable and length is checked before it is used.
 
     root = open_flatbuffer(data, b"TFL3", "Model")
     for tensor in root.tables("subgraphs", "SubGraph")[0].tables("tensors", "Tensor"):
         print(tensor.text("name"), tensor.integers("shape"))
 
-Which fields a table has is what the package ``tflite`` writes for it. Tables may share their parts, so a small file
-could claim to be a huge one: what is read altogether is bounded by a multiple of the file's size. Source of the format:
-FlatBuffers' "internals" page.
+The fields of a table are those that the package ``tflite`` writes. Tables may share parts, so a small file could expand
+to a huge model: the total amount read is limited to a multiple of the file's size. Source of the format: FlatBuffers'
+"internals" page.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Array
 
-_SHARED = 16  # how often a byte may be read, on average; parts are seldom shared in real files
-_TABLE = 64  # bytes that a table counts for beside its own: as an object it takes more memory than in the file
+_SHARED = 16  # how often each byte may be read on average; real files seldom share parts
+_TABLE = 64  # bytes that a table counts in addition to its own: as an object it takes more memory than in the file
 _NUMBERS = {
     "Bool": "?",
     "Int8": "<i1",
@@ -40,7 +40,7 @@ _OFFSET = "UOffsetTRelative"
 
 
 class Field(NamedTuple):
-    """Where a field stands in its table's vtable, and what is meant where it is absent. dtype: None for an offset."""
+    """A field's slot in its table's vtable, its dtype (None for an offset) and its value if it is absent."""
 
     slot: int
     dtype: Optional[str]
@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
 
 class _Recorder:
-    """Stands in for the package's builder and notes the field that it is told to write."""
+    """Takes the place of the package's builder and records the field that it is told to write."""
 
     field: Field
 
@@ -67,7 +67,7 @@ _DECLARED: Dict[str, Dict[str, Field]] = {}
 
 
 def declare(table: str, **fields: Union[int, Tuple[int, str]]) -> None:
-    """Make a table of another schema known: slots of what it points to, slots and dtypes of numbers (0 if absent)."""
+    """Declare a table of another schema: slots of offsets, slots and dtypes of numbers (0 if absent)."""
     _DECLARED[table] = {
         name: Field(*field, 0) if isinstance(field, tuple) else Field(field, None, 0) for name, field in fields.items()
     }
@@ -75,7 +75,7 @@ def declare(table: str, **fields: Union[int, Tuple[int, str]]) -> None:
 
 @cache
 def fields_of(table: str) -> Dict[str, Field]:
-    """The fields of a table by the schema's names; none for a table that is neither TFLite's nor declared."""
+    """The fields of a table by name; empty for a table that is neither in TFLite's schema nor declared."""
     if table in _DECLARED:
         return _DECLARED[table]
     try:
@@ -99,7 +99,7 @@ def _snake_case(name: str) -> str:
 
 
 class FlatBuffer:
-    """The bytes of a file, read within their bounds."""
+    """The bytes of a file, with bounds checks."""
 
     def __init__(self, data: memoryview):
         self.data = data
@@ -107,7 +107,7 @@ class FlatBuffer:
         self._left = _SHARED * len(data)
 
     def view(self, at: int, nbytes: int) -> memoryview:
-        """So many bytes; FormatError where they are not all inside."""
+        """The bytes at an offset; FormatError if they are not all inside the file."""
         if at < 0 or nbytes < 0 or at + nbytes > len(self.data):
             raise FormatError(f"{nbytes} bytes at {at} lie outside the file of {len(self.data)} bytes")
         return self.data[at : at + nbytes]
@@ -117,13 +117,13 @@ class FlatBuffer:
         return int(struct.unpack(kind, self.view(at, struct.calcsize(kind)))[0])
 
     def spend(self, nbytes: int) -> None:
-        """Count what was read."""
+        """Count bytes that were read. FormatError if they exceed the limit."""
         self._left -= nbytes
         if self._left < 0:
-            raise FormatError("its tables share their parts so often that it cannot be what it claims")
+            raise FormatError("its tables share parts so often that it expands beyond the limit")
 
     def follow(self, at: int) -> int:
-        """Where the offset at this place points to."""
+        """The place that the offset at ``at`` points to."""
         offset = self.number(at, "<I")
         if offset == 0:
             raise FormatError(f"the offset at {at} is zero")
@@ -131,7 +131,7 @@ class FlatBuffer:
 
 
 class Table:
-    """One table. Fields are named as in the schema; one that the schema lacks is a KeyError, a bug of the caller."""
+    """One table. Fields are named as in the schema; a name that the schema lacks is a KeyError, the caller's bug."""
 
     def __init__(self, buffer: FlatBuffer, at: int, kind: str):
         self._buffer, self._at, self.kind = buffer, at, kind
@@ -150,7 +150,7 @@ class Table:
         return name in fields_of(self.kind)
 
     def number(self, name: str) -> Union[int, float, bool]:
-        """A number, the schema's default where it is absent."""
+        """A number; the schema's default if it is absent."""
         field = fields_of(self.kind)[name]
         assert field.dtype is not None, name
         at = self._place(field.slot, np.dtype(field.dtype).itemsize)
@@ -159,20 +159,20 @@ class Table:
         return np.frombuffer(self._buffer.data, field.dtype, 1, at)[0].item()  # type: ignore[no-any-return]
 
     def integer(self, name: str) -> int:
-        """A number that is an integer."""
+        """An integer."""
         return int(self.number(name))
 
     def text(self, name: str) -> str:
-        """A string; empty where it is absent."""
+        """A string; empty if it is absent."""
         return bytes(self.bytes(name)).decode("utf-8", "replace")
 
     def bytes(self, name: str) -> memoryview:
-        """A vector of bytes; empty where it is absent."""
+        """A vector of bytes; empty if it is absent."""
         at = self._pointed(name)
         return memoryview(b"") if at is None else self._buffer.view(at + 4, self._buffer.number(at, "<I"))
 
     def vector(self, name: str, dtype: str) -> Array:
-        """A vector of numbers as a view of the file, of a little-endian dtype; empty where it is absent."""
+        """A vector of numbers as a view of the file, with a little-endian dtype; empty if it is absent."""
         at = self._pointed(name)
         return np.empty(0, dtype) if at is None else self._vector(at, np.dtype(dtype).newbyteorder("<"))
 
@@ -208,7 +208,7 @@ class Table:
         return None if at is None else self._buffer.follow(at)
 
     def _place(self, slot: int, nbytes: int) -> Optional[int]:
-        """Where the field lies; None if it is absent."""
+        """The field's place; None if it is absent."""
         offset = self._slots[slot] if slot < len(self._slots) else 0
         if offset == 0:
             return None

@@ -1,6 +1,6 @@
-"""Reads FlexBuffers, FlatBuffers' format without a schema: a map of numbers, as options of custom operators are.
+"""Reads FlexBuffers, FlatBuffers' format without a schema: maps of numbers, the options of custom operators.
 
-Nothing is believed: every offset stays inside the bytes. Source of the format: FlatBuffers' "internals" page.
+Every offset is checked. Source of the format: FlatBuffers' "internals" page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIRECT = {_INDIRECT_INT: _INT, _INDIRECT_UINT: _UINT, _INDIRECT_FLOAT: _FLOAT}
 
 
 def read_map(data: bytes) -> Dict[str, Number]:
-    """The numbers of a map by their keys; values of other kinds are left out. ExportError for anything but a map."""
+    """The numbers of a map by key; values of other types are left out. ExportError for anything but a map."""
     if len(data) < 3:
         raise ExportError("its options are no map")
     width, kind = data[-1], data[-2]
@@ -50,7 +50,7 @@ def _value(data: bytes, at: int, width: int, packed: int) -> Union[Number, None]
 
 
 def _follow(data: bytes, at: int, width: int) -> int:
-    """Where an offset, which counts backwards, points to."""
+    """The place that an offset points to; offsets count backwards."""
     return at - _uint(data, at, width)
 
 

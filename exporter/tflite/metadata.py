@@ -1,7 +1,7 @@
-"""What a TFLite file says about its pictures and labels, as a pair's model.json has it.
+"""Reads a TFLite file's metadata about pictures and labels, in the form of a pair's model.json.
 
-The metadata is a FlatBuffer of a schema of its own ("M001"), labels lie in a zip archive behind the model. Both are
-extras: what is damaged or unknown in them is left out. Source: TFLite Support, metadata_schema.fbs.
+The metadata is a FlatBuffer with a schema of its own ("M001"); labels lie in a zip archive behind the model. Both are
+optional: damaged or unknown parts are ignored. Source: TFLite Support, metadata_schema.fbs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime_arm.errors import FormatError
 
 _NAME, _IDENTIFIER = "TFLITE_METADATA", b"M001"
 _LARGEST_LABELS = 1 << 20  # bytes
-_NORMALIZATION, _IMAGE = 1, 2  # of the unions ProcessUnitOptions and ContentProperties
+_NORMALIZATION, _IMAGE = 1, 2  # in the unions ProcessUnitOptions and ContentProperties
 _COLORS = {1: "RGB", 2: "GRAY"}
 
 declare("ModelMetadata", subgraph_metadata=3)
@@ -30,7 +30,7 @@ declare("NormalizationOptions", mean=0, std=1)
 
 
 def picture_meta(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
-    """``preprocessing`` of the first input, where it is a picture, and ``labels``, as far as the file tells."""
+    """``preprocessing`` of the first input, if it is a picture, and ``labels``, as far as the file has them."""
     found: Dict[str, Any] = {}
     first = graph.tensors[graph.inputs[0]] if graph.inputs else None
     if first is not None and len(first.dims) == 4 and first.dims[3] in (1, 3):
@@ -40,7 +40,7 @@ def picture_meta(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
 
 
 def _told(file: TfliteFile, floats: bool) -> Dict[str, Any]:
-    """Channels, and of pictures as floats mean and deviation, from the metadata."""
+    """The channel order, and for float pictures mean and deviation, from the metadata."""
     try:
         tensor = _first_input(file)
         if tensor is None:
@@ -77,7 +77,7 @@ def _normalization(options: Optional[Table]) -> Dict[str, List[float]]:
 
 
 def _labels(data: memoryview) -> List[str]:
-    """The lines of the archive's one file of labels."""
+    """The lines of the archive's label file, if it has exactly one."""
     try:
         with zipfile.ZipFile(_View(data)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".txt") and "label" in name]
@@ -90,7 +90,7 @@ def _labels(data: memoryview) -> List[str]:
 
 
 class _View(io.RawIOBase):
-    """A mapped file as zipfile wants it, without a copy."""
+    """A mapped file in the form that zipfile needs, without a copy."""
 
     def __init__(self, data: memoryview):
         super().__init__()

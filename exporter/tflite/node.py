@@ -21,7 +21,7 @@ _ACTIVATIONS: Dict[int, Tuple[str, Dict[str, Any]]] = {
     3: ("Clip", {"min": 0.0, "max": 6.0}),
     4: ("Tanh", {}),
 }
-# What an activation leaves of real numbers, for integer kernels that saturate there.
+# The range of real numbers after an activation; integer kernels saturate at its ends.
 ACTIVATION_RANGES: Dict[int, Tuple[Optional[float], Optional[float]]] = {
     0: (None, None),
     1: (0.0, None),
@@ -32,38 +32,38 @@ _QUANTISED = ("INT8", "UINT8", "INT16", "INT4")
 
 
 def domain_for(type: str, dtype: np.dtype[Any]) -> str:
-    """Caffe2's domain if its operator of this type takes the data type, else ONNX's."""
+    """Caffe2's domain if its operator of this type accepts the data type, else ONNX's."""
     schema = find(OperatorDef.of(type, [], []))
     return "" if schema is not None and (not schema.dtypes or dtype.name in schema.dtypes) else "onnx"
 
 
 class Variables:
-    """The model's resource variables by name: the blob that holds each now, and its state if it is initialised."""
+    """The model's resource variables by name: the current blob of each, and its state if it is initialised."""
 
     def __init__(self) -> None:
         self.current: Dict[str, str] = {}
         self.states: Dict[str, str] = {}
-        self.once = False  # whether what is translated runs once, before everything else
+        self.once = False  # whether the graph being translated runs once, before everything else
 
 
 class Subnets(Protocol):
-    """How a node gets at the other graphs of the model; see ``tflite_graph``."""
+    """How a node reaches the other graphs of the model; see ``exporter.tflite.translator``."""
 
     variables: Variables
 
     def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
-        """Translate a graph of these inputs in place; the blobs of its outputs."""
+        """Translate a graph in place, on these inputs; the blobs of its outputs."""
         ...
 
     def branch(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> NetDef:
-        """A graph as a net of its own that reads these blobs of the net around it."""
+        """A graph as a sub-net that reads these blobs of the net around it."""
         ...
 
 
 class Node:
     """An operator of a graph. Layouts: the source's own order, or ``channels_first``: (N, H, W, C) as (N, C, H, W).
 
-    Which of the two forms of a blob there are is the business of ``Blobs``; what is missing is made when asked for.
+    ``Blobs`` keeps the two forms of a tensor and makes a missing one when it is asked for.
     """
 
     def __init__(self, operation: Operation, blobs: Blobs, subnets: Subnets):
@@ -82,7 +82,7 @@ class Node:
     # Options
 
     def option(self, name: str, default: Any = 0) -> Any:
-        """A number among the options by the schema's name; ``default`` where the operator has no options at all."""
+        """A numeric option by the schema's name; ``default`` if the operator has no options at all."""
         options = self.operation.options
         if options is None:
             return default
@@ -91,7 +91,7 @@ class Node:
         return options.number(name)
 
     def option_integers(self, name: str, dtype: str = "i4") -> Optional[List[int]]:
-        """A vector of integers among the options; None where the operator has no options at all."""
+        """An option that is a vector of integers; None if the operator has no options at all."""
         options = self.operation.options
         if options is None:
             return None
@@ -100,14 +100,14 @@ class Node:
         return options.integers(name, dtype)
 
     def option_floats(self, name: str) -> List[float]:
-        """A vector of floats among the options."""
+        """An option that is a vector of floats."""
         options = self.operation.options
         if options is None or not options.knows(name):
             raise ExportError(f"has no options that say {name!r}")
         return [float(value) for value in options.vector(name, "f4")]
 
     def option_text(self, name: str) -> str:
-        """A string among the options."""
+        """An option that is a string."""
         options = self.operation.options
         if options is None or not options.knows(name):
             raise ExportError(f"has no options that say {name!r}")
@@ -145,7 +145,7 @@ class Node:
         return self._blobs.read(self.tensor(index), channels_first)
 
     def inputs(self, channels_first: bool = False) -> List[str]:
-        """The blobs of all inputs, none of which may be left out."""
+        """The blobs of all inputs. ExportError if one is left out."""
         return [self.input(index, channels_first) for index in range(self.input_count)]
 
     def output(self, index: int = 0, channels_first: bool = False) -> str:
@@ -153,28 +153,28 @@ class Node:
         return self._blobs.write(self.result(index), channels_first)
 
     def ranked(self, rank: int) -> None:
-        """The first output, which was written, has so many dimensions, if nothing better is known of it."""
+        """Give the first output, once written, a rank if nothing more is known of its shape."""
         blob = self._blobs.read(self.result())
         if self.net.dims(blob) is None:
             self.net.hint(blob, self.result().dtype, (None,) * rank)
 
     def alias(self, index: int, blob: str, channels_first: bool = False) -> None:
-        """Let an output stand for a blob."""
+        """Make an output another name of a blob."""
         self._blobs.bind(self.result(index), blob, channels_first)
 
     def update(self, index: int, blob: str) -> None:
-        """Let an input that is a variable hold a blob's content from now on, and in the next run."""
+        """Assign a blob's content to an input that is a variable, for the rest of this run and for the next."""
         self._blobs.rewrite(self.tensor(index), blob)
 
     def refer(self, variable: str) -> None:
-        """Let the first output be a handle of that variable."""
+        """Make the first output a handle of that variable."""
         self._blobs.resources[self.result().index] = variable
 
     def referred(self, index: int) -> str:
         """The variable that an input is a handle of."""
         tensor = self.tensor(index)
         if tensor.index not in self._blobs.resources:
-            raise ExportError(f"tensor {tensor.name!r} is no handle of a variable in this graph")
+            raise ExportError(f"tensor {tensor.name!r} is not a handle of a variable in this graph")
         return self._blobs.resources[tensor.index]
 
     def value(self, index: int) -> Optional[Array]:
@@ -204,7 +204,7 @@ class Node:
         return self._blobs.dims(self.tensor(index)) if self.has(index) else None
 
     def known_dims(self, index: int, rank: Optional[int] = None, least: int = 0) -> List[int]:
-        """The input's shape where it must be whole, and of this many dimensions or at least of so many."""
+        """The input's complete shape. ExportError unless it is known and has ``rank`` (or ``least``) dimensions."""
         dims = self.dims(index)
         if dims is not None and (len(dims) < least or rank not in (None, len(dims))):
             count = f"{least} or more" if rank is None else str(rank)
@@ -216,7 +216,7 @@ class Node:
         return [n for n in dims if n is not None]
 
     def known_sizes(self, index: int, count: int) -> List[int]:
-        """The ``count`` spatial dimensions of a picture, which must be known."""
+        """The ``count`` spatial dimensions of a picture. ExportError unless they are known."""
         dims = self.dims(index)
         sizes = [] if dims is None else list(dims[1:-1])
         if len(sizes) != count or None in sizes:
@@ -231,7 +231,7 @@ class Node:
         return None if dims is None else len(dims)
 
     def known_rank(self, index: int) -> int:
-        """The number of the input's dimensions where it must be known."""
+        """The number of the input's dimensions. ExportError if it is unknown."""
         rank = self.rank(index)
         if rank is None:
             raise ExportError(f"the rank of input {index} ({self.tensor(index).name!r}) must be known")
@@ -249,13 +249,13 @@ class Node:
 
     @property
     def is_quantised(self) -> bool:
-        """Whether it works on quantised tensors: one that is read or written, and is no constant, has a scale."""
+        """Whether the operator works on quantised tensors: an input or output other than a constant has a scale."""
         variable = [t for t in self._inputs if t is not None and not self._blobs.is_constant(t)] + self._outputs
         return any(t.type in _QUANTISED and self._quantization[t.index] is not None for t in variable)
 
     @property
     def is_complex(self) -> bool:
-        """Whether it reads or writes complex numbers."""
+        """Whether the operator reads or writes complex numbers."""
         return any(t is not None and t.type.startswith("COMPLEX") for t in [*self._inputs, *self._outputs])
 
     def quantization(self, index: int) -> Optional[Quantization]:
@@ -267,26 +267,26 @@ class Node:
         return self._quantization[self.result(index).index]
 
     def scale(self, index: int) -> Tuple[float, int]:
-        """Scale and zero point of an input that is quantised as a whole."""
+        """Scale and zero point of an input that has one of each."""
         return _per_tensor(self.quantization(index), self.tensor(index))
 
     def result_scale(self, index: int = 0) -> Tuple[float, int]:
-        """Scale and zero point of an output that is quantised as a whole."""
+        """Scale and zero point of an output that has one of each."""
         return _per_tensor(self.result_quantization(index), self.result(index))
 
     # Layouts
 
     def is_channels_first(self, index: int) -> bool:
-        """Whether the input lies there with its channels first alone."""
+        """Whether the input exists only with its channels first."""
         return self.has(index) and self._blobs.is_channels_first(self.tensor(index))
 
     def elementwise(self, count: Optional[int] = None) -> Tuple[bool, List[str]]:
-        """The inputs of an operator that broadcasts, all in the layout that needs least work; True: channels first.
+        """The inputs of a broadcasting operator in the layout that needs fewest transpositions; True: channels first.
 
-        ExportError unless there are ``count`` of them, if that is given.
+        ExportError unless there are ``count`` inputs, if that is given.
         """
         if count is not None and self.input_count != count:
-            raise ExportError(f"takes {count} inputs, it has {self.input_count}")
+            raise ExportError(f"takes {count} inputs, got {self.input_count}")
         indices = range(self.input_count)
         first = any(self.is_channels_first(i) for i in indices) and all(self._can_be_first(i) for i in indices)
         return first, [self._broadcast_first(i) if first else self.input(i) for i in indices]
@@ -311,7 +311,7 @@ class Node:
         return self.constant(f"{self.tensor(index).name}_nchw", np.ascontiguousarray(np.moveaxis(whole, -1, 1)))
 
     def axis(self, axis: int, channels_first: bool, rank: int) -> int:
-        """Where an axis of the source's order, perhaps counted from the end, lies in the layout."""
+        """The position in the layout of an axis in the source's order, which may count from the end."""
         if not -rank <= axis < rank:
             raise ExportError(f"axis {axis} is out of range for {rank} dimensions")
         axis %= rank
@@ -324,7 +324,7 @@ class Node:
     def add(
         self, type: str, inputs: Sequence[str], outputs: Sequence[str], *, domain: str = "", **arguments: Any
     ) -> None:
-        """Append an operator; arguments that are None are left out, as are empty inputs at the end."""
+        """Append an operator. Arguments that are None and empty inputs at the end are left out."""
         names = list(inputs)
         while names and not names[-1]:
             names.pop()
@@ -332,16 +332,16 @@ class Node:
         self.net.add(OperatorDef(type, tuple(names), tuple(outputs), args, domain=domain))
 
     def constant(self, stem: str, value: Any) -> str:
-        """A new constant blob; its name."""
+        """Add a constant blob; its name."""
         return self.net.constant(self.net.fresh(stem), value)
 
     def between(self, stem: str) -> str:
-        """A new blob between two operators of this one; its name."""
+        """The name of a new blob between two operators of this node."""
         return self.net.fresh(f"{self.result().name}_{stem}")
 
     @contextmanager
     def activated(self, channels_first: bool = False, option: str = "fused_activation_function") -> Iterator[str]:
-        """The blob to write the first output to before its fused activation, which follows what the block adds."""
+        """The blob for the first output before its fused activation, which is added when the block ends."""
         number = self.option(option)
         output = self.output(0, channels_first)
         if number == 0:
@@ -357,7 +357,7 @@ class Node:
 
 def _dtype(tensor: Tensor) -> np.dtype[Any]:
     if tensor.dtype is None:
-        raise ExportError(f"tensor {tensor.name!r} is of type {tensor.type}, which is not supported")
+        raise ExportError(f"tensor {tensor.name!r} has the type {tensor.type}, which is not supported")
     return tensor.dtype
 
 

@@ -1,4 +1,4 @@
-"""Opens .tflite files: graphs, tensors and operators as checked values; weights stay views of the mapped file."""
+"""Opens .tflite files: graphs, tensors and operators as checked values; weights are views of the mapped file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN = -1
 
 Dims = Tuple[Optional[int], ...]
 
-# What the schema calls a tensor type and how its elements lie in a buffer; int4 elements lie two in a byte.
+# The schema's name of each tensor type and the dtype of its elements in a buffer; a byte holds two int4 elements.
 DTYPES: Dict[str, np.dtype[Any]] = {
     name: np.dtype(dtype)
     for name, dtype in {
@@ -42,7 +42,7 @@ DTYPES: Dict[str, np.dtype[Any]] = {
 
 
 class Quantization(NamedTuple):
-    """real value = scale * (value - zero_point), with one of each or one a slice along ``axis``; checked."""
+    """real value = scale * (value - zero_point), with one of each, or one for each slice along ``axis``; checked."""
 
     scale: Array
     zero_point: Array
@@ -55,9 +55,9 @@ class Quantization(NamedTuple):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a graph. ``dims``: None where a size is open. ``content``: the constant's bytes, else None.
+    """A tensor of a graph. ``dims``: None for an open size. ``content``: the bytes of a constant, else None.
 
-    Files leave the shape empty for scalars as well as where they know nothing; newer ones say which (``has_rank``).
+    An empty shape means a scalar or an unknown shape; newer files say which (``has_rank``).
     """
 
     index: int
@@ -72,13 +72,13 @@ class Tensor:
 
     @property
     def dtype(self) -> Optional[np.dtype[Any]]:
-        """None for a type that nets cannot hold."""
+        """The NumPy dtype; None for a type that nets cannot hold."""
         return DTYPES.get(self.type)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator of a graph; tensors by index, None where an optional input is left out."""
+    """An operator of a graph, its tensors by index; None for an optional input that is left out."""
 
     index: int
     type: str
@@ -108,7 +108,7 @@ class Graph:
 
 
 class Signature(NamedTuple):
-    """A name for a graph and for its inputs and outputs: what the caller says -> the tensor's index."""
+    """A name for a graph, and names for its inputs and outputs -> the tensors' indices."""
 
     key: str
     graph: int
@@ -139,7 +139,7 @@ def open_tflite(path: AnyPath) -> TfliteFile:
 def _parse(source: str, data: memoryview) -> TfliteFile:
     model = open_flatbuffer(data, IDENTIFIER, "Model")
     if model.integer("version") != VERSION:
-        raise FormatError(f"its schema version is {model.integer('version')}, only {VERSION} exists")
+        raise FormatError(f"its schema version is {model.integer('version')}; the only version is {VERSION}")
     buffers = [_content(table, data) for table in model.tables("buffers", "Buffer")]
     codes = [_code(table) for table in model.tables("operator_codes", "OperatorCode")]
     subgraphs = model.tables("subgraphs", "SubGraph")
@@ -155,7 +155,7 @@ def _parse(source: str, data: memoryview) -> TfliteFile:
 
 
 def _content(table: Table, data: memoryview) -> memoryview:
-    """What a buffer holds: inside its table, or beyond the FlatBuffer at an offset of the file."""
+    """A buffer's content: inside its table, or behind the FlatBuffer at an offset in the file."""
     offset, size = (table.integer(name) if table.knows(name) else 0 for name in ("offset", "size"))
     if offset > 1:
         if offset + size > len(data):
@@ -165,7 +165,7 @@ def _content(table: Table, data: memoryview) -> memoryview:
 
 
 def _code(table: Table) -> Tuple[str, str, int]:
-    """Type, name of the custom operator, and version. Numbers beyond 127 do not fit into the older field."""
+    """Type, name of the custom operator, and version. Type numbers above 127 do not fit into the older field."""
     newer = table.integer("builtin_code") if table.knows("builtin_code") else 0
     number = max(table.integer("deprecated_builtin_code"), newer)
     name = _enum("BuiltinOperator").get(number, f"BUILTIN_{number}")
@@ -254,7 +254,7 @@ def _at(items: Sequence[Any], index: int, what: str) -> Any:
 
 
 def _options(operator: Table) -> Optional[Table]:
-    """The options of a builtin operator, of the older or the newer union."""
+    """The options of a builtin operator, from the older or the newer union."""
     for field, union in (("builtin_options", "BuiltinOptions"), ("builtin_options2", "BuiltinOptions2")):
         if not operator.knows(field):
             continue
@@ -276,7 +276,7 @@ def fields_known(table: str) -> bool:
 
 
 def _custom_options(operator: Table, data: memoryview) -> bytes:
-    """The custom operator's own bytes; they too may lie beyond the FlatBuffer."""
+    """The custom operator's own bytes; these too may lie behind the FlatBuffer."""
     names = ("large_custom_options_offset", "large_custom_options_size")
     offset, size = (operator.integer(name) if operator.knows(name) else 0 for name in names)
     if offset > 1:

@@ -1,7 +1,7 @@
-"""The dense form of sparse weights.
+"""Expands sparse weights.
 
-TFLite stores them by the scheme of TACO (SparsityParameters in its schema): dimensions are traversed in an order of
-their own, each is either dense or has for every parent a segment of indices; blocks are further dimensions at the end.
+TFLite stores them by TACO's scheme (SparsityParameters in its schema): dimensions are traversed in a given order; each
+is either dense or has a segment of indices for every parent; blocks are further dimensions at the end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from exporter.tflite.flatbuffer import Table
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 
-# A dense tensor of more than so many bytes for each byte of its sparse form is not believed.
+# The most bytes of a dense tensor for each byte of its sparse form.
 _SPARSEST = 1 << 12
 _DENSE, _SPARSE = 0, 1
 _INDEX_VECTORS = {1: ("Int32Vector", "i4"), 2: ("Uint16Vector", "u2"), 3: ("Uint8Vector", "u1")}
 
 
 class _Level(NamedTuple):
-    """One dimension in the order of storage; segments and indices where it is sparse."""
+    """One dimension in the order of storage; a sparse one has segments and indices."""
 
     size: int
     segments: Optional[Array]
@@ -30,7 +30,7 @@ class _Level(NamedTuple):
 
 
 def densified(data: memoryview, dtype: np.dtype[Any], sparsity: Table, shape: Sequence[int]) -> Array:
-    """The dense tensor of this shape whose stored values are ``data``. ExportError for what does not fit."""
+    """The dense tensor of this shape with the stored values ``data``. ExportError if they do not fit."""
     if len(data) % dtype.itemsize or math.prod(shape) * dtype.itemsize > _SPARSEST * len(data):
         raise ExportError(f"{len(data)} bytes cannot be a sparse {dtype.name} tensor of shape {tuple(shape)}")
     values = np.frombuffer(data, dtype.newbyteorder("<"))
@@ -52,7 +52,7 @@ def densified(data: memoryview, dtype: np.dtype[Any], sparsity: Table, shape: Se
 
 
 def _sizes(shape: Sequence[int], blocked: Sequence[int], blocks: Sequence[Table]) -> List[int]:
-    """Of each dimension its number of blocks, then of each block its size."""
+    """The number of blocks of each dimension, then the size of each block."""
     inner = [block.integer("dense_size") for block in blocks]
     outer = list(shape)
     for axis, size in zip(blocked, inner):
@@ -63,7 +63,7 @@ def _sizes(shape: Sequence[int], blocked: Sequence[int], blocks: Sequence[Table]
 
 
 def _joined(rank: int, blocked: Sequence[int]) -> List[int]:
-    """The permutation that puts each block's dimension behind that which it divides."""
+    """The permutation that puts each block's dimension behind the dimension that it divides."""
     return [
         axis for outer in range(rank) for axis in (outer, *(rank + i for i, of in enumerate(blocked) if of == outer))
     ]
@@ -89,7 +89,7 @@ def _index_vector(table: Table, name: str) -> Array:
 
 
 def _places(levels: Sequence[_Level]) -> Array:
-    """Where each stored value lies in the dense tensor, in the order of storage."""
+    """The place of each stored value in the dense tensor, in the order of storage."""
     places = np.zeros(1, np.int64)
     for level in levels:
         if level.segments is None or level.indices is None:

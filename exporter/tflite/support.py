@@ -13,7 +13,7 @@ from runtime_arm.files import AnyPath
 
 
 def tflite_support(path: AnyPath, options: ExportOptions) -> List[Support]:
-    """One row an operator type of any graph in the file."""
+    """One row per operator type, whatever graph of the file it is in."""
     file, findings = open_tflite(path), Findings()
     findings.count(operation.title for graph in file.graphs for operation in graph.operations)
     with naming(file.source), findings.trial():

@@ -14,30 +14,30 @@ from exporter.tflite.rules import find_rule
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
 
-_DEEPEST = 16  # graphs inside each other
-_MOST_REPEATED = 1 << 13  # operators of graphs that other operators run
+_DEEPEST = 16  # levels of nested graphs
+_MOST_REPEATED = 1 << 13  # operators in graphs that other operators run
 OnProblem = Callable[[Operation, str], object]
 
 
 @dataclass
 class Allowance:
-    """Operators that may still be translated in place of calls.
+    """How many more operators may be translated in place of calls.
 
-    Graphs that run others several times each make a file of a few kilobytes as large as they like.
+    Without a limit, a file of a few kilobytes whose graphs call each other several times could expand without end.
     """
 
     left: int = _MOST_REPEATED
 
     def spend(self, operations: int) -> None:
-        """Count what takes the place of one call. ExportError when it is too much altogether."""
+        """Count the operators that replace one call. ExportError if the total exceeds the limit."""
         self.left -= operations
         if self.left < 0:
-            raise ExportError(f"graphs that run each other come to more than {_MOST_REPEATED} operators")
+            raise ExportError(f"graphs that run each other expand to more than {_MOST_REPEATED} operators")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for the whole model. on_problem: told of what cannot be translated; without it the first raises."""
+    """Options for the whole model. on_problem is called for each node that cannot be translated, instead of raising."""
 
     file: TfliteFile
     on_problem: Optional[OnProblem] = None
@@ -46,7 +46,7 @@ class Options:
 
 
 class Translator:
-    """Translates graphs into the nets of builders; what nodes know as ``Subnets``."""
+    """Translates graphs into the nets of their builders. Nodes see it as ``Subnets``."""
 
     def __init__(self, options: Options, outer: Optional[Translator] = None):
         self._options = options
@@ -76,14 +76,14 @@ class Translator:
                 blobs.write(tensor)
 
     def inline(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> List[str]:
-        """Translate a graph of these inputs in place; the blobs of its outputs."""
+        """Translate a graph in place, on these inputs; the blobs of its outputs."""
         blobs = Blobs(self._graph(graph, len(inputs)), net)
         for index, blob in zip(blobs.graph.inputs, inputs):
             blobs.bind(blobs.graph.tensors[index], blob)
         return self._inside(blobs)
 
     def branch(self, graph: int, inputs: Sequence[str], net: NetBuilder) -> NetDef:
-        """A graph as a net of its own that reads these blobs of the net around it."""
+        """A graph as a sub-net that reads these blobs of the net around it."""
         inner = net.nested()
         outputs = self.inline(graph, inputs, inner)
         return inner.net(self._options.file.graphs[graph].name, (), outputs)

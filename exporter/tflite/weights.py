@@ -1,4 +1,4 @@
-"""Contents of constant tensors as arrays: views of the file where the bytes are the values; sparse ones made dense."""
+"""Constant tensors as arrays: views of the file if the bytes are the values; sparse tensors are expanded."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _content(tensor: Tensor) -> Array:
 
 
 def _unpacked(data: memoryview) -> Array:
-    """Two signed halves a byte, the lower first."""
+    """Two signed 4-bit values per byte, the lower half first."""
     packed = np.frombuffer(data, np.int8)
     return np.stack([np.left_shift(packed, 4) >> 4, packed >> 4], axis=1).reshape(-1)
 
 
 def quantization_of(tensor: Tensor) -> Optional[Quantization]:
-    """Scales and zero points of a tensor; None if it has none. ExportError, naming the tensor, for impossible ones."""
+    """Scales and zero points of a tensor; None if it has none. ExportError, naming the tensor, if they are invalid."""
     table, dtype = tensor.quantization, tensor.dtype
     scale = np.empty(0) if table is None else table.vector("scale", "f4")
     if table is None or scale.size == 0 or dtype is None or dtype.kind == "f":

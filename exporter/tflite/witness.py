@@ -56,7 +56,7 @@ def tflite_runtime() -> Tuple[Any, str]:
 
 
 def _run(module: Any, path: AnyPath, graph: Graph, feeds: Mapping[str, Array]) -> Dict[int, Array]:
-    """What each tensor holds after a run, by its index in the file."""
+    """The content of each tensor after a run, by its index in the file."""
     interpreter = module.Interpreter(
         model_path=os.fspath(path),
         num_threads=1,

@@ -1,12 +1,12 @@
-"""How TFLite's operators are said in the operators of ``runtime_arm``: one function each, by family.
+"""Translates TFLite's operators into the operators of ``runtime_arm``: one rule each, by family.
 
     @rule("NEG")
     def neg(node: Node) -> None:
         node.add("Negative", [node.input(0)], [node.output()])
 
-A rule adds the operators that compute the node's outputs. ``@rule`` is for floats and plain integers; ``any_type=True``
-says that the rule only moves elements about and so serves quantised tensors as well; ``@quantised_rule`` is for those
-alone. What neither Caffe2 nor ONNX has is an operator of the domain "tflite".
+A rule adds the operators that compute the node's outputs. ``@rule`` is for floats and plain integers; with
+``any_type=True`` also for quantised tensors, because the rule only moves elements; ``@quantised_rule`` is for quantised
+tensors only. Operators that neither Caffe2 nor ONNX has are in the domain "tflite".
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MISSING = "armnet has no such operator; `armnet support` lists every operator th
 
 
 def rule(*types: str, any_type: bool = False, complex: bool = False) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these operators. complex: it knows how complex tensors are held, see ``signal``."""
+    """Decorator: the translation of these operators. complex: it handles complex tensors, see ``signal``."""
     _ANY_TYPE.update(types if any_type else ())
     _COMPLEX.update(types if complex else ())
     return _RULES.rule(*types)

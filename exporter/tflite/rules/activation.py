@@ -28,7 +28,7 @@ _BOUNDS = {"RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0), "RELU_N1_TO_1": (-1.0
 
 @rule(*_SAME)
 def same(node: Node) -> None:
-    """Caffe2 or ONNX mean the same by another name."""
+    """Caffe2 or ONNX has the same operator under another name."""
     type = _SAME[node.type]
     first, inputs = node.elementwise()
     node.add(type, inputs, [node.output(0, first)], domain=domain_for(type, node.dtype(0)))
@@ -74,7 +74,7 @@ def gelu(node: Node) -> None:
 
 @rule("PRELU")
 def prelu(node: Node) -> None:
-    """The slopes broadcast; where they are one a channel Caffe2 has it."""
+    """The slopes broadcast; with one slope per channel it is Caffe2's PRelu."""
     first, (x, slopes) = node.elementwise(2)
     value = node.net.value(slopes)
     if first and value is not None and (value.size == 1 or value.shape[1:2] == (value.size,)):

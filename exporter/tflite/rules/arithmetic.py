@@ -92,7 +92,7 @@ def atan2(node: Node) -> None:
 
 @rule("BITWISE_XOR")
 def bitwise_xor(node: Node) -> None:
-    """Of booleans either."""
+    """Exclusive or, of booleans too."""
     type = "Xor" if node.dtype(0) == np.bool_ else "BitwiseXor"
     first, inputs = node.elementwise()
     node.add(type, inputs, [node.output(0, first)], domain="onnx")
@@ -100,7 +100,7 @@ def bitwise_xor(node: Node) -> None:
 
 @rule("RIGHT_SHIFT")
 def right_shift(node: Node) -> None:
-    """Keeps the sign."""
+    """Arithmetic shift: keeps the sign."""
     first, inputs = node.elementwise()
     node.add("RightShift", inputs, [node.output(0, first)], domain="tflite")
 
@@ -128,7 +128,7 @@ def fake_quant(node: Node) -> None:
 
 
 def _nudged(node: Node) -> Tuple[float, float, float]:
-    """Least and greatest value and their distance, moved so that zero is one of them. Source: TFLite's FakeQuant."""
+    """Least value, greatest value and step, shifted so that zero is a value. Source: TFLite's FakeQuant."""
     low, high, bits = float(node.option("min")), float(node.option("max")), int(node.option("num_bits", 8))
     if not (low < high and 2 <= bits <= 16):
         raise ExportError(f"{bits} bits from {low} to {high} cannot be quantised")

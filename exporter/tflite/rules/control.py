@@ -17,7 +17,7 @@ def _graph(node: Node, option: str) -> int:
 
 @rule("IF", any_type=True)
 def if_(node: Node) -> None:
-    """Where the condition is constant the branch alone stays."""
+    """If the condition is constant, only the branch is kept."""
     graphs = [_graph(node, f"{branch}_subgraph_index") for branch in ("then", "else")]
     condition, inputs = node.value(0), [node.input(index) for index in range(1, node.input_count)]
     if condition is not None and condition.size == 1:
@@ -29,7 +29,7 @@ def if_(node: Node) -> None:
 
 @rule("WHILE", any_type=True)
 def while_(node: Node) -> None:
-    """ONNX's Loop: its condition is asked for ahead, and then at the end of each turn."""
+    """ONNX's Loop: the condition is evaluated before the loop and at the end of each iteration."""
     condition, body = (_graph(node, f"{part}_subgraph_index") for part in ("cond", "body"))
     carried = node.inputs()
     (goes_on,) = _one(node.subnets.inline(condition, carried, node.net))
@@ -48,7 +48,7 @@ def while_(node: Node) -> None:
 
 
 def _keeps_shape(node: Node, index: int) -> bool:
-    """Whether a carried tensor is declared to have one shape, before and after."""
+    """Whether a carried tensor is declared with the same shape before and after an iteration."""
     dims = node.dims(index)
     return dims is not None and None not in dims and dims == node.result(index).dims
 
@@ -61,7 +61,7 @@ def _one(blobs: List[str]) -> List[str]:
 
 def _bind(node: Node, blobs: List[str]) -> None:
     if len(blobs) < node.output_count:
-        raise ExportError(f"the graph has {len(blobs)} outputs, {node.output_count} are due")
+        raise ExportError(f"the graph has {len(blobs)} outputs, {node.output_count} are needed")
     for index in range(node.output_count):
         node.alias(index, blobs[index])
 
@@ -73,13 +73,13 @@ def call(node: Node) -> None:
 
 @rule("STABLEHLO_COMPOSITE", any_type=True)
 def composite(node: Node) -> None:
-    """What it is composed of stands in a graph."""
+    """A composite operator is translated by the graph that defines it."""
     _bind(node, node.subnets.inline(_graph(node, "decomposition_subgraph_index"), node.inputs(), node.net))
 
 
 @rule("CALL_ONCE")
 def call_once(node: Node) -> None:
-    """A graph that gives variables their first content, which must be constant."""
+    """A graph that initialises variables; the initial values must be constant."""
     node.subnets.variables.once = True
     node.subnets.inline(_graph(node, "init_subgraph_index"), [], node.net)
     node.subnets.variables.once = False
@@ -96,7 +96,7 @@ def assign_variable(node: Node) -> None:
     blob, value = node.input(1), node.value(1)
     if variables.once:
         if value is None:
-            raise ExportError(f"variable {name!r} starts as what is computed, not as a constant")
+            raise ExportError(f"variable {name!r} must have a constant initial value")
         blob = variables.states[name] = node.net.state(node.net.fresh(name.strip("/") or "variable"), np.array(value))
     elif name in variables.states:
         node.net.keep(variables.states[name], blob)
@@ -107,5 +107,5 @@ def assign_variable(node: Node) -> None:
 def read_variable(node: Node) -> None:
     name, variables = node.referred(0), node.subnets.variables
     if name not in variables.current:
-        raise ExportError(f"variable {name!r} is read before it has a content")
+        raise ExportError(f"variable {name!r} is read before it is initialised")
     node.alias(0, variables.current[name])

@@ -1,4 +1,4 @@
-"""Convolutions. The runtime's have their channels first, so have their weights: they are turned round here."""
+"""Convolutions. The runtime's pictures and weights have their channels first: weights are permuted here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _dilation(node: Node, name: str) -> int:
 def padding(
     node: Node, data: int, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Dict[str, Any]:
-    """Caffe2's pads; SAME over sizes that are not known is its legacy_pad."""
+    """Caffe2's pads; SAME padding of unknown sizes is Caffe2's legacy_pad."""
     mode, dims = node.option("padding"), node.dims(data)
     if mode not in (SAME, VALID):
         raise ExportError(f"padding {mode} is neither SAME nor VALID")
@@ -62,7 +62,7 @@ def padding(
 def same_pads(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> List[int]:
-    """Heads, then tails, so that outputs are ceil(input / stride); of an odd sum the tail has more."""
+    """Head pads, then tail pads, for outputs of ceil(input / stride); the tail has the odd pixel."""
     geometry = zip(sizes, kernel, strides, dilations)
     totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]
     return [total // 2 for total in totals] + [total - total // 2 for total in totals]
@@ -85,12 +85,12 @@ def is_hybrid(node: Node, index: int) -> bool:
     if node.dtype(index).kind == "f":
         return False
     if node.dtype(index) != np.int8:
-        raise ExportError(f"weights of type {node.tensor(index).type} do not go with floats")
+        raise ExportError(f"weights of type {node.tensor(index).type} cannot be combined with float inputs")
     return True
 
 
 def weight_scales(node: Node, index: int) -> List[float]:
-    """The scales of 8-bit weights for floats: one, or one a filter; they have no zero points."""
+    """The scales of 8-bit weights for floats: one, or one per filter; there are no zero points."""
     quantization = node.quantization(index)
     if quantization is None:
         raise ExportError(f"the weights {node.tensor(index).name!r} have no scale")

@@ -1,4 +1,4 @@
-"""Custom operators. Any that has no rule here is refused by its name."""
+"""Custom operators. One without a rule here is refused by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTEGERS = ("max_detections", "max_classes_per_detection", "num_classes", "dete
 @rule(custom_type("TFLite_Detection_PostProcess"))
 @quantised_rule(custom_type("TFLite_Detection_PostProcess"))
 def detection_post_process(node: Node) -> None:
-    """Boxes, scores and anchors are made real numbers first, where they are quantised."""
+    """Quantised boxes, scores and anchors are dequantised first."""
     given = read_map(node.operation.custom_options)
     missing = [name for name in _REQUIRED if name not in given]
     if missing:

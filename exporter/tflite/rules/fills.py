@@ -1,4 +1,4 @@
-"""Tensors made of sizes and numbers."""
+"""Tensors made from sizes and numbers."""
 
 from __future__ import annotations
 

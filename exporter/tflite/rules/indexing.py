@@ -1,4 +1,4 @@
-"""Elements picked and placed by index or condition."""
+"""Selection and placement of elements by index or condition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from exporter.tflite.rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
-_LARGEST_MATRIX = 1 << 22  # elements of a constant that the file gives by its size alone
+_LARGEST_MATRIX = 1 << 22  # elements of a constant that the file gives only by its size
 
 
 def narrowed(node: Node, blob: str, index: int = 0) -> None:
-    """Write int64 to an output of the data type that the file declares."""
+    """Write int64 values to an output with the data type that the file declares."""
     dtype = node.result_dtype(index)
     if dtype == np.int64:
         node.alias(index, blob)
@@ -48,7 +48,7 @@ def gather_nd(node: Node) -> None:
 
 @rule("EMBEDDING_LOOKUP")
 def embedding_lookup(node: Node) -> None:
-    """Rows of the second input by the indices in the first; 8-bit ones become real numbers once they are picked."""
+    """Rows of the second input at the indices in the first; 8-bit rows are dequantised after the selection."""
     if not is_hybrid(node, 1):
         return node.add("Gather", [node.input(1), integers(node, 0)], [node.output()])
     rows, (scale, zero_point) = node.between("rows"), node.scale(1)
@@ -58,7 +58,7 @@ def embedding_lookup(node: Node) -> None:
 
 @rule("SCATTER_ND", any_type=True)
 def scatter_nd(node: Node) -> None:
-    """Updates are added up where their indices meet."""
+    """Updates with equal indices are summed."""
     zeros = node.between("zeros")
     node.add("ConstantOfShape", [integers(node, 2)], [zeros], domain="onnx", value=np.zeros(1, node.result_dtype()))
     node.add("ScatterND", [zeros, integers(node, 0), node.input(1)], [node.output()], domain="onnx", reduction="add")
@@ -66,7 +66,7 @@ def scatter_nd(node: Node) -> None:
 
 @rule("SPARSE_TO_DENSE")
 def sparse_to_dense(node: Node) -> None:
-    """Indices: one number, a vector, or a row an element; one value, or one an index; the rest is the default."""
+    """Indices: one number, a vector, or a row per element. Values: one, or one per index. All else is the default."""
     rank, dims = node.known_rank(0), node.known_dims(0)
     count, depth = (1, 1) if rank == 0 else (dims[0], dims[1] if rank == 2 else 1)
     places, base, values = node.between("places"), node.between("default"), node.between("values")
@@ -83,7 +83,7 @@ def dynamic_update_slice(node: Node) -> None:
 
 @rule("ONE_HOT", any_type=True)
 def one_hot(node: Node) -> None:
-    """Indices out of range give rows of the off value."""
+    """An index out of range gives a row of off values."""
     rank = node.known_rank(0)
     depth = only_integer(node.constant_integers(1), "the depth")
     axis = int(node.option("axis", -1))
@@ -99,7 +99,7 @@ def one_hot(node: Node) -> None:
 
 @rule("ARG_MAX", "ARG_MIN", any_type=True)
 def position(node: Node) -> None:
-    """The first of equals."""
+    """Of equal elements the first is chosen."""
     axis = only_integer(node.constant_integers(1), "the axis")
     rank = node.known_rank(0)
     first = node.is_channels_first(0) and axis in (-1, rank - 1)
@@ -117,7 +117,7 @@ def position(node: Node) -> None:
 
 @rule("TOPK_V2", any_type=True)
 def top_k(node: Node) -> None:
-    """The largest of the last dimension in order, the first of equals first."""
+    """The largest elements of the last dimension in order; of equal elements the first comes first."""
     count, wide, flat = integers(node, 1), node.between("int64"), node.between("count")
     node.add("Reshape", [count], [flat, node.between("old_shape")], shape=[1])
     node.add("TopK", [node.input(0), flat], [node.output(0), wide], domain="onnx", axis=-1)
@@ -126,7 +126,7 @@ def top_k(node: Node) -> None:
 
 @rule("WHERE", any_type=True)
 def where(node: Node) -> None:
-    """The indices of what is not zero, a row each."""
+    """The indices of the elements that are not zero, one row each."""
     columns = node.between("columns")
     node.add("NonZero", [node.input(0)], [columns], domain="onnx")
     node.add("Transpose", [columns], [node.output()], axes=[1, 0])
@@ -168,7 +168,7 @@ def reverse(node: Node) -> None:
 
 @rule("REVERSE_SEQUENCE", any_type=True)
 def reverse_sequence(node: Node) -> None:
-    """Of each batch as many elements as the second input says are reversed."""
+    """Reverses the first elements of each batch item, as many as the second input says."""
     rank = node.known_rank(0)
     time, batch = (node.axis(int(node.option(name)), False, rank) for name in ("seq_dim", "batch_dim"))
     if time == batch:
@@ -182,7 +182,7 @@ def reverse_sequence(node: Node) -> None:
 
 @rule("UNIQUE", any_type=True)
 def unique(node: Node) -> None:
-    """The elements in the order in which they first occur, and which of them each element is."""
+    """The distinct elements in the order in which they first occur, and for each element the index among them."""
     wide = node.between("int64")
     node.add("Unique", [node.input(0)], [node.output(0), "", wide], domain="onnx", sorted=0)
     narrowed(node, wide, 1)
@@ -190,7 +190,7 @@ def unique(node: Node) -> None:
 
 @rule("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
 def non_max_suppression(node: Node) -> None:
-    """Inputs: boxes (y1, x1, y2, x2), scores, most outputs, threshold of overlap, of scores and, in V5, sigma."""
+    """Inputs: boxes (y1, x1, y2, x2), scores, maximum of outputs, overlap and score thresholds and, in V5, sigma."""
     outputs = [node.output(index) for index in range(node.output_count)]
     if node.type == "NON_MAX_SUPPRESSION_V4":
         outputs.insert(1, node.between("scores"))
@@ -219,7 +219,7 @@ def matrix_diag(node: Node) -> None:
 
 @rule("MATRIX_SET_DIAG")
 def matrix_set_diag(node: Node) -> None:
-    """The matrices with other diagonals."""
+    """The matrices with their diagonals replaced."""
     rows, columns = node.known_dims(0, least=2)[-2:]
     _require_small(rows, columns)
     wide, rank = node.between("wide"), node.known_rank(1)
@@ -230,7 +230,7 @@ def matrix_set_diag(node: Node) -> None:
 
 @rule("SEGMENT_SUM")
 def segment_sum(node: Node) -> None:
-    """Rows of equal ids, which ascend without gaps, are added up."""
+    """Sums rows of equal ids; the ids ascend without gaps."""
     node.add("SortedSegmentSum", [node.input(0), node.input(1)], [node.output()])
 
 
@@ -249,7 +249,7 @@ def unsorted_segment(node: Node) -> None:
 
 @rule("BUCKETIZE")
 def bucketize(node: Node) -> None:
-    """How many of the boundaries, which ascend, are not greater than each element."""
+    """For each element the number of boundaries that are not greater; the boundaries ascend."""
     boundaries = np.array(node.option_floats("boundaries"), np.float32)
     rank = node.known_rank(0)
     floats, wide, least, ones = (node.between(stem) for stem in ("float", "wide", "least", "ones"))

@@ -1,4 +1,4 @@
-"""Shapes and order of a tensor: elements are moved about, whatever they mean."""
+"""Reshaping, joining and reordering tensors of any type: elements are only moved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def integers(node: Node, index: int) -> str:
 
 @rule("RESHAPE", any_type=True)
 def reshape(node: Node) -> None:
-    """A 0 is an empty dimension; the shape is an input or, in old files, an option."""
+    """A 0 in the shape is an empty dimension; the shape is an input or, in old files, an option."""
     shape = node.constant_integers(1) if node.has(1) else node.option_integers("new_shape")
     if shape is None and not node.has(1):
         raise ExportError("the new shape is not given")
@@ -38,7 +38,7 @@ def reshape(node: Node) -> None:
 
 
 def reshaped(node: Node, shape: List[int]) -> None:
-    """Input 0 in another shape, at most one -1 in it."""
+    """Input 0 in another shape, which may contain one -1."""
     node.add("Reshape", [node.input(0)], [node.output(), node.between("old_shape")], shape=shape)
 
 
@@ -80,7 +80,7 @@ def concatenation(node: Node) -> None:
 
 
 def joined(node: Node) -> None:
-    """The inputs one after another along the node's axis, and its fused activation."""
+    """The inputs concatenated along the node's axis, and its fused activation."""
     first, inputs = _alike(node)
     axis = node.axis(node.option("axis"), first, node.known_rank(0))
     with node.activated(first) as output:
@@ -88,7 +88,7 @@ def joined(node: Node) -> None:
 
 
 def _alike(node: Node) -> Tuple[bool, List[str]]:
-    """All inputs in one layout; True: channels first."""
+    """All inputs in the same layout; True: channels first."""
     ranks = {node.rank(index) for index in range(node.input_count)}
     first = any(node.is_channels_first(index) for index in range(node.input_count)) and len(ranks) == 1
     return first, node.inputs(first)
@@ -103,7 +103,7 @@ def pack(node: Node) -> None:
 
 @rule("UNPACK", any_type=True)
 def unpack(node: Node) -> None:
-    """One output for each element of a dimension, which goes."""
+    """One output for each element of a dimension, without that dimension."""
     axis, rank = node.option("axis"), node.known_rank(0)
     outputs = [node.output(index) for index in range(node.output_count)]
     node.add("Split", [node.input(0)], outputs, axis=node.axis(axis, False, rank), add_axis=1)
@@ -120,7 +120,7 @@ def pad_v2(node: Node) -> None:
 
 
 def padded(node: Node, value: str) -> None:
-    """A constant around input 0; ``value`` is the blob of one element that holds it."""
+    """Input 0 padded with the constant in the one-element blob ``value``."""
     first = node.is_channels_first(0)
     node.add(
         "Pad",
@@ -164,7 +164,7 @@ def mirror_pad(node: Node) -> None:
 
 
 def _backwards(node: Node, blob: str, axis: int, start: int, end: Optional[int]) -> str:
-    """The elements along a dimension from ``start`` down to behind ``end``, or to the first."""
+    """The elements along a dimension from ``start`` down to ``end``, exclusive, or down to the first."""
     part = node.between("part")
     rows = {"starts": start, "ends": np.iinfo(np.int64).min if end is None else end, "axes": axis, "steps": -1}
     names = [node.constant(stem, np.array([number], np.int64)) for stem, number in rows.items()]
@@ -177,7 +177,7 @@ def _pairs(pads: List[int]) -> List[List[int]]:
 
 
 def _pads(node: Node, first: bool) -> str:
-    """ONNX's pads, heads, then tails, of TFLite's pairs."""
+    """TFLite's pairs as ONNX's pads: heads, then tails."""
     value, rank = node.value(1), node.rank(0)
     if value is not None:
         if value.ndim != 2 or value.shape[1] != 2 or (rank is not None and value.shape[0] != rank):

@@ -14,7 +14,7 @@ from runtime_arm.errors import ExportError
 
 @rule("FULLY_CONNECTED")
 def fully_connected(node: Node) -> None:
-    """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps X's dimensions but the last."""
+    """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps all dimensions but the last."""
     if node.option("weights_format") != 0:
         raise ExportError("shuffled weights are not supported")
     rows, length = node.known_dims(1, rank=2)
@@ -51,14 +51,14 @@ def _as_rows(node: Node, length: int) -> str:
 
 @rule("BATCH_MATMUL")
 def batch_matmul(node: Node) -> None:
-    """Stacks of matrices; 8-bit weights go with floats as in fully connected layers."""
+    """Stacks of matrices; 8-bit weights are combined with floats as in fully connected layers."""
     if node.dtype(0).kind == "f" and is_hybrid(node, 1):
         return _hybrid_matmul(node)
     node.add("MatMul", factors(node), [node.output()], domain="onnx")
 
 
 def factors(node: Node) -> List[str]:
-    """The two stacks of matrices, each perhaps transposed."""
+    """The two stacks of matrices, transposed if the options say so."""
     sides = []
     for index, option in ((0, "adj_x"), (1, "adj_y")):
         rank = node.known_rank(index)

@@ -13,7 +13,7 @@ _SMALLEST_NORM = 1e-6
 
 @rule("L2_NORMALIZATION")
 def l2_normalization(node: Node) -> None:
-    """Vectors along the last dimension divided by their length, which counts as at least 1e-6."""
+    """Vectors along the last dimension divided by their length, or by 1e-6 if they are shorter."""
     first, (x,) = node.elementwise(1)
     length, bounded = node.between("length"), node.between("bounded")
     axes = node.constant("axes", np.array([1 if first else -1], np.int64))
@@ -25,7 +25,7 @@ def l2_normalization(node: Node) -> None:
 
 @rule("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(node: Node) -> None:
-    """Of an even number of channels, one less on the right than on the left: neither Caffe2 nor ONNX has that."""
+    """A window of an even number of channels has one fewer on the right; neither Caffe2 nor ONNX has such windows."""
     numbers = {name: float(node.option(name)) for name in ("alpha", "beta", "bias")}
     node.add(
         "LocalResponseNormalization",

@@ -1,4 +1,4 @@
-"""Parts of a tensor cut out by position."""
+"""Slices of a tensor by position."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FRONT = int(np.iinfo(np.int64).min)
 
 @rule("SLICE", any_type=True)
 def slice_(node: Node) -> None:
-    """From ``begin``, ``size`` elements of each dimension; -1 for all that are left."""
+    """``size`` elements of each dimension from ``begin`` on; -1 means all that are left."""
     begin, size = node.constant_integers(1), node.constant_integers(2)
     if begin is not None and size is not None:
         if len(begin) != len(size) or min(begin, default=0) < 0 or min(size, default=0) < -1:
-            raise ExportError(f"begin {begin} and size {size} are no part of a tensor")
+            raise ExportError(f"begin {begin} and size {size} are not a valid slice")
         cuts = {axis: (start, _END if n == -1 else start + n, 1) for axis, (start, n) in enumerate(zip(begin, size))}
         return _cut(node, {axis: cut for axis, cut in cuts.items() if cut != (0, _END, 1)})
     starts, sizes = integers(node, 1), integers(node, 2)
@@ -34,10 +34,10 @@ def slice_(node: Node) -> None:
 
 
 class _Cut(NamedTuple):
-    """What a strided slice does to one dimension of the input."""
+    """The effect of a strided slice on one dimension of the input."""
 
     axis: int
-    place: int  # in begin, end and strides
+    place: int  # its place in begin, end and strides
     begin_masked: bool
     end_masked: bool
     shrinks: bool
@@ -45,7 +45,7 @@ class _Cut(NamedTuple):
 
 @rule("STRIDED_SLICE", any_type=True)
 def strided_slice(node: Node) -> None:
-    """NumPy's x[begin:end:strides], where bits of masks say that a bound does not count or that one index is meant."""
+    """NumPy's x[begin:end:strides]; bits of masks say that a bound is ignored or that a single index is meant."""
     strides = node.constant_integers(3)
     if strides is None:
         raise ExportError("the strides must be constant")
@@ -69,7 +69,7 @@ def strided_slice(node: Node) -> None:
 
 
 def _cuts(node: Node, count: int) -> Tuple[List[_Cut], List[int]]:
-    """The dimensions that are cut, and where in the output new ones stand."""
+    """The dimensions that are cut, and the places of new dimensions in the output."""
     masks = {name: int(node.option(f"{name}_mask")) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     rank = node.known_rank(0)
     kept = sum(1 for i in range(count) if not (masks["new_axis"] | masks["ellipsis"]) >> i & 1)
@@ -111,14 +111,14 @@ def _bounds(node: Node, cut: _Cut, begin: List[int], end: List[int], strides: Li
 
 
 def _lies_before(node: Node, axis: int, start: int) -> bool:
-    """Whether a start that counts from the end lies before the first element, where ONNX would begin with that."""
+    """Whether a start that counts from the end lies before the first element; ONNX would start at the first."""
     dims = node.dims(0)
     size = dims[axis] if dims is not None else None
     return size is not None and start < -size
 
 
 def _from_front(node: Node, axis: int, start: int) -> int:
-    """A start that may count from the end of its dimension, or lie behind that, as the position that it means."""
+    """The position of a start that may count from the end of its dimension or lie behind it."""
     if start == 0:
         return 0
     size = node.known_dims(0)[axis]
@@ -142,7 +142,7 @@ def _cut(node: Node, cuts: Dict[int, Tuple[int, int, int]], target: Optional[str
 
 
 def _cut_computed(node: Node, cuts: List[_Cut], strides: List[int], target: str) -> None:
-    """The bounds that count are computed; those that masks leave out are constants."""
+    """The bounds are computed when the net runs; those that masks ignore are constants."""
     places = node.constant("places", np.array([cut.place for cut in cuts], np.int64))
     steps = np.array([1 if cut.shrinks else strides[cut.place] for cut in cuts], np.int64)
     starts = _picked(node, 1, places, [cut.begin_masked for cut in cuts], np.where(steps > 0, 0, _END))
@@ -169,7 +169,7 @@ def _picked(node: Node, index: int, places: str, masked: List[bool], instead: Ar
 
 
 def _next_of(node: Node, starts: str, ends: str, shrinks: Array) -> str:
-    """The ends, but where one index is meant, that behind the start."""
+    """The ends; where a single index is meant, the position behind the start."""
     after, last, behind, chosen = (node.between(stem) for stem in ("after", "last", "behind", "ends"))
     node.add("Add", [starts, node.constant("one", np.ones((), np.int64))], [after])
     node.add("EQ", [after, node.constant("zero", np.zeros((), np.int64))], [last])
@@ -179,7 +179,7 @@ def _next_of(node: Node, starts: str, ends: str, shrinks: Array) -> str:
 
 
 def _reshaped(node: Node, blob: str, shrunk: List[int], added: List[int]) -> None:
-    """Drop the dimensions of which one index was taken, and put in the new ones."""
+    """Drop the dimensions of which a single index was taken, and insert the new ones."""
     if shrunk:
         target = node.between("shrunk") if added else node.output()
         node.add("Squeeze", [blob], [target], dims=shrunk)
@@ -197,7 +197,7 @@ def split(node: Node) -> None:
 
 @rule("SPLIT_V", any_type=True)
 def split_v(node: Node) -> None:
-    """Parts of the sizes in the second input, one of which may be -1 for what is left."""
+    """Parts of the sizes in the second input; one size may be -1, which means the rest."""
     sizes = node.constant_integers(1)
     if sizes is None:
         raise ExportError("the sizes must be constant")
@@ -206,7 +206,7 @@ def split_v(node: Node) -> None:
         length = node.known_dims(0)[node.axis(axis, False, node.known_rank(0))]
         sizes[sizes.index(-1)] = length - sum(sizes) - 1
     if min(sizes, default=0) < 0:
-        raise ExportError(f"parts of sizes {sizes} do not exist")
+        raise ExportError(f"parts of sizes {sizes} are not possible")
     _split(node, 0, axis, sizes)
 
 

@@ -1,4 +1,4 @@
-"""Weights that are stored in fewer bits than they are used in."""
+"""Weights that are stored in fewer bits than they are computed with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime_arm.netdef.dtypes import FLOAT
 
 @rule("DEQUANTIZE")
 def dequantize(node: Node) -> None:
-    """Constants become floats here and now; float16 that is computed is cast."""
+    """Constants become floats during the export; computed float16 values are cast."""
     value = node.value(0)
     if value is not None:
         node.alias(0, node.constant(f"{node.tensor(0).name}_float", as_floats(value, node.quantization(0))))
@@ -39,7 +39,7 @@ def as_floats(value: Array, quantization: Any) -> Array:
 
 
 def along_axis(quantization: Quantization, ndim: int) -> Any:
-    """Scale and zero point as they broadcast against a tensor of so many dimensions."""
+    """Scale and zero point in a shape that broadcasts against a tensor of this rank."""
     if not quantization.per_channel:
         return quantization.scale[0], quantization.zero_point[0]
     shape = [1] * ndim
@@ -49,5 +49,5 @@ def along_axis(quantization: Quantization, ndim: int) -> Any:
 
 @rule("DENSIFY")
 def densify(node: Node) -> None:
-    """Sparse weights are made dense where they are read."""
+    """Sparse weights are expanded when they are read."""
     node.alias(0, node.input(0))

@@ -1,4 +1,4 @@
-"""What the translations of quantised operators share: scales, zero points and activations as arguments."""
+"""Scales, zero points and activations as arguments, for the translations of quantised operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ACTIVATIONS = {0: None, 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6"}
 
 
 def of_input(node: Node, index: int, what: str = "X") -> Dict[str, Any]:
-    """Scale and zero point of an input, as the arguments of the operand ``what``."""
+    """Scale and zero point of an input as arguments of the operand ``what``."""
     return _arguments(what, *node.scale(index))
 
 
@@ -27,7 +27,7 @@ def _arguments(what: str, scale: float, zero_point: int) -> Dict[str, Any]:
 
 
 def activation(node: Node) -> Dict[str, Any]:
-    """The fused activation, which limits the integers of the output."""
+    """The fused activation; it limits the integers of the output."""
     number = int(node.option("fused_activation_function"))
     if number not in _ACTIVATIONS:
         raise ExportError(f"the fused activation {number} is not supported on quantised tensors")
@@ -35,7 +35,7 @@ def activation(node: Node) -> Dict[str, Any]:
 
 
 def window(node: Node) -> Dict[str, Any]:
-    """Strides and padding of a window over a picture, as ONNX names them."""
+    """Strides and padding of a window over a picture, under ONNX's names."""
     padding = node.option("padding")
     if padding not in (SAME, VALID):
         raise ExportError(f"padding {padding} is neither SAME nor VALID")

@@ -1,4 +1,4 @@
-"""Quantised operators that work element by element, and conversions between integers and floats."""
+"""Quantised elementwise operators, and conversions between integers and floats."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _unary(node: Node, type: str, **arguments: object) -> None:
 
 @quantised_rule("QUANTIZE")
 def quantize(node: Node) -> None:
-    """Of floats, or of integers of another scale or type."""
+    """From floats, or from integers with another scale or type."""
     to = number_of(node.result_dtype())
     if node.dtype(0).kind == "f":
         node.add("Quantize", [node.input(0)], [node.output()], domain=DOMAIN, to=to, **of_output(node))

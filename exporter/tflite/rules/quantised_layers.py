@@ -67,7 +67,7 @@ def _bias(node: Node, index: int) -> List[str]:
 
 
 def of_products(node: Node, data: int = 0) -> Dict[str, Any]:
-    """Scales and zero points of X, of the weights, which are input 1, and of Y."""
+    """Scales and zero points of X, of the weights (input 1) and of Y."""
     quantization = node.quantization(1)
     if quantization is None:
         raise ExportError(f"the weights {node.tensor(1).name!r} have no scale")
@@ -84,7 +84,7 @@ def of_products(node: Node, data: int = 0) -> Dict[str, Any]:
 
 @quantised_rule("FULLY_CONNECTED")
 def fully_connected(node: Node) -> None:
-    """Y = X W^T + b, X as rows of the weights' length; with ``keep_num_dims`` Y keeps X's dimensions but the last."""
+    """Y = X W^T + b, as for floats."""
     if node.option("weights_format") != 0:
         raise ExportError("shuffled weights are not supported")
     node.add(
@@ -135,7 +135,7 @@ def _kernel(node: Node) -> List[int]:
 
 @quantised_rule("AVERAGE_POOL_2D")
 def average_pool_2d(node: Node) -> None:
-    """Of integers as they are: X and Y have one scale."""
+    """Computed on the integers: X and Y must have the same scale."""
     _require_one_scale(node)
     node.add(
         "QuantizedAveragePool",
@@ -151,7 +151,7 @@ def average_pool_2d(node: Node) -> None:
 
 @quantised_rule("MAX_POOL_2D")
 def max_pool_2d(node: Node) -> None:
-    """The greatest of integers as they are, limited by the activation."""
+    """The maximum of the integers, limited by the activation."""
     _require_one_scale(node)
     limits = activation(node)
     target = node.output() if limits["activation"] is None else node.between("raw")

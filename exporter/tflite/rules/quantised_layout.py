@@ -15,7 +15,7 @@ from runtime_arm.netdef.dtypes import number_of
 
 @quantised_rule("CONCATENATION")
 def concatenation(node: Node) -> None:
-    """Operands of uint8 that have another scale than the output are brought to it."""
+    """uint8 operands whose scale differs from the output's are requantised."""
     if node.option("fused_activation_function") != 0:
         raise ExportError("a fused activation is not supported on quantised tensors")
     rank = node.known_rank(0)
@@ -37,7 +37,7 @@ def _at_scale_of_output(node: Node, index: int) -> str:
 
 @quantised_rule("PAD")
 def pad(node: Node) -> None:
-    """With what stands for zero."""
+    """Pads with the zero point."""
     padded(node, node.constant("zero", np.asarray(node.result_scale()[1], node.dtype(0))))
 
 

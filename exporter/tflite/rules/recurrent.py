@@ -1,4 +1,4 @@
-"""Recurrent layers. Their states are variable tensors, which keep their content from run to run."""
+"""Recurrent layers. Their states are variable tensors that keep their content from run to run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _activation(node: Node) -> str:
 
 
 def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Dict[str, Any]]:
-    """The blobs of the inputs at these indices, and the scales of those that are 8-bit weights."""
+    """The blobs of the inputs at these indices, and the scales of 8-bit weights among them."""
     names, scales = [], []
     for index in indices:
         given = index is not None and node.has(index)
@@ -36,7 +36,7 @@ def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Di
 
 
 def _arguments(node: Node) -> Dict[str, Any]:
-    """Activation and layout; a single step has no time."""
+    """Activation and layout; a single step has no time dimension."""
     options = node.operation.options
     knows = options is not None and options.knows("time_major")
     asymmetric = int(node.option("asymmetric_quantize_inputs", False))
@@ -78,7 +78,7 @@ def sequence_lstm(node: Node) -> None:
 
 @rule("LSTM")
 def lstm(node: Node) -> None:
-    """A single step: with all inputs, or in the basic form, whose states are inputs and outputs of the graph."""
+    """A single step: with all inputs, or in the basic form with states as inputs and outputs of the graph."""
     if node.option("kernel_type") == 0:
         return _lstm(node, range(node.input_count), node.output())
     depth = node.known_dims(0, 2)[-1]
@@ -114,7 +114,7 @@ def bidirectional_lstm(node: Node) -> None:
 def _lstm(node: Node, indices: Sequence[int], output: str, backwards: bool = False) -> None:
     places = list(indices)
     if not _STATE < len(places) <= _LSTM_INPUTS:
-        raise ExportError(f"has {len(places)} inputs, {_STATE + 1} to {_LSTM_INPUTS} are known")
+        raise ExportError(f"takes {_STATE + 1} to {_LSTM_INPUTS} inputs, got {len(places)}")
     names, more = _inputs(node, [*places, *[None] * (_LSTM_INPUTS - len(places))])
     arguments = {**_arguments(node), **_clips(node)}
     names[0] = _turned(node, names[0], arguments, backwards)
@@ -129,7 +129,7 @@ def _clips(node: Node) -> Dict[str, float]:
 
 
 def _turned(node: Node, blob: str, arguments: Dict[str, Any], backwards: bool) -> str:
-    """The sequence from its end to its beginning, if that is wanted."""
+    """The sequence, reversed if that is wanted."""
     if not backwards:
         return blob
     turned = node.between("turned")
@@ -140,7 +140,7 @@ def _turned(node: Node, blob: str, arguments: Dict[str, Any], backwards: bool) -
 
 
 def _merge(node: Node, results: List[str]) -> None:
-    """One output, both directions side by side, or one for each."""
+    """One output with both directions side by side, or one output for each."""
     if node.option("merge_outputs", False):
         node.add("Concat", results, [node.output(), node.between("lengths")], axis=2)
     else:
@@ -150,7 +150,7 @@ def _merge(node: Node, results: List[str]) -> None:
 
 @rule("SVDF")
 def svdf(node: Node) -> None:
-    """Inputs: X, weights of features and of time, bias, state. 8-bit weights of time are used as real numbers."""
+    """Inputs: X, feature and time weights, bias, state. 8-bit time weights are dequantised."""
     features = node.between("features")
     if is_hybrid(node, 1):
         node.add(

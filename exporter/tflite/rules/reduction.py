@@ -1,4 +1,4 @@
-"""Reductions over dimensions, and running sums."""
+"""Reductions over dimensions, and cumulative sums."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reduce(node: Node) -> None:
 
 
 def _add(node: Node, type: str, source: str, output: str, axes: List[int], domain: str) -> None:
-    """Caffe2's axes are arguments, ONNX's an input."""
+    """Caffe2 takes the axes as an argument, ONNX as an input."""
     if not domain:
         return node.add(type, [source], [output], axes=axes, keepdims=int(keeps(node)))
     names = [source, node.constant("axes", np.array(axes, np.int64))]
@@ -47,12 +47,12 @@ def _add(node: Node, type: str, source: str, output: str, axes: List[int], domai
 
 
 def keeps(node: Node) -> bool:
-    """Whether reduced dimensions stay as ones."""
+    """Whether reduced dimensions are kept with size 1."""
     return bool(node.option("keep_dims", False))
 
 
 def axes_of(node: Node) -> Tuple[bool, List[int]]:
-    """The axes in the layout to reduce in; True: channels first."""
+    """The axes, and the layout to reduce in; True: channels first."""
     given = node.constant_integers(1)
     if given is None:
         raise ExportError("the axes must be constant")
@@ -63,7 +63,7 @@ def axes_of(node: Node) -> Tuple[bool, List[int]]:
 
 
 def _same_order(rank: int, axes: List[int]) -> bool:
-    """Whether the dimensions that are left stand in one order in both layouts."""
+    """Whether the remaining dimensions have the same order in both layouts."""
     left = [axis for axis in range(rank) if axis not in axes]
     return rank - 1 not in left or all(axis in (0, rank - 1) for axis in left)
 

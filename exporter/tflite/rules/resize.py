@@ -1,4 +1,4 @@
-"""Changes of a picture's size."""
+"""Resizing of pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resize_bilinear(node: Node) -> None:
 
 @rule("RESIZE_NEAREST_NEIGHBOR", any_type=True)
 def resize_nearest_neighbor(node: Node) -> None:
-    """With half pixels TFLite takes the floor of (o + 0.5) * scale, which is ONNX's coordinate rounded up at halves."""
+    """With half pixels TFLite takes floor((o + 0.5) * scale): ONNX's coordinate with halves rounded up."""
     coordinates = _coordinates(node)
     rounding = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
     _resize(node, coordinates, mode="nearest", nearest_mode=rounding)
@@ -34,7 +34,7 @@ def _coordinates(node: Node) -> str:
 
 
 def new_size(node: Node) -> Optional[List[int]]:
-    """Height and width where they are constant, checked."""
+    """Height and width if they are constant, checked."""
     size = node.constant_integers(1)
     if size is not None and (len(size) != 2 or min(size) < 1 or max(size) > _LARGEST):
         raise ExportError(f"the new size must be a height and a width up to {_LARGEST}, it is {size}")

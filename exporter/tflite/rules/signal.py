@@ -1,4 +1,4 @@
-"""Spectra. A complex tensor is a blob of floats here, whose last dimension holds the real and the imaginary part."""
+"""Spectra. A complex tensor is a blob of floats whose last dimension holds the real and the imaginary part."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from runtime_arm.errors import ExportError
 
 @rule("RFFT2D", complex=True)
 def rfft2d(node: Node) -> None:
-    """The spectrum of the last two dimensions, cut or filled with zeros to the lengths that the second input names."""
+    """The spectrum of the last two dimensions, cropped or zero-padded to the lengths in the second input."""
     lengths, rank = node.constant_integers(1), node.known_rank(0)
     if lengths is None or len(lengths) != 2 or min(lengths) < 1 or rank < 2:
-        raise ExportError(f"two constant lengths are due, they are {lengths}")
+        raise ExportError(f"takes two constant lengths, got {lengths}")
     real, rows, spectrum = (node.between(stem) for stem in ("real", "rows", "spectrum"))
     node.add("ExpandDims", [node.input(0)], [real], dims=[rank])
     names = [
@@ -41,8 +41,8 @@ def part(node: Node) -> None:
 
 
 def _parts(node: Node) -> int:
-    """The dimension of the two parts."""
+    """The dimension that holds the two parts."""
     dims = node.net.dims(node.input(0))
     if dims is None or not dims or dims[-1] != 2:
-        raise ExportError(f"tensor {node.tensor(0).name!r} is no spectrum of a known rank")
+        raise ExportError(f"tensor {node.tensor(0).name!r} is not a spectrum of known rank")
     return len(dims) - 1

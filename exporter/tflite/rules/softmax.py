@@ -1,4 +1,4 @@
-"""Softmax and its kin, over the last dimension."""
+"""Softmax and LogSoftmax over the last dimension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.tflite.rules import rule
 
 @rule("SOFTMAX")
 def softmax(node: Node) -> None:
-    """Of ``beta`` times the input. Caffe2's is over the last dimension alone, and so over channels that come last."""
+    """Softmax of ``beta`` times the input, over the last dimension: the channels must be last."""
     first, (x,) = node.elementwise(1)
     beta = float(node.option("beta", 1.0))
     if beta != 1.0:

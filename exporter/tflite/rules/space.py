@@ -1,4 +1,4 @@
-"""Pixels moved between space, channels and batch."""
+"""Movement of pixels between space, channels and batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def space_to_depth(node: Node) -> None:
 
 @rule("DEPTH_TO_SPACE", any_type=True)
 def depth_to_space(node: Node) -> None:
-    """The position in the block varies slowest among the channels."""
+    """The position in the block is the slowest index among the channels."""
     _rearranged(node, "DepthToSpace")
 
 
@@ -54,7 +54,7 @@ def space_to_batch(node: Node) -> None:
 
 @rule("BATCH_TO_SPACE_ND", any_type=True)
 def batch_to_space(node: Node) -> None:
-    """The inverse of SPACE_TO_BATCH_ND; what was padded is cropped."""
+    """The inverse of SPACE_TO_BATCH_ND; the padding is cropped."""
     block, dims = _block(node), _behind_batch(node)
     count, crops = len(block), _pairs(node, len(block))
     batch, rest = (node.dims(0) or [None])[0], dims[count:]
@@ -73,7 +73,7 @@ def batch_to_space(node: Node) -> None:
 
 
 def _behind_batch(node: Node) -> List[int]:
-    """The dimensions of input 0 behind the batch, which may be open; they may not."""
+    """The dimensions of input 0 behind the batch. They must be known; the batch may be open."""
     dims = node.dims(0)
     sizes = [] if dims is None else [n for n in dims[1:] if n is not None]
     if dims is None or len(sizes) != len(dims) - 1 or 0 in sizes:
@@ -86,15 +86,15 @@ def _behind_batch(node: Node) -> List[int]:
 def _block(node: Node) -> List[int]:
     block = node.constant_integers(1)
     if not block or min(block) < 1 or len(block) >= node.known_rank(0):
-        raise ExportError(f"the block must be positive constants, one a dimension of the picture; it is {block}")
+        raise ExportError(f"the block must be positive constants, one per dimension of the picture; it is {block}")
     return block
 
 
 def _pairs(node: Node, count: int) -> Array:
-    """What is added or cut, before and after, along each of the ``count`` dimensions of the picture."""
+    """The pixels added or cropped before and after, for each of the ``count`` dimensions of the picture."""
     value = node.constant_value(2, "what is padded or cropped")
     if value.shape != (count, 2) or value.dtype.kind != "i" or value.min(initial=0) < 0:
-        raise ExportError(f"a pair of sizes for each of {count} dimensions is due, it is {value.tolist()}"[:200])
+        raise ExportError(f"takes a pair of sizes for each of {count} dimensions, got {value.tolist()}"[:200])
     pairs: Array = value.astype(np.int64)
     return pairs
 

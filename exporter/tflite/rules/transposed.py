@@ -1,4 +1,4 @@
-"""Transposed convolutions, whose padding follows from the output's size."""
+"""Transposed convolutions; the output's size determines their padding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def conv_3d_transpose(node: Node) -> None:
 
 @rule(custom_type("Convolution2DTransposeBias"))
 def convolution_2d_transpose_bias(node: Node) -> None:
-    """MediaPipe's: pictures, filters (M, kh, kw, C), bias; options are padding and strides, three integers."""
+    """MediaPipe's operator. Inputs: pictures, filters (M, kh, kw, C), bias. Options: padding, two strides."""
     if len(node.operation.custom_options) < 12:
         raise ExportError("its options are too short for padding and strides")
     padding, stride_w, stride_h = struct.unpack("<3i", node.operation.custom_options[:12])
@@ -56,7 +56,7 @@ def convolution_2d_transpose_bias(node: Node) -> None:
 
 
 def _wanted(node: Node, count: int) -> List[int]:
-    """The output's spatial sizes: constant, or as declared."""
+    """The output's spatial sizes: the constant input, or as declared."""
     shape = node.constant_integers(0)
     sizes = node.result().dims[1:-1] if shape is None else shape[1:-1]
     if len(sizes) != count or any(n is None for n in sizes):
@@ -76,7 +76,7 @@ def _geometry(
 def _pads(
     sizes: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
 ) -> Tuple[List[int], List[int]]:
-    """Heads, then tails, that are cut off the full output, and how many zeros it lacks at the end."""
+    """The pixels cropped from the full output, heads, then tails, and the number of zeros missing at its end."""
     full = [(n - 1) * s + k for n, s, k in zip(sizes, strides, kernel)]
     excess = [size - target for size, target in zip(full, wanted)]
     heads = [max(n, 0) // 2 for n in excess]
@@ -93,7 +93,7 @@ def _convolve(
     pads: Sequence[int],
     beyond: Sequence[int],
 ) -> None:
-    """Caffe2's where it has words for it; ONNX's takes any dimensions."""
+    """Caffe2's operator if it can express the convolution, else ONNX's, which takes any dimensions."""
     if len(kernel) == 2 and all(n < s for n, s in zip(beyond, strides)):
         return node.add(
             "ConvTranspose",

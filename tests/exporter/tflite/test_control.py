@@ -123,14 +123,14 @@ def test_graphs_that_double_each_other_are_refused(tmp_path: Path) -> None:
             continue
         for source, target in ((x, half), (half, y)):
             graph.operator("CALL", [source], [target], "CallOptions", Subgraph=index + 1)
-    with pytest.raises(ExportError, match="graphs that run each other come to more than"):
+    with pytest.raises(ExportError, match="graphs that run each other expand to more than"):
         exported(tmp_path, model.to_bytes())
 
 
-def test_a_variable_without_content_is_refused(tmp_path: Path) -> None:
+def test_a_variable_without_an_initial_value_is_refused(tmp_path: Path) -> None:
     model = Model()
     handle, y = model.tensor("handle", (), "resource"), model.tensor("y", (2,))
     model.operator("VAR_HANDLE", [], [handle], "VarHandleOptions", Container="", SharedName="total")
     model.operator("READ_VARIABLE", [handle], [y], "ReadVariableOptions")
-    with pytest.raises(ExportError, match=r"READ_VARIABLE \(operator 1\) -> 'y'.*before it has a content"):
+    with pytest.raises(ExportError, match=r"READ_VARIABLE \(operator 1\) -> 'y'.*before it is initialised"):
         exported(tmp_path, model.to_bytes([y]))

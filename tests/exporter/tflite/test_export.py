@@ -82,7 +82,7 @@ def test_signatures_name_inputs_and_outputs_and_choose_the_graph(tmp_path: Path)
     assert first == {"serving_default": {"inputs": {"x": "serving_x:0"}, "outputs": {"y": "Identity"}}}
     second = exported(tmp_path, data, signature="second")
     assert [info.name for info in second.inputs] == ["z"]
-    with pytest.raises(ExportError, match="no signature 'third', it has second, serving_default"):
+    with pytest.raises(ExportError, match="no signature 'third'; the model has second, serving_default"):
         exported(tmp_path, data, signature="third")
 
 
@@ -345,5 +345,5 @@ def test_other_operators_on_complex_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="armnet has RESHAPE for real numbers, not for complex ones"):
         exported(tmp_path, model.to_bytes([y]))
     model.operators.pop()
-    with pytest.raises(ExportError, match="output 's' is of type COMPLEX64"):
+    with pytest.raises(ExportError, match="output 's' has the type COMPLEX64"):
         exported(tmp_path, model.to_bytes([spectrum]))
