@@ -1,4 +1,4 @@
-"""Caffe's own operators: the fast kernel, properties, refusals. Recorded runs: test_from_caffe_goldens."""
+"""Caffe's own operators: the fast kernel, properties, refusals. Recorded runs are in tests/exporter/caffe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_engine_of_power_matches_the_reference(arguments: Dict[str, float]
     assert assert_engines_match_reference(caffe("Power", **arguments), [random((3, 40))]) == ["NUMPY"]
 
 
-def test_the_largest_are_found_last_first_among_equals() -> None:
+def test_of_equal_elements_the_last_comes_first() -> None:
     x = np.array([[1, 3, 3, 2]], np.float32)
     np.testing.assert_array_equal(run(caffe("ArgMax", axis=1, top_k=3), x), [[2, 1, 3]])
     np.testing.assert_array_equal(run(caffe("ArgMax", top_k=2, out_max_val=1), x), [[[2, 1], [3, 3]]])
@@ -53,7 +53,7 @@ def test_interp_keeps_corners_and_is_linear_between() -> None:
     )
 
 
-def test_normalize_makes_every_pixel_as_long_as_its_scale() -> None:
+def test_normalize_gives_every_pixel_the_norm_of_its_scale() -> None:
     x = random((2, 3, 4, 5))
     y = run(caffe("Normalize", 2), x, np.array([2], np.float32))
     np.testing.assert_allclose(np.sqrt((y**2).sum(1)), 2, rtol=1e-5)
@@ -121,7 +121,7 @@ def mean_of_cell(x: Any, roi: Any, scale: float, output: int, group: int, h: int
     return float(np.mean(values)) if values else 0.0
 
 
-def test_every_cell_pools_a_channel_of_its_own() -> None:
+def test_every_cell_pools_its_own_channel() -> None:
     x = random((2, 3 * 4, 9, 7))
     rois = np.array([[0, 1, 2, 11, 14], [1, 0, 0, 3, 3], [1, 20, 20, 30, 30], [0, 4, 4, 2, 2]], np.float32)
     y = run(caffe("PSROIPooling", 2, output_dim=3, group_size=2, spatial_scale=0.5), x, rois)
@@ -132,7 +132,7 @@ def test_every_cell_pools_a_channel_of_its_own() -> None:
     np.testing.assert_allclose(y, np.array(expected), rtol=1e-5, atol=1e-6)
 
 
-def test_pixels_return_to_where_a_mask_has_them() -> None:
+def test_a_mask_puts_pixels_back_in_place() -> None:
     x = np.array([[[[5, 7]], [[6, 8]]]], np.float32)
     mask = np.array([[[[1, 3]], [[0, 6]]]], np.float32)
     y = run(caffe("Upsample", 2), x, mask)

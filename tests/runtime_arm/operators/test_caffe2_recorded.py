@@ -1,4 +1,4 @@
-"""Every recorded run of Caffe2's operators, float and integer: what Caffe2 computed or refused, armnet does too."""
+"""Every recorded run of Caffe2's operators, float and integer: armnet computes and refuses what Caffe2 did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every single-node case of ONNX's own backend test that the runtime has the operator and the dtypes for."""
+"""Every single-node case of ONNX's own backend test whose operator and dtypes the runtime has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NORMALISED = """
     BatchNormalization GroupNormalization LayerNormalization LpNormalization MeanVarianceNormalization
     NegativeLogLikelihoodLoss RMSNormalization SoftmaxCrossEntropyLoss
 """
-# Terms of the sums that round; results of the other operators are exact.
+# The number of terms of sums that are rounded. Results of all other operators are exact.
 TERMS: Dict[str, int] = {
     **dict.fromkeys(ELEMENTWISE.split(), 1),
     **dict.fromkeys(SUMS.split(), 64),
@@ -55,7 +55,9 @@ CASES = [param for param in node_cases() if param.values[0].name not in LEFT_OUT
 
 
 def needed_constants(case: NodeCase) -> Optional[Sequence[int]]:
-    """The inputs that shapes depend on: none, all but the first, or all. None if only running tells the shapes."""
+    """The inputs that shapes depend on: none, all but the first, or all; None if shapes are known only after
+    running.
+    """
     count = len(case.inputs)
     for constants in ((), range(1, count), range(count)):
         try:
@@ -76,7 +78,7 @@ def test_computes_what_onnx_expects(case: NodeCase) -> None:
     named: List[Any] = [y for name, y in zip(case.op.output, results) if name]
     assert len(named) == len(case.outputs)
     for actual, expected in zip(named, case.outputs):
-        stated = actual.round(4) if case.name == "test_gridsample_bicubic" else actual  # with four decimals, there
+        stated = actual.round(4) if case.name == "test_gridsample_bicubic" else actual  # ONNX states four decimals
         if case.op.type in TERMS:
             assert_close(stated, expected, terms=TERMS[case.op.type], what=case.name)
         else:
@@ -86,7 +88,7 @@ def test_computes_what_onnx_expects(case: NodeCase) -> None:
 
 
 def check_engines(case: NodeCase, needed: Sequence[int]) -> None:
-    """Every engine agrees with the reference kernel, be the other inputs computed or weights."""
+    """Every engine agrees with the reference kernel, whether the other inputs are computed or weights."""
     terms, weights = TERMS.get(case.op.type, 1), range(1, len(case.inputs))
     engines = assert_engines_match_reference(case.op, case.inputs, terms=terms, constants=needed)
     if len(needed) < len(weights):

@@ -1,6 +1,6 @@
-"""TensorFlow Lite's own operators on floats: fast kernels against reference ones, edges, refusals.
+"""TensorFlow Lite's own operators on floats: fast kernels against reference kernels, edges, refusals.
 
-What they compute is held against LiteRT in tests/exporter/tflite/.
+What they compute is compared with LiteRT in tests/exporter/tflite/.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_integers_are_not_divided_by_zero(engine: str) -> None:
         run_kernel(tflite("FloorDiv", "A B"), [np.array([1, 2]), np.array([1, 0])], engine)
 
 
-def test_right_shift_keeps_the_sign_and_counts_no_further_than_the_bits() -> None:
+def test_right_shift_keeps_the_sign_and_is_limited_to_the_number_of_bits() -> None:
     a, places = np.array([-9, 9, -1, 100], np.int8), np.array([1, 1, 100, -5], np.int8)
     np.testing.assert_array_equal(run_kernel(tflite("RightShift", "A B"), [a, places])[0], [-5, 4, -1, 100])
 
@@ -107,14 +107,14 @@ def test_gather_refuses_indices_outside() -> None:
         run_kernel(tflite("Gather", "X I", axis=1, batch_dims=1), [x, indices])
 
 
-def test_an_update_that_reaches_beyond_the_end_is_moved_inside() -> None:
+def test_an_update_that_exceeds_the_end_is_moved_inside() -> None:
     start = np.array([9, -4], np.int64)
     (y,) = run_kernel(tflite("DynamicUpdateSlice", "X U S"), [np.zeros((3, 3)), np.ones((2, 1)), start])
     np.testing.assert_array_equal(y, [[0, 0, 0], [1, 0, 0], [1, 0, 0]])
 
 
 @pytest.mark.parametrize(("reduction", "empty"), [("sum", 0), ("prod", 1), ("max", -128), ("min", 127)])
-def test_a_segment_without_slices_is_what_changes_nothing(reduction: str, empty: int) -> None:
+def test_a_segment_without_slices_is_the_neutral_element(reduction: str, empty: int) -> None:
     op = tflite("UnsortedSegment", "X I N", reduction=reduction)
     operands = [np.array([5, 7], np.int8), np.array([1, -1], np.int32), np.array(2, np.int32)]
     np.testing.assert_array_equal(run_kernel(op, operands, constants=[2])[0], [empty, 5])

@@ -1,4 +1,4 @@
-"""Whatever Caffe2's operators are given, they refuse it or make what their shape function says."""
+"""Random operands: every operator of Caffe2's refuses them or returns what its shape function says."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def count(limits: Tuple[int, Any], draw: random.Random) -> int:
 
 
 def specs_of(schema: Operator, op: OperatorDef, operands: List[np.ndarray], known: bool) -> Any:
-    """What the shape function says; None where it has to wait for the outputs."""
+    """What the shape function returns; None if it depends on data."""
     specs = [TensorSpec.known(x) if known else TensorSpec(x.shape, x.dtype) for x in operands]
     try:
         return schema.infer(op, specs)
@@ -90,7 +90,7 @@ def specs_of(schema: Operator, op: OperatorDef, operands: List[np.ndarray], know
 
 
 @pytest.mark.parametrize("schema", OPERATORS, ids=[schema.type for schema in OPERATORS])
-def test_operands_are_refused_or_make_what_is_inferred(schema: Operator) -> None:
+def test_operands_are_refused_or_give_the_inferred_shapes(schema: Operator) -> None:
     draw = random.Random(schema.type)
     for _ in range(TRIALS):
         operands = [operand(draw) for _ in range(count(schema.inputs, draw))]

@@ -1,4 +1,4 @@
-"""Floats that become integers: the documented rule, one number at a time, against the vectorised conversion."""
+"""Floats that become integers: the vectorised conversion against the documented rule, one number at a time."""
 
 from __future__ import annotations
 

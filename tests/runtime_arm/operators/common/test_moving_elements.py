@@ -1,4 +1,4 @@
-"""Operators that only move elements: a run allocates nothing of the size of a blob."""
+"""Operators that only move elements: a run allocates nothing of a blob's size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotated boxes: areas counted on a grid of points, upright ones as the upright operators have them."""
+"""Rotated boxes: areas counted on a grid of points; upright boxes behave as in the upright operators."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def draw(count: int, seed: int) -> np.ndarray:
 
 
 def covered(box: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which points of a grid lie in the box: turned back, they lie in the upright one."""
+    """Which points of a grid lie in the box: those that, turned back, lie in the upright one."""
     angle = np.deg2rad(box[4])
     along = (x - box[0]) * np.cos(angle) - (y - box[1]) * np.sin(angle)
     across = (x - box[0]) * np.sin(angle) + (y - box[1]) * np.cos(angle)
     return np.asarray((np.abs(along) <= box[2] / 2) & (np.abs(across) <= box[3] / 2))
 
 
-def test_common_areas_are_those_counted_on_a_grid() -> None:
+def test_intersections_match_areas_counted_on_a_grid() -> None:
     boxes = draw(24, 1)
     boxes[1], boxes[2] = boxes[0], [*boxes[0, :2], 1, 1, 30]
     boxes[3] = [*boxes[0, :4], boxes[0, 4] + 180]
@@ -62,7 +62,7 @@ def test_boxes_move_grow_and_turn() -> None:
 
 
 @pytest.mark.parametrize("plus", [0, 1])
-def test_upright_boxes_are_clipped_as_ever(plus: int) -> None:
+def test_upright_boxes_are_clipped_as_in_the_upright_operators(plus: int) -> None:
     rng = np.random.default_rng(3)
     corner = rng.uniform(-20, 60, (9, 2)).astype(np.float32)
     upright = np.concatenate([corner, corner + rng.uniform(2, 40, (9, 2)).astype(np.float32)], axis=1)

@@ -1,4 +1,4 @@
-"""Windows: what taps meet, the forms of the arguments, sizes."""
+"""Windows: the pixels that taps read, the forms of the arguments, output sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def line(image: int, kernel: int, stride: int, dilation: int, head: int, output:
 
 
 @given(small, small, small, small, st.integers(-3, 6), small, st.data())
-def test_a_tap_meets_the_pixels_that_the_definition_says(
+def test_a_tap_reads_the_pixels_of_the_definition(
     image: int, kernel: int, stride: int, dilation: int, head: int, output: int, data: Any
 ) -> None:
     window = line(image, kernel, stride, dilation, head, output)
@@ -39,7 +39,7 @@ def test_a_tap_meets_the_pixels_that_the_definition_says(
 
 
 @given(small, small, small, small, st.integers(0, 6), small)
-def test_counts_are_what_the_taps_meet(
+def test_counts_are_the_pixels_that_the_taps_read(
     image: int, kernel: int, stride: int, dilation: int, head: int, output: int
 ) -> None:
     window = line(image, kernel, stride, dilation, head, output)
@@ -63,7 +63,7 @@ def test_the_forms_of_caffe2_arguments_mean_the_same(arguments: Any) -> None:
     assert window == Window((9, 10), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (5, 5))
 
 
-def test_pads_are_all_heads_then_all_tails_and_an_incomplete_set_does_not_count() -> None:
+def test_pads_are_heads_then_tails_and_an_incomplete_set_is_ignored() -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pads=[1, 2, 3, 4])
     window = caffe2_window(op, (9, 10))
     assert (window.head, window.tail, window.output) == ((1, 2), (3, 4), (11, 14))
@@ -122,7 +122,7 @@ def test_three_dimensions_are_enough(sizes: List[int], wanted: List[int]) -> Non
     assert list(window.image) == wanted
 
 
-def test_four_dimensions_that_count_are_too_many() -> None:
+def test_four_effective_dimensions_are_too_many() -> None:
     assert caffe2_window(OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=[2] * 4), (3, 3, 3, 3)).in_three() is None
 
 

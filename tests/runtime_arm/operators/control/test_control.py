@@ -1,4 +1,4 @@
-"""Sub-nets: branches and loops, what they capture, loops that never run, nets in nets."""
+"""Sub-nets: branches, loops, captured blobs, loops that never run, nested nets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def net(inputs: str, outputs: str, *ops: OperatorDef) -> NetDef:
 
 
 def run(outputs: str, feeds: Dict[str, Any], *ops: OperatorDef, **constants: Any) -> List[Any]:
-    """The outputs of a net that knows ``constants`` when it is planned and is fed the rest; run twice."""
+    """The outputs of a net whose ``constants`` are known when it is planned; the other inputs are fed. Runs twice."""
     executor = Executor(net(" ".join([*feeds, *constants]), outputs, *ops).check(), constants)
     first = executor.run(feeds, outputs.split())
     second = executor.run(feeds, outputs.split())
@@ -52,13 +52,13 @@ class TestIf:
         assert y.tolist() == [expected]
 
     @pytest.mark.parametrize(("condition", "expected"), [(True, [5.0, 9.0]), (False, [6.0, 3.0])])
-    def test_what_a_branch_does_not_write_stays(self, condition: bool, expected: List[float]) -> None:
+    def test_blobs_that_a_branch_does_not_write_keep_their_values(self, condition: bool, expected: List[float]) -> None:
         ops = [op("Mul", "X X", "Z"), op("If", "b", "Y Z", then_net=self.THEN, else_net=self.ELSE)]
         y, z = run("Y Z", {"X": numbers(3), "b": np.array(condition)}, *ops, c=numbers(2))
         assert [y[0], z[0]] == expected
 
     @pytest.mark.parametrize("condition", [True, False])
-    def test_without_else_net_everything_stays(self, condition: bool) -> None:
+    def test_without_else_net_all_blobs_keep_their_values(self, condition: bool) -> None:
         ops = [op("Alias", "X", "Y"), op("If", "b", "Y", then_net=self.THEN), op("Add", "Y Y", "S")]
         (s,) = run("S", {"X": numbers(3), "b": np.array(condition)}, *ops, c=numbers(2))
         assert s[0] == (10 if condition else 6)
@@ -190,7 +190,7 @@ class TestLoop:
         assert y[0] == x
         assert s.shape == (trips,)
 
-    def test_a_scan_output_of_unknown_shape_needs_a_trip(self) -> None:
+    def test_a_scan_output_of_unknown_shape_needs_one_iteration(self) -> None:
         body = net("i go x", "go x u", OperatorDef.of("NonZero", ["x"], ["u"], domain="onnx"))
         feeds = {"M": np.array(2), "X": numbers(3, 0)}
         assert run("s", feeds, self.loop("M,,X", body, "Y s"))[0].shape == (2, 1, 1)
@@ -262,7 +262,7 @@ class TestONNXWhile:
             ({"has_trip_count": 1, "has_cond": 1}, [1, 2, 3]),
         ],
     )
-    def test_counts_and_conditions_count_where_they_are_said_to(self, flags: Any, expected: List[float]) -> None:
+    def test_the_trip_count_and_the_condition_are_used_only_if_enabled(self, flags: Any, expected: List[float]) -> None:
         ops = (op("Add", "x step", "y"), op("LT", "y limit", "again"), op("Alias", "y", "s"))
         loop = op("ONNXWhile", "n go x", "last all", body=net("i go x", "again y s", *ops), **flags)
         feeds = {"n": np.array(4, np.int64), "go": np.array(True), "x": numbers(0)}

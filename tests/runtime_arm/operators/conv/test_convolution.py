@@ -1,4 +1,4 @@
-"""Convolutions: recorded runs, engines against the reference kernel, refusals."""
+"""Convolutions: engines against the reference kernel, allocations, refusals."""
 
 from __future__ import annotations
 

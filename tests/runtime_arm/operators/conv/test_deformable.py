@@ -1,4 +1,4 @@
-"""Deformable convolution: ONNX's own cases, the plain convolution it is without offsets, refusals."""
+"""Deformable convolution: whole offsets shift the image; refusals."""
 
 from __future__ import annotations
 

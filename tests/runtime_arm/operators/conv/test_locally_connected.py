@@ -1,4 +1,4 @@
-"""Locally connected layers: equal filters everywhere make a convolution, refusals."""
+"""Locally connected layers: equal filters everywhere make a convolution; refusals."""
 
 from __future__ import annotations
 

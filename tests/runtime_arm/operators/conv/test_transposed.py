@@ -1,4 +1,4 @@
-"""Transposed convolutions: recorded runs, ONNX's own cases, the engine against the reference kernel, refusals."""
+"""Transposed convolutions: the engine against the reference kernel, onnxruntime as a witness, refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(*shapes: Tuple[int, ...], dtype: Any = np.float32) -> List[Any]:
 
 @st.composite
 def problems(draw: Any) -> Tuple[OperatorDef, List[Any]]:
-    """Small images of one to three dimensions, strides beyond the kernel, pads that cut most of the output away."""
+    """Small images of one to three dimensions, strides beyond the kernel, pads that remove most of the output."""
     domain = draw(st.sampled_from(["", "onnx"]))
     ndim = draw(st.integers(1, 3)) if domain else 2
 
@@ -85,7 +85,7 @@ def test_engine_agrees_with_the_reference(problem: Tuple[OperatorDef, List[Any]]
         {"strides": [2, 2], "output_shape": [12, 13]},
     ],
 )
-def test_onnx_attributes_mean_what_onnxruntime_takes_them_for(attributes: Any) -> None:
+def test_onnx_attributes_mean_what_they_mean_to_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("ConvTranspose", ["X", "W"], ["Y"], domain="onnx", **attributes)
     inputs = numbers((1, 2, 5, 6), (2, 3, 3, 3))
     assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=64)

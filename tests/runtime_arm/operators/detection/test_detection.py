@@ -1,4 +1,4 @@
-"""Boxes, proposals, suppression: recorded runs, ONNX's cases, onnxruntime as a witness, worked examples, refusals."""
+"""Boxes, proposals, suppression: onnxruntime as a witness, worked examples, refusals."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_sizes_are_unknown_before_running() -> None:
         lookup(op).infer(op, specs_of([boxes, scores]))
 
 
-def test_boxes_of_an_image_that_is_not_there_are_refused() -> None:
+def test_boxes_of_a_missing_image_are_refused() -> None:
     rois = np.array([[1, 0, 0, 2, 2]], np.float32)
     with pytest.raises(OperatorError, match="one of 1 images"):
         run_kernel(TRANSFORM, [rois, np.zeros((1, 4), np.float32), np.ones((1, 3), np.float32)])

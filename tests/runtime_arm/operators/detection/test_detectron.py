@@ -1,4 +1,4 @@
-"""Detectron's operators: softmax of groups, pools of regions, cuts; loops and identities."""
+"""Detectron's operators (grouped softmax, position-sensitive pool, cuts) against loops and identities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_group_of_channels_sums_to_one() -> None:
     assert_close(y, expected.astype(np.float32), terms=3)
 
 
-def test_a_pool_tells_the_channel_of_each_element() -> None:
+def test_the_pool_returns_the_channel_of_each_element() -> None:
     x, rois = random((1, 8, 6, 6)), np.array([[0, 0, 0, 5, 5], [0, 2, 2, 3, 5]], np.float32)
     arguments = {"output_dim": 2, "group_size": 2, "spatial_scale": 1.0}
     y, channels = run_kernel(caffe2("PSRoIPool", "X R", "Y c").with_args(**arguments), [x, rois])

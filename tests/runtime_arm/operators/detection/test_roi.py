@@ -1,4 +1,4 @@
-"""Regions of interest: recorded runs, ONNX's own cases, onnxruntime as a witness, refusals."""
+"""Regions of interest: onnxruntime as a witness, identities, refusals."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ X = np.random.default_rng(1).standard_normal((2, 3, 12, 14)).astype(np.float32)
         {"output_height": 3, "output_width": 3, "mode": "max", "sampling_ratio": 2},
     ],
 )
-def test_roi_align_is_that_of_onnxruntime(attributes: Any) -> None:
+def test_roi_align_agrees_with_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("RoiAlign", ["X", "rois", "batch"], ["Y"], domain="onnx", **attributes)
     inputs = [X, regions(9), np.array([0, 1] * 4 + [0])]
     assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=4096)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
-def test_max_roi_pool_is_that_of_onnxruntime(scale: float) -> None:
+def test_max_roi_pool_agrees_with_onnxruntime(scale: float) -> None:
     op = OperatorDef.of("MaxRoiPool", ["X", "rois"], ["Y"], domain="onnx", pooled_shape=[3, 4], spatial_scale=scale)
     inputs = [X, np.hstack([np.array([[0], [1], [1], [0]], np.float32), regions(4)])]
     assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0])
 
 
-def test_a_region_that_is_not_turned_is_an_ordinary_one() -> None:
+def test_a_rotated_region_of_angle_0_is_an_ordinary_region() -> None:
     box = np.array([[1, 2, 3, 10, 9]], np.float32)
     turned = np.array([[1, 6, 6, 8, 6, 0]], np.float32)
     arguments = {"pooled_h": 2, "pooled_w": 3, "sampling_ratio": 2}

@@ -1,4 +1,4 @@
-"""Activations: recorded runs, ONNX's cases, scalar formulas, engines, memory, refusals."""
+"""Activations: scalar formulas, engines, allocations, refusals."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_onnx_relu_takes_integers() -> None:
     np.testing.assert_array_equal(run_kernel(onnx("Relu", "X"), [x], "NUMPY")[0], np.array([0, 0, 0, 1, 127], np.int8))
 
 
-def test_softplus_overflows_as_caffe2s_and_does_not_in_onnx() -> None:
+def test_softplus_overflows_in_caffe2_and_not_in_onnx() -> None:
     x = np.array([100.0], np.float32)
     assert run_kernel(caffe2("Softplus", "X"), [x], "NUMPY")[0] == np.inf
     assert run_kernel(onnx("Softplus", "X"), [x], "NUMPY")[0] == 100

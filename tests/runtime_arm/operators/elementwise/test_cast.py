@@ -1,4 +1,4 @@
-"""Casts: recorded runs, ONNX's cases, the rule for what does not fit, engines, refusals."""
+"""Casts: numbers that do not fit, engines, strings, refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NUMBERS = [*INTEGERS, "bool", "float16", "float32", "float64"]
         (np.inf, "int16", -1),
     ],
 )
-def test_what_does_not_fit_is_the_same_on_every_cpu(number: float, name: str, expected: int) -> None:
+def test_numbers_that_do_not_fit_are_the_same_on_every_cpu(number: float, name: str, expected: int) -> None:
     op = onnx("Cast", "X", to=number_of(np.dtype(name)))
     for engine in ("REFERENCE", "NUMPY"):
         assert_same(run_kernel(op, [np.array([number])], engine)[0], np.array([expected], name))

@@ -1,4 +1,4 @@
-"""ONNX's Clip: its cases, NumPy, engines, refusals."""
+"""ONNX's Clip: NumPy, engines, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gated linear units: recorded runs, ONNX's cases, NumPy, refusals."""
+"""Gated linear units: NumPy, refusals."""
 
 from __future__ import annotations
 

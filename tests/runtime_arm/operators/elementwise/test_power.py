@@ -1,4 +1,4 @@
-"""Powers: recorded runs, ONNX's cases, shortcuts, dtypes, refusals."""
+"""Powers: shortcuts for small exponents, dtypes, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PRelu: recorded runs, ONNX's cases, engines over pieces, refusals."""
+"""PRelu: slopes per channel and broadcast, engines over pieces, refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPES = [(2, 3), (2, 3, 0), (1, 3, 200, 200), (3, 4, BLOCK + 1), (BLOCK + 7, 3)
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_slope_a_channel_or_one_for_all(shape: Any, order: str) -> None:
+def test_there_is_one_slope_per_channel_or_one_for_all(shape: Any, order: str) -> None:
     op, x = caffe2("PRelu", "X S", order=order), random(shape)
     channels = shape[1] if order == "NCHW" else shape[-1]
     for slope in (random((channels,), 1), random((1,), 2)):
@@ -37,7 +37,7 @@ def test_onnx_broadcasts_the_slope(slope: Any) -> None:
     assert assert_engines_match_reference(onnx("PRelu", "X S"), [x, slopes]) == ["NUMPY"]
 
 
-def test_one_number_is_read_anew_in_each_run() -> None:
+def test_a_single_slope_is_read_again_in_each_run() -> None:
     net = NetDef("", (onnx("PRelu", "X S"),), external_input=("X", "S"), external_output=("Y",))
     with Predictor(NetDef(""), net, threads=1) as predictor:
         for x, expected in ((-2, -6), (5, 5)):

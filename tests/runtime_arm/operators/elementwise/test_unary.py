@@ -1,4 +1,4 @@
-"""Functions of one blob: recorded runs, ONNX's cases, Python's own mathematics, engines, refusals."""
+"""Functions of one blob: Python's own mathematics, engines, refusals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_engines_agree_beyond_a_block(op: OperatorDef) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 4.2, -4.2, 1e30, -1e30])
-def test_erf_ends_at_one(value: float) -> None:
+def test_erf_reaches_one(value: float) -> None:
     assert_engines_match_reference(caffe2("Erf", "X"), [np.array([value], np.float32)])
 
 
@@ -96,7 +96,7 @@ def test_integers_are_exact() -> None:
     assert_same(run_kernel(onnx("BitwiseNot", "X"), [bits], "NUMPY")[0], np.array([255, 248], np.uint8))
 
 
-def test_infinities_are_told_by_their_sign() -> None:
+def test_infinities_are_selected_by_sign() -> None:
     x = np.array([np.inf, -np.inf, 0, np.nan], np.float32)
     assert_same(run_kernel(onnx("IsInf", "X", detect_negative=0), [x])[0], np.array([True, False, False, False]))
     assert_same(run_kernel(caffe2("IsNaN", "X"), [x])[0], np.array([0, 0, 0, 1], np.uint8))

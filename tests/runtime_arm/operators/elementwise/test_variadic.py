@@ -1,4 +1,4 @@
-"""Sum, Mean, Max and Min of many blobs: recorded runs, ONNX's cases, NumPy, engines, refusals."""
+"""Sum, Mean, Max and Min of many blobs: NumPy, engines, refusals."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_engines_agree_and_may_overwrite_the_first(type: str, count: int) -> Non
     assert allocated_nbytes(op, [np.ones(1 << 20, np.float32)] * count, "NUMPY") < NUMPY_NBYTES
 
 
-def test_caffe2s_max_counts_elements_only() -> None:
+def test_caffe2s_max_compares_only_the_number_of_elements() -> None:
     a, b = random((2, 3)), random((3, 2), 1)
     assert_same(run_kernel(caffe2("Max", "A B"), [a, b], "NUMPY")[0], np.maximum(a, b.reshape(2, 3)))
 
 
-def test_weights_are_one_number_a_blob() -> None:
+def test_there_is_one_weight_per_blob() -> None:
     a, b, op = random((2, 3)), random((2, 3), 1), caffe2("WeightedSum", "A v B w")
     assert_close(run_kernel(op, [a, np.array([2], "f4"), b, np.array(-1, "f4")])[0], 2 * a - b)
     with pytest.raises(ShapeError, match="one number each"):

@@ -1,4 +1,4 @@
-"""Where and Conditional: recorded runs, ONNX's cases, NumPy, engines, refusals."""
+"""Where and Conditional: NumPy, engines, refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = np.array([True, False, True])
 
 @pytest.mark.parametrize("op", [caffe2("Conditional", "C A B"), caffe2("Where", "C A B", broadcast_on_rows=1)])
 @pytest.mark.parametrize("shape", [(3,), (3, 4), (3, 2, 2)])
-def test_a_vector_chooses_rows(op: Any, shape: Any) -> None:
+def test_a_vector_selects_rows(op: Any, shape: Any) -> None:
     x, y = random(shape), random(shape, 1)
     assert_same(run_kernel(op, [ROWS, x, y], "NUMPY")[0], np.stack([x[0], y[1], x[2]]))
     assert_engines_match_reference(op, [ROWS, x, y])

@@ -1,3 +1,5 @@
+"""Caffe2's fills: tensors and lists of weights, constants, ranges, diagonals, refusals."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -12,14 +14,14 @@ def fill(type: str, **arguments) -> np.ndarray:
     return run_kernel(OperatorDef.of(type, [], ["y"], **arguments), [])[0]
 
 
-def test_a_tensor_of_weights_is_handed_out_without_a_copy() -> None:
+def test_a_tensor_of_weights_is_returned_without_a_copy() -> None:
     weights = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert np.shares_memory(fill("GivenTensorFill", values=weights), weights)
     assert fill("GivenTensorFill", values=weights, shape=[3, 2]).shape == (3, 2)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "float16", "uint32"])
-def test_the_plain_fill_hands_out_tensors_of_dtypes_that_have_no_fill_of_their_own(dtype) -> None:
+def test_the_plain_fill_returns_tensors_of_dtypes_without_their_own_fill(dtype) -> None:
     assert fill("GivenTensorFill", values=np.ones(2, dtype)).dtype == dtype
 
 
@@ -72,7 +74,7 @@ def test_int8_weights_carry_scale_and_zero_point() -> None:
         ("GivenTensorStringFill", ["a", "bc"], "object"),
     ],
 )
-def test_lists_make_a_blob_of_the_dtype_that_the_fill_is_named_for(type, values, dtype) -> None:
+def test_lists_become_blobs_of_the_dtype_in_the_fills_name(type, values, dtype) -> None:
     expected = [text.encode() for text in values] if dtype == "object" else values
     np.testing.assert_array_equal(fill(type, values=values, shape=[2, 1]), np.array(expected, dtype).reshape(2, 1))
 
@@ -133,13 +135,13 @@ def test_an_input_gives_the_shape_or_holds_it() -> None:
         with_input(x, np.array([5]))
 
 
-def test_sizes_are_checked_before_they_are_believed() -> None:
+def test_sizes_are_checked_before_they_are_used() -> None:
     for type in ("ConstantFill", "RangeFill", "DiagonalFill", "UniformFill", "Float16ConstantFill"):
         with pytest.raises(ResourceError, match="more than the"):
             fill(type, shape=[1 << 40, 1 << 40])
 
 
-def test_ranges_start_anew_for_each_length() -> None:
+def test_ranges_start_again_for_each_length() -> None:
     op = OperatorDef.of("LengthsRangeFill", ["x"], ["y"])
     assert run_kernel(op, [np.array([2, 0, 3], np.int32)], constants=(0,))[0].tolist() == [0, 1, 0, 1, 2]
     assert run_kernel(op, [np.zeros(0, np.int32)], constants=(0,))[0].size == 0
@@ -156,7 +158,7 @@ def test_ranges_start_anew_for_each_length() -> None:
         ([0, 3], []),
     ],
 )
-def test_a_diagonal_starts_anew_below_the_square(shape, ones) -> None:
+def test_a_diagonal_starts_again_below_the_square(shape, ones) -> None:
     y = fill("DiagonalFill", shape=shape, value=1.0)
     assert y.shape == tuple(shape)
     assert [tuple(index) for index in np.argwhere(y).tolist()] == ones

@@ -1,4 +1,4 @@
-"""ONNX's constants and ranges: its cases, NumPy, refusals."""
+"""ONNX's constants and ranges: NumPy, refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.operands import onnx
     st.sampled_from(["i2", "i4", "i8", "f4", "f8"]),
 )
 @settings(max_examples=100)
-def test_ranges_are_numpys(bounds: Any, dtype: str) -> None:
+def test_ranges_agree_with_numpy(bounds: Any, dtype: str) -> None:
     inputs = [np.array(number, dtype) for number in bounds]
     assert_same(run_kernel(onnx("Range", "S L D"), inputs, constants=(0, 1, 2))[0], np.arange(*bounds, dtype=dtype))
 

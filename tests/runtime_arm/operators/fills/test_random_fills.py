@@ -1,4 +1,4 @@
-"""Random fills: shapes as recorded, distributions, seeds, refusals."""
+"""Random fills: distributions, bounds, seeds, refusals."""
 
 from __future__ import annotations
 

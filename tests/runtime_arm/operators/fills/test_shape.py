@@ -1,4 +1,4 @@
-"""Shape arithmetic: recorded runs, ONNX's cases, ranges, values known when the net is planned."""
+"""Shape arithmetic: ranges, values known when the net is planned, refusals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_range_agrees_with_numpy(start: int, stop: int, step: int, dtype: str) -
     assert_same(y, np.arange(start, stop, step, dtype))
 
 
-def test_range_with_a_negative_integer_step_leaves_out_a_step_that_does_not_fill_up() -> None:
+def test_a_range_with_a_negative_integer_step_leaves_out_a_partial_last_step() -> None:
     op = OperatorDef.of("Range", ["a", "b", "c"], ["Y"])
     numbers = [np.array([n], np.int32) for n in (10, 2, -3)]
     assert run_kernel(op, numbers, constants=(0, 1, 2))[0].tolist() == [10, 7]

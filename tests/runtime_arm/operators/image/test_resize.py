@@ -1,4 +1,4 @@
-"""Changes of size: recorded runs, ONNX's cases, onnxruntime's answers, engines against reference kernels, refusals."""
+"""Resizing: NumPy, onnxruntime as a witness, engines against reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ def test_integers_are_rounded_and_saturate() -> None:
     np.testing.assert_array_equal(y, np.clip(np.rint(exact), 0, 255))
 
 
-def test_nothing_changes_where_sizes_stay() -> None:
+def test_axes_that_keep_their_size_are_copied() -> None:
     inputs = [random((1, 2, 3, 4)), None, None, np.array([1, 2, 3, 4])]
     np.testing.assert_array_equal(run_kernel(RESIZED.with_args(mode="cubic"), inputs, "NUMPY", [3])[0], inputs[0])
 
 
-def test_sizes_known_only_when_running_border_the_plan() -> None:
+def test_planning_stops_at_sizes_that_are_only_known_when_running() -> None:
     with pytest.raises(DataDependent):
         run_kernel(RESIZED, [random((1, 1, 2, 2)), None, None, np.array([1, 1, 4, 4])])
 
@@ -169,7 +169,7 @@ def test_refuses(message: str) -> None:
         run_kernel(op, inputs, constants=[1, 2, 3])
 
 
-def test_an_axis_that_no_machine_holds_is_refused_before_it_is_walked() -> None:
+def test_an_axis_too_large_for_memory_is_refused_before_it_is_computed() -> None:
     scales = TensorSpec.known(np.array([1, 1, 1e11, 1], np.float32))
     with pytest.raises(ResourceError, match=r"Resize\(X, , scales\).*: an axis of \d{12} elements needs"):
         infer_operator(SCALED, [TensorSpec((1, 1, 2, 2), np.uint8), None, scales])

@@ -1,4 +1,4 @@
-"""GridSample, AffineGrid, DFT, STFT, mel: ONNX's cases, onnxruntime's answers, properties, refusals."""
+"""GridSample, AffineGrid, DFT, STFT, mel weights: onnxruntime as a witness, identities, refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_grid_sample_by_the_identity_is_the_image() -> None:
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_places_that_are_no_numbers_lie_outside(padding: str) -> None:
+def test_places_that_are_nan_or_infinite_lie_outside(padding: str) -> None:
     x, grid = np.ones((1, 1, 2, 2), np.float32), np.float32([[[[np.nan, np.inf], [-np.inf, 1e38]]]])
     (y,) = run_kernel(onnx("GridSample", "X grid", padding_mode=padding, mode="nearest"), [x, grid])
     np.testing.assert_array_equal(y.ravel(), [0, 0] if padding == "zeros" else [1, 1])

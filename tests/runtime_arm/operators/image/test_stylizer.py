@@ -1,4 +1,4 @@
-"""The style-transfer demo's way from bytes to floats and back."""
+"""The style-transfer demo's conversions from bytes to floats and back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_noise_is_the_same_in_every_run_of_a_predictor() -> None:
         np.testing.assert_array_equal(predictor.run([x])["Y"], predictor.run([x])["Y"])
 
 
-def test_there_and_back_gives_the_picture_opaque() -> None:
+def test_a_round_trip_gives_the_picture_with_full_opacity() -> None:
     x = picture()
     planes = x[..., :3].transpose(0, 3, 1, 2).astype(np.float32) - MEAN.reshape(3, 1, 1) + np.float32(0.01)
     (y,) = run_kernel(deprocess(), [planes, MEAN])
@@ -59,7 +59,7 @@ def test_there_and_back_gives_the_picture_opaque() -> None:
     assert assert_engines_match_reference(deprocess(), [planes, MEAN]) == ["NUMPY"]
 
 
-def test_colours_are_cut_off_and_truncated() -> None:
+def test_colours_are_clipped_and_truncated() -> None:
     x = np.array([-5, 0.99, 254.99, 255.5, 1e9, np.inf, -np.inf, np.nan, 7], np.float32).reshape(1, 3, 1, 3)
     (y,) = run_kernel(deprocess(), [x, np.zeros(3, np.float32)])
     assert y[0, 0, :, :3].tolist() == [[0, 255, 0], [0, 255, 0], [254, 255, 7]]

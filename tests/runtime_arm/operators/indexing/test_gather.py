@@ -1,4 +1,4 @@
-"""Picking by index: recorded runs, ONNX's cases, engines, indices out of range."""
+"""Gathering by index: ONNX's cases, NumPy, engines, indices out of range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.onnx_nodes import NodeCase, node_cases
 
 
 @pytest.mark.parametrize("case", node_cases("Gather"))
-def test_gather_that_wraps_is_that_of_onnx(case: NodeCase) -> None:
+def test_gather_with_wrapping_is_onnxs_gather(case: NodeCase) -> None:
     axis = case.op.get_int("axis", 0)
     op = OperatorDef.of("Gather", case.op.input, case.op.output, axis=axis, wrap_indices=1)
     assert_same(run_kernel(op, case.inputs, "NUMPY")[0], case.outputs[0])
@@ -44,7 +44,7 @@ def test_gather_agrees_with_numpy(problem: List[Any]) -> None:
     assert_same(run_kernel(op, [data, indices], "NUMPY")[0], np.take(data, indices, axis))
 
 
-def test_batches_pick_with_indices_of_their_own() -> None:
+def test_each_batch_picks_by_its_own_indices() -> None:
     data, indices = np.arange(24).reshape(2, 4, 3), np.array([[3, 0], [1, 1]], np.int32)
     expected = np.stack([data[0][[3, 0]], data[1][[1, 1]]])
     for op in (

@@ -1,4 +1,4 @@
-"""Writing by index: ONNX's cases, NumPy as a witness, engines, refusals."""
+"""Writing by index: onnxruntime as a witness, engines, refusals."""
 
 from __future__ import annotations
 

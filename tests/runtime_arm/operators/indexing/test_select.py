@@ -1,4 +1,4 @@
-"""Selections of data-dependent size: recorded runs, ONNX's cases, planning up to them and behind them."""
+"""Selections whose size depends on data: planning up to them and after them, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.exact import assert_same
         (OperatorDef.of("BooleanMask", ["X", "m"], ["Y"]), [np.array([0, 3]), np.array([True, False])]),
     ],
 )
-def test_unknown_content_is_awaited(op: OperatorDef, inputs: List[Any]) -> None:
+def test_unknown_content_raises_data_dependent(op: OperatorDef, inputs: List[Any]) -> None:
     with pytest.raises(DataDependent):
         lookup(op).infer(op, specs_of(inputs))
 

@@ -1,4 +1,4 @@
-"""Joining and splitting: recorded runs, ONNX's cases, engines, refusals."""
+"""Joining and splitting: inverses, engines, refusals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_unstacking_undoes_stacking(axis: int) -> None:
         np.testing.assert_array_equal(part, expected)
 
 
-def test_lengths_are_relative_on_demand() -> None:
+def test_lengths_may_be_relative() -> None:
     x, lengths = np.arange(12), np.array([1, 1, 2, 2], np.int32)
     op = OperatorDef.of("SplitByLengths", ["X", "l"], ["A", "B"], use_scaling_lengths=1)
     assert [len(part) for part in run_kernel(op, [x, lengths], "NUMPY", constants=(1,))] == [4, 8]

@@ -1,4 +1,4 @@
-"""Copies, checks and Dropout: recorded runs, ONNX's cases, engines, refusals."""
+"""Copies, checks and Dropout: engines, what is refused while running."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_training_drops_a_share_and_scales_the_rest(op: Any) -> None:
     assert_same(run_kernel(op, inputs)[1], mask)
 
 
-def test_nan_check_names_what_it_found() -> None:
+def test_nan_check_names_the_elements_it_found() -> None:
     x = np.array([1, np.inf, np.nan], np.float32)
     assert_same(run_kernel(caffe2("NanCheck", "X Z"), [x[:1], x])[0], x[:1])
     with pytest.raises(OperatorError, match="2 of 3 elements of 'X' are not finite; first: inf"):
@@ -69,7 +69,7 @@ def test_refuses(op: Any, rule: str) -> None:
 
 
 def run_in_a_net(op: Any, **blobs: Any) -> Workspace:
-    """The workspace after a net with that operator in front of a copy of X."""
+    """The workspace after a net of that operator, followed by a copy of X."""
     workspace = Workspace()
     for name, value in blobs.items():
         workspace.feed(name, value)
@@ -87,7 +87,7 @@ def run_in_a_net(op: Any, **blobs: Any) -> Workspace:
     ],
     ids=lambda op: str(op.type),
 )
-def test_what_only_looks_lets_pass(op: Any) -> None:
+def test_checks_pass_their_input_on(op: Any) -> None:
     workspace = run_in_a_net(op, X=random((2, 3)), L=random((1,)))
     assert_same(workspace.fetch("Y"), random((2, 3)))
     if op.output:
@@ -102,7 +102,7 @@ def test_what_only_looks_lets_pass(op: Any) -> None:
         (caffe2("Assert", "X", ""), np.array([2, 0], np.int32), "is not true everywhere"),
     ],
 )
-def test_what_does_not_hold_is_refused(op: Any, x: Any, rule: str) -> None:
+def test_failed_checks_raise_an_error(op: Any, x: Any, rule: str) -> None:
     with pytest.raises(OperatorError, match=rule):
         run_in_a_net(op, X=x)
     run_in_a_net(op, X=np.ones_like(x))

@@ -1,4 +1,4 @@
-"""Padding: recorded runs, ONNX's cases, onnxruntime as a witness, engines, refusals."""
+"""Padding: Caffe2's rule as a loop, onnxruntime as a witness, engines, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_negative_pads_remove_first_as_in_onnxruntime(mode: str, pads: List[int]
     assert_same(run_kernel(op, inputs, "NUMPY", constants=(1,))[0], witness(op, inputs, ["f4"])[0])
 
 
-def test_the_constant_may_be_known_late() -> None:
+def test_the_constant_may_be_computed() -> None:
     op = OperatorDef.of("Pad", ["X", "pads", "c"], ["Y"], domain="onnx")
     inputs = [np.zeros(2, np.float32), np.array([1, 0]), np.array([3], np.float32)]
     assert run_kernel(op, inputs, "NUMPY", constants=(1,))[0].tolist() == [3, 0, 0]
@@ -61,7 +61,7 @@ def test_pad_image_engines_agree(pads: List[int], mode: str, last: bool) -> None
 
 
 def caffe2_source(mode: str, i: int, n: int) -> Optional[int]:
-    """Which pixel pad_op.cc copies to position i of an image of n pixels; None for the constant."""
+    """The pixel that pad_op.cc copies to position i of an image of n pixels; None for the constant."""
     if mode == "constant":
         return i if 0 <= i < n else None
     if mode == "edge":
@@ -76,7 +76,7 @@ def caffe2_source(mode: str, i: int, n: int) -> Optional[int]:
     st.sampled_from(["constant", "reflect", "edge"]),
 )
 @settings(max_examples=300, deadline=None)
-def test_pad_image_computes_what_caffe2_computes_or_refuses_to_read_outside(
+def test_pad_image_follows_caffe2_and_refuses_to_read_outside_the_image(
     image: Tuple[int, int], pads: List[int], mode: str
 ) -> None:
     x = np.arange(2 * image[0] * image[1], dtype=np.float32).reshape(1, 2, *image)

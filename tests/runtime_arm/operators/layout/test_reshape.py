@@ -1,4 +1,4 @@
-"""Views: recorded runs, ONNX's cases, that nothing runs for them, refusals."""
+"""Views: nothing runs for them; NumPy, refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nothing_runs_for_a_view() -> None:
     assert results["old"].tolist() == [2, 6]
 
 
-def test_shape_from_an_input_of_unknown_content_is_awaited() -> None:
+def test_a_shape_from_an_unknown_input_raises_data_dependent() -> None:
     op = OperatorDef.of("Reshape", ["X", "s"], ["Y", "old"])
     with pytest.raises(DataDependent):
         lookup(op).infer(op, [TensorSpec((2, 3), np.float32), TensorSpec((2,), np.int64)])
@@ -66,7 +66,7 @@ def test_shape_from_an_input_of_unknown_content_is_awaited() -> None:
         ("Pad", [-2, 0, 0, 0], ShapeError, "remove more elements than there are"),
     ],
 )
-def test_numbers_that_come_as_data_are_checked(type: str, numbers: Any, error: Any, rule: str) -> None:
+def test_numbers_in_inputs_are_checked(type: str, numbers: Any, error: Any, rule: str) -> None:
     op = OperatorDef.of(type, ["X", "n"], ["Y"], domain="onnx")
     executor = Executor(NetDef(op=(op,), external_input=("X", "n"), external_output=("Y",)), {})
     with pytest.raises(error, match=rule):
@@ -114,7 +114,7 @@ def test_onnx_refuses(type: str, second: Any, rule: str) -> None:
         run_kernel(op, [np.zeros((2, 3), np.float32), second], constants=(1,))
 
 
-def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
+def test_absurd_sizes_are_refused_before_allocating() -> None:
     reshape = OperatorDef.of("Reshape", ["X"], ["Y", "old"], shape=[0, 2**62])
     with pytest.raises(ShapeError, match="elements"):
         run_kernel(reshape, [np.zeros((1, 1), np.float32)])

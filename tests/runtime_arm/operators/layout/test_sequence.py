@@ -1,4 +1,4 @@
-"""ReverseSequence and Trilu: ONNX's cases, engines, refusals."""
+"""ReverseSequence, Trilu and SequenceMask: worked examples, engines, refusals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_trilu_engines_agree(rows: int, columns: int, k: int, upper: bool, dtype
     np.testing.assert_array_equal(kept, (np.triu if upper else np.tril)(np.ones(x.shape, bool), k))
 
 
-def test_trilu_waits_for_an_unknown_diagonal() -> None:
+def test_an_unknown_diagonal_is_left_to_the_reference_kernel() -> None:
     op = OperatorDef.of("Trilu", ["X", "k"], ["Y"], domain="onnx")
     assert assert_engines_match_reference(op, [np.ones((3, 3)), np.array(1)]) == []
 

@@ -1,4 +1,4 @@
-"""Slices: recorded runs, ONNX's cases, engines, refusals."""
+"""Slices: NumPy, engines, refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime_arm.netdef import OperatorDef
 
 @st.composite
 def cuts(draw: Any) -> List[Any]:
-    """Data, starts, ends, axes, steps: with bounds far beyond the ends."""
+    """Data, starts, ends, axes, steps; some bounds are far beyond the ends."""
     shape = draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
     axes = draw(st.permutations(range(len(shape))))[: draw(st.integers(1, len(shape)))]
     bound = st.one_of(st.integers(-9, 9), st.sampled_from([-(2**63), 2**63 - 1]))

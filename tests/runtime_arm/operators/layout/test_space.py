@@ -1,4 +1,4 @@
-"""Exchange between space, depth and batch; columns: recorded runs, ONNX's cases, inverses, engines, refusals."""
+"""Exchanging space, depth and batch; columns: inverses, engines, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permutations of dimensions: recorded runs, engines, refusals."""
+"""Permutations of dimensions: NumPy, engines, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices: recorded runs, ONNX's own cases, engines against the reference kernel, refusals."""
+"""Matrix products: engines against the reference kernels, allocations, refusals."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_an_einsum_that_is_a_product_of_matrices(equation: str, shapes: Any) -> 
         ("b...,...->b...", [(2, 3), (3,)]),
     ],
 )
-def test_other_einsums_are_left_to_the_reference(equation: str, shapes: Any) -> None:
+def test_other_einsums_are_left_to_the_reference_kernel(equation: str, shapes: Any) -> None:
     op = einsum(equation, len(shapes))
     inputs = numbers(*shapes)
     assert supporting_engines(op, inputs) == []
@@ -170,7 +170,7 @@ def test_refuses(op: OperatorDef, shapes: Any, rule: str) -> None:
         run_kernel(op, numbers(*shapes))
 
 
-def test_gemm_of_integers_takes_whole_factors() -> None:
+def test_gemm_of_integers_requires_whole_factors() -> None:
     a, b = numbers((2, 3), (3, 4), dtype=np.int32)
     op = OperatorDef.of("Gemm", ["A", "B"], ["Y"], domain="onnx", alpha=2.0)
     np.testing.assert_array_equal(run_kernel(op, [a, b])[0], 2 * (a @ b))

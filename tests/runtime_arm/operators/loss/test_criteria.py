@@ -43,7 +43,7 @@ def test_weighted_cross_entropy() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_softmax_of_every_pixel(weighted: bool) -> None:
+def test_softmax_at_every_pixel(weighted: bool) -> None:
     x, labels, weights = random((2, 3, 2, 2)), i32(0, 2, -1, 1, 1, 0, 2, -1).reshape(2, 2, 2), probabilities((2, 2, 2))
     total = share = 0.0
     expected = np.empty(x.shape)
@@ -90,7 +90,7 @@ def entropy(p: float) -> float:
     return 0.0 if p in (0.0, 1.0) else -p * math.log(p) - (1 - p) * math.log(1 - p)
 
 
-def test_divergence_of_coins() -> None:
+def test_divergence_of_bernoulli_distributions() -> None:
     x, t = probabilities((7,)), probabilities((7,), 1)
     x[0], t[1], x[2], t[2] = 0, 1, 1, 1
     expected = [entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2 for p, q in zip(x.tolist(), t.tolist())]

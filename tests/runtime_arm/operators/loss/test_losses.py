@@ -1,4 +1,4 @@
-"""Losses: recorded runs, ONNX's cases, formulas, refusals."""
+"""Losses: formulas, extreme inputs, refusals."""
 
 from __future__ import annotations
 

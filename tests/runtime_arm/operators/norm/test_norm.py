@@ -1,4 +1,4 @@
-"""Normalisations: recorded runs, ONNX's cases, engines against the reference kernels, refusals."""
+"""Normalisations: NumPy, engines against the reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from tests.support.operands import caffe2, onnx, random
 
-# Centring leaves errors relative to |X|, below 8 here; scaling multiplies them by 1 / sqrt(epsilon), 3.2 here, at most.
+# Centring leaves errors relative to |X|, at most 8 here; scaling multiplies them by up to 1 / sqrt(epsilon), 3.2.
 CENTRED = 8 * 3.2
 
 
@@ -51,7 +51,7 @@ def test_spatial_bn_of_any_rank(shape: Any) -> None:
     assert assert_engines_match_reference(op, [random(shape), *batch(shape[1])], terms=16) == ["NUMPY"]
 
 
-def test_spatial_bn_trains_by_the_reference_kernel_alone() -> None:
+def test_spatial_bn_trains_only_by_the_reference_kernel() -> None:
     op = caffe2("SpatialBN", "X s b m v", "Y m v sm si", is_test=0)
     assert assert_engines_match_reference(op, [random((2, 3, 4, 4)), *batch(3)]) == []
 

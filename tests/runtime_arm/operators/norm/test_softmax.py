@@ -1,4 +1,4 @@
-"""Softmax and its kin: recorded runs, ONNX's cases, engines against the reference kernels, refusals."""
+"""Softmax, LogSoftmax and Hardmax: NumPy, engines against the reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from runtime_arm.errors import ArgumentError, ShapeError
 from tests.support.operands import caffe2, onnx, random
 
-# X reaches 40 here: the exponential turns the rounding errors of X - maximum, up to 80 units, into relative ones.
+# |X| reaches 40 here: the exponential makes relative errors of the rounding errors of X - maximum, up to 80 units.
 EXPONENT = 80
 
 shapes = st.lists(st.integers(0, 7), min_size=1, max_size=4)

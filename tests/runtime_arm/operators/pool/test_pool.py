@@ -1,4 +1,4 @@
-"""Pools: recorded runs, ONNX's own cases, engines against the reference kernel, refusals."""
+"""Pools: engines against the reference kernels, onnxruntime as a witness, refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(seed: int, *shape: int, dtype: Any = np.float32) -> Any:
 
 @st.composite
 def pools(draw: Any) -> Tuple[OperatorDef, Any]:
-    """Small images of one to three dimensions; pads beyond half of the kernel, strides beyond the kernel."""
+    """Small images of one to three dimensions; pads beyond half the kernel, strides beyond the kernel."""
     ndim, domain = draw(st.integers(1, 3)), draw(st.sampled_from(["", "onnx"]))
 
     def each(values: Any) -> List[int]:
@@ -65,7 +65,7 @@ def test_global_pooling(type: str, order: str, shape: Tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "float64"])
-def test_the_largest_of_any_type(dtype: str) -> None:
+def test_maxima_of_every_type(dtype: str) -> None:
     x = numbers(0, 1, 2, 8, 9, dtype=dtype)
     op = OperatorDef.of("MaxPool", ["X"], ["Y"], domain="onnx", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
@@ -87,7 +87,7 @@ def test_infinities_and_windows_without_a_pixel() -> None:
         {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]},
     ],
 )
-def test_indices_are_those_of_onnxruntime(attributes: Any) -> None:
+def test_indices_agree_with_onnxruntime(attributes: Any) -> None:
     x = numbers(1, 2, 3, 9, 8)
     op = OperatorDef.of("MaxPool", ["X"], ["Y", "I"], domain="onnx", **attributes)
     expected = witness(op, [x], [np.float32, np.int64])

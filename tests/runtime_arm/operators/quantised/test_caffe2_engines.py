@@ -1,4 +1,4 @@
-"""Every engine of Caffe2's Int8 operators against the reference kernels, which recorded runs hold; what is refused."""
+"""Caffe2's Int8 operators: every engine against the reference kernels, which recorded runs verify; refusals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_fully_connected_layers_are_exact_in_every_engine(x_shape: Tuple[int, ..
     assert assert_engines_match_reference(op, operands, constants=WEIGHTS) == ["INT8"]
 
 
-def test_weights_that_are_computed_are_left_to_the_reference_kernel() -> None:
+def test_computed_weights_are_left_to_the_reference_kernel() -> None:
     operands = [quantised(3, 2, 8), quantised(4, 3, 8), bias(3)]
     assert supporting_engines(int8("Int8FC", "X", "W", "b"), operands) == []
 
@@ -94,9 +94,7 @@ SCALES = st.floats(0.0625, 4, width=32) | st.sampled_from([1 / 3, 2 / 3, 0.1, 0.
 
 @given(st.tuples(st.integers(1, 40), st.integers(1, 40)), st.tuples(SCALES, SCALES))
 @settings(max_examples=200)
-def test_resizing_divides_in_float32_as_int8_resize_nearest_op_does(
-    image: Tuple[int, int], scales: Tuple[float, float]
-) -> None:
+def test_resizing_divides_in_float32_like_caffe2(image: Tuple[int, int], scales: Tuple[float, float]) -> None:
     x = quantised(1, 1, *image, 3)
     op = int8("Int8ResizeNearest", height_scale=scales[0], width_scale=scales[1])
     pixels = []
@@ -131,7 +129,7 @@ def test_int8_reshape_is_a_view_that_stays_quantised() -> None:
     assert z.values.shape == (1, 24)
 
 
-def test_a_shape_that_is_computed_keeps_the_output_quantised() -> None:
+def test_a_computed_shape_keeps_the_output_quantised() -> None:
     workspace, x = Workspace(), quantised(5, 2, 3, 4)
     workspace.feed("X", x)
     workspace.feed("length", np.array([24.0], np.float32))

@@ -28,7 +28,7 @@ def operator(type: str, inputs: Sequence[Any], **arguments: Any) -> OperatorDef:
 
 
 def assert_within_a_step(actual: np.ndarray, expected: np.ndarray, share: float = 0.0) -> None:
-    """At most that share of the elements differs, and none by more than one step."""
+    """At most this share of the elements differs, and none by more than one step."""
     difference = np.abs(actual.astype(int) - expected.astype(int))
     assert difference.max(initial=0) <= 1
     assert np.count_nonzero(difference) <= share * difference.size
@@ -63,7 +63,7 @@ def test_binary(type: str, dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -
         operands = binary_operands(seed, type, dtype, a, b)
         op = operator(type, operands)
         assert assert_engines_match_reference(op, operands, constants=[1, 2, 4, 5, 6, 7]) == ["NUMPY"]
-        # with AVX2 onnxruntime fuses QLinearAdd's multiplications and additions, which turns a few ties in a million
+        # with AVX2 onnxruntime uses fused multiply-add in QLinearAdd, which changes a few ties in a million
         expected, share = witness(op, operands, [dtype])[0], 1e-4 if type == "QLinearAdd" else 0
         assert_within_a_step(run_kernel(op, operands)[0], expected, share)
 
@@ -72,7 +72,7 @@ def test_left_out_zero_points_are_zero() -> None:
     operands = binary_operands(0, "QLinearAdd", "int8", (50,), (50,))
     operands[2] = operands[5] = operands[7] = np.int8(0)
     expected = witness(operator("QLinearAdd", operands), operands, ["int8"])[0]
-    operands[2] = operands[5] = None  # onnxruntime crashes over these
+    operands[2] = operands[5] = None  # onnxruntime crashes on these
     np.testing.assert_array_equal(run_kernel(operator("QLinearAdd", operands[:7]), operands[:7])[0], expected)
 
 
@@ -96,7 +96,7 @@ def test_where(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     rng = np.random.default_rng(1)
     x, y = (eight_bits(rng, dtype, *shape) for shape in shapes[1:])
     zeros = [np.array(z, dtype) for z in (3, 7, 5)]
-    x, y = (np.maximum(values, 9).astype(dtype) for values in (x, y))  # a 0 counts as not selected in onnxruntime
+    x, y = (np.maximum(values, 9).astype(dtype) for values in (x, y))  # onnxruntime takes a 0 as not selected
     condition = np.asarray(rng.integers(0, 2, shapes[0]) == 1)
     operands = [condition, x, np.float32(0.2), zeros[0], y, np.float32(0.3), zeros[1], np.float32(0.25), zeros[2]]
     op = operator("QLinearWhere", operands)
@@ -111,7 +111,7 @@ def test_concat(dtype: str, axis: int, shapes: List[tuple[int, ...]]) -> None:
     rng = np.random.default_rng(2)
     operands: List[Any] = [np.float32(0.1), np.array(3, dtype)]
     for i, shape in enumerate(shapes):
-        same = i == 1  # copied, the others are looked up
+        same = i == 1  # copied; the others are looked up
         operands += [
             eight_bits(rng, dtype, *shape),
             np.float32(0.1 if same else rng.uniform(0.05, 0.2)),

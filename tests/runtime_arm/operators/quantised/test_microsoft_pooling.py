@@ -18,7 +18,7 @@ DTYPES = ["uint8", "int8"]
 
 
 def operands_of(seed: int, dtype: str, *shape: int) -> List[Any]:
-    """X with scale and zero point, Y's; in every third draw the scales are equal, so that ties are common."""
+    """X with scale and zero point, and Y's. In every third draw the scales are equal, so that ties are common."""
     rng = np.random.default_rng(seed)
     x_scale = np.float32(rng.uniform(0.01, 0.1))
     y_scale = x_scale if seed % 3 == 0 else np.float32(x_scale * rng.uniform(0.2, 1.5))
@@ -84,7 +84,7 @@ def test_global_average_pool(dtype: str, shape: tuple[int, ...], channels_last: 
     ],
 )
 def test_reduce_mean_is_that_of_the_reals(dtype: str, arguments: Dict[str, Any], shape: tuple[int, ...]) -> None:
-    """onnxruntime has no kernel of it on CPUs, so its definition is composed of operators that it has."""
+    """onnxruntime has no CPU kernel for it, so its definition is composed of operators that it has."""
     for seed in range(1, 6):
         x, x_scale, x_zero, y_scale, y_zero = operands = operands_of(seed, dtype, 2, 3, 5, 4)
         op = operator("QLinearReduceMean", operands, **arguments)
@@ -107,7 +107,7 @@ def test_softmax(dtype: str, opset: int, axis: int) -> None:
         operands[3], operands[4] = np.float32(1 / 256), np.array(np.iinfo(dtype).min, dtype)
         op = operator("QLinearSoftmax", operands, opset=opset, axis=axis)
         y, expected = run_kernel(op, operands)[0], witness(op, operands, [dtype])[0]
-        largest = y == np.iinfo(dtype).max  # onnxruntime lets a share of 1 wrap around in int8
+        largest = y == np.iinfo(dtype).max  # in onnxruntime, a share of 1 wraps around in int8
         assert_within_a_step(y[~largest], expected[~largest])
 
 

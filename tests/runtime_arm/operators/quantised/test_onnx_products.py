@@ -1,4 +1,4 @@
-"""QLinearConv, ConvInteger, QLinearMatMul and MatMulInteger: ONNX's cases, onnxruntime's answers, engines, refusals."""
+"""QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger: onnxruntime as a witness, engines, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.support.onnx_nodes import witness
 
-WEIGHTS = range(1, 9)  # everything but the first operand counts as constant
+WEIGHTS = range(1, 9)  # all operands but the first are constants
 
 
 def eight_bits(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray:
@@ -37,7 +37,7 @@ def conv_operands(
     channels: Optional[int] = None,
     bias: bool = True,
 ) -> List[Any]:
-    """Random operands of QLinearConv whose outputs spread over the range of 8 bits."""
+    """Random operands of QLinearConv whose outputs cover the range of 8 bits."""
     rng = np.random.default_rng(seed)
     terms = int(np.prod(w[1:]))
     w_scale = rng.uniform(0.5, 1.5, () if channels is None else channels).astype(np.float32)
@@ -106,7 +106,7 @@ def test_conv_integer(name: str, zero_points: int) -> None:
     [
         (16, False, (0, False)),  # sums stay below 2**24
         (600, False, (128, False)),  # they do with centred pixels
-        (1500, True, (128, True)),  # they do not: slices in float64
+        (1500, True, (128, True)),  # they do not: slices are added in float64
     ],
 )
 @pytest.mark.parametrize("zero_point", [0, 128, 255])

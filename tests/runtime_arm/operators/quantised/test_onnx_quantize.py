@@ -1,4 +1,4 @@
-"""QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: ONNX's cases, onnxruntime's answers, engines, refusals."""
+"""QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: onnxruntime as a witness, engines, refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dequantize(inputs: int = 3, domain: str = "onnx", **arguments: Any) -> Opera
 
 
 def reals(seed: int, *shape: int) -> np.ndarray:
-    """Normal numbers with ties, infinities and out-of-range values among them."""
+    """Normal numbers, with ties, infinities and out-of-range values among them."""
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32) * 3
     x.reshape(-1)[:8] = [0.25, 0.75, 1.25, -0.25, 1e30, -1e30, np.inf, -np.inf]
     return x
@@ -59,7 +59,7 @@ def test_engines_without_a_zero_point() -> None:
     assert assert_engines_match_reference(dequantize(2), [x, scale], constants=[1]) == ["NUMPY"]
 
 
-def test_the_fast_kernel_refuses_what_it_cannot() -> None:
+def test_the_fast_kernel_refuses_what_it_cannot_compute() -> None:
     x, scale, zero_point = reals(3, 4, 6), np.float32(0.5), np.uint8(3)
     assert supporting_engines(quantize(), [x, scale, zero_point]) == []  # not constants
     assert supporting_engines(quantize(), [x, np.full(6, scale), np.full(6, zero_point)], [1, 2]) == []
@@ -94,7 +94,7 @@ def test_blocked_as_onnxruntime(block: int) -> None:
     np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, ["float32"])[0])
 
 
-def test_nan_becomes_the_least_in_every_engine() -> None:
+def test_nan_becomes_the_lowest_integer_in_every_engine() -> None:
     inputs = [np.full(20, np.nan, np.float32), np.float32(1), np.int8(5)]
     for engine in ("REFERENCE", "NUMPY"):
         assert set(run_kernel(quantize(), inputs, engine, [1, 2])[0].tolist()) == {-128}
@@ -106,7 +106,7 @@ def test_output_dtype_and_precision_name_types_by_caffe2s_numbers() -> None:
     assert run_kernel(quantize(2, output_dtype=INT16), [x, scale])[0].dtype == np.int16
     y = run_kernel(dequantize(2, output_dtype=FLOAT16), [np.arange(3, dtype=np.int8), scale])[0]
     assert y.dtype == np.float16
-    inputs = [np.array([3 * 2047.4], np.float32), np.float32(3)]  # the quotient is 2047 or, of float16, 2048
+    inputs = [np.array([3 * 2047.4], np.float32), np.float32(3)]  # the quotient is 2047, or in float16 2048
     assert run_kernel(quantize(2, precision=FLOAT16, output_dtype=INT16), inputs)[0].tolist() == [2048]
     assert run_kernel(quantize(2, precision=FLOAT, output_dtype=INT16), inputs)[0].tolist() == [2047]
 

@@ -1,4 +1,4 @@
-"""Every rounding rule against the definition of its source in Python's unbounded integers and fractions."""
+"""Every rounding rule against its source's definition, in Python's unbounded integers and fractions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EDGES = [0, 1, -1, 2, -2, 3, -3, 127, -128, 2**23 + 1, 2**24 + 1, -(2**24) - 1, 
 
 
 def nearest(value: Fraction, even: bool) -> int:
-    """Rounded to nearest, ties to even or away from zero."""
+    """Rounds to nearest, ties to even or away from zero."""
     low = math.floor(value)
     rest = value - low
     if rest != Fraction(1, 2):
@@ -107,7 +107,7 @@ def test_rules_differ_on_ties() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_one_multiplier_a_channel_and_sums_of_any_dtype(rule: str) -> None:
+def test_one_multiplier_per_channel_and_sums_of_any_dtype(rule: str) -> None:
     rng = np.random.default_rng(5)
     sums = rng.integers(-(2**23), 2**23, (7, 31))
     multipliers = rng.uniform(2.0**-20, 0.9, (7, 1))
@@ -142,7 +142,7 @@ def test_impossible_multipliers_are_refused(rule: str, multiplier: float) -> Non
         requantize(np.zeros(1, np.int32), multiplier, 0, np.int8, rule)
 
 
-def test_gemmlowp_takes_no_multiplier_of_one_or_more() -> None:
+def test_gemmlowp_refuses_multipliers_of_one_or_more() -> None:
     with pytest.raises(ValueError, match="less than 1"):
         requantize(np.zeros(1, np.int32), [0.5, 1.0], 0, np.int8, "gemmlowp")
 
@@ -164,7 +164,7 @@ def test_fixed_point_is_the_nearest(multiplier: float) -> None:
 def test_fixed_point_in_float64_is_exact_at_every_step(
     rule: str, multiplier: float, dtype: str, reach: int, data: st.DataObject
 ) -> None:
-    """Around every sum at which the output changes, and at the ends."""
+    """Tests around every sum at which the output changes, and at the ends."""
     limits = np.iinfo(dtype)
     zero_point = data.draw(st.integers(int(limits.min), int(limits.max)))
     low = data.draw(st.sampled_from([int(limits.min), zero_point]))
@@ -183,7 +183,7 @@ def test_fixed_point_in_float64_is_exact_at_every_step(
     np.testing.assert_array_equal(results[0], results[1])
 
 
-def test_float64_is_passed_over_where_53_bits_may_not_do() -> None:
+def test_float64_is_not_used_if_53_bits_may_not_suffice() -> None:
     assert isinstance(requantizer("tflite_ref", 0.01, 0, -128, 127, 1 << 20), FixedPointRequantizer)
     assert isinstance(requantizer("tflite_ref", 2.0**-20 * 0.7, 0, -128, 127, 1 << 30), Requantizer)
     assert isinstance(requantizer("tflite_ref", 3.0, 0, -128, 127, 1 << 30), Requantizer)

@@ -1,6 +1,6 @@
-"""Quantised operators of TensorFlow Lite: engines against the reference kernels, and refusals.
+"""TensorFlow Lite's quantised operators: engines against the reference kernels, refusals.
 
-What the reference kernels compute is held against LiteRT's in tests/exporter/tflite/test_quantised.py.
+The reference kernels are compared with LiteRT's in tests/exporter/tflite/test_quantised.py.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_depthwise_convolutions_of_every_shape(
 
 @pytest.mark.parametrize("bias", [2**20, 2**30])
 def test_sums_that_float32_cannot_hold(bias: int) -> None:
-    """Slices of the sums are added in float64; every product is the largest."""
+    """Every product has the largest magnitude; slices of the sums are added in float64."""
     conv = op("QuantizedConv", 3, X_scale=1.0, X_zero_point=127, W_scales=[1.0], Y_scale=30000.0)
     inputs = [
         np.full((1, 3, 3, 2048), -128, np.int8),
@@ -116,7 +116,7 @@ def test_sums_that_float32_cannot_hold(bias: int) -> None:
 
 
 @pytest.mark.parametrize("multiplier", [2.0**-20, 2.0**-13, 0.9, 3.0])
-def test_multipliers_that_float64_holds_and_does_not(multiplier: float) -> None:
+def test_multipliers_that_fit_into_float64_and_others(multiplier: float) -> None:
     conv = op("QuantizedConv", 2, X_scale=multiplier, X_zero_point=0, W_scales=[1.0], Y_scale=1.0)
     inputs = [whole_range(1, 5, 5, 300), whole_range(7, 3, 3, 300, seed=2)]
     assert assert_engines_match_reference(conv, inputs, constants=[1]) == ["INT8"]
@@ -154,7 +154,7 @@ def test_products_of_matrices(shapes: Any, constants: Any) -> None:
     assert assert_engines_match_reference(matmul, factors, constants=constants) == ["INT8"]
 
 
-def test_weights_that_are_computed_go_to_the_reference_kernel() -> None:
+def test_computed_weights_are_left_to_the_reference_kernel() -> None:
     conv = op("QuantizedConv", 2, **X, **Y, W_scales=[0.01])
     assert supporting_engines(conv, [whole_range(1, 4, 4, 3), whole_range(2, 3, 3, 3)]) == []
 

@@ -1,4 +1,4 @@
-"""Recurrent layers and units: recorded runs, ONNX's cases, onnxruntime's answers, engines against reference kernels."""
+"""Recurrent layers and units: onnxruntime as a witness, engines against reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.operands import caffe2, onnx, random
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = {"LSTM": "Y H C", "GRU": "Y H", "RNN": "Y H"}
-RECURRENCE = 8.0  # rounding errors of a state enter the next steps, damped by gates below 1
+RECURRENCE = 8.0  # rounding errors of a state propagate to the next steps, damped by gates below 1
 
 
 def layer(type: str, direction: str = "forward", **arguments: Any) -> OperatorDef:
@@ -27,7 +27,7 @@ def layer(type: str, direction: str = "forward", **arguments: Any) -> OperatorDe
 
 
 def operands(op: OperatorDef, steps: int = 5, batch: int = 3, size: int = 4, hidden: int = 6) -> List[Any]:
-    """Every input but for lengths and peepholes."""
+    """All inputs except lengths and peepholes."""
     directions = 2 if op.get_str("direction") == "bidirectional" else 1
     rows, batch_first = GATES[op.type] * hidden, op.get_bool("layout")
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
@@ -163,7 +163,7 @@ def test_units_drop_the_states_of_ended_sequences() -> None:
         np.testing.assert_array_equal(one[:, 0], other[:, 0])
 
 
-def test_units_go_on_without_lengths() -> None:
+def test_units_work_without_lengths() -> None:
     op = caffe2("LSTMUnit", "h c g t", "H C", sequence_lengths=0)
     gates = random((1, 2, 12), 2)
     endless = run_kernel(UNIT, [*STATES, gates, np.array([9, 9], np.int32), ENDS[1]])

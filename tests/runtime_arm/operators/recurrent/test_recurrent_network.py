@@ -32,7 +32,7 @@ def run(op: OperatorDef, **blobs: Any) -> List[Any]:
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 2, 3)])
-def test_a_step_net_is_run_for_each_time_step(shape: Any) -> None:
+def test_the_step_net_runs_at_each_time_step(shape: Any) -> None:
     step = net(
         "x_t h_prev w t",
         "h",
@@ -93,7 +93,7 @@ def test_the_step_net_sees_the_surrounding_net() -> None:
             assert_close(y[0], 2 * (random((1, 2)) + steps * random((2,), 1)), terms=steps)
 
 
-def test_windows_look_at_several_rows() -> None:
+def test_windows_cover_several_rows() -> None:
     step = net("w_t", "s", caffe2("ReduceFrontSum", "w_t", "s", num_reduce_dim=1))
     op = caffe2(
         "RecurrentNetwork",
@@ -115,7 +115,7 @@ def test_windows_look_at_several_rows() -> None:
     assert y.reshape(-1).tolist() == [3, 5, 8, 13, 21]
 
 
-def test_without_steps_the_state_stays() -> None:
+def test_without_steps_the_state_is_unchanged() -> None:
     step = net("h", "g", caffe2("Tanh", "h", "g"))
     op = caffe2(
         "RecurrentNetwork",

@@ -1,4 +1,4 @@
-"""ArgMax, ArgMin and TopK: recorded runs, ONNX's cases, ties, NaN, refusals."""
+"""ArgMax, ArgMin and TopK: ties, NaN, refusals."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def test_nan_is_chosen_only_where_it_comes_first(type: str, expected: Any) -> No
 
 
 @pytest.mark.parametrize("type", ["ArgMax", "ArgMin"])
-def test_the_position_in_nothing_is_0(type: str) -> None:
+def test_the_position_among_no_elements_is_0(type: str) -> None:
     np.testing.assert_array_equal(run_kernel(caffe2(type, "X", axis=0), [random((0, 3))])[0], [[0, 0, 0]])
 
 
-def test_last_of_equals_on_demand() -> None:
+def test_the_last_of_equal_elements_may_be_selected() -> None:
     x = np.array([[1, 3, 3, 0], [2, 2, 2, 2]], np.int32)
     op = onnx("ArgMax", "X", axis=1, keepdims=0)
     np.testing.assert_array_equal(run_kernel(op, [x])[0], [1, 0])
     np.testing.assert_array_equal(run_kernel(op.with_args(select_last_index=1), [x])[0], [2, 3])
 
 
-def test_top_k_fills_up_and_counts_through_memory() -> None:
+def test_top_k_pads_and_returns_flat_indices() -> None:
     x = np.array([[1, 5], [7, 2], [3, 3]], np.float32)
     values, indices, flat = run_kernel(caffe2("TopK", "X", "v i f", k=4, axis=0), [x])
     np.testing.assert_array_equal(values, [[7, 5], [3, 3], [1, 2], [0, 0]])

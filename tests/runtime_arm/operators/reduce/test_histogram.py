@@ -1,4 +1,4 @@
-"""Histogram and IntegralImage: recorded runs, edges, refusals."""
+"""Histogram and IntegralImage: edges of bins, refusals."""
 
 from __future__ import annotations
 

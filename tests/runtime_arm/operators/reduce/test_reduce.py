@@ -1,4 +1,4 @@
-"""Reductions: recorded runs, ONNX's cases, engines against the reference kernels, refusals."""
+"""Reductions: NumPy, engines against the reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ NOTHING = [
 
 
 @pytest.mark.parametrize(("type", "of_caffe2", "of_onnx"), NOTHING)
-def test_reductions_over_nothing(type: str, of_caffe2: float, of_onnx: float) -> None:
+def test_reductions_over_no_elements(type: str, of_caffe2: float, of_onnx: float) -> None:
     x = np.zeros((0, 3), np.float32)
     (y,) = run_kernel(caffe2(type, "X", axes=[0]), [x])
     np.testing.assert_array_equal(y, np.full((1, 3), of_caffe2, np.float32))
@@ -105,19 +105,19 @@ def test_log_sum_exp_survives_large_and_infinite_values() -> None:
     np.testing.assert_array_equal(y, np.array([1000 + np.log(2), -np.inf, np.inf], np.float32))
 
 
-def test_no_axes_reduce_nothing_where_noop_is_set() -> None:
+def test_without_axes_noop_reduces_each_element_on_its_own() -> None:
     x = random((2, 3))
     (y,) = run_kernel(onnx("ReduceSumSquare", "X", noop_with_empty_axes=1), [x])
     np.testing.assert_array_equal(y, x * x)
 
 
-def test_axes_known_only_when_running_border_the_plan() -> None:
+def test_planning_stops_at_axes_that_are_only_known_when_running() -> None:
     with pytest.raises(DataDependent):
         run_kernel(onnx("ReduceSum", "X axes"), [random((2, 3)), np.array([1])])
 
 
 @pytest.mark.parametrize("type", ["SumElements", "SumSqrElements"])
-def test_elements_are_averaged_on_demand(type: str) -> None:
+def test_elements_may_be_averaged(type: str) -> None:
     x = np.array([[1, 2], [3, 6]], np.float32)
     values = x if type == "SumElements" else x * x
     np.testing.assert_array_equal(run_kernel(caffe2(type, "X"), [x])[0], values.sum())

@@ -1,4 +1,4 @@
-"""Feature transforms: loops over elements, examples by hand, refusals."""
+"""Feature transforms: loops over elements, worked examples, refusals."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_n_grams_are_numbers_of_mixed_base() -> None:
     assert_same(y, i32(0, 0, 1))
 
 
-def test_positions_become_waves() -> None:
+def test_positions_become_sines_and_cosines() -> None:
     (y,) = run(
         "SinusoidPositionEncoding", [np.array([[0, 0], [7, 7]], np.int64)], embedding_size=5, alpha=100.0, amplitude=2.0
     )

@@ -1,4 +1,4 @@
-"""Lists of different lengths, strings and decoders: examples by hand, loops, exhaustive search, refusals."""
+"""Lists of different lengths, and decoders: worked examples, loops, exhaustive search, refusals."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_row_has_its_own_k() -> None:
     assert_same(places, np.array([1, 2, 0, 2, 0, 1, 0, 1], np.int64))
 
 
-def test_partitions_come_together_again() -> None:
+def test_gathering_undoes_partitioning() -> None:
     keys = np.array([4, -1, 3, 8, 5, 0], np.int64)
     parts = run("Partition", [keys, ROWS], 6)
     assert [part.tolist() for part in parts[:3]] == [[3, 0], [4], [-1, 8, 5]]
@@ -127,7 +127,7 @@ def collapsed(path: Tuple[int, ...]) -> Tuple[int, ...]:
     return tuple(label for label, _ in itertools.groupby(path) if label)
 
 
-def test_the_likeliest_labels_are_taken() -> None:
+def test_the_most_likely_labels_are_selected() -> None:
     x = random((5, 3, 4))
     lengths = i32(5, 0, 3)
     expected = [collapsed(tuple(x[:n, i].argmax(1))) for i, n in enumerate(lengths)]
@@ -138,7 +138,7 @@ def test_the_likeliest_labels_are_taken() -> None:
     assert values.tolist() == [int(k) for i in range(3) for k in x[:, i].argmax(1) if k]
 
 
-def test_a_wide_beam_finds_the_likeliest_labelling() -> None:
+def test_a_wide_beam_finds_the_most_likely_labelling() -> None:
     x = np.exp(random((4, 2, 3)))
     x /= x.sum(2, keepdims=True)
     counts, values, shares = run_in_workspace(
@@ -156,7 +156,7 @@ def test_a_wide_beam_finds_the_likeliest_labelling() -> None:
             assert_close(shares[place], np.float32(share), terms=81)
 
 
-def test_the_best_path_through_all() -> None:
+def test_the_best_path_is_found() -> None:
     x, transitions = random((5, 3)), random((3, 3), 1)
     best = max(
         itertools.product(range(3), repeat=5),

@@ -1,4 +1,4 @@
-"""What works row by row: recorded runs, NumPy, refusals."""
+"""Operators that work row by row: NumPy, refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_distances_take_whatever_follows_the_first_dimension_as_a_row(type: str,
     assert_close(run_kernel(caffe2(type, "A B"), [x, y])[0], np.array(expected, np.float32), terms=10, magnitude=10)
 
 
-def test_distances_of_nothing() -> None:
+def test_distances_of_empty_rows() -> None:
     assert run_kernel(caffe2("DotProduct", "A B"), [random((0, 3))] * 2)[0].shape == (0,)
     assert_same(run_kernel(caffe2("CosineSimilarity", "A B"), [random((2, 0))] * 2)[0], np.zeros(2, np.float32))
     numbers = [np.array(3, np.float32), np.array(5, np.float32)]

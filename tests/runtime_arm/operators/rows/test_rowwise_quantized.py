@@ -1,4 +1,4 @@
-"""Rows of 8, 4 and 2 bit numbers: packed by loops over bits here, lookups against the plain operators, refusals."""
+"""Rows of 8, 4 and 2 bit numbers: packing against loops over bits, lookups against the plain operators, refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(type: str, inputs: List[Any], outputs: int = 1, **arguments: Any) -> Lis
 
 
 def packed_by_hand(x: np.ndarray, bits: int) -> np.ndarray:
-    """Each row bit by bit: the lowest bits of a byte hold the first number, then scale and bias as float16."""
+    """Packs each row bit by bit: the lowest bits of a byte hold the first number; then scale and bias as float16."""
     rows = []
     for row in x.astype(np.float32):
         bias = np.float16(row.min())
@@ -56,7 +56,7 @@ def test_numbers_of_few_bits_share_bytes(bits: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [4, 2])
-def test_the_fake_form_spends_a_byte_on_each_number(bits: int) -> None:
+def test_the_fake_form_uses_one_byte_per_number(bits: int) -> None:
     x = random((3, 8))
     (fake,) = run(f"FloatToFused{bits}BitFakeRowwiseQuantized", [x])
     assert fake.shape == (3, 16)
@@ -105,7 +105,7 @@ def test_rows_are_gathered_by_indices_of_any_shape() -> None:
     assert run("GatherFused8BitRowwise", [packed, indices[:0]])[0].shape == (0, 2, 3)
 
 
-def test_scales_beside_the_rows() -> None:
+def test_scales_may_be_in_a_separate_matrix() -> None:
     x = random((4, 2, 3))
     x[1] = -2
     codes, scales = run("FloatToRowwiseQuantized8Bits", [x], 2)
@@ -129,7 +129,7 @@ def test_scales_beside_the_rows() -> None:
         assert_close(result, np.stack(expected), terms=2, magnitude=10)
 
 
-def test_bytes_between_two_numbers() -> None:
+def test_bytes_stand_for_numbers_between_two_bounds() -> None:
     (y,) = run("ByteWeightDequant", [np.array([0, 255, 51], np.uint8)], shape=[3, 1], min=-1.0, max=4.0)
     assert_close(y, np.array([[-1], [4], [0]], np.float32), magnitude=4)
     with pytest.raises(ArgumentError, match="does not have the 2 elements"):

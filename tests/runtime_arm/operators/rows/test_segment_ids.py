@@ -1,4 +1,4 @@
-"""Reductions of segments by ids, and vectors of lengths: examples worked out by hand, identities, refusals."""
+"""Reductions of segments by ids, and vectors of lengths: worked examples, identities, refusals."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_lengths_examples(type: str, inputs: List[Any], arguments: Any, expected
     np.testing.assert_array_equal(actual, expected)
 
 
-def test_the_largest_of_each_segment() -> None:
+def test_top_k_of_each_segment() -> None:
     x = np.array([1, 5, 7, 2, 7, 3], np.float32)
     values, places = run("LengthsTopK", [x, LENGTHS], 2, k=2)
     assert values.tolist() == [[5, 1], [0, 0], [7, 7], [3, 0]]

@@ -1,4 +1,4 @@
-"""Segments: recorded runs, inverses, worked examples, refusals."""
+"""Segments: inverses, worked examples, refusals."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_paddings_are_summed() -> None:
         run_kernel(op, [x, np.array([7, 2], np.int32)])
 
 
-def test_what_lies_behind_a_sequence_becomes_zero() -> None:
+def test_steps_after_the_end_of_a_sequence_become_zero() -> None:
     x = np.random.default_rng(0).standard_normal((4, 3, 2)).astype(np.float32)
     op = OperatorDef.of("VariableLengthSequencePadding", ["X", "l"], ["Y"])
     (y,) = run_kernel(op, [x, np.array([4, 0, 2], np.int32)])

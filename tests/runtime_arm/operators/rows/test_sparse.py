@@ -1,4 +1,4 @@
-"""Sparse and dense rows, rows of bytes: examples worked out by hand, identities, refusals."""
+"""Sparse and dense rows, rows of bytes: worked examples, identities, refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_values_of_one_index_are_added() -> None:
     assert run("SparseToDense", [i32(2, 0, 2), ROWS, np.zeros((4, 1))])[0].shape == (4, 2)
 
 
-def test_a_mask_names_the_rows() -> None:
+def test_a_mask_selects_rows() -> None:
     inputs = [i32(7, 9, 1), ROWS, np.array([-1, -2], np.float32)]
     dense, present = run("SparseToDenseMask", inputs, 2, mask=[1, 5, 7], return_presence_mask=True)
     assert dense.tolist() == [[5, 6], [-1, -2], [1, 2]]
@@ -137,6 +137,6 @@ def test_a_sparse_matrix_gets_another_width() -> None:
         run("SparseMatrixReshape", [columns.astype(np.int64), rows.astype(np.int32)], 2, old_shape=[-1, 4])
 
 
-def test_elements_are_told_apart_by_a_threshold() -> None:
+def test_elements_are_separated_by_a_threshold() -> None:
     low, high = run("StumpFuncIndex", [np.array([[1, -2], [0.5, 3]], np.float32)], 2, threshold=0.5)
     assert (low.tolist(), high.tolist(), low.dtype) == ([1, 2], [0, 3], np.int64)
