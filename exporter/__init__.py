@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 
 from exporter.common.options import ExportOptions
 from exporter.formats import format_of
+from exporter.torch_program import is_torch, onnx_of_torch
 from runtime_arm.app.pictures import check_rule
 from runtime_arm.pair.pair import Pair
 
@@ -21,7 +22,7 @@ __all__ = ["export"]
 
 
 def export(
-    *paths: Union[str, os.PathLike[str], ModelProto],
+    *paths: Union[str, os.PathLike[str], ModelProto, Any],
     caffe2_compatible: bool = False,
     preprocessing: Optional[Mapping[str, Any]] = None,
     labels: Optional[Sequence[str]] = None,
@@ -31,7 +32,9 @@ def export(
 ) -> Pair:
     """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
-    Two files may come in any order; a Caffe net without trained layers needs no .caffemodel.
+    Two files may come in any order; a Caffe net without trained layers needs no .caffemodel. A torch.nn.Module with an
+    example of its inputs, ``export(module, torch.zeros(1, 3, 224, 224))``, or a torch.export.ExportedProgram goes
+    through PyTorch's own ONNX exporter; the first dimension of the inputs stays open where it can.
 
     caffe2_compatible: use only Caffe2's operators and its encoding of weights; an ExportError names any operator that
     Caffe2 lacks. keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: the
@@ -43,4 +46,6 @@ def export(
     stored = {"preprocessing": preprocessing, "labels": labels and list(labels)}
     meta = {key: value for key, value in stored.items() if value}
     options = ExportOptions(caffe2_compatible, keep_losses, signature, meta, progress)
+    if paths and is_torch(paths[0]):
+        paths = (onnx_of_torch(*paths),)
     return format_of(paths, "export").export(paths, options)

@@ -1,0 +1,63 @@
+"""PyTorch modules and exported programs, through PyTorch's own ONNX exporter; torch is imported only when needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Tuple
+
+from runtime_arm.errors import ExportError, UsageError
+from runtime_arm.imports import needed_for
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def is_torch(source: Any) -> bool:
+    """Whether the source is a torch.nn.Module or a torch.export.ExportedProgram; torch is not imported for that."""
+    bases = {f"{base.__module__}.{base.__name__}" for base in type(source).__mro__}
+    return not bases.isdisjoint(
+        {"torch.nn.modules.module.Module", "torch.export.exported_program.ExportedProgram"},
+    )
+
+
+def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
+    """The ONNX model of a module, in its evaluation mode, with an example of its inputs; or of an exported program.
+
+    example: one tensor, or a tuple with a tensor for each input; a program has its own. The first dimension of every
+    input stays open where the module allows that. UsageError without an example, ExportError with PyTorch's reason.
+    """
+    with needed_for("exporting PyTorch modules"):
+        import onnxscript  # noqa: F401 (PyTorch's exporter asks for it only half way)
+        import torch
+    is_module = isinstance(source, torch.nn.Module)
+    if is_module and len(example) != 1:
+        raise UsageError("a PyTorch module needs an example of its inputs: export(module, torch.zeros(1, 3, 224, 224))")
+    if not is_module and example:
+        raise UsageError("an exported program has its own example; give the program alone")
+    inputs: Tuple[Any, ...] = (example[0] if isinstance(example[0], tuple) else (example[0],)) if is_module else ()
+    options = {"dynamic_shapes": _open_batch(torch, inputs)} if is_module else {}
+    training = is_module and source.training
+    try:
+        if is_module:
+            source.eval()
+        program = torch.onnx.export(source, inputs, dynamo=True, verbose=False, **options)
+    except Exception as error:  # PyTorch raises whatever its exporter, or the module, ran into
+        raise ExportError(f"PyTorch cannot export {type(source).__name__}: {_cause(error)}") from error
+    finally:
+        if training:
+            source.train()
+    model: ModelProto = program.model_proto
+    return model
+
+
+def _open_batch(torch: Any, inputs: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """For each input, that its first dimension may be open."""
+    auto = torch.export.Dim.AUTO
+    return tuple({0: auto} if isinstance(one, torch.Tensor) and one.ndim else None for one in inputs)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason, one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
