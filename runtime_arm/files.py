@@ -1,4 +1,4 @@
-"""Files: mapped for reading, replaced as a whole when written, every failure one line."""
+"""Files: maps them for reading, replaces them as a whole, and reports every failure in one line."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ AnyPath = Union[str, "os.PathLike[str]"]
 Chunk = Union[bytes, memoryview]
 
 
-def checked_path(path: Any, due: str) -> AnyPath:
-    """The path itself; UsageError, saying what is due, if it is none."""
+def checked_path(path: Any, expected: str) -> AnyPath:
+    """The path itself. UsageError, saying what is expected, if it is not a path."""
     if isinstance(path, (str, os.PathLike)):
         return path
-    raise UsageError(f"{due}; got {path!r}"[:300])
+    raise UsageError(f"{expected}; got {path!r}"[:300])
 
 
 @contextmanager
 def one_line_errors(path: AnyPath) -> Iterator[None]:
-    """Turn the system's refusals inside the block into a ResourceError that names ``path``."""
+    """Turn an OSError inside the block into a ResourceError that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -33,9 +33,9 @@ def one_line_errors(path: AnyPath) -> Iterator[None]:
 
 
 def map_file(path: AnyPath) -> memoryview:
-    """The content of a file, mapped into memory where the system can; valid for as long as it or a view of it lives.
+    """The content of a file, mapped into memory if the system can; valid as long as it or a view of it exists.
 
-    Pages are read when they are touched, and a file that is replaced meanwhile does not change under the reader.
+    Pages are read when they are first used. If the file is replaced meanwhile, the content does not change.
     """
     with one_line_errors(path), open(path, "rb") as file:
         try:
@@ -47,7 +47,7 @@ def map_file(path: AnyPath) -> memoryview:
 def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath] = None) -> None:
     """Write a file that appears whole or not at all: written under another name beside it, then renamed.
 
-    called: what a refusal calls the file, where it is known to the user by another name.
+    called: the name of the file in error messages, if the user knows it by another one.
     """
     target, called = Path(path), path if called is None else called
     if target.exists() and not target.is_file():  # a device or a pipe: /dev/stdout
@@ -68,12 +68,12 @@ def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath]
 def replaced_folder(path: AnyPath) -> Iterator[Path]:
     """A temporary folder to write files into; they appear under ``path`` when the block ends without an error.
 
-    A new folder appears whole. In a folder that exists files of the same names are replaced, each as a whole, in the
-    order of their names; others stay.
+    A new folder appears as a whole. In an existing folder, files of the same names are replaced, each as a whole, in
+    the order of their names; other files stay.
     """
     target = Path(path)
     if target.exists() and not target.is_dir():
-        raise ResourceError(f"{os.fspath(path)}: is a file, a folder is due")
+        raise ResourceError(f"{os.fspath(path)}: is a file, not a folder")
     replace = target.exists()
     with one_line_errors(path):
         target.absolute().parent.mkdir(parents=True, exist_ok=True)

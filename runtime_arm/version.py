@@ -1,4 +1,4 @@
-"""The version of armnet, as the runtime knows it where no package is installed."""
+"""The version of armnet, for a runtime that runs without an installed package."""
 
 from __future__ import annotations
 

@@ -209,9 +209,9 @@ def load(
     threads: Optional[int] = None,
 ) -> Predictor:
     """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb."""
-    due = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
-    first = checked_path(path, due)
-    pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, due))
+    expected = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
+    first = checked_path(path, expected)
+    pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, expected))
     return Predictor(pair, threads=threads)
 
 

@@ -14,7 +14,7 @@ _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") 
 
 
 class OpenBlas(NamedTuple):
-    """The loaded OpenBLAS: its file and how to speak to it."""
+    """The loaded OpenBLAS: its file, its functions and its description."""
 
     path: str
     get_threads: Callable[[], int]
@@ -23,12 +23,12 @@ class OpenBlas(NamedTuple):
     config: str
 
 
-_found: List[Optional[OpenBlas]] = []  # what the search has found, once it is done
+_found: List[Optional[OpenBlas]] = []  # the result of the search, once it is done
 _searching = Lock()
 
 
 def loaded() -> Optional[OpenBlas]:
-    """The OpenBLAS that NumPy multiplies with, or None. Searched for once, after NumPy is imported."""
+    """The OpenBLAS with which NumPy multiplies, or None. It is searched for once, after NumPy is imported."""
     if not _found:
         with _searching:
             if not _found:
@@ -74,15 +74,16 @@ def _text(library: Any, symbol: str) -> str:
 
 
 _lock = Lock()
-_wanted: List[int] = []  # by the bodies that run now, in several threads perhaps
+_wanted: List[int] = []  # by the bodies that are running, possibly in several threads
 _former = 0  # before the first of them
-_now = 0  # what they run with
+_now = 0  # the present number of threads
 
 
 class Threads:
-    """``with Threads(count):`` runs the body with so many BLAS threads and restores the former number afterwards.
+    """``with Threads(count):`` runs the body with so many BLAS threads, and then restores the former number.
 
-    The number is the process's: bodies that run at the same time share the smallest, and the last one restores.
+    The number holds for the whole process: bodies that run at the same time use the smallest of their numbers, and the
+    last one to end restores the former number.
     """
 
     def __init__(self, count: int):

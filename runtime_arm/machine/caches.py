@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Iterator, NamedTuple
 
-LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 20  # bytes; rows of smaller blocks are short, and no larger one was faster
+LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 20  # bytes; smaller blocks have short rows, and larger ones were not faster
 
-MOST = 8  # caches of a core
-USUAL_ORDER = 2, 1, 3, 0  # where the second-level cache is looked for: mostly behind two of the first level
+MOST = 8  # the number of a core's caches
+USUAL_ORDER = 2, 1, 3, 0  # in which the second-level cache is looked for; mostly it follows two of the first level
 
 
 class Cache(NamedTuple):
@@ -20,7 +20,7 @@ class Cache(NamedTuple):
 
 
 def caches(root: str = "/") -> Iterator[Cache]:
-    """Those of the first core, as Linux tells them, in its order; nothing where it does not."""
+    """The caches of the first core, in the order in which Linux lists them; none on other systems."""
     for index in range(MOST):
         level, nbytes = _level(root, index), _nbytes(root, index)
         if level and nbytes:
@@ -28,7 +28,7 @@ def caches(root: str = "/") -> Iterator[Cache]:
 
 
 def block_nbytes(root: str = "/") -> int:
-    """What a block may take that stays in the second-level cache beside what is read and written: half of it."""
+    """The size of blocks that stay in the second-level cache beside other data: half of the cache."""
     found = (_nbytes(root, index) for index in USUAL_ORDER if _level(root, index) == 2)
     return min(max(LEAST_BLOCK, (next(found, 0) or 2 * MOST_BLOCK) // 2), MOST_BLOCK)
 
@@ -40,13 +40,13 @@ def usual_block_nbytes() -> int:
 
 
 def _level(root: str, index: int) -> int:
-    """0 where there is none."""
+    """The level of a cache, 0 if there is no such cache."""
     text = _read(root, index, "level")
     return int(text) if text.isdigit() else 0
 
 
 def _nbytes(root: str, index: int) -> int:
-    """0 where that is not told."""
+    """The size of a cache, 0 if it is unknown."""
     text = _read(root, index, "size")
     return int(text[:-1]) * 1024 if text.endswith(b"K") and text[:-1].isdigit() else 0
 

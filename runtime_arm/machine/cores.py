@@ -1,4 +1,4 @@
-"""How many cores to use where nobody says."""
+"""How many cores to use if the user does not say."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ROOT = Path("/")
 
 
 def useful_cores(root: Path = ROOT) -> int:
-    """Of the cores that this process may use, as many of the fastest as do most together.
+    """How many of the fastest cores that this process may use give the highest speed together.
 
-    Workers get equal parts, so the slowest core sets the pace: n cores do n times what the n-th fastest does. Where
-    all are alike that is all of them; of a phone's four large and four small cores it is the large ones. How much a
-    core does the kernel tells, in parts of 1024 of the fastest, on ARM and wherever they differ
-    (Documentation/ABI/testing/sysfs-devices-system-cpu); where it does not, all count.
+    Workers get equal parts, so the slowest core sets the pace: n cores are n times as fast as the n-th fastest of them.
+    If all cores are alike, the answer is all of them; of a phone's four large and four small cores, it is the large
+    ones. The Linux kernel reports the capacity of each core, 1024 for the fastest, on ARM and wherever cores differ
+    (Documentation/ABI/testing/sysfs-devices-system-cpu). Without that report, all cores count.
     """
     try:
         cores = os.sched_getaffinity(0)

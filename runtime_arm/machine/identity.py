@@ -1,8 +1,8 @@
-"""What this machine is and how it feels: CPU, caches, memory, Python, NumPy and its BLAS; temperature and throttling.
+"""Describes this machine: CPU, caches, memory, Python, NumPy and its BLAS; and its state: temperature and throttling.
 
-    python -m runtime_arm.machine.identity           # the identity as JSON; results measured on a device carry it
+    python -m runtime_arm.machine.identity           # the identity as JSON; it accompanies results measured on a device
 
-Needs NumPy alone. What the system does not tell is None or left out.
+It needs only NumPy. What the system does not report is None or left out.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _THROTTLED = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "sof
 
 
 def identity(root: Path = ROOT) -> Dict[str, Any]:
-    """What results depend on: the same from run to run on one machine."""
+    """The properties on which measurements depend; they are the same from run to run on one machine."""
     fields = _cpu_fields(root)
     return {
         "machine": platform.machine(),
@@ -87,7 +87,7 @@ def identity(root: Path = ROOT) -> Dict[str, Any]:
 
 
 def condition(root: Path = ROOT) -> Dict[str, Any]:
-    """What changes by the minute: free memory in bytes, temperatures in degrees Celsius, why the CPU is slowed."""
+    """The state of the moment: free memory in bytes, temperatures in degrees Celsius, why the CPU is slowed down."""
     zones = [zone for zone in sorted(root.glob("sys/class/thermal/thermal_zone*")) if _text(zone / "temp")]
     return {
         "available_nbytes": _memory(root, "MemAvailable"),
@@ -97,7 +97,7 @@ def condition(root: Path = ROOT) -> Dict[str, Any]:
 
 
 def _cpu_fields(root: Path) -> List[Dict[str, str]]:
-    """The fields of /proc/cpuinfo, one dictionary a core."""
+    """The fields of /proc/cpuinfo, a dictionary for each core."""
     cores: List[Dict[str, str]] = []
     for block in _text(root / "proc/cpuinfo").split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines() if ":" in line)
@@ -108,7 +108,7 @@ def _cpu_fields(root: Path) -> List[Dict[str, str]]:
 
 
 def _cpu_name(cores: List[Dict[str, str]]) -> str:
-    """``4 x Cortex-A72``; several kinds of cores are joined by a plus sign."""
+    """``4 x Cortex-A72``; different kinds of cores are joined by a plus sign."""
     kinds = Counter(filter(None, map(_core_name, cores)))
     return " + ".join(f"{count} x {name}" for name, count in kinds.items())
 
@@ -123,13 +123,13 @@ def _core_name(core: Dict[str, str]) -> str:
 
 
 def _features(cores: List[Dict[str, str]]) -> List[str]:
-    """What every core can do, by the kernel's names."""
+    """The features that all cores have, by the kernel's names."""
     sets = [set(core.get("Features", core.get("flags", "")).split()) for core in cores]
     return sorted(set.intersection(*sets)) if sets else []
 
 
 def _caches(root: Path) -> Dict[str, int]:
-    """Bytes by name ("L1 data", "L2") of the first core's caches."""
+    """The sizes in bytes of the first core's caches, by name ("L1 data", "L2")."""
     return {
         f"L{cache.level}" + ("" if cache.kind == "unified" else f" {cache.kind}"): cache.nbytes
         for cache in caches(str(root))
@@ -143,7 +143,7 @@ def _memory(root: Path, field: str) -> Optional[int]:
 
 
 def _blas() -> Optional[Dict[str, Any]]:
-    """The BLAS that NumPy multiplies with, None if the process has none; OpenBLAS says more of itself than others."""
+    """The BLAS with which NumPy multiplies, None if the process has none; only OpenBLAS describes itself."""
     openblas = blas.loaded()
     if openblas is not None:
         return {"name": "OpenBLAS", "core": openblas.core, "config": openblas.config.strip(), "path": openblas.path}
@@ -181,7 +181,7 @@ def _capped_frequencies(root: Path) -> List[str]:
 
 
 def _text(path: Path) -> str:
-    """The content of a file of the kernel's, "" where there is none to read."""
+    """The content of a file of the kernel, "" if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

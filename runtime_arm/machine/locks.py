@@ -1,4 +1,4 @@
-"""A lock for calls that take turns."""
+"""A lock that survives a fork."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock
 
 
 class Turns:
-    """A lock that is free in a process that is forked while somebody holds it: who does is not there any more."""
+    """A lock that is free in a process forked while it is held: the thread that holds it does not exist there."""
 
     def __init__(self) -> None:
         self._lock, self._process = Lock(), os.getpid()

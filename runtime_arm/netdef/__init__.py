@@ -1,4 +1,4 @@
-"""The exchange format: Caffe2's NetDef as immutable values, their bytes, their text and their structural check."""
+"""The exchange format: Caffe2's NetDef as immutable values, with their bytes, their text and a structural check."""
 
 from runtime_arm.netdef.values import Argument, Array, DeviceOption, Feeds, NetDef, NetLike, OperatorDef, frozen
 

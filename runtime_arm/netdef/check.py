@@ -1,4 +1,4 @@
-"""Whether a net is a program: what is read exists, what is promised is written."""
+"""Checks that a net can run: every blob is written before it is read, every output is written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from runtime_arm.netdef.values import NetDef, OperatorDef
 def check_net(net: NetDef, known: Iterable[str] = ()) -> None:
     """Raise NetError unless every blob is written or external before it is read, and every external output is written.
 
-    ``known``: blobs that exist besides the net's external inputs. A net without external inputs may read those alone.
-    Writing a blob twice is legal (in place, or shared by name). Sub-nets see the names around them; names that only a
-    sub-net's external_input holds are its formal parameters, which the operator binds.
+    ``known``: blobs that exist besides the net's external inputs. A net without external inputs may read only those.
+    Writing a blob twice is legal (in place, or because a name is reused). Sub-nets see the names around them; names
+    that occur only in the external_input of a sub-net are its formal parameters, which the operator binds.
     """
     _check(net, set(known), _title(net))
 
@@ -62,7 +62,9 @@ def _check_operator(op: OperatorDef, where: str) -> None:
 def _refuse_read(net: NetDef, index: int, name: str, where: str) -> NoReturn:
     for later, op in enumerate(net.op[index:], index):
         if name in op.output:
-            writer = "it writes that itself" if later == index else f"operator {later} {op.signature()} comes later"
+            writer = (
+                "it writes that blob itself" if later == index else f"operator {later} {op.signature()} comes later"
+            )
             raise NetError(f"{where}: reads {name!r} before it exists; {writer}")
     hint = "nor is it an external input" if net.external_input else "and the net has no external inputs"
     raise NetError(f"{where}: reads {name!r}, which no operator writes, {hint}")

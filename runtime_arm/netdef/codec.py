@@ -1,7 +1,7 @@
-"""NetDef <-> bytes: protobuf's wire format, read and written without protobuf and without copying weights.
+"""NetDef <-> bytes: reads and writes protobuf's wire format without protobuf and without copying weights.
 
-A protobuf message would hold every weight a second time, and the pure-Python parser takes seconds over them. Here
-arrays are views of the bytes wherever the machine can use these in place, and the writer yields pieces.
+A protobuf message would hold every weight a second time, and the pure-Python parser takes seconds to read them. Here
+arrays are views of the bytes wherever the machine can use those in place, and the writer yields pieces.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from runtime_arm.netdef.tensors import array_of_fields, fields_of_array
 from runtime_arm.netdef.values import Array, NetDef, frozen, shown
 from runtime_arm.netdef.wire import UnpackedRun, WireError, encode_tag, encode_varint
 
-DEEPEST = 100  # messages inside messages: a sub-net takes three, so 32 nets
-MOST_MESSAGES = 1 << 20  # each costs far more memory than bytes
-ALIGNMENT = 64  # bytes; where the writer puts raw_data of at least that size
+DEEPEST = 100  # levels of messages: a sub-net takes three, so nets can be nested 32 deep
+MOST_MESSAGES = 1 << 20  # a message takes far more memory than bytes
+ALIGNMENT = 64  # bytes; the writer aligns raw_data of at least that size
 
 _DTYPE: dict[Scalar, np.dtype[Any]] = {schema.FLOAT: np.dtype("<f4"), schema.DOUBLE: np.dtype("<f8")}
 _FORMAT = {schema.FLOAT: "<f", schema.DOUBLE: "<d"}
@@ -30,7 +30,7 @@ Piece = Union[bytes, memoryview, UnpackedRun]
 
 
 def decode_net(data: Union[bytes, bytearray, memoryview], source: str = "") -> NetDef:
-    """The net in ``data``; FormatError names ``source``, the field and the byte. See ``NetDef.from_bytes``."""
+    """The net in ``data``. FormatError names ``source``, the field and the byte. See ``NetDef.from_bytes``."""
     decoder = _Decoder(data)
     try:
         net: NetDef = decoder.message(schema.NET, 0, len(decoder.buffer.view), 0)
@@ -47,7 +47,7 @@ class _Decoder:
         self.messages = 0
 
     def message(self, kind: Message, at: int, stop: int, depth: int) -> Any:
-        """The value of the message between two offsets."""
+        """The value of the message that lies between two offsets."""
         self.messages += 1
         if depth > DEEPEST or self.messages > MOST_MESSAGES:
             limit = f"{DEEPEST} levels deep" if depth > DEEPEST else f"{MOST_MESSAGES} messages"
@@ -66,11 +66,11 @@ class _Decoder:
             raise
 
     def _take(self, found: dict[str, Any], field: Field, wire_type: int, at: int, end: int, depth: int) -> None:
-        """Put the field's value into ``found``: the last one counts, repeated ones are collected."""
+        """Put the value of a field into ``found``: the last one counts; those of a repeated field are collected."""
         name, kind = field.name, field.type
         if isinstance(kind, Message):
             if wire_type != wire.BYTES:
-                raise WireError(f"wire type {wire_type} where a message is due", at)
+                raise WireError(f"wire type {wire_type} where a message is expected", at)
             if name in found and not field.repeated:
                 raise WireError("the field occurs twice", at)
             value = self.message(kind, at, end, depth + 1)
@@ -85,7 +85,7 @@ class _Decoder:
 
     def _scalar(self, kind: Scalar, wire_type: int, at: int, end: int) -> Any:
         if wire_type != kind.wire:
-            raise WireError(f"wire type {wire_type} where a {kind.name} is due", at)
+            raise WireError(f"wire type {wire_type} where a {kind.name} is expected", at)
         if kind is schema.STRING:
             try:
                 return str(self.buffer.view[at:end], "utf-8")
@@ -100,20 +100,20 @@ class _Decoder:
         return _integer(kind, self.buffer.varint(at, end)[0])
 
     def _numbers(self, kind: Scalar, wire_type: int, at: int, end: int) -> Array:
-        """The array of one packed field or one unpacked run (whose span starts with a tag)."""
+        """The array of a packed field or of an unpacked run, whose span starts with a tag."""
         if wire_type == wire.BYTES:
             if kind.wire == wire.VARINT:
                 return self.buffer.packed_varints(at, end)
             return self.buffer.packed_fixed(at, end, _DTYPE[kind])
         if wire_type != kind.wire:
-            raise WireError(f"wire type {wire_type} where a {kind.name} is due", at)
+            raise WireError(f"wire type {wire_type} where a {kind.name} is expected", at)
         if kind.wire == wire.VARINT:
             return self.buffer.unpacked_varints(at, end)
         return self.buffer.unpacked_fixed(at, end, _DTYPE[kind])
 
 
 def _integer(kind: Scalar, value: int) -> Union[int, bool]:
-    """A varint as the integer type that the schema declares, cut to its width as protobuf does."""
+    """A varint as an integer of the type that the schema declares, truncated to its width as protobuf does."""
     if kind is schema.BOOL:
         return value != 0
     if kind is schema.UINT32:
@@ -145,7 +145,7 @@ def _add_to_path(error: WireError, kind: Message, found: dict[str, Any], field: 
 
 
 def encode_net(net: NetDef) -> Iterator[Union[bytes, memoryview]]:
-    """The net's bytes in pieces, arrays straight from where they are. FormatError for what the format cannot hold."""
+    """The net's bytes in pieces; arrays are not copied. FormatError for values that the format cannot hold."""
     offset = 0
     for field in schema.NET.fields:
         for item in _items(field, vars(net)):
@@ -155,7 +155,7 @@ def encode_net(net: NetDef) -> Iterator[Union[bytes, memoryview]]:
 
 
 def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
-    """The pieces with small neighbours joined and runs encoded."""
+    """The pieces, with consecutive small ones joined and runs encoded."""
     small: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, bytes):
@@ -171,7 +171,7 @@ def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
 
 
 def _aligned(field: Field, item: Any, offset: int) -> list[Piece]:
-    """The field's pieces with filler such that the first big raw_data lies at a multiple of ALIGNMENT in the file."""
+    """The field's pieces, with filler so that the first big raw_data lies at a multiple of ALIGNMENT in the file."""
     blanks = 0
     while True:
         pieces = _field(field, item, blanks)
@@ -182,7 +182,7 @@ def _aligned(field: Field, item: Any, offset: int) -> list[Piece]:
 
 
 def _position_of_raw(pieces: list[Piece]) -> int:
-    """The offset of the first big raw_data within the pieces; -1 if there is none."""
+    """The offset of the first big raw_data in the pieces, or -1 if there is none."""
     position = 0
     for piece in pieces:
         if isinstance(piece, memoryview) and len(piece) >= ALIGNMENT:
@@ -192,7 +192,7 @@ def _position_of_raw(pieces: list[Piece]) -> int:
 
 
 def _items(field: Field, values: dict[str, Any]) -> Any:
-    """What is to be written for the field: an array counts as one item, an absent value as none."""
+    """The items to write for the field: an array is one item, an absent value none."""
     value = values.get(field.name)
     if value is None:
         return ()
@@ -228,7 +228,7 @@ def _message(kind: Message, value: Any, blanks: int) -> list[Piece]:
 
 
 def _encode_number(field: Field, value: Any) -> bytes:
-    """A number in its wire type; FormatError if it does not fit the type that the schema declares."""
+    """A number in its wire type. FormatError if it does not fit the type that the schema declares."""
     kind: Any = field.type
     try:
         if kind in _FORMAT:
@@ -237,5 +237,5 @@ def _encode_number(field: Field, value: Any) -> bytes:
     except (OverflowError, struct.error):
         fits = False
     if not fits:
-        raise FormatError(f"{field.name} = {value} is no {kind.name}")
+        raise FormatError(f"{field.name} = {value} does not fit {kind.name}")
     return encode_varint(int(value))

@@ -1,4 +1,4 @@
-"""Caffe2's TensorProto.DataType numbers and the NumPy dtypes that they mean."""
+"""Caffe2's TensorProto.DataType numbers, and the NumPy dtypes that they stand for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 FLOAT, INT32, BYTE, STRING, BOOL, UINT8, INT8, UINT16, INT16, INT64 = range(1, 11)
 FLOAT16, DOUBLE = 12, 13
-# Beyond Caffe2: ONNX knows these two, and a cast to them must survive the pair.
+# Not in Caffe2: ONNX has these two, and a cast to them must survive in a pair.
 UINT32, UINT64 = 101, 102
 
 _NUMBER_OF_NAME = {
@@ -29,9 +29,9 @@ _NUMBER_OF_NAME = {
 _DTYPE_OF_NUMBER = {number: np.dtype(name) for name, number in _NUMBER_OF_NAME.items()}
 _DTYPE_OF_NUMBER[BYTE] = np.dtype("uint8")
 
-# Caffe2's fill operators whose ``values`` are a list of numbers, and the dtype of the blob that they make.
+# The Caffe2 operators that fill a blob with a list of numbers, and the dtype of that blob.
 DTYPE_OF_FILL = {
-    "GivenTensorFill": "float32",  # or what its argument ``dtype`` says
+    "GivenTensorFill": "float32",  # unless its argument ``dtype`` names another
     "GivenTensorDoubleFill": "float64",
     "GivenTensorBoolFill": "bool",
     "GivenTensorInt16Fill": "int16",
@@ -41,10 +41,10 @@ DTYPE_OF_FILL = {
 
 
 def dtype_of(number: int) -> np.dtype[Any] | None:
-    """The NumPy dtype of a Caffe2 data type number; strings are ``object``. None for a number without one."""
+    """The NumPy dtype of a Caffe2 data type number, ``object`` for strings; None if there is none."""
     return _DTYPE_OF_NUMBER.get(number)
 
 
 def number_of(dtype: np.dtype[Any]) -> int | None:
-    """The Caffe2 data type number of a NumPy dtype; None for a dtype without one (complex, structured)."""
+    """The Caffe2 data type number of a NumPy dtype; None if there is none (complex, structured)."""
     return _NUMBER_OF_NAME.get(np.dtype(dtype).name)

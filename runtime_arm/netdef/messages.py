@@ -1,7 +1,7 @@
-"""protobuf's own message classes for netdef.proto, for the text format and as a witness of the codec.
+"""The message classes that protobuf makes from netdef.proto: for the text format, and to check the codec in tests.
 
-Built from the committed descriptor in a pool of their own, so they need no code generated for one version of protobuf
-and live beside torch's or caffe2's classes.
+They are built from the committed descriptor in a pool of their own. So they need no code generated for one version of
+protobuf, and do not collide with the classes of torch or caffe2.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 from runtime_arm.errors import MissingDependency
 
-DESCRIPTOR = "netdef.desc"  # a FileDescriptorProto: what protoc makes of netdef.proto
+DESCRIPTOR = "netdef.desc"  # the FileDescriptorProto that protoc makes from netdef.proto
 
 
 def message_class(name: str) -> Any:
-    """The class of a message, ``message_class("NetDef")``. MissingDependency where protobuf is not installed."""
+    """The class of a message: ``message_class("NetDef")``. MissingDependency if protobuf is not installed."""
     return class_from(__package__, DESCRIPTOR, f"armnet.netdef.{name}")
 
 
 @functools.cache
 def class_from(package: str, descriptor: str, name: str) -> Any:
-    """The class of a message of the descriptor that a package carries. Classes of one descriptor belong together."""
+    """The class of a message in a package's descriptor. Only classes of the same descriptor can be combined."""
     found = _pool(package, descriptor).FindMessageTypeByName(name)
     from google.protobuf import message_factory
 

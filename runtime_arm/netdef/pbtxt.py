@@ -1,4 +1,4 @@
-"""Nets in protobuf's text format, as Caffe2's model zoo carries them (``predict_net.pbtxt``)."""
+"""Reads nets in protobuf's text format, as in Caffe2's model zoo (``predict_net.pbtxt``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 300  # characters of a message
 
 
 def parse_pbtxt(text: str, source: str = "") -> NetDef:
-    """The net of protobuf's text format; FormatError names ``source`` and the line."""
+    """The net in a text. FormatError names ``source`` and the line."""
     message = message_class("NetDef")()
     from google.protobuf import text_format
 
@@ -27,6 +27,6 @@ def parse_pbtxt(text: str, source: str = "") -> NetDef:
 
 
 def problem_of(error: Exception) -> str:
-    """What protobuf's parser says, in one short line: the text that it quotes is left out where that is long."""
+    """The message of protobuf's parser as one short line, without the text that it quotes if that is long."""
     line = next(iter(str(error).splitlines()), type(error).__name__)
     return re.sub(r"'.{100,}?('$|': )", "", line)[:_LONGEST]

@@ -1,6 +1,6 @@
-"""netdef.proto as tables: which value attribute stands behind each field number, and how it is written.
+"""netdef.proto as tables: for each field number, the attribute of the value class and the type on the wire.
 
-Fields that are not listed here are skipped when reading. ``netdef.proto`` explains what the fields mean.
+The reader skips fields that are not listed here. ``netdef.proto`` explains what the fields mean.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from runtime_arm.netdef import values, wire
 
 
 class Scalar(NamedTuple):
-    """A scalar type of protobuf with its wire type."""
+    """A scalar type of protobuf and its wire type."""
 
     name: str
     wire: int
@@ -25,7 +25,7 @@ NUMBERS = (INT32, INT64, UINT32, BOOL, ENUM, FLOAT, DOUBLE)
 
 
 class Field(NamedTuple):
-    """One field: ``name`` is the same in netdef.proto and in the value class."""
+    """A field; ``name`` is the same in netdef.proto and in the value class."""
 
     number: int
     name: str
@@ -35,12 +35,12 @@ class Field(NamedTuple):
 
     @property
     def is_array(self) -> bool:
-        """Whether the field is a repeated number and its value one array."""
+        """Whether the field is a repeated number, whose value is one array."""
         return self.repeated and self.type in NUMBERS
 
 
 class Message:
-    """One message type. ``build`` makes its value of the fields that are present; None for TensorProto, an array."""
+    """A message type. ``build`` makes its value from the fields that are present; None for TensorProto, an array."""
 
     def __init__(self, name: str, build: Optional[Callable[..., Any]]):
         self.name = name
@@ -50,7 +50,7 @@ class Message:
         self.runs: frozenset[int] = frozenset()
 
     def define(self, *fields: Field) -> None:
-        """Give the message its fields; separate from construction because messages contain each other."""
+        """Set the fields of the message; not in the constructor, because messages contain each other."""
         self.fields = fields
         self.by_number = {field.number: field for field in fields}
         self.runs = frozenset(

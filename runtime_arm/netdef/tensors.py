@@ -1,4 +1,4 @@
-"""TensorProto's fields <-> NumPy arrays."""
+"""Converts between the fields of a TensorProto and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_BYTE_DATA = (dtypes.BYTE, dtypes.UINT8, dtypes.INT8, dtypes.BOOL)
 
 
 def array_of_fields(fields: dict[str, Any]) -> Array:
-    """The array, read-only, that a TensorProto's fields describe. WireError if length and shape disagree."""
+    """The read-only array that the fields of a TensorProto describe. WireError if length and shape contradict."""
     number = fields.get("data_type", dtypes.FLOAT)
     dtype = dtypes.dtype_of(number)
     if dtype is None:
@@ -64,7 +64,7 @@ def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _from_raw(raw: memoryview, dtype: np.dtype[Any]) -> Array:
-    """The little-endian values of ``raw``: a view of it where it is aligned."""
+    """The little-endian values of ``raw``; a view if it is aligned."""
     if len(raw) % dtype.itemsize:
         raise WireError(f"raw_data of {len(raw)} bytes is no multiple of {dtype.itemsize}")
     if not len(raw):
@@ -92,7 +92,7 @@ def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def fields_of_array(array: Array, blanks: int) -> dict[str, Any]:
-    """The fields of a TensorProto that holds ``array`` as raw_data, ``blanks`` characters of filler in front of it."""
+    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler."""
     number = dtypes.number_of(array.dtype)
     if number is None:
         raise FormatError(f"an array of {array.dtype.name} has no place in a net")

@@ -1,4 +1,4 @@
-"""A net as text, one line an operator; ``text_parser`` reads it back.
+"""Writes a net as text, one line for each operator; ``text_parser`` reads it.
 
     net "digits": data, conv1_w, conv1_b -> prob
     Conv(data, conv1_w, conv1_b) -> conv1  engine=WINOGRAD  kernel=3  pads=[1, 1, 1, 1]  order="NCHW"
@@ -8,10 +8,10 @@
       Softmax(up) -> prob
     }
 
-``engine``, ``name`` and the other words of FIELDS are the operator's own fields; an argument of such a name has it in
-quotes. Names that are no plain words stand in quotes, too. Integers and floats differ as in Python. Small tensors read
-``<float32 2x2: 1.0 2.0 3.0 4.0>``, big arrays are summarised as ``<float32 64x3x3x3>`` and cannot be read back. An
-empty device option says nothing and is left out.
+``engine``, ``name`` and the other words in FIELDS are fields of the operator; the name of an argument with such a name
+is in quotes, as are all names that are not plain words. Integers and floats differ as in Python. A small tensor is
+written as ``<float32 2x2: 1.0 2.0 3.0 4.0>``; a big array is summarised as ``<float32 64x3x3x3>`` and cannot be read
+back. An empty device option is left out.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _WIDTH = 120
 
 
 def format_net(net: NetDef) -> str:
-    """The net's text; ends with a newline unless it is empty."""
+    """The text of a net; it ends with a newline unless it is empty."""
     return "".join(f"{line}\n" for line in _net_lines(net))
 
 
 def format_operator(op: OperatorDef) -> str:
-    """The operator's line, or lines if it has sub-nets; no newline at the end."""
+    """The line of an operator, or lines if it has sub-nets, without a newline at the end."""
     outputs = f" -> {_names(op.output)}" if op.output else ""
     in_front = bool(re.fullmatch(PLAIN_TYPE, op.type) and (not op.domain or re.fullmatch(PLAIN_DOMAIN, op.domain)))
     head = f"{op.full_type if in_front else _quoted(op.type)}({_names(op.input)}){outputs}"
@@ -77,7 +77,7 @@ def _net_lines(net: NetDef) -> Iterator[str]:
 
 
 def _header(net: NetDef) -> list[str]:
-    """The header's words; a line may be broken after one that ends with a comma."""
+    """The words of the header; the line may be broken after a word that ends with a comma."""
     words = [f"net {_quoted(net.name)}"]
     if net.type:
         words.append(f"type={_quoted(net.type)}")

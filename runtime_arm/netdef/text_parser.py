@@ -33,7 +33,7 @@ _KIND_NAMES = {"end": "the end", "newline": "the end of the line", "word": "a na
 
 
 def parse_net(text: str) -> NetDef:
-    """The net of its text form; FormatError names the line."""
+    """The net in a text. FormatError names the line."""
     parser = _Parser(text)
     net = parser.net()
     if parser.token.kind != "end":
@@ -62,7 +62,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Recursive descent; each method reads what its name says and leaves ``token`` behind it."""
+    """A recursive descent parser: each method reads what its name says; then ``token`` is the next token."""
 
     def __init__(self, text: str):
         self.tokens = list(_tokens(text))
@@ -73,13 +73,13 @@ class _Parser:
     def token(self) -> _Token:
         return self.tokens[self.at]
 
-    def fail(self, due: str) -> NoReturn:
-        """Refuse the current token, where ``due`` is expected."""
+    def fail(self, expected: str) -> NoReturn:
+        """Raise a FormatError: the current token is not what is expected."""
         found = repr(self.token.text) if self.token.text.strip() else _KIND_NAMES[self.token.kind]
-        raise FormatError(f"net text, line {self.token.line}: {due} is due, found {found}")
+        raise FormatError(f"net text, line {self.token.line}: expected {expected}, found {found}")
 
     def take(self, *kinds: str) -> str:
-        """The text of the current token, which must be of one of these kinds or be that sign."""
+        """The text of the current token, which must be of one of these kinds, or one of these signs."""
         token = self.token
         if token.kind not in kinds and not (token.kind == "sign" and token.text in kinds):
             self.fail(" or ".join(_KIND_NAMES.get(kind, kind) for kind in kinds))
@@ -87,13 +87,13 @@ class _Parser:
         return token.text
 
     def accept(self, kind: str) -> bool:
-        """Step over the current token if it is of this kind or is that sign."""
+        """Skip the current token if it is of this kind, or this sign; whether it was."""
         found = self.token.kind == kind or (self.token.kind == "sign" and self.token.text == kind)
         self.at += found
         return found
 
     def net(self) -> NetDef:
-        """A header, if there is one, and operators up to the end or the brace that closes the block."""
+        """An optional header, and operators up to the end or the closing brace of the block."""
         self.newlines()
         net = NetDef()
         if self.token.text == "net" and self.tokens[self.at + 1].kind == "string":
@@ -106,7 +106,7 @@ class _Parser:
         return net.replace(op=tuple(ops))
 
     def newlines(self) -> None:
-        """Step over ends of lines."""
+        """Skip ends of lines."""
         while self.accept("newline"):
             pass
 
@@ -150,7 +150,7 @@ class _Parser:
         return OperatorDef(type, inputs, outputs, arguments, **fields)
 
     def names(self) -> tuple[str, ...]:
-        """Blob names between commas, perhaps none."""
+        """Blob names separated by commas, possibly none."""
         if self.token.kind not in ("word", "string"):
             return ()
         names = [self.name()]
@@ -169,7 +169,7 @@ class _Parser:
         return str(self.quoted())
 
     def quoted(self) -> Union[str, bytes]:
-        """A string in quotes, or bytes if a ``b`` stands in front."""
+        """A string in quotes, or bytes if it is preceded by ``b``."""
         literal = self.token.text
         try:
             value: Union[str, bytes] = ast.literal_eval(literal) if literal.startswith("b") else json.loads(literal)
@@ -179,7 +179,7 @@ class _Parser:
         return value
 
     def options(self, fields: tuple[str, ...]) -> tuple[dict[str, Any], tuple[Argument, ...]]:
-        """``key=value`` as often as it stands there: the fields among them, and the arguments."""
+        """All ``key=value`` that follow: the fields, and the arguments."""
         found: dict[str, Any] = {}
         arguments = []
         while self.token.kind in ("word", "string"):
@@ -193,7 +193,7 @@ class _Parser:
         return found, tuple(arguments)
 
     def field(self, key: str) -> Any:
-        """The value of one of the fields that an operator or a net has besides its arguments."""
+        """The value of a field that is not an argument."""
         if key == "engine" and self.token.kind == "word":
             return ",".join(self.names())
         if key == "device":
@@ -226,7 +226,7 @@ class _Parser:
         return DeviceOption(**found)
 
     def argument(self, name: str) -> Argument:
-        """The argument of that name, its value being the current token."""
+        """The argument of that name, whose value begins at the current token."""
         line = self.token.line
         try:
             return Argument.of(name, self.value())
@@ -247,7 +247,7 @@ class _Parser:
         return self.quoted() if self.token.kind == "string" else self.number(np.dtype(np.float32))
 
     def items(self) -> list[Any]:
-        """What is left of ``[value, value]`` behind the bracket."""
+        """The rest of ``[value, value]`` after the bracket."""
         found = []
         while not self.accept("]"):
             found.append(self.value())
@@ -269,7 +269,7 @@ class _Parser:
         return value
 
     def number(self, dtype: np.dtype[Any]) -> Union[int, float]:
-        """An integer, or a float that ``dtype`` holds; for an integer dtype an integer that it holds."""
+        """An integer or a float that ``dtype`` can hold; for an integer dtype, an integer."""
         word = self.token.text if self.token.kind == "word" else ""
         limits = np.iinfo(dtype) if dtype.kind in "iu" else _INT64
         if re.fullmatch(r"[+-]?\d+", word):

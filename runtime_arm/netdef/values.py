@@ -1,8 +1,8 @@
 """NetDef, OperatorDef and Argument as immutable values with structural equality.
 
-They mirror netdef.proto field by field. Repeated strings are tuples; ``Argument.floats``, ``.ints`` and ``.t`` are
-read-only NumPy arrays that may be views of the file they were read from, so a net of any size is cheap to hold and to
-copy.
+They mirror netdef.proto field by field. Repeated strings are tuples. ``Argument.floats``, ``.ints`` and ``.t`` are
+read-only NumPy arrays, which may be views of the file they were read from, so that a net of any size takes little
+memory and is cheap to copy.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def frozen(array: Array) -> Array:
 
 
 def shown(name: str) -> str:
-    """A name from a file as a message of one line may hold it."""
+    """A name from a file, in a form that fits into a message of one line."""
     return name if name.isprintable() and len(name) <= _LONGEST_SHOWN else repr(name[:_LONGEST_SHOWN])
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two fields hold the same, bit for bit (so that NaN equals NaN)."""
+    """Whether two fields are equal bit for bit, so that NaN equals NaN."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -57,14 +57,14 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _bits(array: Array) -> Any:
-    """The content of an array as something that compares exactly and, where possible, copies nothing."""
+    """The content of an array as an object that compares exactly; without a copy if possible."""
     if array.dtype == object:
         return array.tolist()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _digest(value: Any) -> Any:
-    """Something hashable that equal fields share; cheap, so arrays count with their shapes alone."""
+    """A hashable digest, the same for equal fields; of an array only dtype and shape count, to be fast."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape
     return tuple(map(_digest, value)) if isinstance(value, tuple) else str(value) if value != value else value
@@ -91,7 +91,7 @@ class _Structural:
 
 @dataclass(frozen=True, eq=False)
 class Argument(_Structural):
-    """A named argument. Its kind is whichever field is present, as in Caffe2; ``Argument.of(name, value)`` chooses."""
+    """A named argument. The field that is present determines its kind, as in Caffe2; see ``Argument.of``."""
 
     name: str = ""
     f: Optional[float] = None
@@ -107,7 +107,8 @@ class Argument(_Structural):
 
     @staticmethod
     def of(name: str, value: ArgumentValue) -> Argument:
-        """An argument whose field follows from the type of ``value``; an array is ``t``, numbers are floats or ints."""
+        """An argument whose kind follows from the type of ``value``; an array is ``t``, a list of numbers floats or
+        ints."""
         if isinstance(value, (bool, int, np.integer, np.bool_)):
             return Argument(name, i=int(value))
         if isinstance(value, (float, np.floating)):
@@ -122,7 +123,8 @@ class Argument(_Structural):
 
     @property
     def kind(self) -> str:
-        """The name of the field that is present; "" when there is none (an empty list has no field on the wire)."""
+        """The name of the field that is present; "" if there is none, as for an empty list, which has no field on the
+        wire."""
         for name in ("t", "f", "i", "s", "n"):
             if getattr(self, name) is not None:
                 return name
@@ -152,7 +154,7 @@ def _bytes(value: Union[str, bytes]) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class DeviceOption(_Structural):
-    """Where Caffe2 would have run an operator; kept, not used: armnet has one device."""
+    """The device on which Caffe2 would run an operator. It is kept but not used: armnet has one device."""
 
     device_type: int = 0
     device_id: Optional[int] = None
@@ -166,8 +168,8 @@ class DeviceOption(_Structural):
 class OperatorDef(_Structural):
     """One operator: ``type(input...) -> output...`` with arguments.
 
-    ``domain`` is "" for Caffe2's operators and names the system whose semantics hold otherwise ("onnx",
-    "com.microsoft", ...). An input that is left out is the empty name. ``engine`` is a comma-separated list of
+    ``domain`` is "" for Caffe2's operators; otherwise it names the system whose semantics hold ("onnx",
+    "com.microsoft", ...). The name of an input that is left out is empty. ``engine`` is a comma-separated list of
     preferences.
     """
 
@@ -201,15 +203,15 @@ class OperatorDef(_Structural):
 
     @property
     def full_type(self) -> str:
-        """The type with its domain in front, "onnx.Resize"; Caffe2's own operators have none."""
+        """The type after its domain, "onnx.Resize"; the type alone for Caffe2's operators."""
         return f"{self.domain}.{self.type}" if self.domain else self.type
 
     def signature(self) -> str:
-        """``Conv(X, W) -> Y``, what error messages start with."""
+        """``Conv(X, W) -> Y``; error messages start with it."""
         return f"{shown(self.full_type)}({', '.join(map(shown, self.input))}) -> {', '.join(map(shown, self.output))}"
 
     def argument(self, name: str) -> Optional[Argument]:
-        """The first argument of that name, or None. (Caffe2 and ``check`` refuse equal names with different values.)"""
+        """The first argument of that name, or None. Caffe2 and ``check`` refuse equal names with different values."""
         for arg in self.arg:
             if arg.name == name:
                 return arg
@@ -234,7 +236,7 @@ class OperatorDef(_Structural):
         return ArgumentError(self, f"argument {arg.name!r} must be given as {_KINDS[kind]}, got {_KINDS[arg.kind]}")
 
     def get_int(self, name: str, default: Optional[int] = None) -> int:
-        """The integer argument; without a default it is required. A float is refused, as in Caffe2."""
+        """The integer argument, which is required if there is no default. A float is refused, as in Caffe2."""
         return int(self._single(name, "i", default))
 
     def get_bool(self, name: str, default: bool = False) -> bool:
@@ -287,7 +289,7 @@ class OperatorDef(_Structural):
         return self.replace(arg=kept + new)
 
     def subnets(self) -> Iterator[NetDef]:
-        """The nets among the arguments, in order, but the one that a RecurrentNetwork keeps for training."""
+        """The nets among the arguments, in order, except the one that a RecurrentNetwork keeps for training."""
         for arg in self.arg:
             if arg.name == "backward_step_net":
                 continue
@@ -296,7 +298,8 @@ class OperatorDef(_Structural):
             yield from arg.nets
 
     def reads(self) -> tuple[str, ...]:
-        """Every blob that the operator reads: its inputs and what its sub-nets take from outside, each once."""
+        """Every blob that the operator reads, each once: its inputs, and the blobs that its sub-nets take from
+        outside."""
         names = dict.fromkeys(name for name in self.input if name)
         for net in self.subnets():
             names.update(dict.fromkeys(net.captures()))
@@ -320,7 +323,7 @@ _KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class NetDef(_Structural):
-    """A net: operators in the order in which they run, with the blobs that come from and go to the outside."""
+    """A net: operators in the order in which they run, and the blobs that enter and leave it."""
 
     name: str = ""
     op: tuple[OperatorDef, ...] = ()
@@ -333,7 +336,7 @@ class NetDef(_Structural):
 
     @staticmethod
     def from_bytes(data: Union[bytes, bytearray, memoryview], source: str = "") -> NetDef:
-        """The net that ``data`` holds in protobuf's wire format. FormatError, naming ``source``, if it holds none.
+        """The net in ``data``, in protobuf's wire format. FormatError, naming ``source``, if there is none.
 
         Arrays inside are views of ``data``, which must not change afterwards.
         """
@@ -343,32 +346,32 @@ class NetDef(_Structural):
 
     @staticmethod
     def from_text(text: str) -> NetDef:
-        """The net of the one-line-per-operator text form; the inverse of ``to_text`` for nets without big arrays."""
+        """The net in a text with one line for each operator; the inverse of ``to_text`` for nets without big arrays."""
         from runtime_arm.netdef.text_parser import parse_net
 
         return parse_net(text)
 
     def to_bytes(self) -> bytes:
-        """The net in protobuf's wire format, repeated scalars as the schema declares them."""
+        """The net in protobuf's wire format, with repeated scalars as the schema declares them."""
         from runtime_arm.netdef.codec import encode_net
 
         return b"".join(encode_net(self))
 
     def to_text(self) -> str:
-        """One line an operator: ``Conv(X, W, b) -> Y  engine=WINOGRAD  kernel=3``."""
+        """The net as text, with a line for each operator: ``Conv(X, W, b) -> Y  engine=WINOGRAD  kernel=3``."""
         from runtime_arm.netdef.text import format_net
 
         return format_net(self)
 
     def check(self) -> NetDef:
-        """The net itself if it is well formed, else NetError: see ``runtime_arm.netdef.check``."""
+        """The net itself. NetError if it cannot run; see ``runtime_arm.netdef.check``."""
         from runtime_arm.netdef.check import check_net
 
         check_net(self)
         return self
 
     def captures(self) -> tuple[str, ...]:
-        """The blobs that are read before they are written inside, in order of first use: what comes from outside."""
+        """The blobs that come from outside: those that are read before the net writes them, in order of first use."""
         written: set[str] = set()
         wanted: dict[str, None] = {}
         for op in self.op:

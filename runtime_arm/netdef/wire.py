@@ -1,7 +1,7 @@
-"""Protobuf's wire format over a buffer: fields of a message as spans, runs of scalars as NumPy arrays.
+"""Reads protobuf's wire format from a buffer: the fields of a message as spans, runs of scalars as NumPy arrays.
 
-A run is what an unpacked repeated scalar looks like: equal one-byte tags, each followed by a value. ``fields`` hands
-a run out as one span, and the decoders here turn such a span into an array without a loop over its elements.
+A run is an unpacked repeated scalar: equal one-byte tags, each followed by a value. ``fields`` yields a run as one
+span, and the decoders in this module convert such a span to an array without a loop over its elements.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from runtime_arm.netdef.values import Array
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-LONGEST_VARINT = 10  # bytes: seven bits each hold 64
+LONGEST_VARINT = 10  # bytes of seven bits each, which hold 64 bits
 
 _MASK64 = (1 << 64) - 1
-_SINGLE_STEPS = 8  # elements of a run that are looked at one by one before NumPy takes over
+_SINGLE_STEPS = 8  # elements of a run that are read one by one before NumPy reads the rest
 _FIRST_BLOCK, _BLOCK = 1 << 10, 1 << 20  # bytes
 
 
 class WireError(Exception):
-    """What is wrong with the bytes, where, and (outermost first) in which fields."""
+    """What is wrong with the bytes, where, and in which fields, outermost first."""
 
     def __init__(self, problem: str, offset: Optional[int] = None, number: Optional[int] = None):
-        """``number``: the field that was about to begin."""
+        """``number``: that of the field that was about to begin."""
         super().__init__(problem)
         self.problem = problem
         self.offset = offset
@@ -33,14 +33,14 @@ class WireError(Exception):
 
 
 class Buffer:
-    """The bytes, as a memoryview for single bytes and slices and as an array for runs."""
+    """The bytes, as a memoryview for single bytes and slices, and as an array for runs."""
 
     def __init__(self, data: bytes | bytearray | memoryview):
         self.view = memoryview(data).cast("B") if len(data) else memoryview(b"")
         self.array: Array = np.frombuffer(self.view, np.uint8) if len(data) else np.zeros(0, np.uint8)
 
     def varint(self, at: int, stop: int) -> tuple[int, int]:
-        """The unsigned varint at ``at`` and the offset behind it."""
+        """The unsigned varint at ``at``, and the offset after it."""
         view = self.view
         if at < stop and view[at] < 0x80:
             return view[at], at + 1
@@ -59,7 +59,7 @@ class Buffer:
     def fields(self, at: int, stop: int, runs: frozenset[int] = frozenset()) -> Iterator[tuple[int, int, int, int]]:
         """The fields of the message between two offsets, each as (number, wire type, start, end of its content).
 
-        The content of a tag in ``runs`` includes the byte in front of it (the tag), and reaches to the end of its run.
+        The span of a field whose tag is in ``runs`` starts at the tag and reaches to the end of the run.
         """
         while at < stop:
             start = at
@@ -75,7 +75,9 @@ class Buffer:
             elif wire in (FIXED32, FIXED64):
                 end = at + (4 if wire == FIXED32 else 8)
             else:
-                raise WireError(f"field {number} has wire type {wire}, which is a group or nothing", start, number)
+                raise WireError(
+                    f"field {number} has wire type {wire}, which is a group or does not exist", start, number
+                )
             if end > stop:
                 raise WireError(f"field {number} takes {end - at} bytes, {stop - at} are left", start, number)
             if tag in runs:
@@ -85,7 +87,7 @@ class Buffer:
             at = end
 
     def _end_of_run(self, tag: int, wire: int, at: int, stop: int) -> int:
-        """Where the run of ``tag`` ends, one element of which ends at ``at``."""
+        """Where a run of ``tag`` ends whose first element ends at ``at``."""
         size = {FIXED32: 5, FIXED64: 9, VARINT: 0}[wire]
         for _ in range(_SINGLE_STEPS):
             if at >= stop or self.view[at] != tag:
@@ -128,9 +130,9 @@ class Buffer:
         return values
 
     def packed_fixed(self, at: int, end: int, dtype: np.dtype[np.generic]) -> Array:
-        """The values of a packed FIXED32 or FIXED64 field: a view where the machine can use the bytes as they are."""
+        """The values of a packed FIXED32 or FIXED64 field; a view if the machine can use the bytes as they are."""
         if (end - at) % dtype.itemsize:
-            raise WireError(f"{end - at} bytes are no multiple of {dtype.itemsize}", at)
+            raise WireError(f"{end - at} bytes are not a multiple of {dtype.itemsize}", at)
         if at == end:
             return np.zeros(0, dtype.newbyteorder("="))
         values = np.frombuffer(self.view[at:end], dtype)
@@ -173,7 +175,7 @@ def _join_septets(block: Array, first: Array, last: Array, longest: int) -> Arra
 
 
 def encode_varint(value: int) -> bytes:
-    """``value`` as a varint; a negative one in the ten bytes of its two's complement."""
+    """``value`` as a varint; a negative one takes the ten bytes of its two's complement."""
     value &= _MASK64
     out = bytearray()
     while value > 0x7F:
@@ -189,7 +191,7 @@ def encode_tag(number: int, wire: int) -> bytes:
 
 
 class UnpackedRun:
-    """A repeated scalar in the unpacked form, encoded block by block while it is written."""
+    """A repeated scalar in unpacked form, encoded block by block while it is written."""
 
     def __init__(self, tag: bytes, values: Array):
         """``values``: float32 or float64 for fixed values, int64 for varints; ``tag``: one byte."""
@@ -207,7 +209,7 @@ class UnpackedRun:
         )
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes, in pieces of bounded size."""
+        """The bytes in pieces of bounded size."""
         step = _BLOCK // 8
         for at in range(0, self.values.size, step):
             yield (self._fixed if self.fixed else self._varints)(self.values[at : at + step])
@@ -230,6 +232,6 @@ class UnpackedRun:
 
 
 def _varint_lengths(values: Array) -> Array:
-    """How many bytes each value takes as a varint."""
+    """The number of bytes of each value as a varint."""
     thresholds = np.array([1 << 7 * n for n in range(1, LONGEST_VARINT)], np.uint64)
     return np.searchsorted(thresholds, values.astype(np.int64).view(np.uint64), side="right") + 1

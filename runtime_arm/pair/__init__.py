@@ -1,4 +1,4 @@
-"""A network on disk and in memory: the pair, its metadata, its archive, its tuning."""
+"""A network on disk and in memory: the pair, its metadata, its archive and its tuning."""
 
 from runtime_arm.pair.pair import Pair
 

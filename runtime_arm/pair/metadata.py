@@ -1,4 +1,4 @@
-"""model.json: what is known about a pair besides its nets.
+"""model.json: the metadata of a pair.
 
     {"schema": 1, "armnet": "0.1.0",
      "inputs":  [{"name": "data", "shape": ["batch", 3, 224, 224], "dtype": "float32"}],
@@ -8,9 +8,9 @@
      "quantization": {"data": {"scale": 0.0078, "zero_point": 127}},
      "preprocessing": {...}, "labels": ["tench", ...]}
 
-``quantization``: of inputs and outputs whose integers stand for  scale * (integer - zero_point). A dimension is a
-number, a name (equal names are equal sizes) or null; a shape or dtype that is not known is null. The file is untrusted:
-types and sizes are checked before anything is believed.
+``quantization``: for inputs and outputs whose integers stand for  scale * (integer - zero_point). A dimension is a
+number, a name (equal names mean equal sizes) or null; an unknown shape or dtype is null. The file is not trusted: types
+and sizes are checked before they are used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Dim = Union[int, str, None]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: None stands for what is not known; a dimension may also be a name such as "batch"."""
+    """An input or output. None means unknown; a dimension may also be a name such as "batch"."""
 
     name: str
     shape: Optional[Tuple[Dim, ...]] = None
@@ -54,15 +54,15 @@ class TensorInfo:
         return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
 
     def shape_text(self) -> str:
-        """``(batch, 3, 224, 224)``; a question mark for what is not known."""
+        """``(batch, 3, 224, 224)``; a question mark stands for what is unknown."""
         if self.shape is None:
             return "?"
         return "(" + ", ".join("?" if dim is None else str(dim) for dim in self.shape) + ")"
 
     def example(self, shape: Optional[Sequence[int]] = None) -> Array:
-        """Zeros of ``shape``, or of the declared one with 1 for what is not known; float32 for want of a dtype.
+        """Zeros of ``shape``, or of the declared shape with 1 for unknown dimensions; float32 if the dtype is unknown.
 
-        ResourceError where this machine cannot hold them.
+        ResourceError if they need more than this machine's memory.
         """
         spec = TensorSpec(
             shape or [dim if isinstance(dim, int) else 1 for dim in self.shape or ()], np.dtype(self.dtype or "float32")
@@ -71,14 +71,14 @@ class TensorInfo:
         return np.zeros(spec.shape, spec.dtype)
 
     def to_json(self) -> Dict[str, Any]:
-        """The object that model.json holds."""
+        """The object in model.json."""
         shape = None if self.shape is None else list(self.shape)
         return {"name": self.name, "shape": shape, "dtype": self.dtype}
 
 
 @dataclass(frozen=True)
 class Model:
-    """What model.json says; ``meta`` is everything besides the other fields."""
+    """The content of model.json; ``meta`` is everything except the other fields."""
 
     inputs: Tuple[TensorInfo, ...]
     outputs: Tuple[TensorInfo, ...]
@@ -86,7 +86,7 @@ class Model:
     meta: Mapping[str, Any]
 
     def to_bytes(self) -> bytes:
-        """The content of model.json. PairError for metadata that no reader would accept."""
+        """The content of model.json. PairError for metadata that could not be read again."""
         _check_meta(self.meta, "meta")
         own = {
             "schema": SCHEMA,
@@ -103,7 +103,7 @@ class Model:
 
 
 def parse_model(data: memoryview, source: str) -> Model:
-    """The content of a model.json; PairError, naming ``source`` and the key, for what does not fit the schema."""
+    """The content of a model.json. PairError, naming ``source`` and the key, if it does not fit the schema."""
     if len(data) > _LARGEST_FILE:
         _refuse(source, f"{len(data)} bytes are too many")
     try:
@@ -138,7 +138,7 @@ def _tensor_info(value: Any, source: str, key: str) -> TensorInfo:
     if math.prod(dim for dim in shape or () if isinstance(dim, int)) > _MOST_ELEMENTS:
         _refuse(source, f"{key}.shape {shape} is too large")
     if dtype is not None and not _is_dtype(dtype):
-        _refuse(source, f"{key}.dtype {dtype!r} is no dtype of a net")
+        _refuse(source, f"{key}.dtype {dtype!r} is not a dtype of a net")
     return TensorInfo(value["name"], None if shape is None else tuple(shape), dtype)
 
 

@@ -1,13 +1,13 @@
-"""Pair: a network as two nets, one that fills the weights and one that computes, with what else is known about it.
+"""Pair: a network as two nets, one that fills the weights and one that computes, with its metadata.
 
-On disk a folder:
+On disk it is a folder:
 
     init_net.pb      fill operators: the weights
     predict_net.pb   the computation
     model.json       inputs, outputs, preprocessing, labels, source, hashes of both files: ``runtime_arm.pair.metadata``
     tuning.json      optional: the engines that were fastest on one machine; see ``runtime_arm.pair.tuning``
 
-The two ``.pb`` files alone load as well; inputs and outputs then follow from the nets.
+The two ``.pb`` files alone can be loaded, too; then the inputs and outputs follow from the nets.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
 from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
 
-_PLACEHOLDER_SHAPE = (1, 1)  # what Caffe2's mobile exporter fills a real input with, as zeros
+_PLACEHOLDER_SHAPE = (1, 1)  # of the zeros with which Caffe2's mobile exporter fills real inputs
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two nets, and the inputs and outputs in the source's order; immutable. ``from_nets`` finds the inputs out itself.
+    """Two nets, and the inputs and outputs in the source's order; immutable.
 
-    Where no outputs are given they are the external outputs of predict_net, of which nothing else is known.
-    ``meta`` holds what model.json does besides inputs and outputs: "preprocessing", "labels", "source". ``tuning`` is
-    what a machine measured about itself.
+    ``from_nets`` finds out the inputs itself. If no outputs are given, they are the external outputs of predict_net,
+    with unknown shapes. ``meta`` holds the other content of model.json: "preprocessing", "labels", "source". ``tuning``
+    is what was measured on one machine.
     """
 
     init_net: NetDef
@@ -75,7 +75,7 @@ class Pair:
     def load(path: AnyPath) -> Pair:
         """The pair in a folder or in a bundle (``.pyz``).
 
-        Weights stay in the mapped file. PairError, naming the file, for what is missing, damaged or does not fit.
+        Weights stay in the mapped file. PairError, naming the file, if one is missing, damaged or does not fit.
         """
         folder = Path(path)
         if folder.is_file():
@@ -91,7 +91,7 @@ class Pair:
 
     @staticmethod
     def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:
-        """The pair in the content of its three files by name; ``source`` is what errors call the place they lie in."""
+        """The pair in the content of its three files by name. ``source`` names their place in error messages."""
         model = parse_model(buffers[MODEL], f"{source}/{MODEL}")
         nets = [_verified_net(buffers[name], model.sha256[name], f"{source}/{name}") for name in FILES]
         try:
@@ -100,9 +100,9 @@ class Pair:
             raise PairError(f"{source}: {error}") from None
 
     def save(self, folder: AnyPath) -> None:
-        """Write the folder: it appears whole or not at all. An existing pair in it is replaced.
+        """Write the folder, which appears as a whole or not at all. An existing pair in it is replaced.
 
-        ResourceError where the system refuses, NetError or PairError for a pair that could not be loaded again.
+        ResourceError if the system refuses, NetError or PairError for a pair that could not be loaded again.
         """
         self.check()
         with replaced_folder(folder) as temporary:
@@ -117,7 +117,7 @@ class Pair:
                 write_file(temporary / TUNING, [self.tuning.to_bytes()], Path(folder, TUNING))
 
     def check(self) -> Pair:
-        """The pair itself if both nets are programs and fit together, else NetError or PairError."""
+        """The pair itself. NetError if a net cannot run, PairError if the nets do not fit together."""
         self.init_net.check()
         self.predict_net.check()
         external_input = self.predict_net.external_input
@@ -127,13 +127,13 @@ class Pair:
             raise PairError("predict_net declares no external output")
         for info in self.inputs:
             if info.name not in external_input or names.count(info.name) > 1:
-                raise PairError(f"input {info.name!r} is not an external input of predict_net, or given twice")
+                raise PairError(f"input {info.name!r} is not an external input of predict_net, or is given twice")
         for name in external_input:
             if name not in filled and name not in names:
-                raise PairError(f"predict_net takes {name!r}, which is no input and which init_net does not fill")
+                raise PairError(f"predict_net takes {name!r}, which is neither an input nor filled by init_net")
         for info in self.outputs:
             if info.name not in self.predict_net.external_output:
-                raise PairError(f"output {info.name!r} is no external output of predict_net")
+                raise PairError(f"output {info.name!r} is not an external output of predict_net")
         return self
 
     def replace(self, **changes: Any) -> Pair:
@@ -142,10 +142,11 @@ class Pair:
 
 
 def read_net(path: AnyPath) -> NetDef:
-    """The net in a ``.pb`` or ``.pbtxt`` file, memory-mapped. PairError where there is none, FormatError if damaged."""
+    """The net in a ``.pb`` or ``.pbtxt`` file, which is mapped. PairError if there is no file, FormatError if
+    damaged."""
     file = Path(path)
     if not file.is_file():
-        raise PairError(f"{file}: {'is no file' if file.exists() else 'no such file'}")
+        raise PairError(f"{file}: {'not a file' if file.exists() else 'no such file'}")
     data = map_file(file)
     if not len(data):
         raise PairError(f"{file}: the file is empty")
@@ -159,8 +160,8 @@ def read_net(path: AnyPath) -> NetDef:
 def real_inputs(init_net: NetDef, predict_net: NetDef) -> Tuple[TensorInfo, ...]:
     """The inputs of a pair that does not name them: the external inputs of predict_net that init_net does not fill.
 
-    Caffe2's exporters put real inputs in front of the parameters and may fill them, too: with a placeholder, zeros of
-    shape (1, 1), or with an example. So leading placeholders are inputs; where everything is filled, the first is.
+    Caffe2's exporters put the real inputs before the parameters, and may fill them, too: with a placeholder, which is
+    zeros of shape (1, 1), or with an example. So leading placeholders are inputs; if all are filled, the first one is.
     """
     fills = {op.output[0]: op for op in init_net.op if len(op.output) == 1}
     filled = {name for op in init_net.op for name in op.output}
@@ -178,7 +179,7 @@ def _input_info(name: str, fill: Optional[OperatorDef]) -> TensorInfo:
     if fill is None:
         return TensorInfo(name)
     shape = filled_shape(fill)
-    if shape is None or math.prod(shape) == 1:  # a placeholder, which says nothing of the input's shape and dtype
+    if shape is None or math.prod(shape) == 1:  # a placeholder, which says nothing about the input's shape and dtype
         return TensorInfo(name)
     return TensorInfo(name, shape, filled_dtype(fill))
 
@@ -188,7 +189,7 @@ def _is_placeholder(fill: OperatorDef) -> bool:
 
 
 def _only_file(folder: Path, name: str) -> Path:
-    """The file of that name, or the only one whose name ends so (``squeeze_init_net.pb``)."""
+    """The file of that name, or the only one whose name ends with it (``squeeze_init_net.pb``)."""
     found = [folder / name] if (folder / name).exists() else sorted(folder.glob(f"*{name}"))
     if len(found) != 1:
         raise PairError(f"{folder}: holds {'several' if found else 'no'} {name}" + ("s" if found else ""))
@@ -202,7 +203,7 @@ def _mapped(path: Path) -> memoryview:
 
 
 def _verified_net(data: memoryview, sha256: str, source: str) -> NetDef:
-    """The net in a file whose hash model.json knows."""
+    """The net in a file, whose hash must be the one in model.json."""
     if hashlib.sha256(data).hexdigest() != sha256:
         raise PairError(f"{source}: the file is not the one that {MODEL} was written for (its SHA-256 differs)")
     return NetDef.from_bytes(data, source)

@@ -1,4 +1,4 @@
-"""tuning.json: what was fastest on one machine, for one net and the shapes that were tried.
+"""tuning.json: the fastest engines on one machine, for one net and the shapes that were measured.
 
     {"schema": 2, "armnet": "0.1.0", "predict_net": "SHA-256 of predict_net.pb",
      "machine": {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {...}, "numpy": "1.26.4", "blas": "..."},
@@ -6,10 +6,10 @@
                        "engines": {"0": "IM2COL,block=524288", "1": "WINOGRAD:f4x4_3x3"},
                        "seconds": {"0": {"IM2COL": 0.0012}, "1": {"IM2COL": 0.0041, "WINOGRAD:f4x4_3x3": 0.0022}}}]}
 
-Operators are counted as in predict_net; engines may come with hints (see ``engine_names``). Workers are processes that
-share the operators (see ``workers``), or the threads of BLAS in one process. The file lies beside the pair, outside its
-hashes. It is a hint: where it was made for another net, machine, number of threads or other shapes, or is damaged, it
-is passed over, with a note.
+Operators are numbered as in predict_net; engines may have hints (see ``registry/engine_wishes.py``). Workers are
+processes that split the operators (see ``execution/workers.py``), or the BLAS threads of one process. The file is
+stored beside the pair; the pair's hashes do not cover it. It is a hint: if it was made for another net, machine, number
+of threads or other shapes, or is damaged, it is ignored, with a note.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Shapes = Mapping[str, Tuple[int, ...]]
 
 
 class Tuned(NamedTuple):
-    """How to run a net: the engines that operators shall prefer, by place, and who shares the work."""
+    """How to run a net: the preferred engine of each operator, by its number, and what splits the work."""
 
     engines: Mapping[int, str] = MappingProxyType({})
     workers: str = PROCESSES
@@ -46,8 +46,8 @@ UNTUNED = Tuned()
 
 
 class Measurement(NamedTuple):
-    """The fastest engines by operator, how many seconds each engine took, for inputs of these shapes, and the faster
-    workers."""
+    """The fastest engine of each operator for inputs of these shapes, the seconds that each engine took, and the faster
+    kind of workers."""
 
     shapes: Shapes
     threads: int
@@ -56,13 +56,13 @@ class Measurement(NamedTuple):
     workers: str = PROCESSES
 
     def to_json(self) -> Dict[str, Any]:
-        """The object that tuning.json holds."""
+        """The object in tuning.json."""
         return {**self._asdict(), "shapes": {name: list(shape) for name, shape in self.shapes.items()}}
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was measured of one net on one machine. ``problem``: why the file could not be read."""
+    """The measurements of one net on one machine. ``problem``: why the file could not be read."""
 
     net: str
     machine: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Tuning:
         return json.dumps(content, indent=1).encode()
 
     def why_stale(self, net: NetDef, machine: Mapping[str, Any]) -> Optional[str]:
-        """Why nothing of it holds for this net on this machine."""
+        """The reason why it does not hold for this net on this machine, or None if it does."""
         if self.problem:
             return self.problem
         if self.net != net_hash(net):
@@ -93,18 +93,18 @@ class Tuning:
         return None
 
     def find(self, shapes: Shapes, threads: int) -> Optional[Measurement]:
-        """What was measured for these shapes, of inputs and perhaps other blobs, and threads."""
+        """The measurement for these shapes, of inputs and possibly other blobs, and this number of threads."""
         fitting = (one for one in self.measurements if one.threads == threads and one.shapes.items() <= shapes.items())
         return next(fitting, None)
 
     def with_measurement(self, new: Measurement) -> Tuning:
-        """The tuning with one measurement more, in the place of one for the same shapes and threads."""
+        """The tuning with another measurement, which replaces one for the same shapes and threads."""
         kept = [one for one in self.measurements if (one.shapes, one.threads) != (new.shapes, new.threads)]
         return Tuning(self.net, self.machine, (*kept, new))
 
 
 class Tunings:
-    """How a net shall run on this machine with so many threads; ``notes`` say where that is not what was measured."""
+    """How to run a net on this machine with so many threads; ``notes`` say why measurements are ignored."""
 
     def __init__(self, tuning: Optional[Tuning], net: NetDef, threads: int):
         self.notes: List[str] = []
@@ -112,29 +112,29 @@ class Tunings:
         self._tuning = tuning
         reason = tuning.why_stale(net, fingerprint()) if tuning is not None else None
         if reason is not None:
-            self._pass_over(reason)
+            self._ignore(reason)
             self._tuning = None
 
     def of(self, specs: Mapping[str, TensorSpec]) -> Tuned:
-        """What was measured for inputs of these specs, if anything was."""
+        """The measured way for inputs of these specs, or UNTUNED."""
         if self._tuning is None:
             return UNTUNED
         shapes = {name: spec.shape for name, spec in specs.items()}
         found = self._tuning.find(shapes, self._threads)
         if found is None:
             given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-            self._pass_over(f"nothing was measured for {given} with threads={self._threads}")
+            self._ignore(f"nothing was measured for {given} with threads={self._threads}")
             return UNTUNED
         return Tuned(found.engines, found.workers)
 
-    def _pass_over(self, reason: str) -> None:
-        note = f"{TUNING} is passed over: {reason}; armnet optimize --engines measure renews it"
+    def _ignore(self, reason: str) -> None:
+        note = f"{TUNING} is ignored: {reason}; armnet optimize --engines measure renews it"
         if note not in self.notes:
             self.notes.append(note)
 
 
 def fingerprint() -> Dict[str, Any]:
-    """What the speed of engines depends on: CPU, caches, NumPy and its BLAS."""
+    """The properties on which the speed of engines depends: CPU, caches, NumPy and its BLAS."""
     from runtime_arm.machine.identity import identity
 
     found = identity()
@@ -149,12 +149,12 @@ def fingerprint() -> Dict[str, Any]:
 
 
 def net_hash(net: NetDef) -> str:
-    """SHA-256 of the net's file."""
+    """The SHA-256 of the net's file."""
     return hashlib.sha256(net.to_bytes()).hexdigest()
 
 
 def read_tuning(folder: Path) -> Optional[Tuning]:
-    """The tuning beside a pair, if there is one. One that cannot be read has a ``problem`` and nothing else."""
+    """The tuning beside a pair, or None. A tuning that cannot be read has only a ``problem``."""
     path = folder / TUNING
     if not path.is_file():
         return None
@@ -183,7 +183,7 @@ def _measurement(content: Any) -> Measurement:
     }
     workers = content["workers"]
     if workers not in (PROCESSES, THREADS):
-        raise ValueError(f"no workers are {workers!r}")
+        raise ValueError(f"workers must be {PROCESSES} or {THREADS}, got {workers!r}")
     return Measurement(shapes, int(content["threads"]), engines, seconds, workers)
 
 

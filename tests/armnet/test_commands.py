@@ -259,7 +259,7 @@ def test_who_plans_for_sizes_that_nobody_gave_or_passes_a_tuning_over_says_so(
     (tmp_path / "open/tuning.json").write_text("{")
     _, _, err = armnet(command[0], tmp_path / "open", *command[1:])
     assert "open sizes of input 'data' (n, 1, h, 8) are taken as 1; to change that, give --shape data=N,N,..." in err
-    assert "tuning.json is passed over: it is damaged" in err
+    assert "tuning.json is ignored: it is damaged" in err
     assert "open sizes" not in armnet(command[0], tmp_path / "open", *command[1:], "--shape", "data=1,1,8,8")[2]
 
 

@@ -102,7 +102,7 @@ def test_a_failed_folder_leaves_things_as_they_were(tmp_path: Path, exists: bool
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "pair").write_bytes(b"")
-    with pytest.raises(ResourceError, match="is a file, a folder is due"), replaced_folder(tmp_path / "pair"):
+    with pytest.raises(ResourceError, match="is a file, not a folder"), replaced_folder(tmp_path / "pair"):
         pass
 
 

@@ -35,7 +35,7 @@ ILLEGAL = [
         'net "n": x -> y\nAdd(x, b) -> a\nRelu(a) -> b',
         "net 'n': operator 0 Add(x, b) -> a: reads 'b' before it exists; operator 1 Relu(a) -> b comes later",
     ),
-    ("Relu(x) -> x", "net: operator 0 Relu(x) -> x: reads 'x' before it exists; it writes that itself"),
+    ("Relu(x) -> x", "net: operator 0 Relu(x) -> x: reads 'x' before it exists; it writes that blob itself"),
     ("Relu(x) -> y", "reads 'x', which no operator writes, and the net has no external inputs"),
     ('net "n": x -> z\nRelu(x) -> y', "net 'n': no operator writes the external output 'z'"),
     ('net "n": x, x -> x', "net 'n': external_input holds 'x' twice"),

@@ -140,21 +140,21 @@ REFUSED = {
     "negative": (pb.tensor(pb.integer(1, -1)), "dims [-1] are not possible"),
     "many dims": (pb.tensor(*[pb.integer(1, 1)] * 33, pb.single(3, 1)), "33 dims"),
     "raw length": (pb.tensor(pb.integer(1, 1), pb.content(13, b"abc")), "3 bytes is no multiple of 4"),
-    "packed length": (pb.tensor(pb.integer(1, 1), pb.content(3, b"abc")), "3 bytes are no multiple of 4"),
+    "packed length": (pb.tensor(pb.integer(1, 1), pb.content(3, b"abc")), "3 bytes are not a multiple of 4"),
     "range": (pb.tensor(pb.integer(1, 1), pb.integer(2, 6), pb.packed(4, [256])), "256, which is no uint8"),
     "data type": (pb.tensor(pb.integer(2, 77)), "data type 77 is not supported"),
     "no data type": (pb.tensor(pb.integer(2, 0)), "data type 0 is not supported"),
     "string": (pb.net(pb.content(1, b"\xff")), "a string that is not UTF-8"),
-    "group": (pb.net(b"\x0b"), "wire type 3, which is a group or nothing"),
+    "group": (pb.net(b"\x0b"), "wire type 3, which is a group or does not exist"),
     "field 0": (pb.net(b"\x00\x00"), "field number 0 does not exist"),
     "long varint": (pb.net(pb.varint(5 << 3) + b"\xff" * 11), "a varint is longer than 10 bytes"),
     "long packed varint": (pb.argument(pb.content(6, b"\x80" * 11 + b"\x01")), "a varint is longer than 10 bytes"),
     "cut run": (pb.argument(*[pb.single(5, 1)] * 3, pb.single(5, 1)[:3]), "field 5 takes 4 bytes, 2 are left"),
     "cut varint": (pb.argument(pb.content(6, b"\x01\x80")), "the bytes end inside a varint"),
     "length": (b"\x12\xff\xff\xff\xff\x0f", "takes 4294967295 bytes, 0 are left"),
-    "kind": (pb.net(pb.integer(4, 3)), "wire type 0 where a string is due"),
-    "kind of list": (pb.argument(pb.single(6, 3)), "wire type 5 where a int64 is due"),
-    "kind of message": (b"\x10\x01", "wire type 0 where a message is due"),
+    "kind": (pb.net(pb.integer(4, 3)), "wire type 0 where a string is expected"),
+    "kind of list": (pb.argument(pb.single(6, 3)), "wire type 5 where a int64 is expected"),
+    "kind of message": (b"\x10\x01", "wire type 0 where a message is expected"),
     "twice": (pb.argument(pb.content(8), pb.content(8)), "the field occurs twice"),
 }
 
@@ -281,8 +281,8 @@ def test_arrays_of_any_layout_are_written(array: np.ndarray) -> None:
     [
         (Argument("c", t=np.zeros(1, np.complex64)), "complex64 has no place in a net"),
         (Argument("o", t=np.array([None], object)), "may hold strings only, not NoneType"),
-        (Argument("i", i=1 << 63), "i = 9223372036854775808 is no int64"),
-        (Argument("f", f=1e300), "f = 1e+300 is no float"),
+        (Argument("i", i=1 << 63), "i = 9223372036854775808 does not fit int64"),
+        (Argument("f", f=1e300), "f = 1e+300 does not fit float"),
     ],
 )
 def test_what_the_format_cannot_hold_is_refused(argument: Argument, problem: str) -> None:

@@ -182,11 +182,11 @@ def test_inputs_of_the_mobile_exporters_pairs(shared: Path) -> None:
     ("changes", "problem"),
     [
         ({"inputs": (TensorInfo("other"),)}, "input 'other' is not an external input of predict_net"),
-        ({"inputs": (INFO, INFO)}, "input 'data' is not an external input of predict_net, or given twice"),
-        ({"inputs": ()}, "predict_net takes 'data', which is no input and which init_net does not fill"),
-        ({"outputs": (TensorInfo("data"),)}, "output 'data' is no external output of predict_net"),
+        ({"inputs": (INFO, INFO)}, "input 'data' is not an external input of predict_net, or is given twice"),
+        ({"inputs": ()}, "predict_net takes 'data', which is neither an input nor filled by init_net"),
+        ({"outputs": (TensorInfo("data"),)}, "output 'data' is not an external output of predict_net"),
         ({"predict_net": NetDef.from_text('net "p": data, w\nAdd(data, w) -> y'), "outputs": ()}, "no external output"),
-        ({"init_net": NetDef("init")}, "predict_net takes 'w', which is no input and which init_net does not fill"),
+        ({"init_net": NetDef("init")}, "predict_net takes 'w', which is neither an input nor filled by init_net"),
     ],
 )
 def test_what_does_not_fit_together_is_neither_loaded_nor_saved(

@@ -1,4 +1,4 @@
-"""tuning.json: believed for the net, machine, shapes and threads it was measured for, and passed over otherwise."""
+"""tuning.json: believed for the net, machine, shapes and threads it was measured for, and ignored otherwise."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: D
     found = engine_of(pair, **run)
     assert found["engine"] == "POINTWISE"
     (note,) = found["notes"]
-    assert note.startswith(f"{TUNING} is passed over: ")
+    assert note.startswith(f"{TUNING} is ignored: ")
     assert reason in note
     assert note.endswith("; armnet optimize --engines measure renews it")
 
@@ -135,7 +135,7 @@ def test_a_damaged_file_is_passed_over_and_that_is_said(tmp_path: Path, content:
     (tmp_path / "pair" / TUNING).write_text(content, "latin-1")
     found = engine_of(Pair.load(tmp_path / "pair"))
     assert found["engine"] == "POINTWISE"
-    assert f"{TUNING} is passed over: it is damaged" in found["notes"][0]
+    assert f"{TUNING} is ignored: it is damaged" in found["notes"][0]
 
 
 def test_engines_and_operators_that_do_not_exist_do_no_harm() -> None:
