@@ -185,7 +185,14 @@ def test_no_more_parts_run_than_there_are_cores(tmp_path: Path) -> None:
 
 def test_when_the_tests_are_ended_their_parts_end(tmp_path: Path) -> None:
     commands = 'part() { python3 -c \'import time; open("started", "w"); time.sleep(600)\'; }; beside long part'
-    with subprocess.Popen(jobs(tmp_path, commands)[2:], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as script:
+    # a background job of a shell without job control ignores Ctrl-C, and hands that on to all that it starts
+    with subprocess.Popen(
+        jobs(tmp_path, commands)[2:],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as script:
         while not (tmp_path / "started").exists():
             assert script.poll() is None
         script.terminate()
