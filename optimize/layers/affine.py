@@ -16,7 +16,6 @@ from runtime_arm.registry.specs import TensorSpec
 
 NORMALISATIONS = {"AffineChannel", "SpatialBN", "onnx.BatchNormalization"}
 ARITHMETIC = {"Add", "Div", "Mul", "Sub", "onnx.Add", "onnx.Div", "onnx.Mul", "onnx.Sub"}
-AFFINE = NORMALISATIONS | ARITHMETIC
 
 
 class Affine(NamedTuple):
@@ -40,7 +39,7 @@ def scaled(x: Operand, name: str) -> Tuple[Operator, ...]:
     return normalisation(x), arithmetic(x, weight()), arithmetic(weight(), x)
 
 
-def data_input(program: Program, op: OperatorDef) -> Optional[str]:
+def _data_input(program: Program, op: OperatorDef) -> Optional[str]:
     """The input that is scaled and shifted: of arithmetic the one that is no weight; None if there is not just one."""
     if op.full_type in NORMALISATIONS:
         return op.input[0]
@@ -50,7 +49,7 @@ def data_input(program: Program, op: OperatorDef) -> Optional[str]:
 
 def affine_of(program: Program, op: OperatorDef, x: str, channels: Channels) -> Affine:
     """What the operator does to the channels of its input ``x``; Refusal, with the reason, if it is no such thing."""
-    if data_input(program, op) != x or op.input.count(x) > 1:
+    if _data_input(program, op) != x or op.input.count(x) > 1:
         raise Refusal(f"{x!r} is not scaled or shifted by weights")
     of = _normalisation if op.full_type in NORMALISATIONS else _arithmetic
     found = of(program, op, channels)

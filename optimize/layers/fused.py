@@ -94,9 +94,3 @@ def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
     inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
     inputs[at] = name
     return op.replace(type=lookup(op).fused or op.type, domain="armnet", input=tuple(inputs), output=(y,))
-
-
-def other_input(op: OperatorDef, name: str) -> Optional[str]:
-    """The input of an operator of two that is not ``name``; None if it is otherwise."""
-    others = [other for other in op.input if other != name]
-    return others[0] if len(op.input) == 2 and len(others) == 1 else None

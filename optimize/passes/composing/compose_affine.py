@@ -1,29 +1,25 @@
-"""Scales and shifts by channel that follow each other become one batch normalisation, where no layer takes them up.
+"""Consecutive scales and shifts by channel become one batch normalisation, where no layer takes them up.
 
     s2 (s1 x + t1) + t2 = (s1 s2) x + (s2 t1 + t2)
 
-It normalises with mean 0 and variance 1, so that what follows can be fused with it.
+The mean is 0 and the variance 1. The operators behind it can be fused with a batch normalisation.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from optimize.layers.affine import AFFINE, Channels, affine_of, data_input
-from optimize.rewriting.patterns import follows
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.layers.affine import Channels, affine_of, scaled
+from optimize.rewriting.patterns import rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import channels_last
 
 _SUFFIX = "_composed"
 
 
-def _compose(program: Program, match: Match) -> Rewrite:
-    first, second = program.operators(match)
-    x = data_input(program, first)
-    if x is None:
-        raise Refusal("it is not scaled or shifted by weights")
+def _compose(program: Program, x: str, first: OperatorDef, second: OperatorDef) -> Rewrite:
     channels = _channels(program, x, first, second)
     inner = affine_of(program, first, x, channels)
     outer = affine_of(program, second, first.output[0], channels)
@@ -56,18 +52,4 @@ def _channels(program: Program, x: str, *ops: OperatorDef) -> Channels:
     return Channels(number, axis, len(dims))
 
 
-PASS = Pass(
-    "compose_affine",
-    (
-        Rule(
-            follows(
-                AFFINE,
-                AFFINE,
-                lambda program, first, second: (
-                    data_input(program, second) == first.output[0] and data_input(program, first) is not None
-                ),
-            ),
-            _compose,
-        ),
-    ),
-)
+PASS = Pass("compose_affine", (rule(*scaled(scaled("x", "first"), "second"), to=_compose),))

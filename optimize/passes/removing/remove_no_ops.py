@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from optimize.rewriting.patterns import each
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged
 from runtime_arm.netdef import OperatorDef
@@ -58,13 +57,13 @@ def _compose_reshapes(program: Program, match: Match) -> Rewrite:
 
 
 def _reshapes_of_views(program: Program, start: int) -> Iterator[Match]:
-    for match in each({"Reshape"})(program, start):
-        reshape = program.net.op[match.places[0]]
-        writer = program.writer(reshape.input[0])
+    for place in range(start, len(program.net.op)):
+        reshape = program.net.op[place]
+        writer = program.writer(reshape.input[0]) if reshape.full_type == "Reshape" else None
         schema = None if writer is None else find(program.net.op[writer])
         if writer is not None and schema is not None and schema.view:
             gone = (*program.net.op[writer].output, *reshape.output[1:])
-            yield Match((writer, *match.places), tuple(name for name in gone if name))
+            yield Match((writer, place), tuple(name for name in gone if name))
 
 
 PASS = Pass("remove_no_ops", (Rule(_no_ops, _remove), Rule(_reshapes_of_views, _compose_reshapes)))
