@@ -1,4 +1,4 @@
-"""What makes an exported net cheaper, and what says how expensive it is."""
+"""Makes an exported net cheaper to run: ``optimize``; ``pick_engines`` chooses engines alone."""
 
 from __future__ import annotations
 
@@ -42,23 +42,24 @@ def optimize(
     report: Optional[Report] = None,
     progress: Progress = quiet,
 ) -> Pair:
-    """The pair that computes the same at less cost: folded, fused, without what is not needed. Once is enough.
+    """Returns a pair that computes the same at less cost. Optimising its result again changes nothing.
 
-    engines, accuracy, threads, progress: as for ``pick_engines``. caffe2_compatible: no operator and no encoding that
-    Caffe2 lacks. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order:
-    do not move operators to save memory. merge_parallel: make one of 1x1 convolutions that read one blob. paranoid:
-    try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make only so many steps,
-    to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open; they are for
+    engines, accuracy, threads: as for ``pick_engines``. caffe2_compatible: use only operators and encodings that Caffe2
+    has. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order: do not move operators
+    to save memory. merge_parallel: merge 1x1 convolutions that read the same blob into one. paranoid: try the result in
+    poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make at most this many steps, to find the one
+    that spoils a result. shapes: examples of input shapes that the pair leaves open; they are for
     measuring and trying out, and the result runs with every other shape with which the pair does.
-    report: is told what happened and what did not.
-    UsageError for options that contradict each other or the pair, ShapeError for an operator that takes fewer or more
-    blobs than it is given.
+    report: collects what was done and what was refused. progress: called with what is being done, how many of these
+    are done, and of how many.
+    UsageError for options that contradict each other or the pair; ShapeError for an operator with too few or too many
+    inputs or outputs.
     """
     report = Report() if report is None else report
     if stop_after is not None and stop_after < 0:
         raise UsageError(f"stop_after must not be negative, got {stop_after}")
     if stop_after is not None and engines == MEASURE:
-        raise UsageError("what is measured is no step; stop_after and measured engines contradict each other")
+        raise UsageError("stop_after counts steps, and measuring engines is none; give one of the two")
     _check_counts(pair.predict_net)
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
@@ -86,14 +87,16 @@ def optimize(
             progress=progress,
         )
     if pair.tuning is not None and result.tuning is None:
-        report.notes.append(f"{TUNING} of another net is left behind; armnet optimize --engines measure renews it")
+        report.notes.append(
+            f"{TUNING} belongs to another net and was dropped; armnet optimize --engines measure makes a new one"
+        )
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)
 
 
 def _check_counts(net: NetDef) -> None:
-    """Passes rely on every operator having the inputs and outputs that it must have."""
+    """ShapeError for an operator with too few or too many inputs or outputs; passes rely on their number."""
     for op in net.op:
         schema = find(op)
         if schema is not None:
@@ -111,7 +114,7 @@ def _refuse_foreign(net: NetDef) -> None:
 
 
 def _with_examples(inputs: Sequence[TensorInfo], shapes: Shapes) -> Tuple[TensorInfo, ...]:
-    """The inputs with the sizes of ``shapes`` where they leave them open."""
+    """The inputs, with sizes from ``shapes`` where they leave sizes open."""
     for name in shapes:
         if name not in [info.name for info in inputs]:
             raise UsageError(f"no input {name!r}; the net takes {', '.join(info.name for info in inputs) or 'none'}")

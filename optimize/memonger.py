@@ -1,8 +1,8 @@
-"""Reusing blob names, as Caffe2's memonger does it, for nets that the real Caffe2 is to run.
+"""Reuses blob names to save memory, as Caffe2's memonger does, for nets that the real Caffe2 will run.
 
-The runtime plans memory by bytes and does not need this. Blobs that are never live at the same time get one name, so
-what these functions return is a plain net. Blobs from and to the outside, and blobs that sub-nets mention, are neither
-overwritten nor renamed, whether they are listed as static or not.
+The runtime plans memory by bytes and does not need this. Blobs that are never live at the same time get the same name,
+so the results of these functions are plain nets. External inputs and outputs, and blobs that sub-nets mention, are
+neither overwritten nor renamed, whether they are listed as static or not.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def optimize_interference(
 ) -> NetDef:
     """The net with as few bytes of blobs as reusing names allows; blobs of one buffer get the name of the last of them.
 
-    sizes: bytes by blob name; a blob that it lacks stays alone. Without sizes the number of blobs is what counts.
-    static_blobs: blobs that must keep their content to the end. An operator overwrites its input only where it did so
-    before. The order of operators is kept unless ``reorder`` lets it change.
+    sizes: bytes by blob name; a blob without a size keeps a buffer of its own. Without sizes, the number of blobs is
+    minimised. static_blobs: blobs that must keep their content to the end. An operator overwrites its input only if it
+    did so before. The order of operators is kept unless ``reorder`` is given.
     """
     static = set(static_blobs)
     best, best_nbytes = net, -1
@@ -43,7 +43,7 @@ def optimize_interference(
 def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> NetDef:
     """The net with names reused in one pass, without regard to sizes; reused names are ``__m0_shared``, ...
 
-    A blob takes over what became free last. Otherwise as optimize_interference.
+    A blob takes the name that became free last. Otherwise as ``optimize_interference``.
     """
     ranges = _reusing(net, set(static_blobs), None)
     fresh = _fresh_names(names_in(net), lambda number: f"__m{number}_shared")
@@ -60,16 +60,16 @@ def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> Ne
 
 
 def rename_blobs(net: NetDef) -> NetDef:
-    """The net with short names, ``b0``, ``b1``, ..., for blobs that nobody outside knows, in order of appearance."""
+    """The net with short names, ``b0``, ``b1``, ..., for its internal blobs, in order of appearance."""
     renamed = _reusing(net, set(), None)
     fresh = _fresh_names(names_in(net) - set(renamed), lambda number: f"b{number}")
     return _renamed(net, {name: next(fresh) for name in renamed})
 
 
 def share_conv_buffers(net: NetDef) -> NetDef:
-    """The net whose convolutions, those in sub-nets included, unroll their input in one buffer that they share.
+    """The net whose convolutions, in sub-nets too, share one buffer for unrolling their inputs.
 
-    That is Caffe2's argument ``shared_buffer``; armnet's runtime shares scratch memory without being asked.
+    This sets Caffe2's argument ``shared_buffer``; armnet's runtime always shares scratch memory.
     """
     ops = []
     for op in net.op:

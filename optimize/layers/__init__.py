@@ -1,1 +1,1 @@
-"""Views of an operator as what passes need: a linear layer, an affine function, a fused layer."""
+"""What passes see in an operator: a linear layer, an affine function of channels, a fused layer."""

@@ -1,4 +1,4 @@
-"""Operators that scale and shift every channel by constants: batch normalisation, and arithmetic with a weight."""
+"""Operators that scale and shift each channel by constants: batch normalisation, and arithmetic with a weight."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ARITHMETIC = {"Add", "Div", "Mul", "Sub", "onnx.Add", "onnx.Div", "onnx.Mul", "o
 
 
 class Affine(NamedTuple):
-    """Y = scale X + shift, one number a channel each, float64."""
+    """Y = scale X + shift, with one number for each channel, float64."""
 
     scale: Array
     shift: Array
 
 
 class Channels(NamedTuple):
-    """How a blob is divided into channels: ``number`` of them along ``axis``, of ``ndim`` dimensions."""
+    """How a blob is divided into channels: it has ``number`` of them along ``axis``, and ``ndim`` dimensions."""
 
     number: int
     axis: int
@@ -40,7 +40,7 @@ def scaled(x: Operand, name: str) -> Tuple[Operator, ...]:
 
 
 def _data_input(program: Program, op: OperatorDef) -> Optional[str]:
-    """The input that is scaled and shifted: of arithmetic the one that is no weight; None if there is not just one."""
+    """The input that is scaled and shifted; of arithmetic, the only one that is not a weight, or None."""
     if op.full_type in NORMALISATIONS:
         return op.input[0]
     varying = [name for name in op.input if name not in program.weights]
@@ -48,7 +48,7 @@ def _data_input(program: Program, op: OperatorDef) -> Optional[str]:
 
 
 def affine_of(program: Program, op: OperatorDef, x: str, channels: Channels) -> Affine:
-    """What the operator does to the channels of its input ``x``; Refusal, with the reason, if it is no such thing."""
+    """How the operator scales and shifts the channels of its input ``x``; Refusal if it does anything else."""
     if _data_input(program, op) != x or op.input.count(x) > 1:
         raise Refusal(f"{x!r} is not scaled or shifted by weights")
     of = _normalisation if op.full_type in NORMALISATIONS else _arithmetic
@@ -92,13 +92,13 @@ def _arithmetic(program: Program, op: OperatorDef, channels: Channels) -> Affine
     if op.type == "Sub":
         return Affine(ones, -operand) if second else Affine(-ones, operand)
     if not second:
-        raise Refusal("a weight is divided by it")
+        raise Refusal("it divides a weight by the blob")
     with np.errstate(all="ignore"):
         return Affine(1 / operand, zeros)
 
 
 def _by_channel(program: Program, op: OperatorDef, second: bool, channels: Channels) -> Array:
-    """The weight of an arithmetic operator as one number a channel."""
+    """The weight of an arithmetic operator as one number for each channel."""
     value = program.value(op.input[1 if second else 0])
     if value is None or value.dtype.kind != "f":
         raise Refusal("the weight is not a float")
@@ -106,8 +106,8 @@ def _by_channel(program: Program, op: OperatorDef, second: bool, channels: Chann
     along[channels.axis] = channels.number
     shape = second_shape(op, TensorSpec(along, value.dtype), TensorSpec.known(value)) if second else value.shape
     if not second and op.get_bool("broadcast"):
-        raise Refusal("the weight is what is broadcast to")
+        raise Refusal("the blob is broadcast to the shape of the weight")
     aligned = (1,) * (channels.ndim - len(shape)) + tuple(shape)
     if len(aligned) > channels.ndim or any(n not in (1, m) for n, m in zip(aligned, along)):
-        raise Refusal(f"the weight of shape {value.shape} is not one number a channel")
+        raise Refusal(f"the weight of shape {value.shape} is not one number for each channel")
     return np.broadcast_to(value.reshape(aligned), along).reshape(-1).astype(np.float64)

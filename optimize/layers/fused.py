@@ -1,4 +1,4 @@
-"""armnet's fused operators: what they are made of and how one is put together."""
+"""armnet's fused operators: which operators they consist of, how to make one and how to take it apart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _takes_addend(schema: Operator) -> bool:
 
 
 def addend_index(op: OperatorDef) -> int:
-    """Which input of the fused operator (or of that which becomes one) is the addend; the activation's follows."""
+    """The index of the addend among the inputs of the fused operator; the activation's operand follows it."""
     schema = lookup(op)
     if schema.fused is not None:
         schema = lookup(op.replace(type=schema.fused, domain="armnet"))
@@ -34,13 +34,13 @@ def addend_index(op: OperatorDef) -> int:
 
 
 def with_addend(op: OperatorDef, addend: str, y: str) -> OperatorDef:
-    """The operator, plain as yet, with an addend."""
+    """The plain operator, fused with the addition of a blob."""
     _require_inference(op)
     return _fused(op, addend_index(op), addend, y)
 
 
 def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
-    """The operator with an activation at its end. Refusal if that cannot be."""
+    """The operator, fused with the activation behind it. Refusal if that is impossible."""
     _require_inference(op)
     if op.has("activation"):
         raise Refusal("it has an activation already")
@@ -53,13 +53,13 @@ def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
 
 
 def as_arguments(activation: OperatorDef) -> Tuple[Argument, ...]:
-    """What says of a fused operator that it ends with this activation."""
+    """The arguments with which a fused operator ends with this activation."""
     own = [arg for arg in activation.arg if arg.name in _arguments(activation)]
     return Argument.of("activation", activation.full_type), *own
 
 
 def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorDef]]:
-    """A convolution as what it is in front of its activation, and that activation, from its output to its output."""
+    """A fused convolution without its activation, and that activation, which reads and writes its output."""
     fusion, activation = lookup(op).fusion, activation_of(op)
     if fusion is None or activation is None:
         return op, None
@@ -73,7 +73,7 @@ def without_activation(op: OperatorDef) -> Tuple[OperatorDef, Optional[OperatorD
 
 
 def _agree_on_channels(op: OperatorDef, activation: OperatorDef) -> bool:
-    if lookup(op).kind is Kind.FULLY_CONNECTED:  # its channels come last, those of PRelu in the dimension 1
+    if lookup(op).kind is Kind.FULLY_CONNECTED:  # its channels are the last dimension, those of PRelu dimension 1
         return op.get_int("axis", 1) == 1
     return channels_last(op) == channels_last(activation)
 
@@ -84,13 +84,13 @@ def _require_inference(op: OperatorDef) -> None:
 
 
 def _arguments(activation: OperatorDef) -> set[str]:
-    """The arguments that the activation has a use for."""
+    """The names of the arguments that the activation reads."""
     formula = formula_of(activation)
     return set() if formula is None else set(formula.defaults)
 
 
 def _fused(op: OperatorDef, at: int, name: str, y: str) -> OperatorDef:
-    """The operator under its fused type, with one input set; what is left out in front of that is the empty name."""
+    """The operator under its fused type, with one input set; missing inputs before it are empty names."""
     inputs = [*op.input, *[""] * (at + 1 - len(op.input))]
     inputs[at] = name
     return op.replace(type=lookup(op).fused or op.type, domain="armnet", input=tuple(inputs), output=(y,))

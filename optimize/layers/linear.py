@@ -28,7 +28,7 @@ class Layer(NamedTuple):
 
     @staticmethod
     def of(program: Program, op: OperatorDef) -> Layer:
-        """The layer that the operator is. Refusal if its weights are not constant or not understood."""
+        """The operator as a layer. Refusal if its weights are not constant or not understood."""
         names = (*op.input[1:3], "")[:2]
         values = [program.value(name) if name else None for name in names]
         for name, value in zip(names, values):
@@ -44,7 +44,7 @@ class Layer(NamedTuple):
             raise Refusal(f"the weights of shape {weights.shape} do not divide into {group} groups")
         layer = Layer(op, weights, bias)
         if bias is not None and bias.shape != (layer.outputs.number,):
-            raise Refusal(f"the bias of shape {bias.shape} is not one number an output")
+            raise Refusal(f"the bias of shape {bias.shape} is not one number for each output")
         return layer
 
     @property
@@ -57,19 +57,19 @@ class Layer(NamedTuple):
 
     @property
     def inputs(self) -> int:
-        """How many channels the input has; of a fully connected layer, elements a row."""
+        """How many channels the input has; for a fully connected layer, how many elements a row has."""
         groups, _, depth = _by_channels(self.op, self.weights).shape[:3]
         return int(groups * depth)
 
     def pads_with_zeros(self) -> bool:
-        """Whether zeros around the input take part in the sums; True where that depends on sizes."""
+        """Whether the layer pads its input with zeros; True if that depends on sizes."""
         if self.op.type in FULLY_CONNECTED:
             return False
         legacy = self.op.get_int("legacy_pad", NOTSET)
         return legacy not in (NOTSET, VALID) or any(caffe2_list(self.op, "pad", "tlbr"))
 
     def scaled(self, affine: Affine) -> Layer:
-        """The layer whose output is this one's, scaled and shifted."""
+        """The layer that computes this one's output scaled and shifted."""
         weights = self.weights.astype(np.float64)
         view = _by_channels(self.op, weights)
         view *= affine.scale.reshape(view.shape[0], view.shape[1], *[1] * (view.ndim - 2))
@@ -77,7 +77,7 @@ class Layer(NamedTuple):
         return self._with(weights, bias)
 
     def fed_scaled(self, affine: Affine) -> Layer:
-        """The layer that makes of an input what this one makes of the input scaled and shifted (without padding)."""
+        """The layer that computes from x what this one computes from x scaled and shifted (without padding)."""
         weights = self.weights.astype(np.float64)
         view = _by_channels(self.op, weights)
         view *= affine.scale.reshape(view.shape[0], 1, view.shape[2], *[1] * (view.ndim - 3))
@@ -85,13 +85,13 @@ class Layer(NamedTuple):
         return self._with(weights, shifted if self.bias is None else self.bias + shifted)
 
     def of_constant(self, x: Array) -> Array:
-        """What the weights make, float64, of an input that has one number a channel (without padding)."""
+        """The products of the weights with an input that is constant in each channel (without padding), float64."""
         view = _by_channels(self.op, self.weights)
         sums: Array = view.reshape(*view.shape[:3], -1).sum(axis=-1, dtype=np.float64)
         return np.asarray(sums @ x.reshape(view.shape[0], view.shape[2], 1)).reshape(-1)
 
     def largest_norm(self) -> float:
-        """The Euclidean norm of the filter whose norm is the largest."""
+        """The largest Euclidean norm of a filter."""
         filters = _by_channels(self.op, self.weights).astype(np.float64)
         return float(np.sqrt(np.square(filters).sum(axis=tuple(range(2, filters.ndim))).max()))
 

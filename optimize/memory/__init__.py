@@ -1,1 +1,1 @@
-"""Orders operators and shares memory between blobs."""
+"""Orders of operators that need little memory, reuse of names, and what memory a net needs."""

@@ -1,10 +1,10 @@
 """Which blobs may reuse one buffer, and so one name, such that all buffers together take least.
 
-A buffer is as large as the largest blob it carries; blobs whose live ranges meet need different ones. That is colouring
-an interval graph with colours that cost as much as their largest member (max-colouring), which is NP-hard. But nets
-need few buffers at a time: at no time do more than k blobs of s bytes or more live, so that the k-th largest buffer
-needs the largest s for which that holds. These sizes are a lower bound, and mostly can be kept: a search over time,
-with a beam of partial assignments, starts from them and grows or adds buffers only where it must.
+A buffer is as large as the largest blob it holds; blobs with overlapping live ranges need different buffers. This is
+max-colouring of an interval graph: a colour costs as much as its largest member. The problem is NP-hard, but nets need
+few buffers at a time. If k blobs of at least s bytes are live at the same time, the k-th largest buffer must have at
+least s bytes. These sizes are a lower bound, and most nets reach it: a beam search over partial assignments, in the
+order of time, starts from them and grows or adds buffers only where it must.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BEAM_WIDTH = 64
 
 
 class Range(NamedTuple):
-    """The operators from first to last, both included, during which a blob must keep its content."""
+    """The first and the last operator, both included, during which a blob must keep its content."""
 
     first: int
     last: int
@@ -23,12 +23,12 @@ class Range(NamedTuple):
 
 class _Buffer(NamedTuple):
     nbytes: int
-    free_from: int  # the first operator that may write into it anew
+    free_from: int  # the first operator that may write into it again
     number: int
 
 
 class _Partial(NamedTuple):
-    """Buffers for the blobs looked at so far. ``choice`` is the buffer of the last of them, ``before`` the rest."""
+    """An assignment of the first blobs. ``choice`` is the buffer of the last of them, ``before`` assigns the others."""
 
     buffers: Tuple[_Buffer, ...]
     nbytes: int
@@ -37,7 +37,7 @@ class _Partial(NamedTuple):
 
 
 def reuse_buffers(ranges: Mapping[str, Range], sizes: Mapping[str, int], width: int = BEAM_WIDTH) -> List[List[str]]:
-    """The blobs of each buffer, in the order of time. Sizes are bytes, or anything that adds up."""
+    """The blobs of each buffer, in the order of time. Sizes are bytes or any other additive cost."""
     names = sorted(ranges, key=lambda name: (ranges[name].first, -sizes[name], name))
     start = tuple(_Buffer(nbytes, 0, number) for number, nbytes in enumerate(least_sizes(ranges, sizes)))
     beam = [_Partial(start, sum(buffer.nbytes for buffer in start), -1, None)]
@@ -53,7 +53,7 @@ def reuse_buffers(ranges: Mapping[str, Range], sizes: Mapping[str, int], width: 
 
 
 def least_sizes(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> List[int]:
-    """Sizes of buffers, largest first, that no assignment can do with less of: their sum is a lower bound."""
+    """The least sizes of buffers that any assignment needs, largest first; their sum is a lower bound."""
     least: List[int] = []
     for size in sorted({sizes[name] for name in ranges}, reverse=True):
         together = _most_at_once([ranges[name] for name in ranges if sizes[name] >= size])
@@ -74,7 +74,7 @@ def _most_at_once(ranges: Sequence[Range]) -> int:
 
 
 def _placements(partial: _Partial, live: Range, nbytes: int) -> List[_Partial]:
-    """Every way to place one more blob: in a free buffer, the same of each size once, or in a new one."""
+    """Every way to place one more blob: in a free buffer (one of each size is tried) or in a new one."""
     tried = set()
     results = []
     for index, buffer in enumerate(partial.buffers):
@@ -91,7 +91,7 @@ def _with(partial: _Partial, index: int, buffer: _Buffer) -> _Partial:
 
 
 def _pruned(partials: Sequence[_Partial], width: int) -> List[_Partial]:
-    """The cheapest of those whose buffers differ in size or in when they are free, at most ``width``."""
+    """The ``width`` cheapest assignments; of those whose buffers are alike in size and time, only the cheapest."""
     different: Dict[Tuple[Tuple[int, int], ...], _Partial] = {}
     for partial in partials:
         state = tuple(sorted((buffer.nbytes, buffer.free_from) for buffer in partial.buffers))

@@ -1,4 +1,4 @@
-"""Other orders in which a net may run."""
+"""Orders in which the operators of a net may run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.registry.schema import find
 
 
 def live_ranges(net: NetDef) -> Dict[str, Range]:
-    """From which operator to which each blob that the net writes must keep its content."""
+    """For each blob that the net writes, the operators during which it must keep its content."""
     first: Dict[str, int] = {}
     last: Dict[str, int] = {}
     for place, op in enumerate(net.op):
@@ -22,13 +22,13 @@ def live_ranges(net: NetDef) -> Dict[str, Range]:
 
 
 def orders(net: NetDef, sizes: Mapping[str, int]) -> List[NetDef]:
-    """The net as it is, and in orders that keep few of these bytes alive, each blob in memory of its own."""
+    """The net as it is, and in orders that keep fewer bytes live. Every blob counts with memory of its own."""
     tasks = [Task(frozenset(op.reads()), frozenset(filter(None, op.output))) for op in net.op]
     return _ordered(net, Scheduler(tasks, dependencies(net.op), sizes, kept=frozenset(net.external_output)))
 
 
 def orders_for_arena(net: NetDef, sizes: Mapping[str, int]) -> List[NetDef]:
-    """The same if results may overwrite operands, views cost nothing, and parts lie in their whole."""
+    """The same, if results may overwrite operands, views take no memory, and parts lie in their whole."""
     alias: Dict[str, str] = {}
     tasks = [_task(op, sizes, alias) for op in net.op]
     fed, kept = (
@@ -66,7 +66,7 @@ def _ordered(net: NetDef, scheduler: Scheduler) -> List[NetDef]:
 
 
 def dependencies(ops: Sequence[OperatorDef]) -> List[Set[int]]:
-    """For each operator those that must run before it: it reads what they write, or overwrites what they need."""
+    """For each operator, those that must run first: it reads what they write, or overwrites what they need."""
     writer: Dict[str, int] = {}
     readers: Dict[str, List[int]] = {}
     before: List[Set[int]] = []
@@ -77,7 +77,7 @@ def dependencies(ops: Sequence[OperatorDef]) -> List[Set[int]]:
         for name in op.reads():
             readers.setdefault(name, []).append(place)
         writer.update(dict.fromkeys((name for name in op.output if name), place))
-        if not any(op.output):  # there for its effect: everything before it comes before it
+        if not any(op.output):  # it runs for its effect: whatever stands before it must run before it
             needed.update(range(place))
         before.append(needed - {place})
     return before

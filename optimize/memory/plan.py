@@ -1,7 +1,7 @@
-"""What memory a net needs, found out without running it or allocating anything.
+"""How much memory a net needs, without running it or allocating anything.
 
-Blobs count as plain arrays here. The runtime may give some of them a layout with padding; what an arena really takes
-then is ``Predictor.plan().arena_nbytes``.
+Blobs count as plain arrays here. The runtime may choose padded layouts for some; ``Predictor.plan().arena_nbytes`` is
+what the arena then takes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class MemoryPlan(NamedTuple):
-    """Bytes. blobs: the arena without the scratch memory of kernels. arena: with it. least: what the blobs need
-    whatever the order of operators and wherever anything lies."""
+    """In bytes. arena: with the scratch memory of kernels. blobs: without it. least: a lower bound of ``blobs`` for any
+    order of operators and any placement."""
 
     arena: int
     blobs: int
@@ -29,9 +29,9 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_net(net: NetDef, specs: Mapping[str, TensorSpec]) -> MemoryPlan:
-    """The plan for external inputs of these specs; those that have a value are constants.
+    """The plan for external inputs of these specs; inputs with a value are constants.
 
-    OperatorError where they do not fit; ShapeError where shapes depend on data.
+    OperatorError if they do not fit; ShapeError if shapes depend on data.
     """
     trace = _traced(net, specs)
     arena = plan_memory(trace.steps, trace.feeds).nbytes
@@ -57,5 +57,5 @@ def _traced(net: NetDef, specs: Mapping[str, TensorSpec]) -> Trace:
 
 
 def weight(shape: Sequence[int], dtype: str = "float32") -> TensorSpec:
-    """The spec of a weight whose content does not matter; it takes no memory."""
+    """The spec of a weight whose content does not matter; it occupies no memory."""
     return TensorSpec(shape, dtype, np.broadcast_to(np.zeros((), dtype), tuple(shape)))

@@ -1,1 +1,1 @@
-"""The driver of the passes: the program they rewrite, patterns, checks and the report."""
+"""How passes run: the program that they rewrite, patterns, the driver with its checks, the report."""

@@ -1,4 +1,4 @@
-"""Which operators of a net read, write and mention which blobs, kept up to date while operators come and go."""
+"""Which operators of a net read, write and mention which blobs, kept up to date when operators are replaced."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Serials = Tuple[int, ...]
 
 
 class Index:
-    """Of one net. Immutable; ``changed`` gives the index of another net at a cost that depends on the change alone.
+    """The index of one net. Immutable; ``changed`` gives the index of a changed net without looking at all of it again.
 
-    Inside, operators go by serial numbers, which they keep while their places in the net change.
+    Internally, operators have serial numbers, which stay the same when their places in the net change.
     """
 
     def __init__(self, net: NetDef):
@@ -27,7 +27,7 @@ class Index:
             self._count(serial, op, 1)
 
     def changed(self, before: NetDef, gone: Sequence[int], after: NetDef, new: Sequence[int]) -> Index:
-        """The index of ``after``: this net without the operators at the places ``gone``, with those at ``new``."""
+        """The index of ``after``: ``before`` without the operators at the places ``gone``, with those at ``new``."""
         result = object.__new__(Index)
         result._serials = self._serials.copy()
         result._writers, result._readers = self._writers.copy(), self._readers.copy()

@@ -13,11 +13,10 @@ parentheses stand the operands, from the first on:
     weight("w")    a weight, captured as ``w``; weight() is not captured
     6, 1 / 6       a weight of one element, which is this number
     sigmoid("x")   the first output of such an operator
-    (one, other)   what either of two or more operands matches
+    (one, other)   whatever one of these operands matches
 
-Inputs behind those that are listed may be anything, such as biases. The last operator is the root of the pattern; the
-others are inner ones, and vanish with their outputs when it is rewritten. That nobody else needs these outputs is what
-the driver checks (see ``rewrite.py``).
+Further inputs, such as biases, may be anything. The outermost operator is the root of the pattern; the others are inner
+operators, which vanish with their outputs. The driver checks that nothing else needs those (see ``rewrite.py``).
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ ANY: Operand = ""
 def operator(types: Container[str], name: str = "", where: Optional[Test] = None, stays: bool = False) -> Operator:
     """An operator of one of these types (``full_type``: with its domain unless that is Caffe2's).
 
-    name: what it is captured as. where: what else must hold. stays: it is only looked at, and others may read it.
+    name: what it is captured as. where: what else must hold. stays: the operator is not replaced; others may read it.
     """
     return Operator(types, name, where, stays=stays)
 
@@ -74,7 +73,7 @@ def operator(types: Container[str], name: str = "", where: Optional[Test] = None
 def commutative(types: Container[str], name: str = "", where: Optional[Test] = None) -> Operator:
     """An operator of exactly the operands that are listed, in any order.
 
-    Where several orders match, that comes first in which the operand that was written last stands first.
+    If several orders match, the one that starts with the operand written last comes first.
     """
     return Operator(types, name, where, commutes=True)
 
@@ -99,7 +98,7 @@ def rule(*patterns: Operator, to: Callable[..., Rewrite]) -> Rule:
 
 
 class _Found(NamedTuple):
-    """What a part of a pattern matched: the places of the operators that vanish, and what is captured."""
+    """What a part of a pattern matched: the places of the operators to replace, and what is captured."""
 
     places: Tuple[int, ...] = ()
     captured: Mapping[str, Any] = {}
@@ -108,7 +107,7 @@ class _Found(NamedTuple):
         return self._replace(captured={**self.captured, name: what}) if name else self
 
     def match(self, program: Program, root: int) -> Optional[Match]:
-        """The match of the whole pattern; None if an inner blob is read where the pattern does not say so."""
+        """The match of the whole pattern; None if a matched operator reads an inner blob where the pattern has none."""
         places = tuple(sorted(self.places))
         inner = [program.net.op[place].output for place in places if place != root]
         reads = [name for place in places for name in program.net.op[place].input]
@@ -129,7 +128,7 @@ def _operator(program: Program, pattern: Operator, place: int, found: _Found) ->
 
 
 def _orders(program: Program, pattern: Operator, op: OperatorDef) -> Iterator[Sequence[str]]:
-    """The inputs of the operator in the orders in which they may stand for the operands."""
+    """The inputs of the operator, in every order in which they may match the operands."""
     count = len(pattern.operands)
     if not pattern.commutes:
         yield (*op.input, *[""] * (count - len(op.input)))
@@ -176,7 +175,7 @@ def _operand(program: Program, operand: Operand, name: str, reader: int, found: 
 
 
 def _is_number(program: Program, name: str, number: float) -> bool:
-    """Whether the blob is a weight of one element that is this number, but for rounding to float32."""
+    """Whether the blob is a weight of one element that equals this number, up to rounding to float32."""
     value = program.value(name)
     if value is None or value.size != 1 or value.dtype.kind not in "fiu":
         return False

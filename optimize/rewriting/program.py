@@ -1,4 +1,4 @@
-"""Program: a pair as passes see it. Every blob is written once, weights are at hand, each blob knows its readers."""
+"""Program: a pair as passes see it. Every blob is written once, and its readers, its shape and its value are known."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Match(NamedTuple):
-    """Operators, by their places in the net, that a rule would replace, and the blobs that vanish with them.
+    """The places of the operators that a rule would replace, and the blobs that vanish with them.
 
     No other operator may read ``inner`` blobs; the driver checks that before the rule is asked to rewrite.
-    captured: what else the rewrite needs to know; of patterns, what they have names for (see ``patterns.py``).
+    captured: what else the rewrite needs to know; for patterns, what they name (see ``patterns.py``).
     """
 
     places: Tuple[int, ...]
@@ -27,10 +27,10 @@ class Match(NamedTuple):
 
 
 class Rewrite(NamedTuple):
-    """What stands for the matched operators: new ones, where the last of them stood unless ``at`` names another place.
+    """What replaces the matched operators: new ones, at the place of the last of them unless ``at`` names another.
 
-    weights: constants to add, or to remove where the value is None. rename: blobs that take another name everywhere.
-    each: there is one for each matched operator, where that one stood.
+    weights: constants to add, or to remove where the value is None. rename: old and new names of blobs, to be renamed
+    everywhere. each: there is one new operator for each matched one, to be put in its place.
     """
 
     operators: Tuple[OperatorDef, ...] = ()
@@ -83,7 +83,7 @@ class Program:
         """The pair that computes this, with the inputs, outputs and metadata of ``like``; checked."""
         return like.replace(init_net=self.weights.init_net, predict_net=self.net).check()
 
-    # Operators and who reads what
+    # Operators, and which of them read what
 
     def operators(self, match: Match) -> List[OperatorDef]:
         """The matched operators in the order of ``match.places``."""
@@ -110,14 +110,14 @@ class Program:
         return self._index.mentions(name) or name in self._inputs or name in self.net.external_output
 
     def fresh(self, stem: str) -> str:
-        """A name that no blob has: ``stem`` itself, or with a number behind it."""
+        """A name that no blob has: ``stem``, or ``stem`` with a number."""
         name, number = stem, 0
         while self._mentions(name) or self.weights.mentions(name) or name in self.outside:
             number += 1
             name = f"{stem}_{number}"
         return name
 
-    # What rules may not touch, as a reason or None
+    # Why rules may not touch something: the reason, or None
 
     def why_named(self, name: str) -> Optional[str]:
         """Why the blob must keep its name."""

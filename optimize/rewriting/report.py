@@ -1,4 +1,4 @@
-"""What an optimisation did, step by step, and what it left alone, with the reasons."""
+"""What an optimisation did, step by step, and what it refused to do, with the reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 class Step(NamedTuple):
-    """One rewrite that fired: operators before and after as text, and what happened to weights."""
+    """One rewrite that was made: operators before and after as text, and what happened to weights."""
 
     number: int
     pass_name: str
@@ -48,11 +48,11 @@ class Refused(NamedTuple):
 
 
 class EngineChoice(NamedTuple):
-    """By what an operator runs, and by what else it could.
+    """The engine that runs an operator, and the other engines that could.
 
-    tuned: the engine that was measured to be the fastest, by number of threads. options: those that support the
-    operator, each with what it expects to take in multiplies (None if it does not tell), by how much it enlarges
-    rounding errors, and the seconds that were measured, by number of threads.
+    tuned: the fastest engine as measured, by number of threads. options: the engines that support the operator; for
+    each, the time it expects in multiplies (None if it does not say), the factor by which it enlarges rounding errors,
+    and the seconds that were measured, by number of threads. refused: the other engines, with their reasons.
     """
 
     operator: str
@@ -68,15 +68,15 @@ class EngineChoice(NamedTuple):
             facts = [f"{option['multiplies']:.3g} multiplies' time"] if option["multiplies"] is not None else []
             facts += [f"error x{option['error']:.3g}"] if option["error"] != 1 else []
             facts += [f"{taken * 1e3:.3f} ms with threads={threads}" for threads, taken in option["seconds"].items()]
-            lines.append(f"  {engine} could: {', '.join(facts) or 'it does not tell its cost'}")
+            lines.append(f"  {engine} could: {', '.join(facts) or 'it does not say what it costs'}")
         return "\n".join([*lines, *(f"  {engine} refused: {why}" for engine, why in self.refused.items())])
 
 
 @dataclass
 class Report:
-    """Collects steps, refusals, engines and warnings. ``str`` is what ``armnet optimize --explain`` prints.
+    """Collects steps, refusals, engines and warnings. ``str(report)`` is what ``armnet optimize --explain`` prints.
 
-    error: of the outputs, over their largest magnitude, where it was measured.
+    error: the error of the outputs relative to their largest magnitude, if it was measured.
     """
 
     steps: List[Step] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Report:
 
     @property
     def refused(self) -> List[Refused]:
-        """What passes refused when they ran last."""
+        """What each pass refused when it last ran."""
         return [one for refusals in self._refused.values() for one in refusals]
 
     def fired(
@@ -101,7 +101,7 @@ class Report:
 
     @contextmanager
     def inside(self, scope: str) -> Iterator[None]:
-        """In the block, what happens happens in a net inside the net."""
+        """Within the block, steps and refusals are those of a net inside the net."""
         outer, self._scope = self._scope, f"{self._scope} {scope}".strip()
         try:
             yield
@@ -109,11 +109,11 @@ class Report:
             self._scope = outer
 
     def begin(self, name: str) -> None:
-        """A pass looks at the whole net again: what it refused before is forgotten."""
+        """A pass starts to look at the whole net: forget what it refused before."""
         self._refused[self._scope, name] = []
 
     def refuse(self, name: str, operators: Sequence[OperatorDef], reason: str) -> None:
-        """A pass refused a rewrite; said once, however many of its rules come to it."""
+        """A pass refused a rewrite. Refusals that several of its rules repeat are kept once."""
         one = Refused(name, [op.signature() for op in operators], reason)
         known = self._refused[self._scope, name]
         if one not in known:
@@ -134,7 +134,7 @@ class Report:
 
 
 def texts(ops: Sequence[OperatorDef]) -> List[str]:
-    """One line an operator, as in a net's text form."""
+    """One line for each operator, as in a net's text form."""
     return [format_operator(op) for op in ops]
 
 

@@ -1,10 +1,10 @@
-"""The rewrite core: passes of rules, and the driver that runs them and trusts none.
+"""The driver of the passes: it runs their rules and checks what every rewrite does.
 
-A rule is a pattern and a rewrite. The pattern, ``find``, yields the places where the rule might apply. Whatever holds
-for all rules is checked by the driver: nobody else reads a blob that would vanish, no operator involved reads or writes
-a blob that is written twice, what is put there takes its inputs and makes blobs of the shapes that they had.
-``rewrite`` checks the rest and says what stands for the matched operators, or raises ``Refusal`` with the reason. A
-pass is a name and its rules, and comes to its end when none of them fires any more.
+A rule consists of ``find``, which yields matches, and ``rewrite``, which returns what replaces the matched operators or
+raises ``Refusal`` with the reason. Most rules are made of patterns (see ``patterns.py``). The driver checks what must
+hold for all rules: no other operator reads a blob that would vanish, no operator involved reads or writes a blob that
+is written twice, and the new operators accept their inputs and write blobs of the same shapes as before. A pass is a
+name and its rules; it ends when none of them fires any more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Refusal(Exception):
 
 
 class BrokenPass(RuntimeError):
-    """A pass spoiled the net, or no end is in sight: a bug of ours."""
+    """A pass spoiled the net or does not end: a bug of ours."""
 
 
 class Rule(NamedTuple):
@@ -58,7 +58,7 @@ def run_passes(
 
     With ``stop_after`` at most so many steps are made. BrokenPass, naming the pass, if one of them spoils the program.
     """
-    settled: Dict[Pass, Program] = {}  # what each pass left behind: there it finds nothing to do
+    settled: Dict[Pass, Program] = {}  # by pass: the program in which it finds nothing more to do
     for _ in range(MOST_ROUNDS):
         steps = len(report.steps)
         for number, one in enumerate(passes):
@@ -100,7 +100,7 @@ def _sweep(name: str, rule: Rule, program: Program, report: Report, stop_after: 
 
 
 def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Report) -> Optional[Program]:
-    """The program after this rewrite, which is reported; or None, and the reason is."""
+    """The program after this rewrite; None, with the reason in the report, if it is refused."""
     reason = program.why_fixed(match)
     if reason is None:
         try:
@@ -111,7 +111,7 @@ def _attempt(name: str, rule: Rule, program: Program, match: Match, report: Repo
             _check_shapes(name, rewrite, known, result.known_specs)
         except Refusal as refusal:
             reason = str(refusal)
-        except ArmnetError as error:  # an operator that nobody could run either
+        except ArmnetError as error:  # an operator that could not run either
             reason = f"{type(error).__name__}: {error}"
         else:
             report.fired(name, program.operators(match), rewrite.operators, _notes(rewrite))
@@ -130,7 +130,7 @@ def _check_renames(name: str, rewrite: Rewrite, known: Sequence[SpecsByName]) ->
 
 
 def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[SpecsByName], after: Sequence[SpecsByName]) -> None:
-    """BrokenPass if the new operators make of blobs others than they were; an ArmnetError if one refuses its inputs."""
+    """BrokenPass if new operators write blobs of other shapes than before; ArmnetError if one refuses its inputs."""
     for known, specs in zip(before, after):
         for op in rewrite.operators:
             inputs = [specs.get(rewrite.rename.get(blob, blob)) for blob in op.input]
@@ -179,9 +179,9 @@ def _inputs(program: Program) -> Sequence[str]:
 
 
 def merged(program: Program, gone: str, kept: str) -> Mapping[str, str]:
-    """The renaming after which one name stands for two blobs of equal content, the writer of ``gone`` being removed.
+    """The renaming that merges two blobs of equal content, if the operator that writes ``gone`` is removed.
 
-    Readers of ``gone`` come to read ``kept``. If ``gone`` must keep its name, ``kept`` takes it instead. Refusal if
+    Readers of ``gone`` then read ``kept``. If ``gone`` must keep its name, ``kept`` takes that name instead. Refusal if
     both must keep theirs.
     """
     reason = program.why_named(gone)

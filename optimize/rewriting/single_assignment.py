@@ -1,4 +1,4 @@
-"""Nets in which every blob is written once, as passes want them."""
+"""Nets in which every blob is written once, which passes require."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def names_mentioned(op: OperatorDef) -> Set[str]:
 
 
 def names_held(op: OperatorDef) -> Set[str]:
-    """The blobs that an operator knows by name beyond its inputs: what its sub-nets mention and what it waits for.
+    """The blobs that must keep their names for an operator: those that its sub-nets mention, and its control inputs.
 
-    An operator with sub-nets binds its own inputs and outputs by their names, too.
+    An operator with sub-nets binds its own inputs and outputs by name, too.
     """
     held = set(op.control_input).union(*map(names_in, op.subnets()))
     return {*held, *op.input, *op.output} if any(True for _ in op.subnets()) else held
@@ -31,7 +31,7 @@ def names_held(op: OperatorDef) -> Set[str]:
 def single_assignment(net: NetDef) -> NetDef:
     """The net with new names for all but the last write of each blob that is written more than once.
 
-    Blobs that come from outside, and names that an operator holds (see ``names_held``), keep their name at every write.
+    External inputs, and blobs that an operator holds (see ``names_held``), keep their name at every write.
     """
     writes = Counter(name for op in net.op for name in op.output if name)
     fixed = set(net.external_input).union(*map(names_held, net.op))

@@ -1,8 +1,8 @@
-"""Passes inside the nets that operators hold: the branches of If, the bodies of Loop and Scan.
+"""Runs passes inside the nets that operators hold: the branches of If, the bodies of Loop and Scan.
 
-A branch is a program like any other, whose weights are those of the net around it, with three differences: what the
-net around it knows by name keeps its name and its content; new names are new to both; and what becomes a weight inside
-becomes one of the net around, from where the branch takes it by name.
+A branch is a program like any other and has the weights of the net around it, with three differences: blobs that the
+net around it knows by name keep their name and content; new names are new to both nets; and new weights become weights
+of the net around it, from which the branch takes them by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optimize.rewriting.single_assignment import names_in, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
 
-# Operators whose nets have inputs and outputs of their own and leave no other trace. While's keep state by name.
+# Operators whose nets affect nothing but their own outputs. The nets of While keep state by name.
 _FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
 
 
@@ -28,7 +28,7 @@ def run_passes_everywhere(
     stop_after: Optional[int] = None,
     progress: Progress = quiet,
 ) -> Program:
-    """The program after all passes, outside and inside, until none of them fires anywhere."""
+    """The program after all passes, in the net and in its sub-nets, repeated until none of them fires."""
     for _ in range(MOST_ROUNDS):
         program = outside = run_passes(program, passes, report, stop_after, progress)
         for place, op in enumerate(outside.net.op):
@@ -36,13 +36,13 @@ def run_passes_everywhere(
                 program = _with_optimised_nets(program, place, passes, report, stop_after)
         if program is outside:
             return program
-    raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes outside and inside of sub-nets")
+    raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes in the net and its sub-nets")
 
 
 def _with_optimised_nets(
     program: Program, place: int, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
 ) -> Program:
-    """The program after the passes inside the nets of the operator at the place."""
+    """The program after the passes have run inside the nets of the operator at this place."""
     for index, arg in enumerate(program.net.op[place].arg):
         if arg.n is None:
             continue
@@ -59,9 +59,9 @@ def _with_optimised_nets(
 def _optimised(
     program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
 ) -> Tuple[NetDef, Weights]:
-    """A net of the operator after the passes, and the weights of the program with those that they made."""
+    """A net of the operator after the passes, and the program's weights, with new ones."""
     own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - set(net.captures())
-    if not own.isdisjoint(program.weights.names):  # inside, the name of a weight means something else
+    if not own.isdisjoint(program.weights.names):  # a blob inside has the name of a weight
         return net, program.weights
     inputs = dict.fromkeys((*net.external_input, *net.captures()))
     outputs = dict.fromkeys((*net.external_output, *(name for name in op.output if name in own)))
@@ -78,6 +78,6 @@ def _optimised(
 
 
 def _names_around(program: Program, op: OperatorDef) -> Set[str]:
-    """Every name that means something outside of the operator's nets."""
+    """Every name that has a meaning outside the operator's nets."""
     others = program.net.replace(op=tuple(other for other in program.net.op if other is not op))
     return {*names_in(others), *op.input, *op.output, *program.outside, *program.weights.names}

@@ -1,4 +1,4 @@
-"""The weights of a pair: read when asked for, changed without copying the others."""
+"""The weights of a pair: each is read when needed, and changed without copying the others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Weights:
-    """The constants that an init_net fills, by name. Immutable: ``changed`` gives another that shares the rest.
+    """The constants that an init_net fills, by name. Immutable: ``changed`` gives a copy that shares the other weights.
 
-    A constant is filled by one pure operator without inputs. What else an init_net does (random fills, computations,
-    first values of the blobs ``variable``, which do not keep them) stays as it is and has no value here. ``unpacked``:
-    new weights are written as Caffe2 writes them.
+    A constant is filled by one pure operator without inputs. Everything else in an init_net stays as it is and has no
+    value here: random fills, computations, initial values of the blobs ``variable``, which the net overwrites.
+    ``unpacked``: new weights are written as Caffe2 writes them.
     """
 
     def __init__(self, init_net: NetDef, variable: AbstractSet[str] = frozenset(), unpacked: bool = False):
@@ -47,20 +47,20 @@ class Weights:
         return self._fills.keys()
 
     def spec(self, name: str) -> Optional[TensorSpec]:
-        """A constant as shape inference knows it, its content included. OperatorError for a wrong fill."""
+        """The spec of a constant, with its content. OperatorError for a wrong fill."""
         if name in self._fills and name not in self._specs:
             self._specs[name] = infer_operator(self._fills[name], [])[1][0]
         return self._specs.get(name)
 
     def value(self, name: str) -> Optional[Array]:
-        """The content of a constant, read-only; None if the blob is none, or is quantised."""
+        """The content of a constant, read-only; None if the blob is not constant, or is quantised."""
         spec = self.spec(name)
         if spec is None or spec.quantization is not None or spec.value is None:
             return None
         return frozen(spec.value)
 
     def digest(self, name: str) -> Optional[bytes]:
-        """A hash of dtype, shape and content that equal weights share; None where there is no value."""
+        """A hash of dtype, shape and content; None if there is no value."""
         if name not in self._digests:
             value = self.value(name)
             if value is None or value.dtype == object:

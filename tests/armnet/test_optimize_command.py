@@ -151,10 +151,10 @@ def test_what_was_measured_goes_with_the_net_for_which_it_was(folder: Path, caps
     again = ["optimize", str(folder / "cheap"), "-o", str(folder / "again")]
     assert main(again) == 0
     assert (folder / "again/tuning.json").read_bytes() == measured.read_bytes()
-    assert "left behind" not in capsys.readouterr().out
+    assert "belongs to another net" not in capsys.readouterr().out
     of_another_net = {**json.loads(measured.read_text()), "predict_net": "0" * 64}
     (folder / "pair/tuning.json").write_text(json.dumps(of_another_net))
-    assert "tuning.json of another net is left behind" in optimized(folder, capsys)[1]
+    assert "tuning.json belongs to another net" in optimized(folder, capsys)[1]
 
 
 def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys
     ("words", "complaint"),
     [
         (["--engines", "IM2COL", "--accuracy", "1e-3"], "an accuracy chooses engines, a list forces them"),
-        (["--engines", "measure", "--stop-after", "1"], "stop_after and measured engines contradict each other"),
+        (["--engines", "measure", "--stop-after", "1"], "stop_after counts steps"),
         (["--engines", "auto,IM2COL"], "'auto' stands alone"),
         (["--threads", "2"], "a number of threads is for engines that are measured"),
         (["--engines", "WARP"], "no operator has an engine 'WARP'"),

@@ -1,1 +1,1 @@
-"""Passes that give a name to what is written out as several operators."""
+"""Passes that replace operators that spell out a formula by the one operator that computes it."""

@@ -1,4 +1,4 @@
-"""A product with a matrix of weights, and a bias added behind it, are a fully connected layer."""
+"""A product with a weight matrix, followed by the addition of a bias, becomes a fully connected layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.netdef import Array, OperatorDef
 def _compose(program: Program, x: str, w: str, product: OperatorDef, bias: str, addition: OperatorDef) -> Rewrite:
     matrix, dims = program.value(w), program.dims(x)
     if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f" or dims is None:
-        raise Refusal("the second factor is no matrix of floats, or the first one's dimensions are not known")
+        raise Refusal("the second factor is not a matrix of floats, or the dimensions of the first are not known")
     if (
         product.get_bool("trans_a")
         or len(dims) < 2
@@ -37,11 +37,11 @@ def _has_axes(product: OperatorDef) -> bool:
 
 
 def _vector(bias: Optional[Array], width: int, ndim: int, w: Array) -> Array:
-    """The bias as one number a column of the product."""
+    """The bias as one number for each column of the product."""
     if bias is None or bias.dtype != w.dtype or bias.ndim > ndim:
-        raise Refusal("the bias is not of the weights' type, or has more dimensions than the product")
+        raise Refusal("the bias has not the dtype of the weights, or more dimensions than the product")
     if bias.size not in (1, width) or (bias.size == width > 1 and bias.shape[-1] != width):
-        raise Refusal(f"the bias of shape {bias.shape} is not one number a column")
+        raise Refusal(f"the bias of shape {bias.shape} is not one number for each column")
     vector: Array = np.broadcast_to(bias.reshape(-1), (width,)).copy()
     return vector
 

@@ -1,4 +1,4 @@
-"""HardSigmoid and HardSwish, written out as arithmetic, get their names back.
+"""Arithmetic that spells out HardSigmoid or HardSwish becomes that operator.
 
 clip(x + 3, 0, 6) / 6 = HardSigmoid(x)        x clip(x + 3, 0, 6) / 6 = HardSwish(x)
 """

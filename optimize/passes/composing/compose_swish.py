@@ -1,4 +1,4 @@
-"""A blob times its sigmoid is Swish (SiLU); times its hard sigmoid it is HardSwish."""
+"""A blob times its sigmoid becomes Swish (SiLU); a blob times its hard sigmoid becomes HardSwish."""
 
 from __future__ import annotations
 

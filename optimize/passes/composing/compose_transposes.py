@@ -1,4 +1,4 @@
-"""Permutations of dimensions that follow each other become one, or none where they cancel."""
+"""Consecutive permutations of dimensions become one, or vanish where they cancel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Passes that compute what is constant, and move constants into the layers beside them."""
+"""Passes that compute constant results in advance, and fold constants into neighbouring layers."""

@@ -1,4 +1,4 @@
-"""Equal weights become one."""
+"""Of equal weights, only the first is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optimize.rewriting.rewrite import Pass, Rule
 
 
 def _twins(program: Program) -> Mapping[str, str]:
-    """Weights that may take the name of an equal one, and that name."""
+    """Weights that can be replaced by an equal one, by name, and the name of that one."""
     first: Dict[bytes, str] = {}
     twins: Dict[str, str] = {}
     for name in program.weights.names:

@@ -1,4 +1,4 @@
-"""A fully connected layer takes its input as a matrix anyway: what flattens it before goes."""
+"""Removes an operator that flattens the input of a fully connected layer: the layer itself reads it as a matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _require_same_rows(program: Program, x: str, y: str) -> None:
         if before is None or after is None:
             raise Refusal(f"the shape of {x!r} is not known")
         if not before.shape or not after.shape or before.shape[0] != after.shape[0]:
-            raise Refusal(f"the first dimension of {before} becomes another in {after}")
+            raise Refusal(f"the first dimension of {before} changes in {after}")
 
 
 _VIEWS = {

@@ -1,9 +1,9 @@
-"""Batch normalisation, and scales and shifts by channel, disappear in the weights of a layer before or behind them.
+"""Folds batch normalisations, and scales and shifts by channel, into the weights of the layer before or behind them.
 
     bn(W x + b) = (s W) x + (s b + t)        with s = scale / sqrt(variance + epsilon), t = bias - mean s
-    W bn(x) + b = (W s) x + (W t + b)        where no zeros are padded between the two, or t is 0
+    W bn(x) + b = (W s) x + (W t + b)        unless the layer pads with zeros and t is not 0
 
-Weights that other layers read stay as they are for those.
+Other layers that read the same weights keep them unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _fold_before(program: Program, x: str, scale: OperatorDef, layer: OperatorDe
 
 
 def _affine_of_input(program: Program, layer: Layer, op: OperatorDef, x: str) -> Affine:
-    """What is done to each input of the layer. The shape of ``x`` must be known, for arithmetic may broadcast it."""
+    """Scale and shift of each input of the layer. The shape of ``x`` must be known: arithmetic may broadcast it."""
     dims = program.dims(x)
     axis = layer.op.get_int("axis", 1) if layer.op.type in FULLY_CONNECTED else layer.outputs.axis
     count = dims[axis] if dims is not None and axis < len(dims) else None

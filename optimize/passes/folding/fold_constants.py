@@ -1,4 +1,4 @@
-"""Operators whose inputs are all weights become weights themselves."""
+"""Replaces an operator whose inputs are all weights by its results, as new weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
-FREE_NBYTES = 1 << 16  # a result may be larger than what it is made of up to here; beyond, it is made when the net runs
+FREE_NBYTES = (
+    1 << 16
+)  # a result up to this size may be larger than its inputs; a larger one is computed when the net runs
 
 
 def _constant(program: Program, start: int) -> Iterator[Match]:
@@ -39,7 +41,7 @@ def _fold(program: Program, match: Match) -> Rewrite:
     made_of = sum(value.nbytes for value in inputs if value is not None)
     nbytes = sum(spec.nbytes for spec in specs)
     if nbytes > max(made_of, FREE_NBYTES):
-        raise Refusal(f"the result takes {nbytes:,} bytes, what it is made of {made_of:,}")
+        raise Refusal(f"the result takes {nbytes:,} bytes, its inputs {made_of:,}")
     return Rewrite(weights={name: spec.value for name, spec in zip(op.output, specs) if name})
 
 

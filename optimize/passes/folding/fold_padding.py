@@ -1,4 +1,4 @@
-"""Zeros that are padded around an image before a convolution or a pool become padding of that operator."""
+"""Zeros padded around the input of a convolution or a pool become padding of that operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEVER_NEGATIVE = {"Relu", "Sigmoid", "onnx.Relu", "onnx.Sigmoid"}
 
 
 class _Zeros(NamedTuple):
-    """How many zeros are added in front of and behind each dimension."""
+    """How many zeros are added at the start and at the end of each dimension."""
 
     heads: List[int]
     tails: List[int]
@@ -55,21 +55,21 @@ def _all_pads(program: Program, op: OperatorDef) -> Tuple[List[int], List[int]]:
 def _fold(program: Program, x: str, pad: OperatorDef, reader: OperatorDef) -> Rewrite:
     zeros = _zeros(program, pad)
     if reader.get_int("legacy_pad", NOTSET) != NOTSET:
-        raise Refusal("legacy_pad chooses the padding by the size of the image")
+        raise Refusal("legacy_pad derives the padding from the size of the image")
     if reader.type not in CONVOLUTIONS:
         _check_pool(program, x, reader)
     ndim = len(zeros.heads)
     image = slice(1, ndim - 1) if channels_last(reader) else slice(2, ndim)
     others = [n for side in zeros for axis, n in enumerate(side) if axis not in range(*image.indices(ndim))]
     if any(others) or ndim < 3:
-        raise Refusal("it pads more than images")
+        raise Refusal("it pads other dimensions than those of the image")
     own = caffe2_list(reader, "pad", "tlbr") or [0] * 2 * (ndim - 2)
     added = [*zeros.heads[image], *zeros.tails[image]]
     if len(own) != len(added):
-        raise Refusal(f"the operator has {len(own)} pads of its own, {len(added)} are added")
+        raise Refusal(f"the operator has {len(own)} pads of its own, but {len(added)} would be added")
     pads = [a + b for a, b in zip(own, added)]
     if reader.type not in CONVOLUTIONS and any(n >= k for n, k in zip(pads, caffe2_list(reader, "kernel", "hw") * 2)):
-        raise Refusal("a pool takes no padding as large as its kernel")
+        raise Refusal("the padding of a pool must be smaller than its kernel")
     args = dict.fromkeys(("pad", "pad_t", "pad_l", "pad_b", "pad_r"))
     op = reader.with_args(**args, pads=pads)
     if reader.type == "AveragePool":
@@ -78,7 +78,7 @@ def _fold(program: Program, x: str, pad: OperatorDef, reader: OperatorDef) -> Re
 
 
 def _check_pool(program: Program, x: str, pool: OperatorDef) -> None:
-    """A pool leaves its own padding out; the zeros that stood there must not have made a difference."""
+    """Refusal if the zeros make a difference: a pool ignores its own padding, but it read these zeros."""
     if pool.get_bool("global_pooling"):
         raise Refusal("a pool over the whole image has no padding")
     if pool.type == "AveragePool":

@@ -1,4 +1,4 @@
-"""The bias of a convolution whose results another one adds to its own becomes part of that one's bias: a pass less.
+"""Where a convolution adds the results of another one to its own, it takes over that one's bias: one pass less.
 
 (W x + b) + (V z + c) = W x + (V z + (b + c))
 """
@@ -19,7 +19,7 @@ def _join(program: Program, addend: OperatorDef, bias: str, total: OperatorDef) 
     assert first.bias is not None
     assert second.bias is not None
     if first.outputs != second.outputs or first.bias.dtype != second.bias.dtype:
-        raise Refusal("the biases are not alike")
+        raise Refusal("the biases differ in length or dtype")
     with np.errstate(over="ignore"):
         both = first.bias + second.bias
     if not np.isfinite(both).all():

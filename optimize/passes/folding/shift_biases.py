@@ -1,14 +1,15 @@
-"""The bias of a convolution is left out where those who read its results can take it on: a pass less.
+"""Leaves out the bias of a convolution where the layers that read its results can take it over: one pass less.
 
     relu(v + b) = max(v, -b) + b
 
-What is stored is less than the results by b, the shift, one number a channel; the maximum is no dearer than with zero.
-Who reads it has it in his own bias: a convolution that adds it, or one that multiplies it, by what its weights make of
-a constant image, if no zeros are around that. Such a bias may be shifted in turn; so in a chain of residual blocks no
-convolution that ends one has any. Pools and concatenations hand the shift on.
+The stored blob is the result less b, the shift, which is one number for each channel. A maximum with -b costs no more
+than one with zero. The layers that read the blob make up for the shift in their own biases. A convolution that adds the
+blob adds the shift to its bias. A convolution that multiplies it adds what its weights make of a constant image, which
+works only without zero padding. That bias may be shifted in turn, so in a chain of residual blocks no convolution at
+the end of a block has a bias. Pools and concatenations pass the shift on.
 
-What is stored is rounded as the shift is large, not as the results are. So a shift must not outweigh them: it would, if
-a bias masks a channel out, and in long chains where shifts make larger ones.
+Rounding errors of the stored values are proportional to the shift, too, so a shift must not outweigh the results. It
+would if a bias masked a channel out, and in long chains in which shifts add up.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_l
 from runtime_arm.operators.fused.fused import MAX
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
-_CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}  # of these, the last has an addend, input 3
+_CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}  # the last of these may have an addend, input 3
 _MEANS = {"AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D"}
 _POOLS = {"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"} | _MEANS
 _CONCATS = {"Concat", "DepthConcat"}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
-MOST = 4.0  # times the norm of a filter, which is how large products are if what they read is about 1
+MOST = 4.0  # times the norm of a filter, which is the size of the products if the input is about 1
 
-Shifts = Dict[str, Array]  # by blob, one number a channel, float64
+Shifts = Dict[str, Array]  # by blob, one number for each channel, float64
 
 
 def _biased(program: Program, start: int) -> Iterator[Match]:
-    """Convolutions with a bias, and who reads their results."""
+    """Convolutions with a bias, and the operators that read their results."""
     for place in range(start, len(program.net.op)):
         op = program.net.op[place]
         if op.full_type in _CONVOLUTIONS and _has_bias(op):
@@ -50,7 +51,7 @@ def _has_bias(op: OperatorDef) -> bool:
 
 
 def _reach(program: Program, place: int) -> Match:
-    """The operator, first, and all that its results come to, through pools and concatenations."""
+    """The operator and all that its results reach, through pools and concatenations; the operator comes first."""
     places: Set[int] = {place}
     blobs: List[str] = [program.net.op[place].output[0]]
     for blob in blobs:
@@ -86,7 +87,7 @@ def _shift(program: Program, match: Match) -> Rewrite:
 
 
 def _new_names(program: Program, blobs: Sequence[str]) -> Dict[str, str]:
-    """What blobs are called whose content is another, perhaps not for the first time."""
+    """New names for blobs whose content changes, perhaps not for the first time."""
     names: Dict[str, str] = {}
     for blob in blobs:
         name = program.fresh(blob.split(_SUFFIX)[0] + _SUFFIX)
@@ -97,7 +98,7 @@ def _new_names(program: Program, blobs: Sequence[str]) -> Dict[str, str]:
 def _unbiased(
     program: Program, op: OperatorDef, layer: Layer, y: str, weights: Dict[str, Optional[Array]]
 ) -> OperatorDef:
-    """The convolution without its bias, whose results are less by that; its floor becomes one of the weights."""
+    """The convolution without its bias, whose results are less by the bias; the floor of its ReLU becomes a weight."""
     bare, activation = without_activation(op)
     inputs = list(bare.input)
     inputs[2] = ""
@@ -114,21 +115,21 @@ def _unbiased(
 
 
 def _passed_on(program: Program, op: OperatorDef, shifts: Shifts) -> Array:
-    """The shift of what a pool or a concatenation makes."""
+    """The shift of the output of a pool or a concatenation."""
     if op.full_type in _POOLS:
         return shifts[op.input[0]]
     return np.concatenate([shifts[name] if name in shifts else np.zeros(_channels(program, name)) for name in op.input])
 
 
 def _bias_with(program: Program, op: OperatorDef, shifts: Shifts) -> Array:
-    """The bias of a layer that reads what is shifted."""
+    """The bias of a layer that reads shifted blobs."""
     layer = Layer.of(program, op)
     total = np.zeros(layer.outputs.number) if layer.bias is None else layer.bias.astype(np.float64)
     if op.input[0] in shifts:
         shift = shifts[op.input[0]]
         pixels, rest = divmod(layer.inputs, shift.size)
         if rest or (pixels > 1 and op.full_type not in FULLY_CONNECTED):
-            raise Refusal(f"{op.signature()} takes another number of channels")
+            raise Refusal(f"{op.signature()} takes a different number of channels")
         total = total + layer.of_constant(shift.repeat(pixels))
     for addend in op.input[3:4]:
         total = total + shifts.get(addend, 0)
@@ -143,12 +144,12 @@ def _finite(numbers: Array, like: Array) -> Array:
     return narrow
 
 
-# Who can do what
+# Checks
 
 
 def _require_takers(program: Program, match: Match) -> None:
-    """Refusal unless the convolution can be shifted and every reader takes that on in a bias that it has, or hands on
-    in turn."""
+    """Refusal unless the convolution can be shifted and every reader makes up for it in its own bias or can itself be
+    shifted."""
     pending = [match]
     seen: Set[int] = set()
     for one in pending:
@@ -177,7 +178,7 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
     if limit is not None and limit.full_type == MAX:
         _constant(program, limit.input[1])
     if limit is not None and layer.outputs.number == op.get_int("group", 1) > 1:
-        raise Refusal("with one limit for all channels it can become part of a separable block")
+        raise Refusal("a separable block may take it up, which needs one limit for all channels")
     if any(op.input[3:4]):
         _require_no_broadcast(program, op, layer)
     if layer.bias is not None and np.abs(layer.bias).max() > MOST * layer.largest_norm():
@@ -186,23 +187,23 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
 
 def _require_passing(program: Program, op: OperatorDef) -> None:
     if channels_last(op) or len(list(filter(None, op.output))) > (op.full_type in _CONCATS) + 1:
-        raise Refusal(f"{op.signature()} does not hand it on")
+        raise Refusal(f"{op.signature()} does not pass the shift on")
     if op.full_type in _MEANS and (op.get_int("legacy_pad", NOTSET) != NOTSET or any(caffe2_list(op, "pad", "tlbr"))):
         raise Refusal(f"{op.signature()} pads with zeros")
     if op.full_type in _CONCATS:
         if adds_axis(op) or join_axis(op, len(program.dims(op.output[0]) or ())) != 1:
-            raise Refusal(f"{op.signature()} joins no channels")
+            raise Refusal(f"{op.signature()} does not join channels")
         for name in op.input:
             _channels(program, name)
 
 
 def _require_taking(program: Program, op: OperatorDef, shifted: Sequence[str]) -> None:
-    """Refusal unless the operator is a layer that takes shifted blobs where they become part of its bias."""
+    """Refusal unless the operator is a layer that reads the shifted blobs where its bias can make up for the shift."""
     if op.full_type not in _CONVOLUTIONS | FULLY_CONNECTED:
         raise Refusal(f"{op.signature()} needs the results themselves")
     layer = Layer.of(program, op)
     if op.input[0] in shifted and (channels_last(op) or layer.pads_with_zeros() or op.get_int("axis", 1) != 1):
-        raise Refusal(f"{op.signature()} pads with zeros, or has its channels elsewhere")
+        raise Refusal(f"{op.signature()} pads with zeros, or has its channels in another dimension")
     if any(name in shifted and at not in (0, 3) for at, name in enumerate(op.input)):
         raise Refusal(f"{op.signature()} needs the results themselves")
     if any(name in shifted for name in op.input[3:4]):
@@ -225,7 +226,7 @@ def _constant(program: Program, name: str) -> Array:
 def _channels(program: Program, name: str) -> int:
     dims = program.dims(name)
     if dims is None or len(dims) < 2 or dims[1] is None:
-        raise Refusal(f"it is not known how many channels {name!r} has")
+        raise Refusal(f"the number of channels of {name!r} is not known")
     return dims[1]
 
 

@@ -1,1 +1,1 @@
-"""Passes that make one fused operator of two."""
+"""Passes that fuse two operators into one."""

@@ -1,4 +1,4 @@
-"""The activation after a convolution or normalisation is applied where that makes its results."""
+"""Fuses an activation into the convolution, fully connected layer or normalisation before it."""
 
 from __future__ import annotations
 

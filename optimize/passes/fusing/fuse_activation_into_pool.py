@@ -1,9 +1,10 @@
-"""A limit before the largest of overlapping windows is taken becomes one of what was taken, which is less.
+"""Moves a limit (ReLU, Clip) from the input of a max pool to its output, which is smaller.
 
     MaxPool(Relu(x)) = Relu(MaxPool(x))
 
-Neither ReLU nor Clip changes which pixel is the largest. Each window holds one: pads are smaller than the kernel, and
-strides, where windows overlap, too. Other pools are left alone: they can be made together with a convolution.
+Neither ReLU nor Clip changes which pixel of a window is the largest, and no window is empty: pads are smaller than the
+kernel, and so are the strides of overlapping windows. Pools whose windows do not overlap are left alone: the runtime
+can merge them with a convolution.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ def _fuse(program: Program, limit: OperatorDef, pool: OperatorDef) -> Rewrite:
 def _fuse_from_layer(program: Program, layer: OperatorDef, pool: OperatorDef) -> Rewrite:
     convolution, limit = without_activation(layer)
     if limit is None or limit.full_type not in _LIMITS:
-        raise Refusal("it has no limits")
+        raise Refusal("it does not end with a limit")
     return Rewrite((convolution, _limited(pool, limit)))
 
 
 def _limited(pool: OperatorDef, limit: OperatorDef) -> OperatorDef:
     kernel, stride = (caffe2_list(pool, name, "hw") for name in ("kernel", "stride"))
     if not stride or not all(1 < step < size for step, size in zip(stride, kernel)):
-        raise Refusal("windows do not overlap, or are as many as pixels")
+        raise Refusal("the windows do not overlap, or are as many as the pixels")
     return pool.replace(type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
 
 

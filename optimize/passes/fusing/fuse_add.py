@@ -1,7 +1,7 @@
-"""The sum at the end of a residual block is made where the convolution or normalisation makes its results.
+"""Fuses the sum at the end of a residual block into the convolution or normalisation before it.
 
-Of two convolutions it is the one with the larger kernel: what reads the sum has such kernels as a rule, too, and so the
-blob is written as it will be read.
+Of two convolutions, the one with the larger kernel takes the sum: the layer that reads the sum mostly has a kernel of
+that size, too, so that the blob is written in the layout in which it will be read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from runtime_arm.operators.common.windows import channels_last
 def _fuse(program: Program, layer: OperatorDef, addend: str, addition: OperatorDef) -> Rewrite:
     y, total = layer.output[0], addition.output[0]
     if addition.get_bool("broadcast"):
-        raise Refusal("it broadcasts in Caffe2's older way")
+        raise Refusal("it broadcasts by Caffe2's old rule")
     if not program.have_same_shape(y, addend, total):
         raise Refusal(f"{y!r} and {addend!r} are not known to have the same shape")
     if _taps(program, addend) > _taps(program, y) > 0 and _may_take(program, addend, total):
-        raise Refusal(f"the convolution that makes {addend!r} has the larger kernel")
+        raise Refusal(f"the convolution that writes {addend!r} has the larger kernel")
     return Rewrite((with_addend(layer, addend, total),))
 
 
 def _taps(program: Program, name: str) -> int:
-    """Of the kernel of the convolution that makes the blob, channels first; 0 for what else there is."""
+    """The kernel size of the convolution that writes the blob, channels first; 0 for all other operators."""
     op = source(program, name)
     if op is None or op.full_type not in CONVOLUTIONS or channels_last(op):
         return 0
@@ -38,7 +38,7 @@ def _taps(program: Program, name: str) -> int:
 
 
 def _may_take(program: Program, addend: str, total: str) -> bool:
-    """Whether the operator that makes the addend could make the sum, too."""
+    """Whether the operator that writes the addend could take the sum, too."""
     places = [program.writer(name) for name in (addend, total)]
     match = Match(tuple(place for place in places if place is not None), (addend,))
     return places[0] is not None and program.why_fixed(match) is None

@@ -1,4 +1,4 @@
-"""ReLU after a convolution: Caffe2 has an operator for the two."""
+"""Fuses ReLU into the convolution before it, as Caffe2's operator ConvRelu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every part of a concatenation went through the same activation, the whole goes through it once."""
+"""Where all parts of a concatenation go through the same activation, applies it once to the whole instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _concats(program: Program, start: int) -> Iterator[Match]:
 
 
 def _function(op: OperatorDef) -> OperatorDef:
-    """What the operator computes, wherever it stands."""
+    """The operator without its blobs: equal for operators that compute the same function."""
     return op.replace(input=(), output=(), name="", engine="", debug_info="")
 
 
@@ -38,7 +38,7 @@ def _hoist(program: Program, match: Match) -> Rewrite:
         raise Refusal("the parts go through different activations")
     inputs = tuple(part.input[0] for part in map(parts.__getitem__, concat.input) if part is not None)
     if not parts.keys().isdisjoint(inputs):
-        raise Refusal("one part is made of another")
+        raise Refusal("one part is computed from another")
     joined = program.fresh(f"{concat.output[0]}_joined")
     activation = functions.pop().replace(input=(joined,), output=concat.output[:1])
     return Rewrite((concat.replace(input=inputs, output=(joined, *concat.output[1:])), activation))

@@ -1,7 +1,7 @@
-"""1x1 convolutions that read one blob become one, whose output is split.
+"""Merges 1x1 convolutions that read the same blob into one, whose output is split.
 
-One product of larger matrices is faster where the parts are small, but the split of a batch copies; so this pass runs
-only where it is asked for.
+One product of larger matrices is faster where the parts are small, but splitting a batch copies. So this pass runs only
+on request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _merge(program: Program, match: Match) -> Rewrite:
     layers = [Layer.of(program, op) for op in program.operators(match)]
     channels = [layer.outputs for layer in layers]
     if len({layer.weights.shape[1:] for layer in layers}) > 1 or len({layer.weights.dtype for layer in layers}) > 1:
-        raise Refusal("the weights do not fit together")
+        raise Refusal("the weights differ in shape or dtype")
     joined = program.fresh(f"{layers[0].op.output[0]}_merged")
     weights: Dict[str, Optional[Array]] = {
         program.fresh(f"{joined}_w"): np.concatenate([one.weights for one in layers])

@@ -1,4 +1,4 @@
-"""Operators run in the order that needs the smallest arena; the runtime keeps the order that the net has.
+"""Puts the operators into the order that needs the smallest arena; the runtime keeps the net's order.
 
 The order changes only where the arena shrinks. If the inputs leave sizes open, the arena must not grow for any of the
 choices that are tried, and must shrink for one.
@@ -44,7 +44,7 @@ def _best_order(program: Program) -> Sequence[OperatorDef]:
 
 
 def _candidates(program: Program) -> List[NetDef]:
-    """The net as it is and, where its shapes are known, in orders that promise to need less."""
+    """The net as it is and, where its shapes are known, in orders that may need less memory."""
     found = [program.net]
     for specs in _specs(program):
         nets = orders_for_arena(program.net, {name: spec.nbytes for name, spec in specs.items() if spec.value is None})

@@ -1,9 +1,9 @@
-"""A 1x1 convolution of a concatenation becomes a sum of convolutions of its parts; a pool between them moves along.
+"""Turns a 1x1 convolution of a concatenation into a sum of convolutions of the parts; a pool in between is split, too.
 
     Conv(Concat(a, b)) = Conv(a) + Conv(b)            Pool(Concat(a, b)) = Concat(Pool(a), Pool(b))
 
-A concatenation has its price even where its parts are written into the whole at once: a slice of something wider is one
-more pass over its elements, and short rows. A sum is a pass over what the convolution makes, in long rows.
+A concatenation costs time even where its parts are written straight into the whole: writing a slice of a wider blob is
+one more pass over its elements, in short rows. A sum is one pass over the results of the convolution, in long rows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
-SLICE, ADDEND = 0.30, 0.15  # ns an element, of what is concatenated and of what is summed up
-CLEARLY = 2  # times cheaper, or nothing is done
+SLICE, ADDEND = 0.30, 0.15  # ns an element that is concatenated, and that is added
+CLEARLY = 2  # how many times cheaper it must be
 
 
 def _split(program: Program, concat: OperatorDef, conv: OperatorDef, pool: Optional[OperatorDef] = None) -> Rewrite:
@@ -31,7 +31,7 @@ def _split(program: Program, concat: OperatorDef, conv: OperatorDef, pool: Optio
         raise Refusal("the channels come last")
     channels = _channels(program, concat)
     if conv.get_int("group", 1) != 1 or set(layer.weights.shape[2:]) != {1} or layer.inputs != sum(channels):
-        raise Refusal("it is no 1x1 convolution of all channels")
+        raise Refusal("it is not a 1x1 convolution of all channels")
     if CLEARLY * ADDEND * (len(channels) - 1) * layer.outputs.number > SLICE * sum(channels):
         raise Refusal(f"sums of {layer.outputs.number} channels are not clearly cheaper than {sum(channels)} in slices")
     parts, pooled = concat.input, []
@@ -48,16 +48,16 @@ def _channels(program: Program, concat: OperatorDef) -> List[int]:
     channels = [shape[1] if shape is not None and len(shape) > 1 else None for shape in shapes]
     known = [number for number in channels if number is not None]
     if len(known) < len(channels) or adds_axis(concat) or join_axis(concat, len(shapes[0] or ())) != 1:
-        raise Refusal("it does not join known numbers of channels")
+        raise Refusal("it does not join channels, or their numbers are not known")
     if len(known) == 1 or any(program.writer(name) is None for name in concat.input):
-        raise Refusal("not every part is the result of an operator")
+        raise Refusal("not every part is computed by an operator")
     return known
 
 
 def _sums(
     program: Program, layer: Layer, parts: Tuple[str, ...], channels: List[int]
 ) -> Tuple[Dict[str, Optional[Array]], List[OperatorDef]]:
-    """The weights of each part and the convolutions: the first has bias and addend, the last one the activation."""
+    """The weights of each part, and the convolutions: the first has bias and addend, the last the activation."""
     w, y = layer.op.input[1], layer.op.output[0]
     slices = np.split(layer.weights, np.cumsum(channels)[:-1], axis=1)
     weights: Dict[str, Optional[Array]] = {

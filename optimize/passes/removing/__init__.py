@@ -1,1 +1,1 @@
-"""Passes that remove what contributes nothing."""
+"""Passes that remove operators and weights without effect."""

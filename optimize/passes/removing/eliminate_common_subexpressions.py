@@ -1,4 +1,4 @@
-"""Of several operators that compute the same from the same inputs, the first is kept."""
+"""Of operators that compute the same from the same inputs, keeps only the first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.registry.schema import find
 
 
 def _expression(op: OperatorDef) -> OperatorDef:
-    """What the operator computes, whatever its results are called."""
+    """The operator without the names of its results: equal for operators that compute the same."""
     return op.replace(
         output=(str(len(op.output)),),
         name="",

@@ -1,4 +1,4 @@
-"""Operators that contribute to no output, and weights that nothing reads, go."""
+"""Removes operators that contribute to no output, and weights that no operator reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optimize.rewriting.rewrite import Pass, Rule
 
 
 def _dead(program: Program, start: int) -> Iterator[Match]:
-    """All dead operators at once. One that writes nothing is there for its effect; state is for the next run."""
+    """All dead operators at once. Operators without outputs run for their effect; the next run reads state."""
     state = (name for op in program.net.op for name in op.output if name and program.is_rewritten(name))
     wanted: Set[str] = {*program.net.external_output, *state}
     dead: List[int] = []

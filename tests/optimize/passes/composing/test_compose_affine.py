@@ -58,7 +58,7 @@ def test_channels_last() -> None:
     [
         ("-> y, z\n Mul(x, c) -> a\n Add(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
         ("-> a, y\n Mul(x, c) -> a\n Add(a, c) -> y", "'a' is an output of the net"),
-        ("-> y\n Mul(x, p) -> a\n Add(a, c) -> y", "the weight of shape (5, 5) is not one number a channel"),
+        ("-> y\n Mul(x, p) -> a\n Add(a, c) -> y", "the weight of shape (5, 5) is not one number for each channel"),
         ("-> y\n Mul(x, huge) -> a\n Mul(a, huge) -> y", "a product is not finite"),
         ("-> y\n Relu(x) -> r\n Mul(q, c) -> a\n Add(a, c) -> y", "the channels of 'q' are not known"),
         (

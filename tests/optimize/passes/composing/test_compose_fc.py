@@ -51,7 +51,11 @@ def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
     [
         ("-> y, z\n MatMul(x, w) -> a\n Add(a, b) -> y\n Relu(a) -> z", (2, 4), "'a' is read by Relu(a) -> z as well"),
         ("-> a, y\n MatMul(x, w) -> a\n Add(a, b) -> y", (2, 4), "'a' is an output of the net"),
-        ("-> y\n MatMul(x, w) -> a\n Add(a, r) -> y", (2, 4), "the bias of shape (2, 1) is not one number a column"),
+        (
+            "-> y\n MatMul(x, w) -> a\n Add(a, r) -> y",
+            (2, 4),
+            "the bias of shape (2, 1) is not one number for each column",
+        ),
         (
             "-> y\n MatMul(x, w) -> a  trans_a=1\n Add(a, b) -> y",
             (4, 2),
@@ -62,7 +66,7 @@ def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
             (2, 2, 2),
             "the rows of the first factor are not its last dimension",
         ),
-        ("-> y\n BatchMatMul(x, q) -> a\n Add(a, b) -> y", (2, 5, 4), "the second factor is no matrix of floats"),
+        ("-> y\n BatchMatMul(x, q) -> a\n Add(a, b) -> y", (2, 5, 4), "the second factor is not a matrix of floats"),
     ],
 )
 def test_what_is_no_layer_stays(net: str, shape: Any, reason: str) -> None:

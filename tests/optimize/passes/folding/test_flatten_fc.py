@@ -37,7 +37,7 @@ def test_the_view_before_goes(view: str) -> None:
         ),
         (
             "-> y\n Flatten(x) -> a  axis=0\n FC(a, w, b) -> y",
-            "the first dimension of float32[2, 2, 3, 4] becomes another in float32[1, 48]",
+            "the first dimension of float32[2, 2, 3, 4] changes in float32[1, 48]",
         ),
         ("-> y, z\n Flatten(x) -> a\n FC(a, w, b) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
         ("-> y, a\n Flatten(x) -> a\n FC(a, w, b) -> y", "'a' is an output of the net"),

@@ -143,8 +143,11 @@ def test_weights_that_another_layer_reads_stay_for_it() -> None:
         ("-> y, z\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y\n Relu(a) -> z", "'a' is read by Relu(a) -> z as well"),
         ("-> a, y\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y", "'a' is an output of the net"),
         ("-> y\n Conv(x, x2) -> a  kernel=1\n Mul(a, c) -> y", "'x2' is not a constant float"),
-        ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, p) -> y", "the weight of shape (5, 5) is not one number a channel"),
-        ("-> y\n Conv(x, w) -> a  kernel=1\n Div(c, a) -> y", "a weight is divided by it"),
+        (
+            "-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, p) -> y",
+            "the weight of shape (5, 5) is not one number for each channel",
+        ),
+        ("-> y\n Conv(x, w) -> a  kernel=1\n Div(c, a) -> y", "it divides a weight by the blob"),
         ("-> y\n Conv(x, w) -> a  kernel=1\n Div(a, zero) -> y", "a factor is not finite"),
         ("-> y\n Conv(x, w) -> a  kernel=1\n Mul(a, huge) -> b\n Mul(b, huge) -> y", "a product is not finite"),
         (
@@ -162,7 +165,7 @@ def test_weights_that_another_layer_reads_stay_for_it() -> None:
         ),
         (
             "-> y\n Conv(x, w, c) -> a  kernel=1\n Mul(a, c) -> y",
-            "the bias of shape (4, 1, 1) is not one number an output",
+            "the bias of shape (4, 1, 1) is not one number for each output",
         ),
         ("-> y\n Mul(x2, c) -> a\n Conv(a, w) -> y  kernel=1", "the channels of 'x2' are not known"),
     ],

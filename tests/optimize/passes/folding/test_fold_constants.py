@@ -50,7 +50,7 @@ def test_fills_and_views_become_weights() -> None:
         ),
         (
             f'net "": x, w -> y\n ConstantFill() -> r  shape=[{FREE_NBYTES}]\n Add(x, r) -> y',
-            f"the result takes {4 * FREE_NBYTES:,} bytes, what it is made of 0",
+            f"the result takes {4 * FREE_NBYTES:,} bytes, its inputs 0",
         ),
         (
             'net "": x, w -> y\n Mystery(w) -> t\n Add(x, t) -> y',

@@ -83,14 +83,18 @@ def test_channels_last() -> None:
         (
             "PadImage(x) -> a  pads=[1, 0, 0, 0]",
             "AveragePool(a) -> y  kernel_h=1  kernel_w=3",
-            "a pool takes no padding as large as its kernel",
+            "the padding of a pool must be smaller than its kernel",
         ),
         (
             "PadImage(x) -> a  pad=1",
             "Conv(a, w) -> y  kernel=3  legacy_pad=2",
-            "legacy_pad chooses the padding by the size of the image",
+            "legacy_pad derives the padding from the size of the image",
         ),
-        ("PadImage(x) -> a  pad=1", 'Conv(a, w) -> y  kernel=3  order="NHWC"', "it pads more than images"),
+        (
+            "PadImage(x) -> a  pad=1",
+            'Conv(a, w) -> y  kernel=3  order="NHWC"',
+            "it pads other dimensions than those of the image",
+        ),
     ],
 )
 def test_what_cannot_be_folded_stays(pad: str, reader: str, reason: str) -> None:

@@ -49,8 +49,8 @@ def test_the_sum_has_both() -> None:
         (net(outputs="y, a"), "'a' is an output of the net"),
         (net(outputs="y, r", more="Relu(a) -> r"), "'a' is read by Relu(a) -> r"),
         (net("Conv(x, w, huge)", "(z, w, huge, a)"), "a sum is not finite"),
-        (net("Conv(x, w, d)"), "the bias of shape (1,) is not one number"),
-        (net("Conv(x, w, b_)"), "the biases are not alike"),
+        (net("Conv(x, w, d)"), "the bias of shape (1,) is not one number for each output"),
+        (net("Conv(x, w, b_)"), "the biases differ in length or dtype"),
     ],
 )
 def test_what_is_no_such_sum_stays(text: str, reason: str) -> None:

@@ -192,7 +192,7 @@ def test_a_convolution_without_a_bias_hands_on() -> None:
         (["Conv(x, a, c) -> y  kernel=4"], "y", "not a constant float"),
         (["Conv(a, z, c) -> y  kernel=4"], "y", "not a constant float"),
         (['Conv(a, w, c) -> y  kernel=1  control_input=["a"]'], "y", "knows 'a' by name"),
-        (["Concat(a, z) -> j, s  axis=2", "Conv(j, w, c) -> y  kernel=1"], "y", "joins no channels"),
+        (["Concat(a, z) -> j, s  axis=2", "Conv(j, w, c) -> y  kernel=1"], "y", "does not join channels"),
         (["Conv(a, w) -> y  kernel=1"], "y", "'y' is an output of the net"),
         (["Conv(a, w) -> e  kernel=1", "Conv(e, w3, c) -> y  kernel=3  pad=1"], "y", "pads with zeros"),
         (
@@ -219,7 +219,7 @@ def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason
         ('armnet.FusedConv(x, w, b) -> a  kernel=1  activation="Clip"  max=6.0', "ends with Clip"),
         ("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "separable block"),
         ("ConvRelu(x, w, z) -> a  kernel=1", "not a constant float"),
-        ("ConvRelu(x, w, one) -> a  kernel=1", "one number an output"),
+        ("ConvRelu(x, w, one) -> a  kernel=1", "one number for each output"),
         ("ConvRelu(x, w, huge) -> a  kernel=1", "the bias outweighs the results"),
         ('armnet.FusedConv(x, w, b, "", g) -> a  kernel=1  activation="onnx.Max"', "'g' is not constant"),
         ("armnet.FusedConv(x, w, b, g) -> a  kernel=1", "of different shapes"),

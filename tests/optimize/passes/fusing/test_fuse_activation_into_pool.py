@@ -53,8 +53,11 @@ def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], poole
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
-        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=2  stride=2", "windows do not overlap, or are as many as pixels"),
-        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1", "windows do not overlap, or are as many as pixels"),
+        (
+            "Relu(x) -> a\n MaxPool(a) -> y  kernel=2  stride=2",
+            "the windows do not overlap, or are as many as the pixels",
+        ),
+        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1", "the windows do not overlap, or are as many as the pixels"),
         (
             "Relu(x) -> a\n MaxPool(a) -> b  kernel=3  stride=2\n Copy(a) -> z\n Sum(b, b) -> y",
             "'a' is read by Copy(a) -> z as well",
@@ -62,10 +65,13 @@ def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], poole
         (
             "Conv(x, w) -> c  kernel=1\n "
             'armnet.FusedConv(c, w) -> a  kernel=1  activation="Sigmoid"\n MaxPool(a) -> y  kernel=3  stride=2',
-            "it has no limits",
+            "it does not end with a limit",
         ),
-        ("armnet.FusedConv(x, w) -> a  kernel=1\n MaxPool(a) -> y  kernel=3  stride=2", "it has no limits"),
-        ("Relu(x) -> a\n MaxPool(a) -> y  global_pooling=1", "windows do not overlap, or are as many as pixels"),
+        ("armnet.FusedConv(x, w) -> a  kernel=1\n MaxPool(a) -> y  kernel=3  stride=2", "it does not end with a limit"),
+        (
+            "Relu(x) -> a\n MaxPool(a) -> y  global_pooling=1",
+            "the windows do not overlap, or are as many as the pixels",
+        ),
     ],
 )
 def test_what_is_no_such_pool_stays(net: str, reason: str) -> None:

@@ -70,7 +70,7 @@ def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
             "-> y\n Conv(x, v) -> a  kernel=1\n AveragePool(x) -> p  global_pooling=1\n Add(a, p) -> y",
             "'a' and 'p' are not known to have the same shape",
         ),
-        ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y  broadcast=1", "it broadcasts in Caffe2's older way"),
+        ("-> y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y  broadcast=1", "it broadcasts by Caffe2's old rule"),
         (
             "-> y, m, n, o, p\n SpatialBN(x, b, b, b, b) -> a, m, n, o, p  is_test=0\n Add(a, x) -> y",
             "'m' is an output of the net",

@@ -30,7 +30,7 @@ def test_equal_activations_become_one() -> None:
             "-> y\n Clip(x) -> a  max=1.0\n Clip(z) -> b  max=2.0\n Concat(a, b) -> y, d",
             "the parts go through different activations",
         ),
-        ("-> y\n Relu(x) -> a\n Relu(a) -> b\n Concat(a, b) -> y, d", "one part is made of another"),
+        ("-> y\n Relu(x) -> a\n Relu(a) -> b\n Concat(a, b) -> y, d", "one part is computed from another"),
         (
             "-> y, v\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d\n Copy(a) -> v",
             "'a' is read by Copy(a) -> v as well",
