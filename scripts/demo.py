@@ -1,6 +1,6 @@
-"""The main job, end to end: two networks from ONNX file to answers, beside onnxruntime, one also on emulated ARM.
+"""The main job, end to end: two networks from an ONNX file to answers, beside onnxruntime; one also on emulated ARM.
 
-Run it by ``scripts/demo``.
+``scripts/demo`` runs it.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
-from statistics import median
-from typing import Callable, List
 
 import numpy as np
 
 import armnet
 from armnet.__main__ import main as armnet_command
+from armnet.timing import take_turns
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from device_tests.host.networks.known import build
@@ -30,7 +28,7 @@ LEAST_ACCURACY = 0.97
 
 
 def command(*words: str) -> None:
-    """Show a command as a user would type it, and run it."""
+    """Prints a command as a user would type it, and runs it."""
     print(f"\n$ armnet {shlex.join(words)}", flush=True)
     status = armnet_command(list(words))
     if status:
@@ -42,7 +40,7 @@ def heading(text: str) -> None:
 
 
 def digits(folder: Path) -> None:
-    """Export the digits net, look at it, let it read ten pictures, measure it on the held-back ones."""
+    """Exports the digits network, inspects it, reads ten pictures with it, and measures it on the held-back ones."""
     heading("A small network that reads handwritten digits")
     pair = str(folder / "digits")
     command(
@@ -63,14 +61,14 @@ def digits(folder: Path) -> None:
     with armnet.load(pair) as predictor:
         probabilities = next(iter(predictor.run([held_back["images"]]).values()))
     accuracy = float(np.mean(probabilities.argmax(axis=1) == held_back["labels"]))
-    print(f"\naccuracy on {len(held_back['labels'])} pictures that it was not trained on: {accuracy:.2%}")
+    print(f"\naccuracy on {len(held_back['labels'])} pictures that were not used for training: {accuracy:.2%}")
     if accuracy < LEAST_ACCURACY:
         sys.exit(f"demo: the accuracy should be {LEAST_ACCURACY:.0%} or better")
     command("compare", str(DEMO / "digits.onnx"), pair)
 
 
 def packed(folder: Path) -> None:
-    """Pack the digits net into one file, and run it on emulated ARM: the answers must be those of this machine."""
+    """Packs the digits network into one file and runs it on emulated ARM; the answers must be the same as here."""
     heading("The digits network in one file, on emulated ARM machines")
     bundle, answers = str(folder / "digits.pyz"), str(folder / "answers.npz")
     pictures = [str(picture) for picture in sorted((DEMO / "pictures").glob("*.png"))]
@@ -86,12 +84,12 @@ def packed(folder: Path) -> None:
         command("device", "run", target, bundle, "--top", "1", "--output", answers, "--input", *pictures)
         there = np.load(answers)["probabilities"]
         if (there.argmax(axis=-1) != here.argmax(axis=-1)).any():
-            sys.exit(f"demo: {target} answers otherwise than this machine")
-        print(f"the same {len(here)} answers as here; probabilities differ by {np.abs(there - here).max():.1g} at most")
+            sys.exit(f"demo: the answers on {target} differ from those of this machine")
+        print(f"the same {len(here)} answers as here; probabilities differ by at most {np.abs(there - here).max():.1g}")
 
 
 def squeezenet(folder: Path) -> None:
-    """The same for SqueezeNet 1.1 with random weights, at 224x224, with its time beside onnxruntime's."""
+    """Exports, compares and times SqueezeNet 1.1 with random weights at 224x224, beside onnxruntime."""
     heading("SqueezeNet 1.1 at 224x224, random weights")
     model, pair = folder / "squeezenet.onnx", str(folder / "squeezenet")
     model.write_bytes(build("squeezenet1_1").SerializeToString())
@@ -101,7 +99,7 @@ def squeezenet(folder: Path) -> None:
 
 
 def beside_onnxruntime(model: str, pair: str, rounds: int = 15) -> None:
-    """Interleaved runs of both on one core; prints medians."""
+    """Times both in turns on one core; prints medians."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -110,26 +108,11 @@ def beside_onnxruntime(model: str, pair: str, rounds: int = 15) -> None:
     name = session.get_inputs()[0].name
     feed = {name: np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)}
     with armnet.Predictor(armnet.Pair.load(pair), threads=1) as predictor:
-        ours, theirs = interleaved([lambda: predictor.run(feed), lambda: session.run(None, feed)], rounds)
+        candidates = {"armnet": lambda: predictor.run(feed), "onnxruntime": lambda: session.run(None, feed)}
+        figures, _ = take_turns(candidates, rounds)
+    rows = [[name, f"{figure.seconds * 1e3:.1f}"] for name, figure in figures.items()]
     print()
-    print(
-        table(
-            ["on one core", "ms"],
-            [["armnet", f"{ours * 1e3:.1f}"], ["onnxruntime", f"{theirs * 1e3:.1f}"]],
-            right=["ms"],
-        )
-    )
-
-
-def interleaved(candidates: List[Callable[[], object]], rounds: int) -> List[float]:
-    """Median seconds of each, taking turns so that noise hits all alike; the first round does not count."""
-    times: List[List[float]] = [[] for _ in candidates]
-    for _ in range(rounds + 1):
-        for candidate, taken in zip(candidates, times):
-            start = time.perf_counter()
-            candidate()
-            taken.append(time.perf_counter() - start)
-    return [median(taken[1:]) for taken in times]
+    print(table(["on one core", "ms"], rows, right=["ms"]))
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""Writes caffe.desc and netdef.desc, the FileDescriptorProtos of the .proto files: run it after a change there. Needs
-grpcio-tools.
+"""Writes caffe.desc and netdef.desc, the FileDescriptorProtos of the .proto files. Run it after changing one of them.
+
+Needs grpcio-tools.
 
     python scripts/make_descriptors.py [FOLDER]
 """

@@ -6,7 +6,7 @@
     torch-env/bin/python scripts/train_digits.py
 
 Only this script needs PyTorch. It runs on one core in less than a minute; with the same package versions and the same
-kind of processor it writes the same weights again. The recipe was fixed before the held-back pictures were looked at.
+kind of processor it writes the same weights again. The recipe was fixed before the held-back pictures were seen.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_results_become_markdown_with_a_picture(tmp_path: Path, capsys: pytest.C
     assert "| resnet18 | 1 | 30.00 | 30.00 | 0.75 | 20.00 | 20.00 | 10% | 1e-06 |" in text
     assert "no Loop" in text
     assert "- resnet18: other processes took 40%" in text
-    assert "![The ratios and how time grows](BENCHMARKS.svg)" in text
+    assert "![Ratios to onnxruntime, and times by image size and batch](BENCHMARKS.svg)" in text
     assert (tmp_path / "BENCHMARKS.svg").read_text().startswith("<?xml")
     assert capsys.readouterr().out == ""
 

@@ -1,1 +1,1 @@
-"""The tables of BENCHMARKS.md: armnet beside onnxruntime. Run it by ``scripts/bench``."""
+"""Makes the tables of BENCHMARKS.md: armnet beside onnxruntime. ``scripts/bench`` runs it."""

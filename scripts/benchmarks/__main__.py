@@ -1,10 +1,11 @@
-"""Measures armnet beside onnxruntime on this machine; prints tables. Figures, not tests.
+"""Measure armnet beside onnxruntime on this machine, and print tables. These are figures, not tests.
 
-scripts/bench                                                everything that this machine can time
-scripts/bench --parts networks models --threads 1,2
-scripts/bench --parts arm --json results.json                instructions on emulated ARM; what results.json
-                                                             has of other parts is kept
-scripts/bench --parts --json results.json --write BENCHMARKS.md      nothing anew
+  scripts/bench                                                        everything that this machine can time
+  scripts/bench --parts networks models --threads 1,2
+  scripts/bench --parts arm --json results.json                        instructions on emulated ARM
+  scripts/bench --parts --json results.json --write BENCHMARKS.md      measure nothing, write earlier results
+
+--json adds to the file: the results of parts that are not measured now are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
+from runtime_arm.app.command_line import Parser
 from runtime_arm.files import write_file
 from scripts.benchmarks import arm, models, networks, report, scaling, whole_processes
 from scripts.benchmarks.part import Options, Part
@@ -33,26 +35,32 @@ DEFAULT = tuple(name for name in PARTS if name != "arm")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="scripts/bench", description=__doc__)
     parser.add_argument(
         "--parts",
         nargs="*",
         choices=list(PARTS),
         default=list(DEFAULT),
         metavar="PART",
-        help=f"of {', '.join(PARTS)} (default: all but arm)",
+        help=f"{', '.join(PARTS)} (default: all but arm)",
     )
     parser.add_argument(
-        "--networks", nargs="+", default=[], metavar="NAME", help="known networks for the parts that take some"
+        "--networks",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="known networks, for parts that take them (default: some)",
     )
     parser.add_argument("--threads", default="1,2", metavar="LIST", help="numbers of cores (default: %(default)s)")
-    parser.add_argument("--runs", type=int, default=21, metavar="N", help="inferences of each (default: %(default)s)")
-    parser.add_argument("--other-python", default="", metavar="FILE", help="a Python with an older NumPy")
-    parser.add_argument("--json", metavar="FILE", help="keep the results here, and those of other parts that are there")
-    parser.add_argument("--picture", metavar="FILE", help="draw them here, .svg or .png")
-    parser.add_argument("--write", metavar="FILE", help="write them as Markdown, with the picture beside it")
+    parser.add_argument(
+        "--runs", type=int, default=21, metavar="N", help="inferences by each runtime (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--other-python", default="", metavar="FILE", help="a Python with an older NumPy, for part numpy"
+    )
+    parser.add_argument("--json", metavar="FILE", help="add the results to this file")
+    parser.add_argument("--picture", metavar="FILE", help="draw the results, as .svg or .png")
+    parser.add_argument("--write", metavar="FILE", help="write the results as Markdown, with a picture beside it")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Instructions on emulated ARM beside onnxruntime there; on 32 bits beside tflite-runtime."""
+"""Instructions on emulated ARM, beside onnxruntime and, on 32 bits, tflite-runtime."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ PART = Part(
         "": word("refused"),
     },
     names=3,
-    remark="One inference, one thread, in millions of instructions.",
+    remark="Millions of instructions per inference, with one thread.",
 )

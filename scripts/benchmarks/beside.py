@@ -1,4 +1,4 @@
-"""One network by armnet and by onnxruntime, in turns."""
+"""Times one network by armnet and by onnxruntime, in turns."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from scripts.benchmarks.part import Row
 
 
 def export_known(name: str, folder: Path, **options: Any) -> Pair:
-    """The network of that name with random weights, exported and optimised; its ONNX file lies in the folder."""
+    """The known network with random weights, exported and optimised; its ONNX file is written to the folder."""
     model = folder / f"{name}.onnx"
     model.write_bytes(build(name, **options).SerializeToString())
     return optimize(armnet.export(str(model)))
 
 
 def picture(batch: int = 1, size: int = 224) -> Array:
-    """Something like pictures."""
+    """Random input with the statistics of prepared pictures."""
     return np.random.default_rng(0).standard_normal((batch, 3, size, size)).astype(np.float32)
 
 
 def compare(pair: Pair, model: Optional[Path], feeds: Mapping[str, Array], threads: int, runs: int) -> Row:
-    """Times of both in seconds, quartiles, CPU times, ratio, and by how much the first outputs differ.
+    """Times of both in seconds, with quartiles, CPU times, their ratio, and the difference of the outputs.
 
-    model: what onnxruntime runs; the pair as ONNX if there is none.
+    model: the file that onnxruntime runs; None for the pair written as ONNX.
     """
     with armnet.Predictor(pair, threads=threads) as predictor:
         rival = onnxruntime(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
@@ -46,5 +46,5 @@ def compare(pair: Pair, model: Optional[Path], feeds: Mapping[str, Array], threa
 
 
 def mean_ratio(rows: Sequence[Row]) -> float:
-    """Geometric."""
+    """The geometric mean of the rows' ratios."""
     return float(np.exp(np.mean(np.log([row["ratio"] for row in rows]))))

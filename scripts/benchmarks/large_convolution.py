@@ -1,4 +1,4 @@
-"""``python -m scripts.benchmarks.large_convolution``: one convolution in a process of its own; its memory as JSON."""
+"""``python -m scripts.benchmarks.large_convolution``: runs one convolution and prints its memory as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _peak_nbytes() -> int:
 
 
 def main() -> None:
-    """By how much the process grows beyond an input and an output that it has already."""
+    """Prints by how much the process grows in addition to its input and output."""
     w = np.random.default_rng(0).standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
     init = NetDef("init", (fill("w", w),), (), ("w",))
     net = NetDef.from_text('net "large": data, w -> y\nConv(data, w) -> y  kernel=3  pad=1')

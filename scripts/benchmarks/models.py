@@ -1,4 +1,4 @@
-"""Every float network among the shared models, whatever made it, beside onnxruntime."""
+"""Every float network among the shared models, of whatever format, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from scripts.benchmarks.part import Options, Part, Row, word
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models"
 REMARK = (
-    "Every float network of the shared models, on recorded inputs. onnxruntime runs the ONNX file or, otherwise, "
-    "the pair as ONNX."
+    "Every float network of the shared models, on recorded inputs. onnxruntime runs the ONNX file if there is one, and "
+    "otherwise the pair written as ONNX."
 )
 
 
 def sources(folder: Path) -> Iterator[Tuple[str, ...]]:
-    """The files of each model."""
+    """The files of each model in a folder."""
     for path in sorted([*folder.rglob("*.onnx"), *folder.rglob("*.tflite")]):
         yield (str(path),)
     for path in sorted(folder.rglob("*.caffemodel")):
@@ -46,14 +46,14 @@ def _common_start(one: str, other: str) -> int:
 
 
 def is_float(pair: Pair) -> bool:
-    """Whether none of its weights are 8-bit numbers."""
+    """Whether none of the pair's weights are 8-bit numbers."""
     carried = [arg.t.dtype for op in pair.init_net.op for arg in op.arg if arg.t is not None]
     in_bytes = any(dtype.kind in "iu" and dtype.itemsize == 1 for dtype in carried)
     return not in_bytes and not any(op.type.startswith("Int8") for op in pair.init_net.op)
 
 
 def inputs_of(source: str, pair: Pair) -> Dict[str, Array]:
-    """The recorded inputs of a model, its path among the models given, one picture of several; else random ones."""
+    """The recorded inputs of the model at a path, one picture of several; random ones if there are none."""
     folders = Path(source).with_suffix("").parts
     wanted, recorded = _plain("".join(folders)), sorted((SHARED / "references").glob("*.npz"))
     fitting = [path for path in recorded if all(_plain(part) in wanted for part in path.stem.split("_"))]

@@ -29,9 +29,10 @@ COLUMNS = {
     "difference": number("difference", "{:.0e}"),
 }
 REMARK = (
-    "Float32, batch 1, 224x224. Medians of runs in turns; ratio: armnet's time to onnxruntime's, which has its default "
-    "optimisation, as many threads, and does not let them spin between runs. Spread: how far armnet's quartiles are "
-    "apart, relative to the median."
+    "Float32, batch 1, 224x224. Medians of runs in turns. Ratio: armnet's time divided by onnxruntime's, which runs "
+    "with its default optimisations and as many threads, which do not spin between runs. Spread: the distance between "
+    "armnet's quartiles, relative to the median. Difference: the largest error of an output between the two, relative "
+    "to its largest magnitude."
 )
 
 
@@ -49,18 +50,18 @@ def measure(options: Options) -> List[Row]:
 
 
 def _blas_core() -> str:
-    """The processor whose kernels OpenBLAS took."""
+    """The processor for which OpenBLAS has chosen its kernels."""
     library = blas.loaded()
     return library.core if library is not None else ""
 
 
 def measure_on_both(options: Options) -> List[Row]:
-    """The same in another environment, by this program there; with NumPy's version.
+    """The same rows for this NumPy and for another, older one, by this program in another environment.
 
-    Both BLAS libraries take the kernels that the newer one chose: an older one may not know the processor.
+    Both BLAS libraries use the kernels that the newer one chose, since the older one may not know the processor.
     """
     if not options.other_python:
-        note("no older NumPy to compare with: give --other-python")
+        note("there is no older NumPy to compare with; give --other-python")
         return []
     rows = measure(options)
     with tempfile.TemporaryDirectory() as name:
@@ -80,5 +81,5 @@ NUMPY_PART = Part(
     measure_on_both,
     {"NumPy": word("numpy"), "BLAS kernels": word("blas"), **COLUMNS},
     names=3,
-    remark="OpenBLAS is told to take the same kernels in both: old ones take slow ones for processors that are new.",
+    remark="OpenBLAS uses the same kernels in both: by itself, an old one chooses slow kernels for a new processor.",
 )

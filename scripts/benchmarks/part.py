@@ -1,15 +1,15 @@
-"""What a part of the benchmarks is: it measures rows, and knows how they are shown."""
+"""A part of the benchmarks: it measures rows, and defines how they are shown."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-Row = Dict[str, Any]  # as it goes into the JSON
+Row = Dict[str, Any]  # as in the JSON
 Cell = Callable[[Row], str]
 
 
 class Options(NamedTuple):
-    """What the person at the terminal wants. other_python: one whose NumPy is an older one, "" for none."""
+    """The options of the command. other_python: a Python with an older NumPy, "" for none."""
 
     threads: Sequence[int]
     runs: int
@@ -18,7 +18,7 @@ class Options(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One table. columns: heads and what stands below them; those after the first ``names`` are numbers."""
+    """One table. columns: headings and functions for the cells below; all after the first ``names`` hold numbers."""
 
     title: str
     measure: Callable[[Options], List[Row]]
@@ -27,12 +27,12 @@ class Part(NamedTuple):
     remark: str = ""
 
     def cells(self, rows: Sequence[Row]) -> Tuple[List[str], List[List[str]]]:
-        """Heads and texts."""
+        """The headings, and the texts of the cells."""
         return list(self.columns), [[text(row) for text in self.columns.values()] for row in rows]
 
 
 def number(key: str, form: str = "{:.2f}", factor: float = 1.0) -> Cell:
-    """Shows a number that may be missing."""
+    """A cell with a number, which may be missing."""
     return lambda row: form.format(row[key] * factor) if row.get(key) is not None else ""
 
 

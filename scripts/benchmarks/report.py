@@ -1,4 +1,4 @@
-"""The results as text, as Markdown and as a picture."""
+"""Shows the results as text, as Markdown and as a picture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scripts.benchmarks.part import Part, Row
 
 SCHEMA = 1
 INTRODUCTION = (
-    "Made by `scripts/bench --write BENCHMARKS.md`. Figures of one machine on one day, not tests: run it on yours. "
-    "A ratio is armnet's time to the other runtime's, below 1 armnet is faster."
+    "Made by `scripts/bench --write BENCHMARKS.md`. These are figures of one machine on one day: run it on yours. "
+    "A ratio is armnet's time divided by the other runtime's: below 1 armnet is faster."
 )
 
 
 def versions() -> Dict[str, str]:
-    """Of what is timed beside armnet."""
+    """The versions of the packages that are timed beside armnet."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
@@ -31,12 +31,12 @@ def versions() -> Dict[str, str]:
 
 
 def empty_results() -> Dict[str, Any]:
-    """What the parts' rows are put into."""
+    """Results without any rows."""
     return {"schema": SCHEMA, "parts": {}, "measured": {}}
 
 
 def add(results: Dict[str, Any], name: str, rows: List[Row]) -> None:
-    """The rows of a part, with the machine and the day."""
+    """Adds the rows of a part, with the machine and the day."""
     day = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     results["parts"][name] = rows
     results["measured"][name] = {"when": day, "machine": machine.identity(), "versions": versions()}
@@ -49,12 +49,12 @@ def as_text(part: Part, rows: Sequence[Row]) -> str:
 
 
 def as_markdown(results: Mapping[str, Any], parts: Mapping[str, Part], picture: str) -> str:
-    """The whole of BENCHMARKS.md. ``picture``: its path from there, "" for none."""
+    """The text of BENCHMARKS.md. picture: its path relative to that file, "" for none."""
     lines = ["# Benchmarks", "", INTRODUCTION, ""]
     for about, names in _by_machine(results).items():
         lines += [f"{', '.join(parts[name].title for name in names)}: {about}", ""]
     if picture:
-        lines += [f"![The ratios and how time grows]({picture})", ""]
+        lines += [f"![Ratios to onnxruntime, and times by image size and batch]({picture})", ""]
     for name, part in parts.items():
         rows = results["parts"].get(name)
         if rows:
@@ -67,13 +67,13 @@ def as_markdown(results: Mapping[str, Any], parts: Mapping[str, Part], picture: 
 
 
 def _warnings(rows: Sequence[Row]) -> List[str]:
-    """Noise that was heard, once for each network."""
+    """The warnings about noise, each once per network."""
     heard = ((row["network"], warning) for row in rows for warning in row.get("warnings", ()))
     return sorted({f"{network}: {warning}" for network, warning in heard if "noisy" in warning})
 
 
 def _by_machine(results: Mapping[str, Any]) -> Dict[str, List[str]]:
-    """The names of parts by what they were measured on."""
+    """The names of the parts, grouped by the machine on which they were measured."""
     found: Dict[str, List[str]] = {}
     for name, about in results["measured"].items():
         found.setdefault(_described(about), []).append(name)
@@ -90,7 +90,7 @@ def _described(about: Mapping[str, Any]) -> str:
 
 
 def draw(results: Mapping[str, Any], path: Path) -> None:
-    """The ratios as bars, and how time grows with image and batch."""
+    """Draws the ratios as bars, and the times by image size and by batch as lines."""
     import matplotlib
 
     matplotlib.use("Agg")

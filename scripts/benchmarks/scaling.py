@@ -1,4 +1,4 @@
-"""How the time grows with the image and with the batch, and what a large convolution takes."""
+"""Time by image size and by batch, and the memory of a large convolution."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _rows(network: str, batch: int, size: int, options: Options) -> List[Row]:
 
 
 def large_convolution(options: Options) -> List[Row]:
-    """What the runtime allocates for a convolution whose input and output the caller has already."""
+    """The memory that the runtime allocates for a convolution in addition to the caller's input and output."""
     words = [sys.executable, "-m", "scripts.benchmarks.large_convolution"]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     facts = json.loads(done.stdout)
@@ -87,5 +87,5 @@ MEMORY_PART = Part(
         "growth / blobs": number("peak_ratio"),
     },
     names=2,
-    remark="The arena holds input, output and scratch; the caller's own input and output are not counted.",
+    remark="The arena holds input, output and scratch memory; the caller's own input and output are not counted.",
 )

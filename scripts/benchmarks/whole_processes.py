@@ -1,4 +1,4 @@
-"""Whole processes: from their start to the first output, and the most memory that they hold."""
+"""Times whole processes, from their start to the first output, and measures their peak memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ np.savez(sys.argv[3], *s.run(None, {s.get_inputs()[0].name: np.load(sys.argv[2])
 
 
 def measure(options: Options) -> List[Row]:
-    """``armnet run`` on the optimised pair, and a script of the same purpose with onnxruntime."""
+    """``armnet run`` on the optimised pair, and a script that does the same with onnxruntime."""
     rows: List[Row] = []
     with tempfile.TemporaryDirectory() as name:
         for network in options.networks or NETWORKS:
@@ -57,5 +57,6 @@ PART = Part(
         "armnet peak": nbytes("armnet_nbytes"),
         "onnxruntime peak": nbytes("onnxruntime_nbytes"),
     },
-    remark="From a process's start to its first output in a file; its largest resident set, mapped files included.",
+    remark="The time from the start of a process to its first output in a file, and its largest resident set, "
+    "including mapped files.",
 )

@@ -1,21 +1,20 @@
-"""Boots an emulated arm64 computer, runs Python on it with the runtime at hand, switches it off.
+"""Boot an emulated arm64 computer, run Python on it, and switch it off.
 
     boot_full_system -- -c 'import platform; print(platform.uname())'
     boot_full_system --copy digits_pair --memory 600 -- -m runtime_arm digits_pair --bench
 
-The current directory there holds runtime_arm, device_tests/suite and what ``--copy`` names. The exit status is that of
-Python.
+The current directory there holds runtime_arm, device_tests/suite and what --copy names. The exit status is Python's.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
 from typing import Sequence
 
 from device_tests.host.emulation.full_system import full_system
+from runtime_arm.app.command_line import Parser
 from runtime_arm.errors import ArmnetError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -24,16 +23,21 @@ FOLDER = "/armnet"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status of the program, or 2 and one line on stderr if the computer cannot be had or does not last."""
-    parser = argparse.ArgumentParser(prog="boot_full_system", description=(__doc__ or "").split("\n")[0])
+    """The exit status of the program; 2, after one line on stderr, if the computer cannot be made or fails."""
+    parser = Parser(prog="boot_full_system", description=__doc__)
     parser.add_argument(
-        "--copy", type=Path, action="append", default=[], metavar="PATH", help="a file or folder to take"
+        "--copy",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file or folder to copy there",
     )
     parser.add_argument("--cpu", default="cortex-a72", help="QEMU's CPU model (default: %(default)s)")
     parser.add_argument("--cpus", type=int, default=2, help="cores (default: %(default)s)")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="600 or more (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="(default: %(default)s)")
-    parser.add_argument("python", nargs="*", metavar="ARGUMENT", help="of Python, after --")
+    parser.add_argument("python", nargs="*", metavar="ARGUMENT", help="the arguments of Python, after --")
     options = parser.parse_args(arguments)
     copies = {f"{FOLDER}/{name}": REPOSITORY / name for name in SHIPPED}
     copies.update({f"{FOLDER}/{path.resolve().name}": path for path in options.copy})

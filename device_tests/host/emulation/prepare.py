@@ -1,6 +1,9 @@
-"""Prepares emulated ARM: ``prepare_emulation [arm64|armhf|counting|full-system ...]``.
+"""Prepare emulated ARM machines in a cache outside the repository.
 
-Nothing named means all but full-system. Prints a line for each thing prepared; running it again is instant.
+  prepare_emulation                    arm64, armhf and counting
+  prepare_emulation full-system        the whole emulated computer
+
+It prints a line for each part; running it again is instant.
 """
 
 from __future__ import annotations
@@ -12,19 +15,24 @@ from device_tests.host.counting.regions import counting_plugin
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.full_system import full_system
 from device_tests.host.emulation.machine import CPUS, emulated
+from runtime_arm.app.command_line import Parser
 
 DEFAULT_PARTS = (*CPUS, "counting")
 PARTS = (*DEFAULT_PARTS, "full-system")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 2 and one line on stderr if something named cannot be had."""
-    unknown = [name for name in arguments if name not in PARTS]
+    """Prepares the parts; returns 2, after one line on stderr, if one cannot be prepared."""
+    parser = Parser(prog="prepare_emulation", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: {', '.join(DEFAULT_PARTS)})"
+    )
+    parts = parser.parse_args(arguments).parts
+    unknown = [name for name in parts if name not in PARTS]
     if unknown:
-        print(f"prepare_emulation: no part {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr)
-        return 2
+        parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
     try:
-        for part in arguments or DEFAULT_PARTS:
+        for part in parts or DEFAULT_PARTS:
             for cpu in CPUS.get(part, ()):
                 machine = emulated(part, cpu)
                 print(f"{machine.name}\t{machine.python}")
