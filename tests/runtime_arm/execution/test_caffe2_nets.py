@@ -1,4 +1,4 @@
-"""Nets as Caffe2's mobile exporter wrote them, run as they stand."""
+"""Nets from Caffe2's mobile exporter run unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.caffe2_nets import check_net, golden_nets, pair_of
 
 
 @pytest.mark.parametrize("case", golden_nets())
-def test_runs_as_it_stands(case: Any) -> None:
+def test_runs_unchanged(case: Any) -> None:
     check_net(case, pair_of(case))
 
 

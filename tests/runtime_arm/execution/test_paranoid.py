@@ -1,4 +1,4 @@
-"""A paranoid run agrees with a sound plan, and betrays one that is not, and kernels that rely on what lay there."""
+"""A paranoid run accepts sound plans, and finds unsound ones and kernels that rely on former content of memory."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def pair_of(text: str) -> Pair:
 
 @settings(max_examples=100)
 @given(random_nets())
-def test_sound_plans_stand(drawn: RandomNet) -> None:
+def test_sound_plans_pass(drawn: RandomNet) -> None:
     assert_stands(drawn)
 
 
 @settings(max_examples=50)
 @given(random_nets(20, TILED))
-def test_sound_plans_with_slices_stand(drawn: RandomNet) -> None:
+def test_sound_plans_with_slices_pass(drawn: RandomNet) -> None:
     with tiles_everywhere():
         assert_stands(drawn)
 
@@ -61,7 +61,7 @@ def test_it_poisons_what_is_free_and_says_how_much() -> None:
     assert "before 5 steps; the outputs equal those of a run without a memory plan" in str(result)
 
 
-def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_frees_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_early(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
         layout = plan_memory(steps, feeds)
         for a in (value for step in steps for value in step.outputs if value.name == "a" and value.last < len(steps)):
@@ -73,7 +73,7 @@ def test_a_plan_that_frees_too_early_is_betrayed(monkeypatch: pytest.MonkeyPatch
         run_paranoid(pair_of(CHAIN), X)
 
 
-def test_a_kernel_that_relies_on_what_lies_in_its_scratch_is_betrayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_relies_on_the_content_of_its_scratch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y')
 
     def bind(call: Call) -> Run:
@@ -103,7 +103,7 @@ def test_state_is_carried_and_other_segments_are_poisoned_too() -> None:
     assert run_paranoid(border, X).outputs["y"].shape == (2, 6)
 
 
-def test_parts_and_views_of_what_an_earlier_segment_made_are_its_memory() -> None:
+def test_parts_and_views_of_an_earlier_segments_values_are_not_poisoned() -> None:
     net = pair_of("""net "": x -> y, v
         Exp(x) -> a
         onnx.NonZero(a) -> b
@@ -129,6 +129,6 @@ def test_a_scalar_may_lie_where_tiles_lay() -> None:
     assert result.outputs["y"].shape == (1, 16, 16, 16)
 
 
-def test_what_is_drawn_at_random_cannot_be_compared() -> None:
+def test_a_net_that_draws_random_numbers_is_refused() -> None:
     with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: its results differ from run to run"):
         run_paranoid(pair_of('net "": x -> y\n UniformFill() -> y  shape=[2, 3]'), X)

@@ -98,7 +98,7 @@ def test_intermediate_blobs_can_be_kept() -> None:
         (np.eye(3, dtype=np.float32), r"run\(\[x\]\)"),
     ],
 )
-def test_unfit_feeds_are_refused(inputs, message) -> None:
+def test_unsuitable_feeds_are_refused(inputs, message) -> None:
     with pytest.raises(FeedError, match=message):
         Predictor(pair()).run(inputs)
 
@@ -108,7 +108,7 @@ def test_shapes_that_an_operator_refuses_name_the_operator() -> None:
         Predictor(pair()).run([np.zeros((2, 4), np.float32)])
 
 
-def test_what_can_fail_at_construction_fails_there() -> None:
+def test_errors_appear_at_construction_if_shapes_are_known() -> None:
     with pytest.raises(OperatorError, match="FC"):
         Predictor(pair(shape=(2, 4)))
     unknown = NetDef.from_text('net "predict": x, w, b -> y\nFrobnicate(x, w, b) -> y')
@@ -213,7 +213,7 @@ def test_runs_that_overlap_in_any_order_restore_the_blas_threads() -> None:
     assert library.get_threads() == before
 
 
-def test_whoever_asks_first_for_the_blas_gets_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_first_searches_all_find_the_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     found, listed = blas.loaded(), list(blas._mapped_libraries())
     monkeypatch.setattr(blas, "_found", [])
     monkeypatch.setattr(blas, "_mapped_libraries", lambda: time.sleep(0.05) or listed)
@@ -227,7 +227,7 @@ def test_whoever_asks_first_for_the_blas_gets_what_there_is(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("given", [None, 3, [[1, [2, 3]]]])
-def test_what_is_no_array_is_refused(given: Any) -> None:
+def test_a_feed_that_is_not_an_array_is_refused(given: Any) -> None:
     with pytest.raises(FeedError):
         Predictor(pair()).run(given)
 
@@ -259,7 +259,7 @@ def test_the_runtime_works_alone_copied_into_an_empty_folder(tmp_path: Path) -> 
     assert done.stdout.splitlines() == [str(expected(np.ones((1, 3), np.float32)).tolist()), "[]"]
 
 
-def test_a_workspace_runs_nets_caffe2s_way() -> None:
+def test_a_workspace_runs_nets_as_caffe2_does() -> None:
     workspace = Workspace()
     workspace.feed("x", np.array([[-1.0, 2.0]], np.float32))
     net = NetDef.from_text('net "n": x -> y\nRelu(x) -> y\nShape(y) -> s')
@@ -296,7 +296,7 @@ def test_a_state_that_is_an_output_too_is_not_the_callers_array() -> None:
         (lambda: Predictor(None), "give init_net and predict_net, or a Pair"),
     ],
 )
-def test_what_is_no_network_is_refused_and_what_is_due_is_said(call, complaint):
+def test_a_refusal_of_something_that_is_not_a_network_says_what_is_expected(call, complaint):
     with pytest.raises(UsageError, match=complaint):
         call()
 
@@ -309,7 +309,7 @@ def test_what_is_no_network_is_refused_and_what_is_due_is_said(call, complaint):
         ({"out": []}, "out takes arrays by blob name, got list"),
     ],
 )
-def test_options_of_another_kind_are_refused(options, complaint):
+def test_options_of_the_wrong_kind_are_refused(options, complaint):
     net = NetDef.from_text('net "": x -> y\n Relu(x) -> relu\n Sigmoid(relu) -> y')
     pair = Pair(NetDef(), net, (TensorInfo("x", (2,), "float32"),))
     with Predictor(pair) as predictor, pytest.raises(UsageError, match=complaint):

@@ -1,4 +1,4 @@
-"""Steps that workers split, and what becomes of the workers."""
+"""Steps that workers split, and the life of workers."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def three() -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("blocks", [0, 1, 4, 5, 17])
-def test_parts_are_neighbours_and_make_up_the_whole(count: int, blocks: int) -> None:
+def test_parts_are_consecutive_and_make_up_the_whole(count: int, blocks: int) -> None:
     op = OperatorDef.of("Relu", ["x"], ["y"])
     calls = [Call(op, [], [], [], [], [], {}, worker, count) for worker in range(count)]
     parts = [call.mine(range(blocks)) for call in calls]
@@ -163,7 +163,7 @@ def test_every_worker_is_a_process_and_does_its_part(three: Any) -> None:
     assert os.getpid() not in executor.worker_processes()
 
 
-def test_where_the_system_cannot_fork_workers_are_threads(three: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_threads_where_the_system_cannot_fork(three: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "FORKS", False)
     before = threading.active_count()
     executor = three("TestThread", "TestThread")
@@ -224,7 +224,7 @@ def test_workers_know_shapes_that_come_later(three: Any) -> None:
 
 
 @FORKS
-def test_workers_serve_the_segments_behind_a_border() -> None:
+def test_workers_serve_the_segments_after_a_border() -> None:
     lines = ["test.TestDouble(x) -> a", "onnx.NonZero(x) -> n", "test.TestDouble(a) -> y"]
     executor = Executor(NetDef.from_text("\n".join(['net "test": x -> y, n', *lines])), {}, workers=2)
     for rows in (ROWS, ROWS, 2 * ROWS):
@@ -326,7 +326,7 @@ def test_several_executors_have_workers_of_their_own_also_in_threads(three: Any)
 
 @FORKS
 @pytest.mark.parametrize("left", range(DESCRIPTORS))
-def test_where_too_few_descriptors_are_left_no_worker_starts_and_nothing_stays_open(left: int) -> None:
+def test_with_too_few_descriptors_no_worker_starts_and_nothing_stays_open(left: int) -> None:
     import resource  # where systems fork
 
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -407,7 +407,7 @@ def test_workers_die_with_their_parent_however_it_dies(end: str) -> None:
 
 
 @FORKS
-def test_workers_keep_nothing_open_that_somebody_waits_for() -> None:
+def test_workers_keep_no_descriptor_open_that_another_process_waits_for() -> None:
     reading, writing = os.pipe()
     executor = Executor(net("TestDouble"), {}, workers=2)
     run(executor)

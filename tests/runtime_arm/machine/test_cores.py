@@ -1,4 +1,4 @@
-"""How many cores are used by default: all, unless slow ones would hold fast ones up."""
+"""How many cores are used by default: all, unless slow cores would delay fast ones."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def machine(root: Path, monkeypatch: pytest.MonkeyPatch, capacities: List[str]) 
         ([""] * 6, 6),
     ],
 )
-def test_as_many_as_do_most_together(
+def test_as_many_cores_as_are_fastest_together(
     capacities: List[str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert useful_cores(machine(tmp_path, monkeypatch, capacities)) == expected
 
 
-def test_of_the_cores_that_the_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_cores_that_the_process_may_use_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = machine(tmp_path, monkeypatch, ["1024", "300", "300", "300"])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2, 3})
     assert useful_cores(root) == 3

@@ -1,4 +1,4 @@
-"""What a machine says of itself, read from the files that Linux gives on a Raspberry Pi and on phones."""
+"""The description of a machine, read from files as Linux has them on a Raspberry Pi and on phones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_phone_with_cores_of_several_kinds(tmp_path: Path) -> None:
     assert "i8mm" not in identity["features"]
 
 
-def test_a_system_that_tells_nothing(tmp_path: Path) -> None:
+def test_a_system_that_reports_nothing(tmp_path: Path) -> None:
     identity, condition = machine.identity(tmp_path), machine.condition(tmp_path)
     assert (identity["model"], identity["features"], identity["caches"]) == (None, [], {})
     assert identity["cpu"]

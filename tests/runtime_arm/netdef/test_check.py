@@ -57,13 +57,13 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize("case", LEGAL)
-def test_programs_pass(case: str) -> None:
+def test_nets_that_can_run_pass(case: str) -> None:
     net = NetDef.from_text(LEGAL[case])
     assert net.check() is net
 
 
 @pytest.mark.parametrize(("text", "problem"), ILLEGAL)
-def test_what_is_no_program_is_refused_with_operator_and_blob(text: str, problem: str) -> None:
+def test_a_net_that_cannot_run_is_refused_with_operator_and_blob(text: str, problem: str) -> None:
     with pytest.raises(NetError) as caught:
         NetDef.from_text(text).check()
     assert problem in str(caught.value)

@@ -1,4 +1,4 @@
-"""The codec: what protobuf's rules allow is read, what the schema declares is written, the rest is refused."""
+"""The codec: it reads what protobuf's rules allow, writes what the schema declares, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_net_is_refused_with_its_place(case: str) -> None:
+def test_bytes_that_are_not_a_net_are_refused_with_their_place(case: str) -> None:
     data, problem = REFUSED[case]
     with pytest.raises(FormatError) as caught:
         NetDef.from_bytes(data, "model.pb")
@@ -205,7 +205,7 @@ def test_the_last_of_a_repeated_single_field_counts() -> None:
     assert NetDef.from_bytes(pb.content(1, b"a") + pb.content(1, b"b")).name == "b"
 
 
-def test_integers_are_cut_to_the_width_of_their_field() -> None:
+def test_integers_are_truncated_to_the_width_of_their_field() -> None:
     option = NetDef.from_bytes(pb.content(5, pb.integer(2, -1), pb.integer(3, (1 << 40) + 5))).device_option
     assert option is not None
     assert (option.device_id, option.random_seed) == (-1, 5)
@@ -249,7 +249,7 @@ def test_a_big_array_behind_small_ones_in_one_operator_is_aligned(small: int) ->
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
-def test_arrays_that_lie_crooked_are_copied_straight(shift: int) -> None:
+def test_arrays_that_are_not_aligned_are_copied(shift: int) -> None:
     net = weights(20)
     data = memoryview(bytes(shift) + net.to_bytes())[shift:]
     again = NetDef.from_bytes(data)
@@ -285,7 +285,7 @@ def test_arrays_of_any_layout_are_written(array: np.ndarray) -> None:
         (Argument("f", f=1e300), "f = 1e+300 does not fit float"),
     ],
 )
-def test_what_the_format_cannot_hold_is_refused(argument: Argument, problem: str) -> None:
+def test_values_that_the_format_cannot_hold_are_refused(argument: Argument, problem: str) -> None:
     with pytest.raises(FormatError) as caught:
         NetDef(op=(OperatorDef("Op", arg=(argument,)),)).to_bytes()
     assert problem in str(caught.value)

@@ -1,4 +1,4 @@
-"""Damaged bytes: the outcome is a net or a FormatError, what memory is taken follows from the bytes that are there."""
+"""Damaged bytes give a net or a FormatError, and take no more memory than their size justifies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = [
 
 
 def read(data: bytes) -> Optional[NetDef]:
-    """The net, or None where the bytes are refused as they should be: in one line that starts with the source."""
+    """The net, or None if the bytes are refused correctly: in one line that starts with the source."""
     try:
         return NetDef.from_bytes(data, "damaged.pb")
     except FormatError as error:
@@ -80,7 +80,7 @@ def test_random_bytes_give_a_net_or_a_refusal(data: bytes) -> None:
 @pytest.mark.filterwarnings("ignore:Unexpected end-group tag")  # of protobuf
 @given(nets, st.data())
 @settings(max_examples=200)
-def test_what_is_read_from_damaged_bytes_is_what_protobuf_reads(net: NetDef, data: st.DataObject) -> None:
+def test_damaged_bytes_are_read_as_protobuf_reads_them(net: NetDef, data: st.DataObject) -> None:
     damaged = bytearray(net.to_bytes())
     if not damaged:
         return
@@ -100,7 +100,7 @@ def test_what_is_read_from_damaged_bytes_is_what_protobuf_reads(net: NetDef, dat
     ],
     ids=["dims", "wide dims", "operator length", "packed length"],
 )
-def test_sizes_that_lie_take_no_memory(data: bytes) -> None:
+def test_false_sizes_take_no_memory(data: bytes) -> None:
     tracemalloc.start()
     try:
         assert read(data) is None
@@ -111,7 +111,7 @@ def test_sizes_that_lie_take_no_memory(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1, 1 << 62])
-def test_memory_follows_the_bytes(value: int) -> None:
+def test_memory_is_proportional_to_the_bytes(value: int) -> None:
     data = pb.argument(pb.content(6, pb.varint(value) * 1_000_000))
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""protobuf itself as the independent witness of the codec and of the schema tables."""
+"""Compares the codec and the schema tables with protobuf itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def assert_same(message: Any, value: Any, kind: schema.Message) -> None:
 
 
 def assert_same_tensor(message: Any, array: Any) -> None:
-    """Compare a TensorProto that the codec wrote with the array it stands for."""
+    """Compare a TensorProto that the codec wrote with its array."""
     assert tuple(message.dims) == array.shape
     if array.dtype == object:
         assert list(message.string_data) == array.ravel().tolist()
@@ -122,7 +122,7 @@ def is_repeated(declared: Any) -> bool:
     return bool(declared.label == declared.LABEL_REPEATED)
 
 
-def test_what_the_tables_leave_out_is_only_what_readers_skip() -> None:
+def test_the_tables_leave_out_only_fields_that_readers_skip() -> None:
     left_out = {
         f"{kind.name}.{name}"
         for kind in MESSAGES
@@ -161,7 +161,7 @@ def test_nets_are_read_without_importing_protobuf() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_the_schema_lives_beside_other_schemas_of_the_same_messages() -> None:
+def test_the_schema_does_not_collide_with_other_schemas_of_the_same_messages() -> None:
     first = message_class("NetDef")
     assert first.DESCRIPTOR.full_name == "armnet.netdef.NetDef"
     assert first.DESCRIPTOR.file.name == PROTO

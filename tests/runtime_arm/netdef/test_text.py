@@ -1,4 +1,4 @@
-"""The text form: what it looks like, that it reads back, and what its parser refuses."""
+"""The text form: how it looks, that it can be read back, and what its parser refuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_text_form_reads_back_as_it_was_written() -> None:
     assert NetDef.from_text(net.to_text()) == net
 
 
-def test_the_text_form_means_what_it_says() -> None:
+def test_the_text_form_is_read_as_documented() -> None:
     net = NetDef.from_text(EXAMPLE)
     assert (net.name, net.type, net.num_workers) == ("digits", "dag", 2)
     assert (net.external_input, net.external_output) == (("data", "conv1_w", "conv1_b"), ("prob",))

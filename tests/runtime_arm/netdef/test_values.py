@@ -29,7 +29,7 @@ OP = OperatorDef.of(
 )
 
 
-def test_arguments_are_read_as_what_they_are() -> None:
+def test_arguments_are_read_by_their_kind() -> None:
     assert OP.get_int("kernel") == 3
     assert OP.get_bool("flag") is True
     assert OP.get_float("alpha") == float(np.float32(0.1))
@@ -42,7 +42,7 @@ def test_arguments_are_read_as_what_they_are() -> None:
     assert (OP.get_ints("empty", [7]), OP.get_floats("empty", [7.0]), OP.get_strs("empty")) == ((), (), ())
 
 
-def test_what_is_absent_has_its_default() -> None:
+def test_an_absent_argument_has_its_default() -> None:
     assert (OP.get_int("x", 5), OP.get_float("x", 0.5), OP.get_str("x", "s"), OP.get_bool("x")) == (5, 0.5, "s", False)
     assert (OP.get_ints("x", [1]), OP.get_floats("x", [0.5]), OP.get_strs("x")) == ((1,), (0.5,), ())
     with pytest.raises(ArgumentError, match=r"^Conv\(X, W\) -> Y: argument 'x' is required$"):

@@ -1,4 +1,4 @@
-"""Bundles: one file that runs where Python and NumPy are."""
+"""Bundles: one file that runs on any machine with Python and NumPy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def app(bundle: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_bundle_answers(bundle: Path) -> None:
+def test_a_bundle_runs_inputs(bundle: Path) -> None:
     x = np.random.default_rng(1).standard_normal((1, 300)).astype(np.float32)
     np.save(bundle.parent / "x.npy", x)
     done = app(bundle, "x.npy", "--top", "1", "--output", "y.npz")
@@ -98,7 +98,7 @@ def test_each_item_of_a_batch_has_answers_of_its_own(bundle: Path) -> None:
     assert [line.split()[::2] for line in lines[1:]] == [["[0]", "two"], ["[1]", "one"]]
 
 
-def test_it_runs_from_anywhere_read_only_and_under_any_name(bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_runs_from_anywhere_read_only_and_under_any_name(bundle: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((1, 300), np.float32))
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -113,7 +113,7 @@ def test_it_runs_from_anywhere_read_only_and_under_any_name(bundle: Path, tmp_pa
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_reader_that_leaves_and_a_terminal_without_letters_are_no_errors(bundle: Path) -> None:
+def test_a_closed_pipe_and_an_ascii_terminal_are_not_errors(bundle: Path) -> None:
     np.save(bundle.parent / "x.npy", np.ones((1, 300), np.float32))
     (bundle.parent / "labels.txt").write_text("größe\n" * 4, encoding="utf-8")
     words = [sys.executable, bundle.name, "x.npy", "--labels", "labels.txt"]
@@ -187,7 +187,7 @@ def test_missing_and_truncated_parts_are_refused(bundle: Path, tmp_path: Path) -
             open_bundle(cut)
 
 
-def test_damage_anywhere_in_the_archive_is_refused_in_words(packed: Path, tmp_path: Path) -> None:
+def test_damage_anywhere_in_the_archive_is_refused_in_one_line(packed: Path, tmp_path: Path) -> None:
     whole, draw = packed.read_bytes(), random.Random(0)
     directory, opened = whole.find(b"PK\x01\x02"), []
     for attempt in range(300):
@@ -212,7 +212,7 @@ def test_a_compressed_part_is_refused(bundle: Path, tmp_path: Path) -> None:
         open_bundle(squeezed)
 
 
-def test_a_python_too_old_is_told_so(bundle: Path) -> None:
+def test_a_python_that_is_too_old_is_refused_in_one_line(bundle: Path) -> None:
     program = "import runpy, sys; sys.version_info = (3, 8, 2); runpy.run_path(sys.argv[1], run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", program, str(bundle)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -231,7 +231,9 @@ NO_LIBRARY = "raise ImportError('\\nREAD THIS\\nOriginal error was: libcblas.so.
         ("raise KeyboardInterrupt", ""),
     ],
 )
-def test_a_numpy_that_does_not_start_is_told_of(bundle: Path, tmp_path: Path, numpy: str, told: str) -> None:
+def test_a_numpy_that_does_not_start_is_reported_in_one_line(
+    bundle: Path, tmp_path: Path, numpy: str, told: str
+) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "numpy.py").write_text(numpy)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "broken")}

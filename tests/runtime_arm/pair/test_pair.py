@@ -189,7 +189,7 @@ def test_inputs_of_the_mobile_exporters_pairs(shared: Path) -> None:
         ({"init_net": NetDef("init")}, "predict_net takes 'w', which is neither an input nor filled by init_net"),
     ],
 )
-def test_what_does_not_fit_together_is_neither_loaded_nor_saved(
+def test_a_pair_that_does_not_fit_together_is_neither_loaded_nor_saved(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     pair = make_pair(**changes)
@@ -200,7 +200,7 @@ def test_what_does_not_fit_together_is_neither_loaded_nor_saved(
     assert os.listdir(tmp_path) == []
 
 
-def test_nets_that_are_no_programs_are_refused() -> None:
+def test_nets_that_cannot_run_are_refused() -> None:
     with pytest.raises(NetError, match="reads 'x'"):
         make_pair(init_net=NetDef.from_text("Relu(x) -> w")).check()
 
@@ -277,7 +277,7 @@ BAD_MODELS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", BAD_MODELS)
-def test_metadata_is_not_believed(tmp_path: Path, case: str) -> None:
+def test_wrong_metadata_is_refused(tmp_path: Path, case: str) -> None:
     make_pair().save(tmp_path)
     changes = BAD_MODELS[case]
     model = tmp_path / "model.json"
@@ -342,7 +342,7 @@ def test_loading_a_pair_imports_no_protobuf(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_infos_say_what_they_know() -> None:
+def test_tensor_infos_as_text() -> None:
     assert (INFO.is_static, INFO.shape_text()) == (False, "(batch, 3, ?, 8)")
     assert (TensorInfo("x").is_static, TensorInfo("x").shape_text()) == (False, "?")
     static = TensorInfo("x", (2, 3), "int8")

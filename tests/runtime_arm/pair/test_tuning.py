@@ -1,4 +1,4 @@
-"""tuning.json: believed for the net, machine, shapes and threads it was measured for, and ignored otherwise."""
+"""tuning.json: used for the net, machine, shapes and threads for which it was measured, and ignored otherwise."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def engine_of(pair: Pair, shape: Any = SHAPE, threads: int = 1) -> Dict[str, Any
         return {"engine": step.engine, "notes": list(predictor.notes)}
 
 
-def test_without_it_the_runtime_chooses() -> None:
+def test_without_a_tuning_the_runtime_chooses() -> None:
     assert engine_of(pair_with()) == {"engine": "POINTWISE", "notes": []}
 
 
-def test_it_is_believed_for_what_it_was_measured_for() -> None:
+def test_a_tuning_is_used_for_what_it_was_measured_for() -> None:
     assert engine_of(pair_with(tuning_of())) == {"engine": "IM2COL", "notes": []}
 
 
-def test_it_survives_saving_beside_the_pair_and_outside_its_hashes(tmp_path: Path) -> None:
+def test_a_tuning_is_saved_beside_the_pair_and_outside_its_hashes(tmp_path: Path) -> None:
     pair_with(tuning_of()).save(tmp_path / "pair")
     pair_with().save(tmp_path / "plain")
     assert (tmp_path / "pair/model.json").read_bytes() == (tmp_path / "plain/model.json").read_bytes()
@@ -79,7 +79,7 @@ def other_machine(**changes: Any) -> Dict[str, Any]:
         (pair_with(tuning_of()), {"threads": 2}, "nothing was measured for x [1, 4, 6, 6] with threads=2"),
     ],
 )
-def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: Dict[str, Any], reason: str) -> None:
+def test_a_tuning_for_anything_else_is_ignored_with_a_note(pair: Pair, run: Dict[str, Any], reason: str) -> None:
     found = engine_of(pair, **run)
     assert found["engine"] == "POINTWISE"
     (note,) = found["notes"]
@@ -130,7 +130,7 @@ def test_for_anything_else_it_is_passed_over_and_that_is_said(pair: Pair, run: D
         ),
     ],
 )
-def test_a_damaged_file_is_passed_over_and_that_is_said(tmp_path: Path, content: str) -> None:
+def test_a_damaged_tuning_is_ignored_with_a_note(tmp_path: Path, content: str) -> None:
     pair_with().save(tmp_path / "pair")
     (tmp_path / "pair" / TUNING).write_text(content, "latin-1")
     found = engine_of(Pair.load(tmp_path / "pair"))
@@ -161,7 +161,7 @@ def test_hints_change_no_result(hints: str) -> None:
     assert engine_of(pair_with(tuning_of(f"IM2COL,{hints}"))) == {"engine": "IM2COL", "notes": []}
 
 
-def test_threads_of_blas_take_the_place_of_workers() -> None:
+def test_blas_threads_replace_workers() -> None:
     shape = (1, 4, 1280, 1280)
     for workers, split in ((PROCESSES, True), (THREADS, False)):
         measurement = Measurement({"x": shape}, 2, {}, {}, workers)
@@ -170,7 +170,7 @@ def test_threads_of_blas_take_the_place_of_workers() -> None:
             assert not predictor.notes
 
 
-def test_a_measurement_takes_the_place_of_an_older_one() -> None:
+def test_a_measurement_replaces_an_older_one() -> None:
     new = Measurement({"x": SHAPE}, 1, {0: "POINTWISE"}, {})
     elsewhere = Measurement({"x": SHAPE}, 2, {}, {})
     tuning = tuning_of().with_measurement(elsewhere).with_measurement(new)

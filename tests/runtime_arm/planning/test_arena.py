@@ -26,7 +26,7 @@ def alone(blobs):
 
 
 @given(groups)
-def test_blobs_that_live_at_the_same_time_do_not_overlap_but_within_their_group(drawn):
+def test_blobs_that_live_at_the_same_time_overlap_only_within_a_group(drawn):
     offsets, total, _ = place([group(one) for one in drawn])
     assert all(at % ALIGNMENT == 0 for at in offsets)
     spans = [(number, one, at + one.offset) for number, (blobs, at) in enumerate(zip(drawn, offsets)) for one in blobs]
@@ -37,7 +37,7 @@ def test_blobs_that_live_at_the_same_time_do_not_overlap_but_within_their_group(
 
 
 @given(groups)
-def test_the_arena_is_never_smaller_than_what_is_live_nor_larger_than_everything(drawn):
+def test_the_arena_holds_all_live_blobs_and_is_never_larger_than_all_blobs(drawn):
     placed = [group(one) for one in drawn]
     _, total, least = place(placed)
     everything = sum(max((aligned(one.end) for one in blobs if one.nbytes), default=0) for blobs in drawn)
@@ -45,7 +45,7 @@ def test_the_arena_is_never_smaller_than_what_is_live_nor_larger_than_everything
 
 
 @given(groups)
-def test_bytes_that_several_of_a_group_share_count_once(drawn):
+def test_bytes_shared_within_a_group_count_once(drawn):
     for blobs in drawn:
 
         def lines(ones):
@@ -62,15 +62,15 @@ def test_bytes_that_several_of_a_group_share_count_once(drawn):
         assert len(lines(boxes)) == sum((box.last - box.first + 1) * (box.nbytes // ALIGNMENT) for box in boxes)
 
 
-def test_what_a_group_does_not_need_yet_is_free_for_others():
-    """The first part of the whole is written at step 0, the other at step 4; what lives between lies there."""
+def test_bytes_that_a_group_does_not_need_yet_are_free_for_others():
+    """The first part of the whole is written at step 0, the other at step 4; a blob that lives between lies there."""
     whole = group([Lifetime(0, 4, 640), Lifetime(4, 4, 640, 640), Lifetime(5, 5, 1280)])
     between = group([Lifetime(1, 3, 640)])
     assert whole == [Lifetime(0, 5, 640), Lifetime(4, 5, 640, 640)]
     assert place([whole, between]) == ([0, 640], 1280, 1280)
 
 
-def test_a_chain_of_equal_blobs_needs_two():
+def test_a_chain_of_equal_blobs_needs_memory_for_two():
     chain = alone(Lifetime(i, i + 1, 4096) for i in range(10))
     assert place(chain).nbytes == liveness_peak(chain) == 2 * 4096
 
@@ -104,7 +104,7 @@ def test_random_blobs_mostly_reach_the_peak():
 TIGHT = [(0, 0, 3), (1, 1, 2), (0, 2, 1), (2, 2, 1), (3, 3, 2), (1, 3, 1), (4, 4, 3), (5, 5, 1), (5, 5, 2), (2, 6, 1)]
 
 
-def test_where_the_peak_cannot_be_reached_that_is_proved():
+def test_the_search_proves_that_a_peak_cannot_be_reached():
     """Four lines are live at every step, and yet the blobs do not fit into four."""
     blobs = alone(Lifetime(first, last, size * ALIGNMENT) for first, last, size in TIGHT)
     placement = place(blobs)
@@ -112,7 +112,7 @@ def test_where_the_peak_cannot_be_reached_that_is_proved():
     assert placement.nbytes == placement.least_nbytes == 5 * ALIGNMENT
 
 
-def test_a_search_that_is_given_up_proves_nothing():
+def test_an_incomplete_search_proves_nothing():
     for most_nodes in (3, 10):
         offsets, complete = search(TIGHT, 6, 4, most_nodes)
         assert not complete
@@ -134,7 +134,7 @@ def test_the_search_finds_what_trying_every_order_finds(drawn):
 
 
 def overlapping(blobs, offsets):
-    """Pairs of blobs that share time and memory."""
+    """Pairs of blobs that overlap in time and in memory."""
     spans = [(*blob, at) for blob, at in zip(blobs, offsets)]
     return [
         (a, b)
@@ -148,7 +148,7 @@ def height(blobs, offsets):
 
 
 def stacked(blobs, order):
-    """Each blob in turn on top of those placed that share time with it."""
+    """Places each blob on top of the placed blobs whose lifetimes intersect its own."""
     offsets = {}
     for i in order:
         below = [j for j in offsets if blobs[j][0] <= blobs[i][1] and blobs[i][0] <= blobs[j][1]]

@@ -1,4 +1,4 @@
-"""Layouts of blobs: chosen to agree, kept from whoever fetches, and bit-equal however the memory is shared."""
+"""Layouts of blobs: neighbours agree, fetched blobs have their own shape, and sharing memory changes no bit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def changes(segment: Segment) -> List[str]:
     return [step.op.input[0] for step in segment.steps if step.op.type == "ChangeLayout"]
 
 
-def test_convolutions_hand_each_other_tiles() -> None:
+def test_convolutions_pass_tiles_to_each_other() -> None:
     net = chain(conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c"), output="c")
     segment = planned(net)
     assert changes(segment) == ["x", "c"]
@@ -70,7 +70,7 @@ def test_convolutions_hand_each_other_tiles() -> None:
         (False, 14, "f2x2_3x3"),
     ],
 )
-def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(
+def test_wide_tiles_are_used_only_where_they_are_asked_for(
     small: bool, size: int, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
@@ -80,7 +80,7 @@ def test_wide_tiles_run_where_they_are_asked_for_and_square_ones_elsewhere(
     assert step.kernel.variants == (variant,)
 
 
-def test_a_step_does_not_say_why_its_own_engine_does_not_run_it() -> None:
+def test_a_step_has_no_refusal_for_its_own_engine() -> None:
     (step,) = (step for step in planned(chain(conv("x", "a"), output="a"), 64, 14).steps if step.op.type == "Conv")
     assert step.engine == "WINOGRAD"
     assert "WINOGRAD" not in step.refusals
@@ -99,7 +99,7 @@ def test_a_residual_block_stays_in_tiles() -> None:
     assert changes(planned(net)) == ["x", "d"]
 
 
-def test_what_is_converted_is_converted_once() -> None:
+def test_a_blob_is_converted_once() -> None:
     net = chain(
         conv("x", "a"),
         conv("a", "b"),
@@ -114,7 +114,7 @@ def test_what_is_converted_is_converted_once() -> None:
     assert sorted(changes(planned(net))) == ["a", "b", "x"]
 
 
-def test_what_is_fetched_changes_no_result() -> None:
+def test_fetching_changes_no_result() -> None:
     net = chain(
         conv("x", "a"), OperatorDef.of("Relu", ["a"], ["r"]), conv("r", "b"), conv("b", "c", stride=2), output="c"
     )
@@ -142,9 +142,7 @@ def test_tiles_and_the_reference_agree() -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_what_is_kept_for_one_size_of_image_serves_no_other_wrongly(
-    small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_weights_are_right_for_every_size_of_image(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     relu = OperatorDef.of("Relu", ["a"], ["r"])
     pool = OperatorDef.of("MaxPool", ["c"], ["p"], kernel=3, stride=2, pad=1)
@@ -187,8 +185,8 @@ def test_neighbours_lie_a_fixed_distance_away(tile: int, border: int, size: int)
             assert memory[py, px, position, 0] == padded[0, y + dy + border, x + dx + border]
 
 
-def test_a_large_image_takes_little_more_than_itself() -> None:
-    """Input and output once each, in tiles; columns, transforms and products pass through blocks of bounded size."""
+def test_a_large_image_needs_little_more_memory_than_its_own() -> None:
+    """The input and the output in tiles; columns, transforms and products go through blocks of bounded size."""
     with predictor(chain(conv("x", "y"), output="y"), 64) as p:
         segment = p.plan({"x": (1, 64, 1024, 1024)})
     blobs = 2 * 64 * 1024 * 1024 * 4
@@ -198,7 +196,7 @@ def test_a_large_image_takes_little_more_than_itself() -> None:
     assert segment.arena_nbytes < 1.1 * blobs
 
 
-def test_what_an_earlier_segment_made_and_constants_are_brought_into_tiles_as_well() -> None:
+def test_constants_and_values_of_an_earlier_segment_are_converted_to_tiles() -> None:
     border = [OperatorDef.of("NonZero", ["x"], ["n"], domain="onnx"), OperatorDef.of("Shape", ["n"], ["y"])]
     image = OperatorDef.of("ConstantFill", [], ["i"], shape=[1, 16, 9, 9], value=0.5)
     ops = [
@@ -222,7 +220,7 @@ def test_what_an_earlier_segment_made_and_constants_are_brought_into_tiles_as_we
 
 
 @pytest.mark.parametrize("axis", [0, 2, 3])
-def test_one_blob_alone_is_joined_along_any_dimension(axis: int) -> None:
+def test_a_single_blob_can_be_joined_along_any_dimension(axis: int) -> None:
     join = OperatorDef.of("Concat", ["a"], ["b", "_"], axis=axis)
     net = chain(conv("x", "a"), join, conv("b", "c"), output="c")
     x = np.random.default_rng(4).standard_normal((1, 16, 9, 9)).astype(np.float32)

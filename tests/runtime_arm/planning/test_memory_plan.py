@@ -12,7 +12,7 @@ from tests.support.random_nets import KINDS, PARTS, RandomNet, random_nets
 @settings(max_examples=150)
 @given(random_nets(kinds=PARTS) | random_nets(kinds=[*KINDS, *PARTS]))
 def test_planned_and_unplanned_are_bit_equal(drawn: RandomNet) -> None:
-    """Fetching every blob leaves nothing to share; fetching the outputs alone shares all that can be shared."""
+    """If every blob is fetched, none can share memory; if only the outputs are, all sharing is used."""
     executor = Executor(drawn.net, drawn.weights)
     everything = [name for op in drawn.net.op for name in op.output]
     for seed in range(2):

@@ -1,4 +1,4 @@
-"""Who lives in whose memory, in sentences."""
+"""Which blob lies in the memory of which other; each test is a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDE = (1, 4, 16, 16)  # 4 KB
 
 
 def planned(*lines: str, shape: Sequence[int] = WIDE, fetches: str = "y") -> Segment:
-    """The segment of a net over x, which has run once; its results are those without any sharing."""
+    """The segment of a net over x, which has run once; its results are those without shared memory."""
     net = NetDef.from_text("\n".join([f'net "test": x, w -> {fetches}', *lines]))
     constants = {"w": np.ones((1, 4, 16, 16), np.float32)}
     feed = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
@@ -31,7 +31,7 @@ def planned(*lines: str, shape: Sequence[int] = WIDE, fetches: str = "y") -> Seg
 
 
 def reference(net: NetDef, blobs: Dict[str, Any]) -> Dict[str, Any]:
-    """Every blob, one operator after the other in memory of its own."""
+    """The blobs, computed one operator after the other, each in its own memory."""
     for op in net.op:
         outputs = Executor(NetDef("one", (op,), tuple(op.input), tuple(op.output)), {}).run(
             {name: blobs[name] for name in op.input if name}, op.output
@@ -48,7 +48,7 @@ def share(segment: Segment, *pairs: Tuple[str, str]) -> List[bool]:
     return [np.shares_memory(segment.env[a].array, segment.env[b].array) for a, b in pairs]
 
 
-def test_what_is_joined_is_written_where_the_whole_will_be() -> None:
+def test_parts_are_written_directly_into_the_joined_blob() -> None:
     segment = planned("Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _  axis=1", "Exp(c) -> y")
     assert types(segment) == ["Relu", "Sigmoid", "Exp"]
     assert share(segment, ("a", "c"), ("b", "c"), ("a", "b")) == [True, True, False]
@@ -68,7 +68,7 @@ def test_wholes_of_wholes_lie_in_one_memory() -> None:
     assert share(segment, ("a", "e"), ("d", "e"), ("c", "e")) == [True, True, True]
 
 
-def test_with_a_larger_batch_parts_are_not_in_one_piece_and_are_copied() -> None:
+def test_with_a_larger_batch_parts_are_not_contiguous_and_are_copied() -> None:
     lines = ["Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> y, _  axis=1"]
     assert "Concat" in types(planned(*lines, shape=(2, 4, 16, 16)))
     along_the_batch = planned(*lines[:2], "Concat(a, b) -> y, _  axis=0", shape=(2, 4, 16, 16))
@@ -81,14 +81,14 @@ def test_stacked_blobs_are_parts_too() -> None:
 
 
 def test_a_whole_that_grows_is_not_copied() -> None:
-    """As in dense blocks: what was joined before is joined again with one part more."""
+    """As in dense blocks: a joined blob is joined again with another part."""
     lines = ["Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _1  axis=1", "Exp(c) -> d"]
     segment = planned(*lines, "Concat(a, b, d) -> e, _2  axis=1", "Softsign(e) -> y")
     assert types(segment) == ["Relu", "Sigmoid", "Exp", "Softsign"]
     assert share(segment, ("a", "e"), ("b", "e"), ("c", "e"), ("d", "e")) == [True, True, True, True]
 
 
-def test_parts_that_lie_in_another_order_beside_others_or_overwritten_are_copied() -> None:
+def test_parts_in_another_order_beside_others_or_overwritten_are_copied() -> None:
     lines = ["Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _1  axis=1", "Exp(c) -> d"]
     for line in ("Concat(b, a, d) -> e, _2  axis=1", "Concat(a, d) -> e, _2  axis=1"):
         assert types(planned(*lines, line, "Add(c, c) -> y", fetches="y, e")).count("Concat") == 1
@@ -101,7 +101,7 @@ def test_a_blob_joined_with_itself_a_constant_or_a_view_of_more_is_copied() -> N
         assert "Concat" in types(planned("Relu(x) -> a", line))
 
 
-def test_what_is_overwritten_later_is_not_put_into_a_whole_that_lives_on() -> None:
+def test_a_part_that_is_overwritten_later_is_not_put_into_a_live_whole() -> None:
     segment = planned(
         "Relu(x) -> a",
         "Sigmoid(x) -> b",
@@ -126,13 +126,13 @@ def test_a_whole_is_not_overwritten_while_a_part_is_still_read() -> None:
     assert share(segment, ("a", "d")) == [False]
 
 
-def test_what_is_split_stays_where_it_is() -> None:
+def test_parts_of_a_split_blob_stay_in_place() -> None:
     segment = planned("Relu(x) -> a", "Split(a) -> b, c  axis=1", "Exp(b) -> d", "Sigmoid(c) -> e", "Add(d, e) -> y")
     assert "Split" not in types(segment)
     assert share(segment, ("b", "a"), ("c", "a")) == [True, True]
 
 
-def test_a_part_of_something_that_lives_on_is_not_overwritten() -> None:
+def test_a_part_of_a_live_blob_is_not_overwritten() -> None:
     segment = planned(
         "Relu(x) -> a",
         "Split(a) -> b, c  axis=1",
@@ -145,7 +145,7 @@ def test_a_part_of_something_that_lives_on_is_not_overwritten() -> None:
     assert share(segment, ("d", "a")) == [False]
 
 
-def test_a_slice_in_one_piece_is_a_view_and_another_is_copied() -> None:
+def test_a_contiguous_slice_is_a_view_and_another_is_copied() -> None:
     channels = planned("Relu(x) -> a", "Slice(a) -> y  starts=[0, 1, 0, 0]  ends=[-1, 3, -1, -1]")
     assert types(channels) == ["Relu"]
     rows = planned("Relu(x) -> a", "Slice(a) -> y  starts=[0, 0, 1, 0]  ends=[-1, -1, 3, -1]")
@@ -164,8 +164,8 @@ def test_constants_are_split_without_a_copy_and_never_overwritten() -> None:
     assert share(segment, ("e", "w"), ("y", "w")) == [False, False]
 
 
-def test_what_a_whole_does_not_need_yet_is_free_for_others() -> None:
-    """As in a U-Net: the one part is there from the beginning, the other is written in the end."""
+def test_bytes_that_a_whole_does_not_need_yet_are_free_for_others() -> None:
+    """As in a U-Net: one part exists from the beginning, the other is written at the end."""
     segment = planned(
         "Relu(x) -> skip",
         "Softmax(skip) -> a",
@@ -178,8 +178,8 @@ def test_what_a_whole_does_not_need_yet_is_free_for_others() -> None:
     assert segment.arena_nbytes == segment.liveness_peak_nbytes < 4 * 4096
 
 
-def test_a_slice_is_copied_where_the_memory_between_would_raise_the_peak() -> None:
-    """Between the channels of the part that is written first nothing else can lie while two other blobs are large."""
+def test_a_slice_is_copied_if_the_memory_between_slices_would_raise_the_peak() -> None:
+    """Nothing can lie between the channels of the first part while two other blobs are large."""
     net = NetDef.from_text("""net "test": x, w4, w64, v64, w60 -> y
         Conv(x, w4) -> small  kernel=3  pad=1
         Conv(x, w64) -> a  kernel=3  pad=1

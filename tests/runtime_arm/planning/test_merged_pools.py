@@ -1,4 +1,4 @@
-"""Convolutions that a plan runs in one step with the pool behind them: where, and what can be seen from outside."""
+"""Convolutions that a plan merges with the pool after them: when, and what is visible from outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pair(
     more: Tuple[OperatorDef, ...] = (),
     **pooling: Any,
 ) -> Pair:
-    """x - a - b - p - y: convolutions of 3x3, and p is pooled of b."""
+    """x - a - b - p - y: convolutions of 3x3, except that p is a pool of b."""
     ops = (
         OperatorDef.of("ConvRelu", ["x", "a_w", "a_b"], ["a"], kernel=3, pad=1),
         OperatorDef.of("ConvRelu", ["a", "b_w", "b_b"], ["b"], kernel=3, pad=1, engine=convolution),
@@ -58,7 +58,7 @@ def operators(net: Pair) -> List[str]:
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that makes plans merge nothing from then on."""
+    """A function after whose call plans merge nothing."""
     return lambda: monkeypatch.setattr(merging, "merge", lambda last, before: None)
 
 
@@ -86,18 +86,18 @@ def test_a_pool_with_an_activation_of_its_own_stays_apart() -> None:
         {"outputs": ("b", "y")},
     ],
 )
-def test_it_does_not_where_it_must_not(wishes: Dict[str, Any]) -> None:
+def test_engine_preferences_prevent_the_merge(wishes: Dict[str, Any]) -> None:
     assert operators(pair(**wishes)) == APART
 
 
-def test_what_two_read_is_not_left_out() -> None:
+def test_a_blob_with_two_readers_is_not_left_out() -> None:
     sigmoid = OperatorDef.of("Sigmoid", ["b"], ["z"])
     assert operators(pair(outputs=("y", "z"), more=(sigmoid,))) == [*APART, "Sigmoid"]
 
 
 @pytest.mark.parametrize("engine", ["WINOGRAD:f4x4_3x3", "WINOGRAD:f2x2_3x3"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_it_makes_the_same_numbers_in_the_same_strips(engine: str, threads: int, apart: Any) -> None:
+def test_the_merged_step_computes_the_same_bits(engine: str, threads: int, apart: Any) -> None:
     with Predictor(pair(convolution=engine), threads=threads) as predictor:
         together = predictor.run({"x": X})["y"]
     apart()
@@ -113,7 +113,7 @@ def test_workers_split_it() -> None:
         assert_close(fast.run({"x": X})["y"], expected, terms=9 * 64, amplification=256)
 
 
-def test_what_is_fetched_changes_no_result() -> None:
+def test_fetching_changes_no_result() -> None:
     names = ["a", "b", "p"]
     with Predictor(pair(), threads=1) as predictor:
         alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=names)
@@ -124,11 +124,11 @@ def test_what_is_fetched_changes_no_result() -> None:
         assert_close(result, expected[name], terms=9 * 64, amplification=256, what=name)
 
 
-def test_a_paranoid_run_finds_nothing() -> None:
+def test_a_paranoid_run_succeeds() -> None:
     run_paranoid(pair(), {"x": X})
 
 
-def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(apart: Any) -> None:
+def test_the_blob_between_counts_as_work_but_takes_no_memory_of_the_plan(apart: Any) -> None:
     segment = planned(pair())
     step = next(step for step in segment.steps if step.op.type == "PooledConv")
     assert cost_of(step.op, step.in_specs, step.out_specs).multiply_adds == 2 * 75 * 70 * 64 * 32 * 9

@@ -1,4 +1,4 @@
-"""Convolutions that a plan runs as one step: where, and what of it can be seen from outside."""
+"""Convolutions that a plan merges into one step: when, and what is visible from outside."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def planned(net: Pair) -> Segment:
 
 
 def convolutions(net: Pair) -> List[str]:
-    """The types of what runs, without the addition and conversions of layouts, in order of their names."""
+    """The types of the steps that run, sorted, without the addition and the conversions of layouts."""
     return sorted(step.op.full_type for step in planned(net).steps if step.op.type not in ("Add", "ChangeLayout"))
 
 
@@ -66,7 +66,7 @@ def test_a_block_is_merged_where_small_products_are_fast(small_products: None) -
     assert convolutions(pair()) == MERGED
 
 
-def test_a_block_is_left_apart_where_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_not_merged_where_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
     assert convolutions(pair()) == APART
 
@@ -74,12 +74,12 @@ def test_a_block_is_left_apart_where_they_are_not(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "engines", [("POINTWISE", "", ""), ("", "DEPTHWISE", ""), ("", "", "REFERENCE"), ("", "!TOEPLITZ", "")]
 )
-def test_wishes_are_heard(engines: Sequence[str], small_products: None) -> None:
+def test_engine_preferences_prevent_the_merge(engines: Sequence[str], small_products: None) -> None:
     assert convolutions(pair(engines)) == APART
 
 
-def test_a_convolution_is_part_of_one_block_alone(small_products: None) -> None:
-    """Of 1x1, 3x3, 1x1, 3x3, 1x1 the one in the middle could end a block and begin another."""
+def test_a_convolution_is_part_of_one_block_only(small_products: None) -> None:
+    """Of 1x1, 3x3, 1x1, 3x3, 1x1, the middle one could end one block and begin another."""
     block = pair()
     wide = {"p": (96, 96, 1, 1), "g": (96, 1, 3, 3), "q": (16, 96, 1, 1)}
     weights = {f"{name}_w2": np.ones(shape, np.float32) / 96 for name, shape in wide.items()}
@@ -100,11 +100,11 @@ def test_a_convolution_is_part_of_one_block_alone(small_products: None) -> None:
 
 
 @pytest.mark.parametrize("between", ["e", "f"])
-def test_what_is_an_output_of_the_net_is_not_left_out(between: str, small_products: None) -> None:
+def test_an_output_of_the_net_is_not_left_out(between: str, small_products: None) -> None:
     assert convolutions(pair(outputs=(between, "y"))) == APART
 
 
-def test_what_is_fetched_changes_no_result(small_products: None) -> None:
+def test_fetching_changes_no_result(small_products: None) -> None:
     with Predictor(pair(), threads=1) as predictor:
         alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=["e", "f", "p"])
     np.testing.assert_array_equal(alone["y"], kept["y"])
@@ -114,11 +114,11 @@ def test_what_is_fetched_changes_no_result(small_products: None) -> None:
         assert_close(result, expected[name], terms=96 * 9 * 16, what=name)
 
 
-def test_a_paranoid_run_finds_nothing(small_products: None) -> None:
+def test_a_paranoid_run_succeeds(small_products: None) -> None:
     run_paranoid(pair(), {"x": X})
 
 
-def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(small_products: None) -> None:
+def test_the_blob_between_counts_as_work_but_takes_no_memory_of_the_plan(small_products: None) -> None:
     segment = planned(pair())
     step = next(step for step in segment.steps if step.op.full_type in MERGED)
     pixels = X.size // X.shape[1]
@@ -127,7 +127,7 @@ def test_what_lies_between_takes_its_multiplies_and_no_memory_of_the_plan(small_
     assert {value.name for step in segment.steps for value in step.outputs} == {"x", "p", "y"}
 
 
-def test_a_block_of_few_channels_hands_the_next_one_planes(small_products: None) -> None:
+def test_a_block_of_few_channels_passes_planes_to_the_next_one(small_products: None) -> None:
     """The beginning of a MobileNetV2: a first convolution's block, then one with a stride of 2."""
     shapes = {
         "e": (32, 3, 3, 3),

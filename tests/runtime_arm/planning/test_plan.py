@@ -1,4 +1,4 @@
-"""The planner, in sentences."""
+"""The planner; each test is a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def positive_reference(op, x):
 
 @operator("TestLiar", domain="test")
 def liar(op, x):
-    """Promises another shape than it computes."""
+    """An operator that computes another shape than it infers."""
     return [TensorSpec((1,), x.dtype)]
 
 
@@ -38,7 +38,7 @@ def liar_reference(op, x):
 
 @operator("TestClumsy", domain="test")
 def clumsy(op, x):
-    """Its kernel fails where the argument ``at`` says."""
+    """An operator whose kernel fails at the place that the argument ``at`` names."""
     return [x]
 
 
@@ -130,7 +130,7 @@ def test_the_net_is_planned_anew_for_other_shapes_and_plans_are_forgotten():
 
 
 def test_engines_are_chosen_anew_for_other_shapes_and_keep_their_weights_apart():
-    """Small and large pictures, whose convolutions may run by other kernels, take turns."""
+    """Small and large pictures take turns; different kernels may run their convolutions."""
     rng = np.random.default_rng(0)
     weights = {name: rng.standard_normal((256, 256, 3, 3)).astype(np.float32) for name in ("v", "w")}
     lines = ["Conv(x, v) -> a  kernel=3  pad=1", "Relu(a) -> b", "Conv(b, w) -> y  kernel=3  pad=1"]
@@ -149,7 +149,7 @@ def test_what_is_known_is_computed_while_planning():
     assert [step.op.type for step in segment.steps] == ["Add"]
 
 
-def test_behind_a_data_dependent_shape_the_plan_goes_on_with_what_was_found():
+def test_planning_continues_after_a_data_dependent_shape():
     lines = [
         "Relu(x) -> a",
         "test.TestPositive(a) -> p",
@@ -197,7 +197,7 @@ def test_a_branch_whose_condition_follows_from_shapes_is_planned_in_place_of_its
 
 
 @pytest.mark.parametrize("inner", ["test.TestPositive(x) -> y", "Relu(x) -> a\n test.TestPositive(a) -> y"])
-def test_a_branch_with_a_border_of_its_own_is_one(inner):
+def test_a_branch_that_contains_a_border_is_a_border(inner):
     lines = [f"If(c) -> y  then_net={{\n {inner}\n}}", "Add(y, y) -> z"]
     executor = Executor(net(*lines, inputs="x, c", outputs="z"), {"c": np.array([True])})
     for _ in range(2):
@@ -207,7 +207,7 @@ def test_a_branch_with_a_border_of_its_own_is_one(inner):
 
 
 @pytest.mark.parametrize(("condition", "expected"), [(True, [7.0, 3.0]), (False, [15.0, 3.0])])
-def test_a_branch_may_hand_out_what_it_did_not_compute(condition, expected):
+def test_a_branch_may_return_blobs_that_it_did_not_compute(condition, expected):
     """Its outputs by position: an input of the net around it, a constant, a product of constants."""
     then_net = NetDef(external_output=("x", "k"))
     else_net = NetDef.from_text('net "": k, five -> p, k\n Mul(k, five) -> p')
@@ -219,8 +219,8 @@ def test_a_branch_may_hand_out_what_it_did_not_compute(condition, expected):
         assert [fetched["y"][0], fetched["z"][0], fetched["x"][0]] == [*expected, 7.0]
 
 
-def test_plans_behind_many_borders_are_bounded_all_together():
-    """Each border meets several shapes: their combinations are more than anybody could keep."""
+def test_the_number_of_plans_after_many_borders_is_bounded():
+    """Each border meets several shapes; there are more combinations than can be kept."""
     lines = ["Relu(x) -> a0"]
     for i in range(6):
         lines += [f"Add(x, t{i}) -> s{i}", f"test.TestPositive(s{i}) -> p{i}", f"Add(p{i}, p{i}) -> d{i}"]
@@ -237,7 +237,7 @@ def test_plans_behind_many_borders_are_bounded_all_together():
     assert SEGMENTS_KEPT // 2 <= len(kept) <= SEGMENTS_KEPT + 1
 
 
-def test_more_borders_than_plans_that_are_kept_run_all_the_same():
+def test_a_net_may_have_more_borders_than_plans_are_kept():
     count = SEGMENTS_KEPT + 8
     lines = ["Relu(x) -> a0", *(f"test.TestPositive(a{i}) -> a{i + 1}" for i in range(count))]
     executor = Executor(net(*lines, outputs=f"a{count}"), {})
@@ -271,7 +271,7 @@ def test_an_unknown_operator_is_refused_before_anything_runs():
         Executor(net("Frobnicate(x) -> y"), {})
 
 
-def test_unfit_shapes_are_refused_with_operator_and_blobs():
+def test_a_refusal_of_shapes_names_operator_and_blobs():
     with pytest.raises(OperatorError, match=r"Add\(x, w\) -> y"):
         Executor(net("Add(x, w) -> y", inputs="x, w"), {}).run({"x": x(2), "w": x(3)}, ["y"])
 
@@ -282,13 +282,13 @@ def test_an_absurd_size_is_refused_before_it_is_allocated():
         Executor(net(*lines, inputs="s"), {"s": np.array([1 << 30, 1 << 30])}).run({}, ["y"])
 
 
-def test_a_kernel_that_breaks_its_promise_is_found_out():
+def test_a_kernel_that_computes_another_shape_than_inferred_is_found():
     with pytest.raises(OperatorError, match="inferred"):
         Executor(net("test.TestLiar(x) -> y"), {}).run({"x": x(2)}, ["y"])
 
 
 @pytest.mark.parametrize("at", ["supports", "scratch", "bind"])
-def test_what_a_kernel_raises_while_planning_names_operator_and_blobs(at: str):
+def test_an_exception_of_a_kernel_while_planning_names_operator_and_blobs(at: str):
     with pytest.raises(OperatorError, match=r"TestClumsy\(x\) -> y: ValueError: cannot reshape; inputs float32\[2\]"):
         Executor(net(f'test.TestClumsy(x) -> y  at="{at}"'), {}).run({"x": x(2)}, ["y"])
 

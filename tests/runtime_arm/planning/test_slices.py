@@ -1,4 +1,4 @@
-"""Concat in tiles, in sentences: parts are channel slices of their whole, and what cannot be one is copied alone."""
+"""Concat in tiles: parts are channel slices of the whole, and only a part that cannot be one is copied."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def of_text(lines: Sequence[str], shape: Sequence[int] = SHAPE, fetches: str = "
 
 
 def planned(*lines: str, shape: Sequence[int] = SHAPE, fetches: str = "y") -> Segment:
-    """The segment of the net in tiles; its results are, bit by bit, those of the same steps without any sharing."""
+    """The segment of the net in tiles; its results equal, bit by bit, those of the same steps without shared memory."""
     net, weights, feeds = of_text(lines, shape, fetches)
     names = net.external_output
     with tiles_everywhere():
@@ -79,7 +79,7 @@ def planned(*lines: str, shape: Sequence[int] = SHAPE, fetches: str = "y") -> Se
 
 @contextmanager
 def nothing_shared() -> Iterator[None]:
-    """Plans in which every value but a view has its own memory, for good."""
+    """Inside the block, plans give every value except views its own memory for the whole run."""
 
     def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
         for value in [*feeds, *(value for step in steps for value in step.outputs)]:
@@ -103,7 +103,7 @@ def slices(segment: Segment) -> List[str]:
 
 
 def blob(segment: Segment, name: str) -> Value:
-    """The first value of that name that some step makes."""
+    """The first value of that name that a step makes."""
     return next(value for step in segment.steps for value in step.outputs if value.name == name)
 
 
@@ -124,11 +124,11 @@ def test_the_halves_of_a_fire_module_are_written_side_by_side() -> None:
     assert not np.shares_memory(a, b)
 
 
-def test_slices_do_for_any_batch() -> None:
+def test_slices_are_used_for_any_batch() -> None:
     assert concats(planned(*FIRE, "c1 whole -> y", shape=(3, CHANNELS, 9, 11))) == 0
 
 
-def test_the_branches_of_an_inception_module_are_too_with_a_pool_among_them() -> None:
+def test_the_branches_of_an_inception_module_with_a_pool_are_written_side_by_side() -> None:
     lines = [
         "c1 x -> a8",
         "c1 x -> r16",
@@ -146,7 +146,7 @@ def test_the_branches_of_an_inception_module_are_too_with_a_pool_among_them() ->
     assert concats(planned(*lines)) == 0
 
 
-def test_a_feed_is_brought_into_its_slice_by_the_step_that_changes_its_layout() -> None:
+def test_the_step_that_converts_a_feed_writes_its_slice() -> None:
     segment = planned("c1 x -> a", "join x a -> whole", "c3 whole -> y")
     assert concats(segment) == 0
     assert slices(segment) == ["a", "x"]
@@ -172,14 +172,14 @@ def test_dense_blocks_lie_in_one_memory() -> None:
     assert slices(segment) == ["a", "d", "e", "g8", "h8", "i8"]
 
 
-def test_what_is_read_as_a_slice_too_need_not_be_copied() -> None:
-    """A 1x1 convolution reads slices, and so do pools and changes of the layout."""
+def test_a_part_whose_readers_take_slices_is_not_copied() -> None:
+    """A 1x1 convolution reads slices, and so do pools and conversions of the layout."""
     for reader in ("c1 b40 -> z64", "MaxPool(b40) -> z  kernel=2  stride=2", "Softmax(b40) -> z  axis=1"):
         segment = planned(*FIRE, reader, "c1 whole -> y", fetches="y, " + reader.split("-> ")[1].split()[0])
         assert concats(segment) == 0, reader
 
 
-def test_a_part_whose_reader_needs_it_in_one_piece_is_copied_alone() -> None:
+def test_only_the_part_whose_reader_needs_it_contiguous_is_copied() -> None:
     segment = planned(*PEAK, *FIRE, "Tanh(b40) -> t", "c1 t -> z64", "c1 whole -> y", fetches="y, z64")
     assert concats(segment) == 1
     assert slices(segment) == ["a24"]
@@ -194,7 +194,7 @@ def test_a_part_that_is_joined_twice_is_copied_once() -> None:
     assert slices(segment) == ["a24", "b40"]
 
 
-def test_a_result_overwrites_a_slice_if_nobody_needs_the_whole_and_it_may_be_one_itself() -> None:
+def test_a_result_that_may_be_a_slice_overwrites_a_slice_of_a_dead_whole() -> None:
     halves = [*PEAK, "c1 x -> s16", "c3 s16 -> a24", "c3 s16 -> b40", "join a24 b40 -> whole"]
     first = [*halves, "c1 whole -> z8", "bn a24 -> r24", "c1 r24 -> y"]
     segment = planned(*first, fetches="y, z8")
@@ -214,8 +214,8 @@ def test_fetching_a_part_or_the_whole_changes_nothing() -> None:
     assert segment.env["a24"].array.shape == (1, 24, 14, 14)
 
 
-def test_a_copy_stays_where_doing_without_it_would_raise_the_peak() -> None:
-    """The whole, which is large, would be there when other blobs are; a part that is made late can lie in it."""
+def test_a_copy_stays_if_removing_it_would_raise_the_peak() -> None:
+    """The whole is large and would exist at the same time as other blobs; a part that is made late can lie in it."""
     lines = [
         "c1 x -> early200",
         "c1 x -> u400",
@@ -233,7 +233,7 @@ def test_a_copy_stays_where_doing_without_it_would_raise_the_peak() -> None:
     assert segment.liveness_peak_nbytes <= copying.peak()
 
 
-def test_poison_between_slices_harms_nobody() -> None:
+def test_poison_between_slices_changes_no_result() -> None:
     net, weights, feeds = of_text([*FIRE, "c3 whole -> b", "join whole b -> v", "c1 v -> y"])
     fills = NetDef("init", tuple(fill(name, value) for name, value in weights.items()))
     with tiles_everywhere():
@@ -241,8 +241,8 @@ def test_poison_between_slices_harms_nobody() -> None:
     assert np.isfinite(result.outputs["y"]).all()
 
 
-def test_a_slice_that_nobody_wrote_is_poisoned() -> None:
-    """A worker that left out its part of a whole would be betrayed."""
+def test_a_slice_that_is_not_written_is_poisoned() -> None:
+    """So a worker that omits its part of a whole is found."""
     from runtime_arm.execution.paranoid import _free_memory
 
     segment = planned(*FIRE, "c1 whole -> y")
@@ -256,7 +256,7 @@ def test_a_slice_that_nobody_wrote_is_poisoned() -> None:
 
 @settings(max_examples=150)
 @given(random_nets(kinds=TILED))
-def test_random_nets_in_tiles_compute_the_same_planned_and_unplanned(drawn: RandomNet) -> None:
+def test_random_nets_in_tiles_are_bit_equal_planned_and_unplanned(drawn: RandomNet) -> None:
     names = drawn.net.external_output
     with tiles_everywhere():
         executor = Executor(drawn.net, drawn.weights)

@@ -36,14 +36,14 @@ def compiled() -> Segment:
     return Executor(NetDef.from_text(NET), weights).plan(feeds, ["y"])
 
 
-def test_what_the_planner_makes_is_right() -> None:
+def test_a_plan_of_the_planner_is_accepted() -> None:
     segment = compiled()
     segment.verify()
     assert [step.op.type for step in segment.running] == ["Conv", "Relu", "Sigmoid", "Softmax", "Add"]
 
 
 def moved(segment: Segment, name: str, onto: str) -> None:
-    """Let a blob begin where another does."""
+    """Let a blob begin at the address of another."""
     value, other = segment.env[name], segment.env[onto].array
     begin = np.lib.stride_tricks.as_strided(other.reshape(-1), (value.spec.size,), (value.spec.dtype.itemsize,))
     value.bind(begin.reshape(value.spec.shape))
@@ -130,7 +130,7 @@ def test_a_slice_that_is_a_channel_away_is_found() -> None:
 
 
 def test_slices_of_which_one_spoils_the_other_are_found() -> None:
-    """Where they are joined nowhere."""
+    """Slices of a whole that no step joins."""
     segment, a, b, c = in_slices()
     segment.steps, segment.survivors = segment.steps[: segment.steps.index(c)], {"a", "b"}
     segment.env.update(a=a.outputs[0], b=b.outputs[0])
@@ -140,7 +140,7 @@ def test_slices_of_which_one_spoils_the_other_are_found() -> None:
         segment.verify()
 
 
-def test_positions_that_lie_too_near_each_other_or_in_pieces_are_found() -> None:
+def test_overlapping_or_scattered_positions_are_found() -> None:
     segment, a, _, c = in_slices()
     array, whole = a.outputs[0].array, c.outputs[0].array
     near = (array.strides[0], array.strides[1], array.strides[2] - 4, 4)
@@ -165,7 +165,7 @@ def test_a_kernel_that_cannot_handle_slices_is_found() -> None:
         segment.verify()
 
 
-def test_what_is_joined_may_lie_there_already_or_elsewhere_but_not_beside() -> None:
+def test_a_joined_part_may_lie_in_place_or_elsewhere_but_not_misplaced_in_the_whole() -> None:
     segment, a, b, c = in_slices()
     segment.running.append(c)
     segment.verify()

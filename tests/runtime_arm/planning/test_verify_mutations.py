@@ -1,4 +1,4 @@
-"""Plans are spoiled in every way a planner could spoil them; whenever a result is wrong, the verifier has said so."""
+"""Plans are spoiled in every way in which a planner could fail; the verifier finds all that compute wrong results."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def put_a_slice_where_another_lies(layout: MemoryPlan, steps: Sequence[Step], rn
 
 
 def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> MemoryPlan:
-    """One blob's lifetime ends too early, before the layout is planned."""
+    """Ends the lifetime of a blob too early, before the memory is planned."""
     values = [*feeds, *(value for step in steps for value in step.outputs)]
     read_later = [value for value in values if value.last > max(value.first, 0) + 1]
     if read_later:
@@ -117,7 +117,7 @@ def forget_a_reader(steps: Sequence[Step], feeds: Sequence[Value], rng: random.R
 
 
 def hand_slices_to_whoever_comes(steps: Sequence[Step], feeds: Sequence[Value], rng: random.Random) -> MemoryPlan:
-    """The kernels' word on slices is not heard."""
+    """Gives slices to kernels that do not support them."""
     tiled = {value for step in steps for value in step.outputs if value.layout is not None}
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(memory, "_sliceable", lambda steps: tiled)
@@ -149,7 +149,7 @@ WAYS: List[Tuple[Planner, Sequence[Kind]]] = [
 
 
 class Trial:
-    """Runs a net with a spoiled plan, whatever the verifier says of it."""
+    """Runs a net with a spoiled plan, whatever the verifier says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, planner: Planner, rng: random.Random):
         self.accused = False
@@ -179,7 +179,7 @@ def parts_in_tiles() -> RandomNet:
 
 
 def results(drawn: RandomNet) -> Dict[str, np.ndarray]:
-    """Of the second run, whose arena is not fresh any more."""
+    """The outputs of the second run, whose arena holds the blobs of the first."""
     executor = Executor(drawn.net, drawn.weights)
     executor.run(drawn.feed(1), drawn.net.external_output)
     return executor.run(drawn.feed(), drawn.net.external_output)
@@ -187,7 +187,7 @@ def results(drawn: RandomNet) -> Dict[str, np.ndarray]:
 
 @pytest.fixture(name="kinds")
 def laid_out(request: pytest.FixtureRequest) -> Iterator[Sequence[Kind]]:
-    """These kinds of operators, in tiles if those are what they are for."""
+    """These kinds of operators; in tiles if they are meant for tiles."""
     with tiles_everywhere() if request.param is TILED else nullcontext():
         yield request.param
 
@@ -198,7 +198,7 @@ def laid_out(request: pytest.FixtureRequest) -> Iterator[Sequence[Kind]]:
     indirect=["kinds"],
     ids=[planner.__name__ + (" in tiles" if kinds is TILED else "") for planner, kinds in WAYS],
 )
-def test_no_spoiled_plan_that_computes_something_wrong_goes_unnoticed(planner: Planner, kinds: Sequence[Kind]) -> None:
+def test_every_spoiled_plan_that_computes_wrong_results_is_found(planner: Planner, kinds: Sequence[Kind]) -> None:
     harmful = 0
     examples, operators = (200, 20) if kinds is TILED else (100, 12)
 

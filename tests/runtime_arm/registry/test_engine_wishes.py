@@ -1,4 +1,4 @@
-"""What an operator says of engines, and who runs it then."""
+"""The engines that an operator asks for, and the one that runs it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_name_is_read(text: str, wish: Wish) -> None:
         ("DIRECT", "POINTWISE"),
     ],
 )
-def test_nnpack_is_what_its_algorithm_is_here(algorithm: str, engine: str) -> None:
+def test_nnpack_stands_for_the_engine_of_its_algorithm(algorithm: str, engine: str) -> None:
     assert list(wanted_engines(op_with("NNPACK,MOBILE").with_args(algo=algorithm))) == [engine, "MOBILE"]
     assert list(wanted_engines(op_with("BLOCK").with_args(algo=algorithm))) == ["BLOCK"]
 
@@ -61,7 +61,7 @@ def test_nnpack_is_what_its_algorithm_is_here(algorithm: str, engine: str) -> No
         ("BLOCK", None, None, {"BLOCK": ""}),
     ],
 )
-def test_hints_are_read_and_are_no_engines(engine: str, block: Any, panel: Any, wanted: Any) -> None:
+def test_hints_are_read_and_are_not_engines(engine: str, block: Any, panel: Any, wanted: Any) -> None:
     op = op_with(engine)
     assert (hint(op, "block"), hint(op, "panel"), wanted_engines(op)) == (block, panel, wanted)
 
@@ -82,12 +82,12 @@ def test_a_list_is_read_most_wanted_first() -> None:
         ("!WINOGRAD:f6x6_3x3,!WINOGRAD:f4x4_3x3", VARIANTS[:1]),
     ],
 )
-def test_variants_that_are_left(engine: str, left: Tuple[str, ...]) -> None:
+def test_variants_that_are_allowed(engine: str, left: Tuple[str, ...]) -> None:
     assert tuple(open_variants(op_with(engine), "WINOGRAD", VARIANTS)) == left
 
 
 def kernels() -> Dict[str, Kernel]:
-    """One that refuses, two that tell their cost, one that does not."""
+    """A kernel that refuses, two that estimate their work, and one that does not."""
 
     def kernel(engine: str, **rest: object) -> Kernel:
         return Kernel(engine, lambda call: lambda: None, **rest)  # type: ignore[arg-type]
@@ -119,12 +119,12 @@ def kernels() -> Dict[str, Kernel]:
         ("WARP", "CHEAP"),
     ],
 )
-def test_who_runs_it(engine: str, chosen: object) -> None:
+def test_the_chosen_engine(engine: str, chosen: object) -> None:
     kernel, _ = choose(kernels(), op_with(engine), [], [])
     assert (kernel and kernel.engine) == chosen
 
 
-def test_who_does_not_run_it_and_why() -> None:
+def test_the_reasons_against_the_other_engines() -> None:
     _, refusals = choose(kernels(), op_with("WARP"), [], [])
     assert refusals == {
         "WARP": "no such engine for this operator",
@@ -136,7 +136,7 @@ def test_who_does_not_run_it_and_why() -> None:
     assert refusals["DEAR"] == "the operator leaves none of its variants a, b open"
 
 
-def test_every_engine_that_tells_its_cost_tells_it_of_a_real_layer() -> None:
+def test_every_engine_that_estimates_its_work_does_so_for_a_real_layer() -> None:
     x, w = TensorSpec((1, 64, 28, 28), "float32"), TensorSpec.known(np.ones((64, 64, 3, 3), np.float32))
     op = op_with("").with_args(pad=1)
     schema = lookup(op)

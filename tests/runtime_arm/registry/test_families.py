@@ -1,4 +1,4 @@
-"""Families of operators are imported by the types that a net names: the table is complete and spares the rest."""
+"""Families of operators are imported for the types that a net names; the table of families is complete."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_table_lists_what_every_family_declares() -> None:
     }, "a family declares nothing there"
 
 
-def test_a_type_loads_its_families_alone() -> None:
+def test_a_type_loads_only_its_families() -> None:
     loaded = set(printed(LOADED, "", "Softmax"))
     assert "runtime_arm.operators.norm.softmax" in loaded
     assert len(loaded) < 12

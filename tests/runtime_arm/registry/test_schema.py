@@ -1,4 +1,4 @@
-"""What a schema promises about dtypes and about outputs that overwrite inputs."""
+"""The rules of a schema for dtypes and for outputs that overwrite inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = TensorSpec((8, 8), np.float32)
 
 @operator("TestPicky", domain="test", inputs=2, dtypes=("int8", "uint8"), inplace={0: (1, 0)})
 def picky(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Any:
-    """Takes bytes, and may overwrite either input."""
+    """An operator that takes bytes and may overwrite either input."""
     return [b]
 
 
@@ -28,7 +28,7 @@ def planned(*lines: str, fetches: str) -> Segment:
     return Executor(net, {}).plan({"x": X, "z": X}, [name.strip() for name in fetches.split(",")])
 
 
-def test_an_output_overwrites_whichever_operand_dies() -> None:
+def test_an_output_overwrites_any_operand_that_is_not_read_later() -> None:
     for line in ("Add(a, z) -> y", "Add(z, a) -> y"):
         segment = planned("Exp(x) -> a", line, fetches="y, z")
         assert np.shares_memory(segment.env["y"].array, segment.env["a"].array)

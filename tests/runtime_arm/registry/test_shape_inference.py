@@ -1,4 +1,4 @@
-"""What shape inference evaluates ahead."""
+"""Which operators shape inference evaluates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-def test_a_few_numbers_get_no_memory_for_the_asking() -> None:
+def test_a_few_numbers_cannot_claim_any_amount_of_memory() -> None:
     op = OperatorDef.of("Expand", ["x", "shape"], ["y"], domain="onnx")
     inputs = [TensorSpec.known(np.ones(1, np.float32)), TensorSpec.known(np.array([1 << 13, 1 << 13], np.int64))]
     tracemalloc.start()
@@ -25,7 +25,7 @@ def test_a_few_numbers_get_no_memory_for_the_asking() -> None:
     assert peak < 1 << 20
 
 
-def test_what_is_joined_with_itself_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_joined_with_itself_many_times_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
     x, y = np.arange(6, dtype=np.float32), np.arange(6, 12, dtype=np.float32)
     for second, is_known in (("x", False), ("y", True)):
@@ -42,7 +42,7 @@ def test_weights_of_any_size_are_known(monkeypatch: pytest.MonkeyPatch, value: n
     np.testing.assert_array_equal(spec.value, value)
 
 
-def test_what_is_as_large_as_its_inputs_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_as_large_as_its_inputs_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     (spec,) = infer_operator(OperatorDef.of("Transpose", ["x"], ["y"]), [TensorSpec.known(x)])[1]
