@@ -205,11 +205,16 @@ def unpack_rnn_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> 
     return [x.swapaxes(0, 1)[np.arange(len(x)) < lengths[:, None]]]
 
 
+def _require_steps(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, of: str) -> None:
+    """ShapeError unless X is (longest, N, D) and there is one int32 length for each of the N."""
+    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
+    require(op, fits, f"X must be (longest, {of}s, D), with one int32 length per {of}", x, lengths)
+
+
 @operator("VariableLengthSequencePadding", inputs=2, dtypes=("float32",), inplace={0: 0})
 def variable_length_sequence_padding(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """X (longest, sequences, D), with 0 after the first lengths[s] steps of each sequence s."""
-    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
-    require(op, fits, "X must be (longest, sequences, D), with an int32 length for each sequence", x, lengths)
+    _require_steps(op, x, lengths, "sequence")
     return [x]
 
 
@@ -222,8 +227,7 @@ def variable_length_sequence_padding_reference(op: OperatorDef, x: Array, length
 @operator("ReversePackedSegs", inputs=2)
 def reverse_packed_segs(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """X (longest, segments, D), with the first lengths[s] rows of each segment s in reverse order."""
-    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
-    require(op, fits, "X must be (longest, segments, D), with an int32 length for each segment", x, lengths)
+    _require_steps(op, x, lengths, "segment")
     return [x]
 
 
