@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runtime_arm.engines.tiled import options as tilings
+from runtime_arm.engines.tiled import options as tiled_options
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
@@ -103,7 +103,7 @@ def _of_step(step: Step) -> Options:
 def _in_tiles(step: Step) -> Iterator[Option]:
     """The ways to run the step on blobs in tiles."""
     plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
-    for one in tilings.options_of(step.op, step.in_specs, step.out_specs, plain):
+    for one in tiled_options.options_of(step.op, step.in_specs, step.out_specs, plain):
         for variant in one.kernel.variants or ("",):
             yield Option(Wish(one.kernel.engine, variant), one.work)
 

@@ -51,8 +51,8 @@ class Variant(NamedTuple):
         return f"f{self.rows}x{self.columns}_{self.taps}x{self.taps}"
 
 
-# Tiles wider than high are for some layers between blobs in tiles, see ``planar_winograd`` and, for a stride of 2,
-# ``planar_strided``; others run by square ones.
+# Tiles wider than high are for some layers between blobs in tiles, see ``planar/winograd.py`` and, for a stride of 2,
+# ``planar/pairs.py``; others run by square ones.
 VARIANTS = {
     one.name: one
     for one in (

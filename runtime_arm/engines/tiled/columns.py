@@ -1,112 +1,150 @@
-"""IM2COL and POINTWISE between blobs in tiles: convolutions as products of matrices over strips of pixels.
+"""IM2COL and POINTWISE between blobs in tiles: convolutions as products of matrices over strips.
 
-A convolution of stride s makes tiles of m x m pixels from tiles of s * m x s * m: output pixel (py, px) of a tile and
-tap (ky, kx) meet the pixel (s * py + ky - head, s * px + kx - head) of the same tile, or of one nearby. So under one
-tap a whole strip of output tiles meets pixels of one plane, which lie as far apart as the outputs do. Where all pixels
-share one plane, s passes over some of them:
+A convolution of stride s makes tiles of m x m pixels from tiles of s * m x s * m: the output of phase (py, px) meets,
+under the tap (ky, kx), the pixel (s * py + ky - head, s * px + kx - head) counted from the edge of the input's tile,
+which lies in that tile or in one nearby. So under one tap all outputs of a plane meet pixels of one plane, and these
+lie as far apart as the outputs do. Where the input has one plane for all its pixels, the stride passes over some:
 
     columns   A[position, (ky, kx, c)] = X[plane, position + shift, c]      one copy a tap, or a row of taps
     multiply  Y[py, px, position, m]   = A @ W                              (positions, kh * kw * C) @ (kh * kw * C, M)
 
-A kernel of 1 and stride 1 needs no columns: a plane is the matrix.
+A kernel of 1 with stride 1 needs no columns: a plane is the matrix.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.gemm import Panels, panel_hints
-from runtime_arm.engines.tiled import strips as tiled
-from runtime_arm.engines.tiled.epilogue import Landing, Pass, Piece, bias, finish, has_gaps, in_place
+from runtime_arm.engines.conv.pointwise import PASS, weight_cost
+from runtime_arm.engines.tiled.epilogue import Landing, Pass, bias, has_gaps, in_pieces, in_place, pooled
+from runtime_arm.engines.tiled.strip_pooling import Pooling
+from runtime_arm.engines.tiled.strips import (
+    FLOAT32,
+    Target,
+    block_hints,
+    block_nbytes,
+    body,
+    clear,
+    clear_borders,
+    in_turn,
+    parts_of,
+)
+from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.registry.engine_wishes import PANEL, hint
-from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, shaped
 
-if TYPE_CHECKING:
-    from runtime_arm.engines.tiled.strip_pooling import Pooling
-
-LEAST_PACKED = 256  # positions of a block for which BLAS packs all filters
-MOST_PACKED = 5 << 19  # bytes of columns that a block may take for their sake
+LEAST_PACKED = 256  # positions of a strip for which BLAS packs all filters
+MOST_PACKED = 5 << 19  # bytes of columns that a strip may take for their sake
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
+STRETCH = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies of a large matrix product
 
 
-def most_positions(
-    op: OperatorDef, convolution: Convolution, itemsize: int, block: int, pooling: Optional[Pooling] = None
-) -> int:
-    """Positions of a plane that are computed at once: their columns and products take the bytes of a block, or more
-    where BLAS packs all filters for each block."""
-    products = convolution.filters * (1 if pooling is None else pooling.taps)
-    most = max(1, block // ((convolution.terms + products) * itemsize))
-    if gemm.width_for(hint(op, PANEL), most, convolution.terms, convolution.filters):
-        return most
-    return max(most, min(LEAST_PACKED, MOST_PACKED // (convolution.terms * itemsize)))
+@dataclass(frozen=True)
+class Columns:
+    """The way by columns, or by planes as they are."""
 
+    convolution: Convolution
+    x: Tiles
+    y: Tiles
+    pooling: Optional[Pooling] = None
 
-def scratch(
-    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
-) -> Sequence[TensorSpec]:
-    """Products on the way into a slice, or to be pooled; the columns of a block, but not for a pointwise convolution.
+    variants = ()
+    reads_slices = True
+    writes_slices = True
 
-    y: see ``bind``.
-    """
-    most = most_positions(op, convolution, dtype.itemsize, tiled.block_nbytes(op), pooling)
-    positions = max((strip.size for strip in y.strips(most)), default=0)
-    products, piece = positions * convolution.filters, max(SLICE, LEAST_ROWS * convolution.filters)
-    sizes = [min(piece, products) if pooling is None else pooling.taps * products]
-    if not is_pointwise(convolution):
-        sizes.append(positions * convolution.terms)
-    return [TensorSpec((size,), dtype) for size in sizes]
+    @property
+    def engine(self) -> str:
+        return engine_of(self.convolution)
 
+    @property
+    def work(self) -> Work:
+        copied = 0.0
+        if not is_pointwise(self.convolution):
+            copied = PASS / 2 + STRETCH / max(self.convolution.channels, 1)
+        y = self.y
+        return columns_work(self.convolution, copied, y.tile**2 * y.batch * y.image_tiles((0, 0))[0] * y.pitch)
 
-def hints(
-    op: OperatorDef, convolution: Convolution, y: Tiles, dtype: np.dtype, pooling: Optional[Pooling] = None
-) -> Sequence[str]:
-    """Other blocks and panels."""
+    def most_positions(self, op: OperatorDef, block: int) -> int:
+        """Positions of a strip: their columns and products in one plane take the bytes of a block, or more where BLAS
+        packs all filters for each strip."""
+        convolution = self.convolution
+        products = convolution.filters * (1 if self.pooling is None else self.pooling.taps)
+        most = max(1, block // ((convolution.terms + products) * FLOAT32.itemsize))
+        if gemm.width_for(hint(op, PANEL), most, convolution.terms, convolution.filters):
+            return most
+        return max(most, min(LEAST_PACKED, MOST_PACKED // (convolution.terms * FLOAT32.itemsize)))
 
-    def most(block: int) -> int:
-        return most_positions(op, convolution, dtype.itemsize, block, pooling)
+    def scratch(self, op: OperatorDef) -> Sequence[TensorSpec]:
+        """Products on the way into a slice, or to be pooled; the columns of a strip, but not for a pointwise
+        convolution."""
+        most = self.most_positions(op, block_nbytes(op))
+        positions = max((strip.size for strip in self.y.strips(most)), default=0)
+        filters = self.convolution.filters
+        products, piece = positions * filters, max(SLICE, LEAST_ROWS * filters)
+        sizes = [min(piece, products) if self.pooling is None else self.pooling.taps * products]
+        if not is_pointwise(self.convolution):
+            sizes.append(positions * self.convolution.terms)
+        return [TensorSpec((size,), FLOAT32) for size in sizes]
 
-    rows = min(most(tiled.block_nbytes(op)), y.body)
-    return [
-        *tiled.block_hints(op, lambda block: y.strips(most(block))),
-        *panel_hints(op, rows, convolution.terms, convolution.filters),
-    ]
+    def hints(self, op: OperatorDef) -> Sequence[str]:
+        """Other blocks and panels."""
+        rows = min(self.most_positions(op, block_nbytes(op)), self.y.body)
+        return [
+            *block_hints(op, lambda block: self.y.strips(self.most_positions(op, block))),
+            *panel_hints(op, rows, self.convolution.terms, self.convolution.filters),
+        ]
+
+    def bind(self, call: Call) -> Run:
+        convolution, y, to = self.convolution, self.y, output_layout(self)
+        steps: List[Step] = clear_borders(call, to)
+        most = self.most_positions(call.op, block_nbytes(call.op))
+        panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
+        strips, filters = parts_of(call, y, most, convolution.terms * y.channels, panels.group)
+        panels = panels.columns(filters)
+        biases = bias(call, filters)
+        matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, self.x)
+        for strip in strips:
+            for plane, pieces in landings(call, Target(to, strip, filters), biases, self.pooling):
+                matrix, copies = matrix_of(strip, plane)
+                steps += copies
+                for positions, products, then in pieces:
+                    steps += panels.multiply(matrix[positions][None], products[None])
+                    steps += then
+            steps += clear(call, to, strip, filters)
+        return in_turn(steps)
 
 
 def is_pointwise(convolution: Convolution) -> bool:
+    """Whether its kernel and its stride are 1, without padding."""
     window = convolution.window
     return set(window.kernel) == {1} and set(window.stride) == {1} and not any(window.head + window.tail)
 
 
-def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Run:
-    """y: the layout of the convolution's results, whether the output has them or what is pooled of them."""
-    to = y if pooling is None else pooling.after(y)
-    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], to)
-    most = most_positions(call.op, convolution, call.outputs[0].itemsize, tiled.block_nbytes(call.op), pooling)
-    panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
-    strips, filters = tiled.parts_of(call, y, most, convolution.terms * y.channels, panels.group)
-    panels = panels.columns(filters)
-    biases = bias(call, filters)
-    for strip in strips:
-        matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, x, strip)
-        for plane, pieces in landings(call, to, strip, biases, filters, pooling):
-            matrix, copies = matrix_of(plane)
-            steps += copies
-            for positions, target, then in pieces:
-                steps += panels.multiply(matrix[positions][None], target[None])
-                steps += then
-        steps += tiled.clear(call, to, strip, filters)
-    return tiled.in_turn(steps)
+def engine_of(convolution: Convolution) -> str:
+    """The engine that multiplies matrices for it."""
+    return "POINTWISE" if is_pointwise(convolution) else "IM2COL"
+
+
+def columns_work(convolution: Convolution, copied: float, positions: Optional[int] = None) -> Work:
+    """What products over so many positions take, by default over the output's pixels, and copies of so much an element
+    of the columns."""
+    if positions is None:
+        positions = convolution.batch * math.prod(convolution.window.output)
+    products = convolution.filters * convolution.terms * (positions + weight_cost())
+    return Work(products, copied * positions * convolution.terms)
 
 
 def by_channel(filters: Array) -> Array:
@@ -116,35 +154,22 @@ def by_channel(filters: Array) -> Array:
 
 
 def landings(
-    call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice, pooling: Optional[Pooling]
+    call: Call, target: Target, passes: Sequence[Pass], pooling: Optional[Pooling] = None
 ) -> Iterator[Landing]:
-    """Where the products of a strip go, plane by plane, and what follows; by way of scratch 0 if need be."""
+    """Where the products of a strip go, plane by plane, and what follows them: by way of scratch 0 if need be."""
     if pooling is not None:
-        return pooling.landings(call, y, strip, biases, filters, call.scratch[0])
-    is_slice = has_gaps(call.outputs[0][..., filters])
-    return (_in_pieces if is_slice else in_place)(call, y, strip, biases, filters)
-
-
-def _in_pieces(call: Call, y: Tiles, strip: Strip, biases: Sequence[Pass], filters: slice) -> Iterator[Landing]:
-    """By way of the scratch."""
-    width = call.outputs[0][..., filters].shape[-1]
-    most = max(LEAST_ROWS, SLICE // width)
-    for py, px in np.ndindex(y.tile, y.tile):
-        pieces: List[Piece] = []
-        for begin in range(0, strip.size, most):
-            positions = slice(begin, min(begin + most, strip.size))
-            products = shaped(call.scratch[0], 1, 1, positions.stop - begin, width)
-            part = slice(py, py + 1), slice(px, px + 1), positions
-            then = list(finish(call, y, strip, biases, products, filters, part))
-            pieces.append((positions, products[0, 0], then))
-        yield (py, px), pieces
+        return pooled(call, target, passes, pooling, call.scratch[0])
+    output = call.outputs[0][..., target.channels]
+    if has_gaps(output):
+        return in_pieces(call, target, passes, max(LEAST_ROWS, SLICE // output.shape[-1]), call.scratch[0])
+    return in_place(call, target, passes)
 
 
 Matrix = Tuple[Array, List[Step]]  # (positions, terms), and what fills it
 
 
 def _plane(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:
-    return tiled.body(call.inputs[0], x, strip)[plane], []
+    return body(call.inputs[0], x, strip)[plane], []
 
 
 def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:
@@ -154,8 +179,8 @@ def _columns(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane
 
 
 class Met(NamedTuple):
-    """The input's positions that a strip of results meets under one tap: ``begin`` counts from the body's first one,
-    ``down`` and ``across`` from one row and column to the next."""
+    """The input's positions that a strip of results meets under one tap, as a grid: ``begin`` counts from the first
+    position of the body, ``down`` and ``across`` from one row and one column of the grid to the next."""
 
     begin: int
     rows: int
@@ -165,11 +190,13 @@ class Met(NamedTuple):
 
     @property
     def last(self) -> int:
+        """The last position of the grid."""
         return self.begin + (self.rows - 1) * self.down + (self.columns - 1) * self.across
 
 
 def met_under(strip: Strip, x: Tiles, window: Window) -> Met:
-    """As many as the strip has, or, where all pixels share one plane, those that the stride does not pass over."""
+    """As many positions as the strip has, one behind the other; or, where the input has one plane for all its pixels,
+    those that the stride does not pass over."""
     stride = window.stride[0]
     if x.tile > 1 or stride == 1:
         return Met(strip.begin, 1, strip.size, 0, 1)
@@ -180,7 +207,8 @@ def met_under(strip: Strip, x: Tiles, window: Window) -> Met:
 def gather(
     memory: Array, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int], columns: Array
 ) -> Iterator[Step]:
-    """columns, (positions, kh, kw, C), of whatever strides: what each tap meets under a strip of a plane of outputs."""
+    """Fill ``columns``, (positions, kh, kw, C), of whatever strides: what each tap meets of X under a strip of one
+    plane of the results."""
     window = convolution.window
     met = met_under(strip, x, window)
     taps = columns.reshape(met.rows, met.columns, *columns.shape[1:])
@@ -197,8 +225,8 @@ def gather(
 
 
 def runs(positions: Array, met: Met, taps: int) -> Array:
-    """For each of the met positions the pixels of ``taps`` neighbours, which follow each other: (rows, columns, taps,
-    C)."""
+    """For each of the met positions the pixels of ``taps`` neighbours, which follow each other: a view (rows, columns,
+    taps, C)."""
     step, channel = positions.strides
     shape = met.rows, met.columns, taps, positions.shape[1]
     view: Array = as_strided(positions, shape, (met.down * step, met.across * step, step, channel))

@@ -1,4 +1,4 @@
-"""From one layout to another: (N, C, H, W) into tiles and back, tiles of one size into those of another."""
+"""Copies from one layout to another: (N, C, H, W) into tiles and back, tiles of one size into those of another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, List, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.engines.tiled.strips import in_turn
 from runtime_arm.netdef import Array
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Layout, Tiles, in_tiles
@@ -16,7 +16,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy
 
 
 def bind(call: Call, source: Layout, target: Layout) -> Run:
-    """Copy input 0 in one layout into output 0 in the other. None stands for (N, C, H, W).
+    """Copies input 0, in the layout ``source``, into output 0, in ``target``. None stands for (N, C, H, W).
 
     Workers split the rows of the image, as they do elsewhere: most of what a worker reads it wrote itself.
     """
@@ -32,7 +32,7 @@ def bind(call: Call, source: Layout, target: Layout) -> Run:
     else:
         assert source is not None
         pairs = _to_plain(x, source, y)
-    return tiled.in_turn([*steps, *(copy(to, of) for to, of in _rows_of(call, pairs))])
+    return in_turn([*steps, *(copy(to, of) for to, of in _rows_of(call, pairs))])
 
 
 def _rows_of(call: Call, pairs: Iterable[Tuple[Array, Array]]) -> Iterator[Tuple[Array, Array]]:
@@ -59,10 +59,10 @@ def _to_plain(memory: Array, layout: Tiles, y: Array) -> Iterator[Tuple[Array, A
 
 
 def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Pixels that lie evenly in both: (..., rows, columns, C).
+    """Views (to, of) of the same pixels, (..., rows, columns, C), that lie evenly in both layouts.
 
-    Those are of several planes of the one where the other has all in one plane; else they are apart by the least common
-    multiple of the tiles, in rows and columns.
+    If one layout has all pixels in one plane, they are of several planes of the other one. Else they are the pixels as
+    far apart, in rows and columns, as the least common multiple of both tiles.
     """
     if source.tile == 1:
         yield from _spread(y, target, x, source)
@@ -73,8 +73,8 @@ def _between(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple
 
 
 def _spread(planes: Array, tiles: Tiles, plane: Array, plain: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Planes that have as many rows and columns, and where their pixels lie in one plane: (rows, columns of a tile,
-    batch, rows, columns, C)."""
+    """Groups of planes with as many rows and columns of tiles inside of the image, and their pixels where these lie in
+    one plane: (rows, columns of a tile, batch, rows, columns, C)."""
     pixels, tile = plain.pixels(plane, (0, 0)), tiles.tile
     image, row, column, channel = pixels.strides
     for down, across, rows, columns in tiles.groups():
@@ -84,7 +84,8 @@ def _spread(planes: Array, tiles: Tiles, plane: Array, plain: Tiles) -> Iterator
 
 
 def _apart(x: Array, source: Tiles, y: Array, target: Tiles) -> Iterator[Tuple[Array, Array]]:
-    """Of one plane of the larger tiles all pixels are of one plane of the smaller ones if the larger is a multiple."""
+    """One plane of either: if one tile is a multiple of the other, all pixels of a plane of the larger tiles lie in one
+    plane of the smaller ones."""
     m, n = source.tile, target.tile
     period = m * n // gcd(m, n)
     for py, px in np.ndindex(period, period):

@@ -1,16 +1,17 @@
 """DEPTHWISE between blobs in tiles: one sum of products over all taps, for long rows of pixels and channels.
 
-With the channels last, a strip of positions is one row of numbers, and the weights repeat with every pixel. So they are
-laid out along the row once, and ``einsum`` multiplies and adds up what lies under each tap, a view of X:
+With the channels last, a strip is one row of numbers, and the weights repeat with every pixel. So they are laid out
+along the row once, and ``einsum`` multiplies and adds up what lies under each tap, a view of X:
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-A stride of 2 reads tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two sums are added. So
-that their distances in memory are regular, each sum has some taps too many, which weigh nothing.
+With a stride of 2 the input lies in tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two
+sums are added. For regular distances in memory each sum has some taps too many, whose weights are zero.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
@@ -18,51 +19,75 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import strips as tiled
 from runtime_arm.engines.tiled.epilogue import bias, finish
-from runtime_arm.netdef import Array
+from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
-from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 
 RUN, SHORT_RUN = 4096, 1536  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip
+MULTIPLY_ADD = 11  # what one takes of einsum's, and what follows it, in multiplies of a large matrix product
 
 
-def scratch(convolution: Convolution, x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    """What the sums take that are to be added to the first."""
-    if x.tile == 1:
-        return ()
-    most = max((strip.size for strip in y.strips(max(1, BLOCK // y.channels))), default=0)
-    return [TensorSpec((most * y.channels,), dtype)]
+@dataclass(frozen=True)
+class Depthwise:
+    """The way for convolutions of every channel for itself."""
+
+    convolution: Convolution
+    x: Tiles
+    y: Tiles
+
+    engine = "DEPTHWISE"
+    variants = ()
+    pooling = None
+    reads_slices = False
+    writes_slices = False
+    hints = staticmethod(no_hints)
+
+    @property
+    def work(self) -> Work:
+        kernel, y = self.convolution.window.kernel, self.y
+        taps = kernel[0] * kernel[1] * (1.5 if self.x.tile > 1 else 1)
+        return Work(0, MULTIPLY_ADD * taps * y.batch * y.channels * y.height * y.width)
+
+    def scratch(self, op: OperatorDef) -> Sequence[TensorSpec]:
+        """The sums of a strip that are to be added to the first."""
+        y = self.y
+        if self.x.tile == 1:
+            return ()
+        most = max((strip.size for strip in y.strips(max(1, BLOCK // y.channels))), default=0)
+        return [TensorSpec((most * y.channels,), FLOAT32)]
+
+    def bind(self, call: Call) -> Run:
+        y = self.y
+        steps: List[Step] = clear_borders(call, y)
+        weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
+        biases = bias(call)
+        for strip in strips_of(call, y, max(1, BLOCK // y.channels)):
+            steps += _sums(call, self, strip, weights)
+            steps += finish(call, Target(y, strip), biases)
+            steps += clear(call, y, strip)
+        return in_turn(steps)
 
 
-def bind(call: Call, convolution: Convolution, x: Tiles, y: Tiles) -> Run:
-    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], y)
-    weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
-    biases = bias(call)
-    for strip in tiled.strips_of(call, y, max(1, BLOCK // y.channels)):
-        steps += _sums(call, convolution, x, y, strip, weights)
-        steps += finish(call, y, strip, biases)
-        steps += tiled.clear(call, y, strip)
-    return tiled.in_turn(steps)
-
-
-def _sums(call: Call, convolution: Convolution, x: Tiles, y: Tiles, strip: Strip, weights: Array) -> Iterator[Step]:
-    target = tiled.body(call.outputs[0], y, strip)[0, 0]
-    for number, taps in enumerate(_by_row_plane(convolution, x)):
+def _sums(call: Call, way: Depthwise, strip: Strip, weights: Array) -> Iterator[Step]:
+    target = body(call.outputs[0], way.y, strip)[0, 0]
+    for number, taps in enumerate(_by_row_of_planes(way)):
         out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
-        yield from _sum(call, x, strip, taps, taps.spread(weights), out)
+        yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
         if number:
             yield partial(np.add, target, out, out=target)
 
 
 class _Taps(NamedTuple):
-    """The taps that meet one row of planes: a grid of kernel rows, column planes and columns of tiles.
+    """The taps that meet one row of planes: a grid of kernel rows, columns of planes and columns of tiles.
 
-    ``place`` has (kernel row, kernel column) for each element of the grid that is a tap; the others weigh nothing.
+    ``place`` has (kernel row, kernel column) for each element of the grid that is a tap; the weights of the others are
+    zero.
     """
 
     plane: int
@@ -80,8 +105,8 @@ class _Taps(NamedTuple):
         return grid
 
 
-def _by_row_plane(convolution: Convolution, x: Tiles) -> List[_Taps]:
-    window = convolution.window
+def _by_row_of_planes(way: Depthwise) -> List[_Taps]:
+    window, x = way.convolution.window, way.x
     down = [x.neighbour(0, k * window.dilation[0] - window.head[0]) for k in range(window.kernel[0])]
     right = [x.neighbour(1, k * window.dilation[1] - window.head[1]) for k in range(window.kernel[1])]
     shifts = [shift for _, shift in right]
@@ -115,8 +140,9 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
 
 
 def _most_elements() -> int:
-    """Of a run. Each calls the inner loop once a tap; but where wide vectors wait for memory, it pays that the weights
-    along a short one, of 3x3, stay in the first-level cache (measured with AVX-512: an eighth faster)."""
+    """Elements of a run. Each run calls the inner loop once a tap, so long ones are better; but where wide vectors wait
+    for memory, the weights along a short run, of 3x3 taps, stay in the first-level cache, which is an eighth faster
+    (measured with AVX-512)."""
     return SHORT_RUN if gemm.multiplies_small() else RUN
 
 

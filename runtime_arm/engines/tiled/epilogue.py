@@ -1,57 +1,63 @@
-"""What follows the products of a convolution between blobs in tiles: bias, addend, activation, and perhaps a pool.
+"""What follows the products of a convolution between blobs in tiles: bias, addend, activation, and perhaps a max pool.
 
-Each is a pass over products that are cached, in place, over long rows:
+Each is a pass, in place, over products that are in the cache. Passes run over long rows of numbers: the positions and
+channels of a plane are one axis, and a vector with one number for each channel is repeated along a row once.
 
-    (tile, tile, elements of a block)     a number for each channel is laid out along the block once
-
-Where results lie further apart than that, in a slice of the channels of a wider blob, the products come from elsewhere,
-without gaps, and a last pass copies them; with a NumPy that has no trouble with short rows that is the floor's.
+In a slice of the channels of a wider blob positions lie apart, and there are no long rows. So the products are computed
+elsewhere, without gaps, and a last pass copies them. If that pass is the activation's and NumPy is fast at short rows,
+no copy is needed (see ``strips.COPIES_ROWS``).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import Activation, addend_of
-from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.engines.tiled.strip_pooling import Pooling
+from runtime_arm.engines.tiled.strips import COPIES_ROWS, EVERYTHING, Target
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.layouts import Strip, Tiles
-from runtime_arm.registry.steps import ZERO, Step, copy, in_lines
-
-if TYPE_CHECKING:
-    from runtime_arm.engines.tiled.strip_pooling import Pooling
+from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, shaped
 
 CLIPS_FAST = np.lib.NumpyVersion(np.__version__) >= "2.0.0"  # before, two comparisons are faster than np.clip
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
-Piece = Tuple[slice, Array, Sequence[Step]]  # positions of a strip, where their products go, and the steps behind them
-Landing = Tuple[Tuple[int, int], Sequence[Piece]]  # a plane of a strip, (positions, channels), piece by piece
-WHOLE = (slice(None),) * 3
+
+
+class Piece(NamedTuple):
+    """Some positions of a strip in one plane: where their products go, (positions, channels), and the steps that follow
+    the products."""
+
+    positions: slice
+    products: Array
+    then: Sequence[Step]
+
+
+class Landing(NamedTuple):
+    """The products of a strip in one plane, piece by piece; the kernel computes them in this order."""
+
+    plane: Tuple[int, int]
+    pieces: Sequence[Piece]
 
 
 def finish(
     call: Call,
-    layout: Tiles,
-    strip: Strip,
-    passes: Sequence[Pass],
+    target: Target,
+    passes: Sequence[Pass] = (),
     products: Optional[Array] = None,
-    channels: slice = slice(None),
-    part: Tuple[slice, ...] = WHOLE,
     pooling: Optional[Pooling] = None,
 ) -> Iterator[Step]:
-    """The steps behind the products of a strip of output 0: these passes, the addend, the activation.
+    """The steps that follow the products: these passes, then what the operator says: addend and activation.
 
-    products: where they lie, if not in the output. channels, part: those of the output, and of the tiles and positions
-    of the strip, that they are. pooling: what makes results of products that lie elsewhere; nothing is added to them
-    then.
+    target: what of output 0 is finished. products: where its products lie, if that is not there. pooling: what makes
+    the output of them, if they are to be pooled; nothing is added to them then.
     """
-    results = tiled.body(call.outputs[0][..., channels], layout, strip)[part]
+    results = target.of(call.outputs[0])
     if products is None:
         products = results
     if pooling is not None and pooling.comes_first(call.op):
@@ -61,28 +67,55 @@ def finish(
         yield from one(products)
     addend = addend_of(call)
     if addend is not None:
-        yield from _add(tiled.body(addend, layout, strip)[..., channels][part], products)
-    activation = Activation(call, products, -1, channels)
+        yield from _add(target.of(addend), products)
+    activation = Activation(call, products, -1, target.channels)
     floor = activation.floor
     if floor is None:
         yield from _activate(activation, products)
     else:
-        to = products if tiled.COPIES_ROWS else results
-        yield from call.packed(f"floor {channels}", lambda: by_channel(np.maximum, floor))(to, products)
+        to = products if COPIES_ROWS else results
+        yield from call.packed(f"floor {target.channels}", lambda: by_channel(np.maximum, floor))(to, products)
         products = to
     if products is not results:
         yield from [copy(results, products)] if pooling is None else pooling.steps(products, results)
 
 
-def in_place(
-    call: Call, layout: Tiles, strip: Strip, passes: Sequence[Pass], channels: slice = slice(None)
-) -> Iterator[Landing]:
-    """Straight into output 0; what follows comes in the end for all planes."""
-    results = tiled.body(call.outputs[0][..., channels], layout, strip)
+def in_place(call: Call, target: Target, passes: Sequence[Pass]) -> Iterator[Landing]:
+    """Straight into output 0; what follows comes behind the last plane, for all of them at once."""
+    results = target.of(call.outputs[0])
     planes = list(np.ndindex(*results.shape[:2]))
     for plane in planes:
-        then = list(finish(call, layout, strip, passes, channels=channels)) if plane == planes[-1] else []
-        yield plane, [(slice(None), results[plane], then)]
+        then = list(finish(call, target, passes)) if plane == planes[-1] else []
+        yield Landing(plane, [Piece(EVERYTHING, results[plane], then)])
+
+
+def in_pieces(call: Call, target: Target, passes: Sequence[Pass], most: int, buffer: Array) -> Iterator[Landing]:
+    """By way of a buffer, at most so many positions at a time: for a slice."""
+    tile, size = target.layout.tile, target.strip.size
+    width = call.outputs[0][..., target.channels].shape[-1]
+    for py, px in np.ndindex(tile, tile):
+        pieces: List[Piece] = []
+        for begin in range(0, size, most):
+            positions = slice(begin, min(begin + most, size))
+            products = shaped(buffer, 1, 1, positions.stop - begin, width)
+            part = target._replace(part=(slice(py, py + 1), slice(px, px + 1), positions))
+            pieces.append(Piece(positions, products[0, 0], list(finish(call, part, passes, products))))
+        yield Landing((py, px), pieces)
+
+
+def pooled(call: Call, target: Target, passes: Sequence[Pass], pooling: Pooling, buffer: Array) -> Iterator[Landing]:
+    """By way of a buffer for the products that make one plane of output 0; they are pooled when all of them are
+    there."""
+    tile = target.layout.tile
+    width = call.outputs[0][..., target.channels].shape[-1]
+    products = shaped(buffer, *pooling.kernel, target.strip.size, width)
+    for py, px in np.ndindex(tile, tile):
+        part = target._replace(part=(slice(py, py + 1), slice(px, px + 1), EVERYTHING))
+        for ky, kx in np.ndindex(*pooling.kernel):
+            is_last = (ky + 1, kx + 1) == pooling.kernel
+            then = list(finish(call, part, passes, products, pooling)) if is_last else []
+            plane = py * pooling.stride + ky, px * pooling.stride + kx
+            yield Landing(plane, [Piece(EVERYTHING, products[ky, kx], then)])
 
 
 def has_gaps(pixels: Array) -> bool:
@@ -90,14 +123,21 @@ def has_gaps(pixels: Array) -> bool:
     return bool(pixels.strides[-2] != pixels.shape[-1] * pixels.itemsize)
 
 
-def bias(call: Call, channels: slice = slice(None)) -> List[Pass]:
+def bias(call: Call, channels: slice = EVERYTHING) -> List[Pass]:
     """The pass that adds input 2, if there is one."""
-    vector = call.inputs[2] if len(call.inputs) > 2 else None
-    return [] if vector is None else [by_channel(np.add, vector[channels])]
+    vector = bias_vector(call, channels)
+    return [] if vector is None else [by_channel(np.add, vector)]
+
+
+def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
+    """Input 2, one number for each of these channels; None without one."""
+    vector: Optional[Array] = call.inputs[2] if len(call.inputs) > 2 else None
+    return None if vector is None else vector[channels]
 
 
 def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
-    """A pass with one number for each channel, for any number of strips; it may read what it combines elsewhere."""
+    """A pass with one number for each channel. ``steps(products, source=products)``: products = ufunc(source, vector);
+    it can be used for many strips."""
     repeated: Dict[int, Array] = {}
 
     def steps(products: Array, source: Optional[Array] = None) -> Iterator[Step]:
@@ -109,7 +149,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
         if count not in repeated:
             repeated[count] = in_lines(np.tile(vector, count))
         row = repeated[count]
-        for to, of in zip(_blocks(_flat(products), row.size), _blocks(_flat(source), row.size)):
+        for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
             yield partial(ufunc, of, row[: of.shape[-1]], out=to)
 
     return steps
@@ -126,7 +166,7 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     if len(activation.limits) == 2 and CLIPS_FAST:
         yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
     elif activation.limits:
-        for part in _blocks(whole, _longest_row()):
+        for part in _rows(whole, _longest_row()):
             for bound, value in activation.limits:
                 row = _row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
                 yield partial(bound, part, row, out=part)
@@ -139,22 +179,25 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
 
 @lru_cache(None)
 def _longest_row() -> int:
-    """Elements of rows of one number, which all share: a quarter of a block, beside which they stay cached."""
+    """Elements of the rows of one number, which all operators share: a quarter of a block, so that they stay in the
+    cache beside one."""
     return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
 
 
 @lru_cache(8)
 def _row_of(value: float) -> Array:
-    """Two arrays are compared with SIMD by every NumPy, an array and a number by some."""
+    """A row full of one number: every NumPy compares two arrays with SIMD, only some an array and a number."""
     row = in_lines(np.full(_longest_row(), value, np.float32))
     row.flags.writeable = False
     return row
 
 
 def _flat(pixels: Array) -> Array:
+    """(tile, tile, positions * channels)"""
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _blocks(flat: Array, size: int) -> Iterator[Array]:
+def _rows(flat: Array, size: int) -> Iterator[Array]:
+    """Parts of at most so many elements of the last axis."""
     for begin in range(0, flat.shape[-1], size):
         yield flat[..., begin : begin + size]

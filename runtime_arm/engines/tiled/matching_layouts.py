@@ -1,10 +1,10 @@
-"""Which layouts of a convolution's input go with a layout of its results."""
+"""Which layouts of a convolution's input fit a layout of its results."""
 
 from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from runtime_arm.engines.tiled import columns as tiled_convolution
+from runtime_arm.engines.tiled.columns import met_under
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.registry.layouts import Tiles
@@ -25,8 +25,8 @@ def reach_of(convolution: Convolution) -> int:
 
 
 def in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Optional[Tiles]:
-    """The layout of an input whose tiles lie as those of the results do, with a border of at least ``reach``; one of
-    about ``border`` suits them."""
+    """The layout of an input whose tiles lie at the same positions as those of the results ``to``, with a border of at
+    least ``reach`` and, if that fits, of ``border``; None if there is none."""
     stride, least = window.stride[0], max(reach, border)
     for around in range(least, least + stride * to.tile + 1):
         of = Tiles.of(x, stride * to.tile, around)
@@ -36,7 +36,7 @@ def in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -
 
 
 def skipping(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Iterator[Tiles]:
-    """Layouts of one plane for the input of a strided convolution, of whose pixels some are passed over; ``to`` has one
+    """Layouts of one plane for the input of a strided convolution, which passes over some of its pixels; ``to`` has one
     plane, too."""
     if window.stride[0] > 1 and to.batch == 1:
         layouts = (Tiles.of(x, 1, border) for border in sorted({reach, max(1, reach)}))
@@ -44,11 +44,11 @@ def skipping(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Iterator[T
 
 
 def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
-    """Whether all that the taps meet lies in the input's memory, also what positions of no image meet."""
+    """Whether all that the taps meet lies in the input's memory, also under positions outside of the images."""
     nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
     farthest = sum(
         of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1]
         for axis, (s, k, d, head) in enumerate(zip(window.stride, window.kernel, window.dilation, window.head))
     )
-    last = tiled_convolution.met_under(to.strips(to.body)[-1], of, window).last
+    last = met_under(to.strips(to.body)[-1], of, window).last
     return -nearest <= of.guard and last + farthest < of.body + of.guard

@@ -1,12 +1,12 @@
 """Pools between blobs in tiles: a pool of stride s makes tiles of m x m pixels from tiles of s * m x s * m.
 
-First the rows of the kernel are combined, then its columns: 3 + 3 taps an output where the kernel has 9.
+First the rows of the kernel are combined, then its columns: that takes 3 + 3 taps an output where the kernel has 9.
 
     between[px, row, column]  = combination over ky of  X[plane of (py, ky), px, row + shift, column]
     Y[py, px, row, column]    = combination over kx of  between[plane of (px, kx), row, column + shift]
 
-Under one tap all outputs of a plane meet pixels of one plane, row by row. Taps that meet nothing but padding are left
-out, others where they do. A block of rows stays in the cache from the first tap to the activation.
+Under one tap all outputs of a plane meet pixels of one plane, row by row. A tap is left out for the outputs under which
+it meets padding. A strip of rows stays in the cache from the first tap to the activation.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.tiled import strips as tiled
 from runtime_arm.engines.tiled.epilogue import finish
+from runtime_arm.engines.tiled.strips import Target, clear, clear_borders, image_rows, in_turn
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.pool.caffe2 import Pool
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run
-from runtime_arm.registry.layouts import Strip, Tiles
+from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 
-BLOCK_NBYTES = 1 << 19  # of what lies between the passes
+BLOCK_NBYTES = 1 << 19  # of what lies between the two passes over a strip
 
 
 def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:
-    """What a block has between the passes: (tile, rows, columns, channels)."""
+    """What a strip has between the passes: (tile, rows, columns, channels)."""
     rows = min(_most_rows(x, dtype.itemsize), y.image_tiles((0, 0))[0])
     return [TensorSpec((x.tile, rows, x.pitch, x.channels), dtype)]
 
@@ -46,9 +46,9 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
     scale = (1 / pool.divisors).astype(result.dtype).reshape(pool.window.output)
     rows = y.image_tiles((0, 0))[0]
     most = min(_most_rows(x, result.itemsize), -(-rows // call.workers))
-    blocks = [(image, *part) for image in range(y.batch) for part in ranges(rows, most)]
-    steps = tiled.clear_borders(call, result, y)
-    for image, begin, end in call.mine(blocks):
+    steps = clear_borders(call, y)
+    for strip in call.mine(image_rows(y, ranges(rows, most))):
+        image, begin, end = strip
         pixels = x.grid(call.inputs[0])[:, :, image]
         for phase in range(y.tile):
             count = min(end, y.image_tiles((phase, 0))[0]) - begin
@@ -63,10 +63,9 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
                 if combine is np.add:
                     factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
                     steps.append(partial(np.multiply, target, factors, out=target))
-        strip = Strip(image * y.rows + begin, image * y.rows + end, 0, y.pitch, y.pitch)
-        steps += finish(call, y, strip, [])
-        steps += tiled.clear(call, y, strip)
-    return tiled.in_turn(steps)
+        steps += finish(call, Target(y, strip.strip(y)))
+        steps += clear(call, y, strip.strip(y))
+    return in_turn(steps)
 
 
 class _Tap(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a SeparableBlock can read and write, and what it takes."""
+"""The options of SeparableBlock: what it can read and write, and what it takes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Iterator, List, Optional, Sequence, Union
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.epilogue import limits_of
 from runtime_arm.engines.conv.pointwise import weight_cost
-from runtime_arm.engines.tiled import separable_block
 from runtime_arm.engines.tiled.columns import is_pointwise
-from runtime_arm.engines.tiled.dense_convolution import FEW_CHANNELS
-from runtime_arm.engines.tiled.options import Option, tiling
-from runtime_arm.engines.tiled.separable_block import Block, rounded
+from runtime_arm.engines.tiled.option import Option, tiling
+from runtime_arm.engines.tiled.separable_block_kernel import SeparableBlock, bind, rounded, scratch
+from runtime_arm.engines.tiled.stem import FEW_CHANNELS
 from runtime_arm.engines.tiled.toeplitz import PLANES, Toeplitz
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
@@ -28,12 +27,12 @@ from runtime_arm.registry.specs import TensorSpec
 ENGINE = "TOEPLITZ"
 
 # Fitted to the blocks of MobileNetV2, from 32@112 to 960@7, with AVX-512, as in pointwise.py in multiplies.
-MOVED = 11  # an element of the filter's matrices R and O: limits, copy, addition
+MOVED = 11  # an element of the matrices R and O: limits, copy, addition
 THIN = 3.7  # a multiply between them
 CALL = 8500  # a product for one channel
 GATHERED, RUN = 40, 8  # an element of the columns, and one of those that come from planes
-DEEP = 128  # channels before the last convolution with which its products are no slower for results in planes
-COUNTED = 0.69  # how much of the time of three layers apart their estimates tell: less activations and other layouts
+DEEP = 128  # channels from which on the products of project are slower into planes than into tiles
+COUNTED = 0.69  # the part of the time of three layers apart that their estimates count; no activations and conversions
 
 
 @tiling(Kind.SEPARABLE_BLOCK)
@@ -55,12 +54,12 @@ def separable_blocks(
     if kind.stride == 1 and addend is None and project.terms < DEEP:
         writable.append(Planes(tiles))
     for of, to in itertools.product(_readable(expand, x), writable):
-        block = Block(expand, kind, 1 - depthwise.window.head[0], of, to)
+        block = SeparableBlock(expand, kind, 1 - depthwise.window.head[0], of, to)
         if (not isinstance(of, Planes) or block.x_follows) and block.rows >= min(2, block.y.image_tiles((0, 0))[0]):
             reads = (of, *[None] * 6, None if addend is None else to, None)
             kernel = Kernel(
                 ENGINE,
-                partial(separable_block.bind, block=block),
+                partial(bind, block=block),
                 splits_work=True,
                 reads_slices=not isinstance(of, Planes),
                 scratch=partial(_scratch, block),
@@ -75,8 +74,10 @@ def _readable(expand: Convolution, x: TensorSpec) -> Sequence[Layout]:
     return [None] if expand.channels <= FEW_CHANNELS and expand.window.ndim == 2 else []
 
 
-def _scratch(block: Block, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return separable_block.scratch(block, op, inputs)
+def _scratch(
+    block: SeparableBlock, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
+) -> Sequence[TensorSpec]:
+    return scratch(block, op, inputs)
 
 
 def _may_run(layer: OperatorDef) -> bool:
@@ -124,12 +125,10 @@ def _are_limits(op: OperatorDef) -> bool:
     return keeps_zero and all(limits_of(layer) or activation_of(layer) is None for layer in (expand, depthwise))
 
 
-def _work(block: Block) -> Work:
+def _work(block: SeparableBlock) -> Work:
     kind, strips, hidden = block.toeplitz, block.strips(), block.expand.filters
-    inside, filtered, seen = (
-        sum(sizes)
-        for sizes in zip(*((rounded(strip.size + block.pitch), rounded(strip.size), strip.size) for strip in strips))
-    )
+    sizes = [rows.strip(block.y).size for rows in strips]
+    inside, filtered, seen = sum(rounded(n + block.pitch) for n in sizes), sum(map(rounded, sizes)), sum(sizes)
     expand, project = (block.expand.terms + 1) * hidden, (hidden + 1) * block.y.channels
     products = expand * PLANES * inside + project * kind.planes * seen + weight_cost() * (expand + project)
     a_position = MOVED * (kind.terms + kind.products) + THIN * kind.terms * kind.products

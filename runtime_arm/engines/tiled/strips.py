@@ -1,8 +1,8 @@
-"""What the kernels have in common that work on blobs in the layout ``Tiles``: strips, and who does which."""
+"""What the kernels on ``Tiles`` have in common: how they are cut into strips, and which worker does which."""
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, List, Sequence, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -15,16 +15,19 @@ from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.steps import ZERO, Step, copy
 
+FLOAT32 = np.dtype(np.float32)  # of every blob in tiles
 COPIES_ROWS = np.lib.NumpyVersion(np.__version__) < "2.3.0"  # see in_turn
-SMALLEST_BUFFER = 16  # elements, that NumPy allows
+SMALLEST_BUFFER = 16  # elements; NumPy allows no fewer
 LEAST_BLOCK, MOST_BLOCK = 1 << 16, 1 << 23  # bytes that a hint may ask for
+EVERYTHING = slice(None)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
     """One function that runs all steps.
 
-    A ufunc over rows that do not follow each other copies them into buffers of ``np.getbufsize()`` elements before
-    NumPy 2.3, unless a buffer is no longer than a row; it never needs one here. To say so takes 5 us.
+    Before NumPy 2.3 a ufunc over rows that do not follow each other copies them into buffers of ``np.getbufsize()``
+    elements, unless a buffer is no longer than a row. Here it never needs one, so the buffers are made as small as
+    NumPy allows; that takes 5 us.
     """
     if not COPIES_ROWS:
         return plain.in_turn(steps)
@@ -42,16 +45,16 @@ def in_turn(steps: Sequence[Step]) -> Run:
 
 
 def block_nbytes(op: OperatorDef) -> int:
-    """Bytes of the blocks that an operator works in: what was measured, or what suits the caches."""
+    """Bytes of the blocks in which an operator works: what was measured, or what suits the caches."""
     wanted = hint(op, BLOCK)
     return wanted if wanted is not None and LEAST_BLOCK <= wanted <= MOST_BLOCK else usual_block_nbytes()
 
 
-def block_hints(op: OperatorDef, blocks: Callable[[int], Sequence[object]]) -> Iterator[str]:
-    """Hints of half and double the size of a block, if ``blocks``, of so many bytes, become more or fewer."""
+def block_hints(op: OperatorDef, cut: Callable[[int], Sequence[object]]) -> Iterator[str]:
+    """Hints of half and double the size of a block, if ``cut(nbytes)`` then makes more or fewer parts than now."""
     now = block_nbytes(op)
     for other in (now // 2, now * 2):
-        if LEAST_BLOCK <= other <= MOST_BLOCK and len(blocks(other)) != len(blocks(now)):
+        if LEAST_BLOCK <= other <= MOST_BLOCK and len(cut(other)) != len(cut(now)):
             yield f"{BLOCK}={other}"
 
 
@@ -60,14 +63,46 @@ def body(memory: Array, layout: Tiles, strip: Strip) -> Array:
     return memory[:, :, layout.guard + strip.begin : layout.guard + strip.end]
 
 
-def clear_borders(call: Call, memory: Array, layout: Tiles) -> List[Step]:
-    """The first worker clears what belongs to no strip."""
-    return [copy(view, ZERO) for view in layout.borders(memory)] if call.worker == 0 else []
+class Target(NamedTuple):
+    """What a kernel computes of a blob in tiles: a strip, of some channels, and perhaps only some planes and positions
+    of it (``part``, an index of (tile, tile, positions))."""
+
+    layout: Tiles
+    strip: Strip
+    channels: slice = EVERYTHING
+    part: Tuple[slice, slice, slice] = (EVERYTHING,) * 3
+
+    def of(self, memory: Array) -> Array:
+        """A view of it: (tile, tile, positions, channels)."""
+        return body(memory, self.layout, self.strip)[..., self.channels][self.part]
 
 
-def clear(call: Call, layout: Tiles, strip: Strip, channels: slice = slice(None)) -> List[Step]:
-    """What is of no image in a strip of output 0 becomes zero."""
+def clear_borders(call: Call, layout: Tiles) -> List[Step]:
+    """What belongs to no strip of output 0 becomes zero; the first worker sees to it."""
+    return [copy(view, ZERO) for view in layout.borders(call.outputs[0])] if call.worker == 0 else []
+
+
+def clear(call: Call, layout: Tiles, strip: Strip, channels: slice = EVERYTHING) -> List[Step]:
+    """What lies outside of the images in a strip of output 0 becomes zero."""
     return [copy(view, ZERO) for view in layout.outside(call.outputs[0][..., channels], strip)]
+
+
+class ImageRows(NamedTuple):
+    """Rows first..last of tiles of one image: a strip that ends where the image ends."""
+
+    image: int
+    first: int
+    last: int
+
+    def strip(self, layout: Tiles) -> Strip:
+        """The same among the rows of all images."""
+        begin = self.image * layout.rows
+        return Strip(begin + self.first, begin + self.last, 0, layout.pitch, layout.pitch)
+
+
+def image_rows(layout: Tiles, parts: Sequence[Tuple[int, int]]) -> List[ImageRows]:
+    """Every image cut into the same parts, (first, last) row of tiles."""
+    return [ImageRows(image, *part) for image in range(layout.batch) for part in parts]
 
 
 def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
@@ -76,19 +111,19 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
 
 
 def parts_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
-    """This worker's strips of output 0, and its channels, whole groups of them.
+    """This worker's strips of output 0, and its channels, in whole groups of ``group``.
 
-    Where there are few positions and many ``weights`` the filters are split, not the strips.
+    Where there are few positions and many ``weights`` workers split the filters, not the strips.
     """
     outputs = layout.tile**2 * layout.body * layout.channels
     few = splits_filters(call.workers, layout.body, weights, outputs)
     if not few or -(-layout.channels // group) < call.workers:
-        return strips_of(call, layout, most), slice(None)
+        return strips_of(call, layout, most), EVERYTHING
     return parts_by_filters(call, layout, most, group)
 
 
 def parts_by_filters(call: Call, layout: Tiles, most: int, group: int) -> Tuple[Sequence[Strip], slice]:
-    """All strips of output 0, and this worker's channels, whole groups of them; no strip if it has none."""
+    """All strips of output 0, and this worker's channels, in whole groups; no strip if it has no channels."""
     mine = call.slice_of(-(-layout.channels // group))
     strips = layout.strips(most) if mine.start < mine.stop else ()
     return strips, slice(mine.start * group, min(mine.stop * group, layout.channels))

@@ -1,6 +1,6 @@
-"""Winograd's transforms of tiles whose pixels lie in planes, see ``tiled_winograd``, as products with small matrices.
+"""Winograd's transforms of tiles whose pixels lie in planes (see ``winograd.py``), as products with small matrices.
 
-They see a plane as one row of numbers and know nothing of channels: where a neighbour lies is all they are told.
+They see a plane as one row of numbers and know nothing of channels: all they are told is where a neighbour lies.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Result = Tuple[Array, List[Step]]  # what is computed, and how
 
 
 class Stretch(NamedTuple):
-    """So many ``numbers`` of every plane, from ``begin`` on. The next position of a row lies ``beside`` numbers behind,
-    the next row ``below`` numbers."""
+    """So many ``numbers`` of every plane, from ``begin`` on. The next position of a row lies ``beside`` numbers on, the
+    next row ``below`` numbers."""
 
     begin: int
     numbers: int
@@ -29,12 +29,12 @@ class Stretch(NamedTuple):
 
     @property
     def wide(self) -> int:
-        """The numbers, with a position more at both ends."""
+        """How many numbers there are with one position more at both ends."""
         return self.numbers + 2 * self.beside
 
 
 def transform_rows(planes: Array, stretch: Stretch, rows: Array) -> Iterator[Step]:
-    """From (tile rows, tile columns, numbers) to rows, (tile columns, frequencies, wide)."""
+    """Fill ``rows``, (tile columns, frequencies, wide), from planes (tile rows, tile columns, numbers)."""
     yield multiply(_input(planes), _met(planes, stretch, 0).swapaxes(0, 1), rows)
     above, below = _met(planes, stretch, -stretch.below)[-1], _met(planes, stretch, stretch.below)[0]
     for frequency, outside in ((0, above), (-1, below)):
@@ -48,13 +48,13 @@ def _input(planes: Array) -> Array:
 
 
 def _met(planes: Array, stretch: Stretch, shift: int) -> Array:
-    """The stretch ``shift`` numbers on, one position wider at both ends."""
+    """The stretch, ``shift`` numbers on and one position wider at both ends."""
     begin = stretch.begin + shift - stretch.beside
     return planes[:, :, begin : begin + stretch.wide]
 
 
 def transform_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterator[Step]:
-    """spectrum: (frequencies of rows, of columns, numbers)."""
+    """Fill ``spectrum``, (frequencies of rows, of columns, numbers), from what ``transform_rows`` made."""
     count, beside = stretch.numbers, stretch.beside
     yield multiply(_input(rows), rows[:, :, beside : beside + count].swapaxes(0, 1), spectrum)
     for frequency, outside in ((0, rows[-1, :, :count]), (-1, rows[0, :, 2 * beside :])):
@@ -66,8 +66,8 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
     """The pixels, (tile rows, tile columns, count), from the products, (frequencies of rows, of columns, count), which
     lie in the first buffer.
 
-    pixels: where they shall lie; None leaves them in one of the buffers. at_once: in one product (Kronecker's), which
-    reads the products once.
+    pixels: where they are to lie; None leaves them in one of the buffers. at_once: by Kronecker's product of the two
+    matrices, so that the products are read once.
     """
     high, wide, count = products.shape
     rows, columns = high - TAPS + 1, wide - TAPS + 1
@@ -82,7 +82,7 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
 
 
 def _at_once(both: Array, x: Array, y: Array) -> Iterator[Step]:
-    """y = both @ x, in blocks of columns that BLAS does not pack."""
+    """y = both @ x, so many columns at a time that BLAS does not pack them."""
     size = gemm.SMALL_PRODUCT // both.size // gemm.VECTOR * gemm.VECTOR
     whole = y.shape[1] // size * size
     if whole:

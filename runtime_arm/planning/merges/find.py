@@ -51,13 +51,13 @@ def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
 def merge(last: Step, before: Before) -> Optional[Merge]:
     """The merge that ends with this step, if there is one. Its module is imported only if it may apply."""
     if last.schema.kind is Kind.MAX_POOL:
-        from runtime_arm.planning.merges import pooled_convolution
+        from runtime_arm.planning.merges import merge_pool
 
-        return pooled_convolution.merge(last, before)
+        return merge_pool.merge(last, before)
     if last.schema.kind is Kind.CONVOLUTION and gemm.multiplies_small():
-        from runtime_arm.planning.merges import separable_block
+        from runtime_arm.planning.merges import merge_separable_block
 
-        return separable_block.merge(last, before)
+        return merge_separable_block.merge(last, before)
     return None
 
 

@@ -14,7 +14,7 @@ from optimize.engines.measure_hints import Open, faster_hints, faster_workers, o
 from optimize.rewriting.shapes import sample_specs
 from runtime_arm import Predictor
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import strips as tiled
+from runtime_arm.engines.tiled import strips
 from runtime_arm.execution.profiling import Timing
 from runtime_arm.machine import blas
 from runtime_arm.pair.pair import Pair
@@ -49,7 +49,7 @@ OPENBLAS = blas.OpenBlas("", lambda: 1, lambda count: None, "Haswell", "")
 @pytest.fixture(autouse=True)
 def same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 22)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 22)
 
 
 def test_hints_are_open_where_they_change_something() -> None:

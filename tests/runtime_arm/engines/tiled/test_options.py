@@ -13,27 +13,7 @@ from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import (
-    columns as tiled_convolution,
-)
-from runtime_arm.engines.tiled import (
-    depthwise as tiled_depthwise,
-)
-from runtime_arm.engines.tiled import (
-    epilogue as tiled_epilogue,
-)
-from runtime_arm.engines.tiled import (
-    pool as tiled_pool,
-)
-from runtime_arm.engines.tiled import (
-    stem as tiled_stem,
-)
-from runtime_arm.engines.tiled import (
-    strips as tiled,
-)
-from runtime_arm.engines.tiled import (
-    winograd as tiled_winograd,
-)
+from runtime_arm.engines.tiled import columns, depthwise, epilogue, pool, stem, strips, winograd
 from runtime_arm.engines.tiled.options import Option, conversion
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -139,13 +119,13 @@ def test_kernels_that_reach_far_from_positions_of_no_image(image: Tuple[int, int
 def test_strips_join_seamlessly(
     channels: int, filters: int, kernel: int, stride: int, group: int, image: Tuple[int, int], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
-    monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
-    monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
-    monkeypatch.setattr(tiled_epilogue, "_longest_row", lambda: 200)
-    monkeypatch.setattr(tiled_depthwise, "BLOCK", 200)
-    monkeypatch.setattr(tiled_depthwise, "RUN", 40)
-    monkeypatch.setattr(tiled_depthwise, "SHORT_RUN", 40)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 20_000)
+    monkeypatch.setattr(winograd, "LEAST_TILES", 1)
+    monkeypatch.setattr(columns, "LEAST_PACKED", 1)
+    monkeypatch.setattr(epilogue, "_longest_row", lambda: 200)
+    monkeypatch.setattr(depthwise, "BLOCK", 200)
+    monkeypatch.setattr(depthwise, "RUN", 40)
+    monkeypatch.setattr(depthwise, "SHORT_RUN", 40)
     inputs = [normal(2, channels, *image), normal(filters, channels // group, kernel, kernel), normal(filters)]
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
     for workers in (1, 2):
@@ -157,8 +137,8 @@ def test_strips_join_seamlessly(
 def test_strides_pass_over_pixels_of_one_plane(
     kernel: int, stride: int, dilation: int, image: Tuple[int, int], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
-    monkeypatch.setattr(tiled_convolution, "LEAST_PACKED", 1)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 20_000)
+    monkeypatch.setattr(columns, "LEAST_PACKED", 1)
     inputs = [normal(1, 9, *image), normal(64, 9, kernel, kernel), normal(64)]
     op = OperatorDef.of(
         "Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, dilation=dilation, pad=kernel // 2
@@ -184,13 +164,13 @@ def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(
     depth: int, filters: int, calls: int, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(tiled_stem, "multiplies_small", lambda: True)
-    columns, weights, out = normal(depth, 1083), normal(depth, filters), np.empty((1083, filters), np.float32)
-    products = list(tiled_stem._products(columns.T, weights, out))
+    monkeypatch.setattr(stem, "multiplies_small", lambda: True)
+    matrix, weights, out = normal(depth, 1083), normal(depth, filters), np.empty((1083, filters), np.float32)
+    products = list(stem._products(matrix.T, weights, out))
     assert len(products) == calls
     for product in products:
         product()
-    expected = (columns.T.astype(np.float64) @ weights).astype(np.float32)
+    expected = (matrix.T.astype(np.float64) @ weights).astype(np.float32)
     assert_close(out, expected, terms=depth, magnitude=depth)
 
 
@@ -225,7 +205,7 @@ def tiled_kernel(channels: int, filters: int, kernel: int, engine: str = "", siz
 
 def test_a_kernel_tells_the_hints_that_would_change_it(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 20)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 20)
     op, kernel, _ = tiled_kernel(64, 192, 1)
     assert kernel.hints(op) == ["block=524288", "block=2097152", "panel=0", "panel=32"]
     op, kernel, _ = tiled_kernel(64, 192, 1, "block=1048576,panel=32")
@@ -320,7 +300,7 @@ def test_workers_split_filters(
 @pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (2, 1, 0)])
 @pytest.mark.parametrize("image", [(8, 8), (13, 7)])
 def test_pools(type: str, kernel: int, stride: int, pad: int, image: Tuple[int, int], monkeypatch: Any) -> None:
-    monkeypatch.setattr(tiled_pool, "BLOCK_NBYTES", 1000)
+    monkeypatch.setattr(pool, "BLOCK_NBYTES", 1000)
     op = OperatorDef.of(type, ["X"], ["Y"], kernel=kernel, stride=stride, pad=pad)
     for workers in (1, 2):
         assert_options_agree((op, [normal(2, 5, *image)], ()), workers)
@@ -328,7 +308,7 @@ def test_pools(type: str, kernel: int, stride: int, pad: int, image: Tuple[int, 
 
 @pytest.mark.parametrize("activation", [{"activation": "Relu"}, {"activation": "Clip", "min": 0.5, "max": 1.0}])
 def test_pools_with_limits(activation: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tiled_pool, "BLOCK_NBYTES", 1000)
+    monkeypatch.setattr(pool, "BLOCK_NBYTES", 1000)
     op = OperatorDef.of("FusedMaxPool", ["X"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1, **activation)
     for workers in (1, 2):
         assert_options_agree((op, [normal(2, 5, 13, 7)], ()), workers)

@@ -7,15 +7,16 @@ from typing import Any, List, Tuple
 import pytest
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import planar_convolution, planar_strided, planar_winograd
-from runtime_arm.engines.tiled import planes as planar
-from runtime_arm.engines.tiled.dense_convolution import by_pairs
+from runtime_arm.engines.tiled.planar import products as planar
+from runtime_arm.engines.tiled.planar.columns import PlanarColumns
+from runtime_arm.engines.tiled.planar.pairs import Pairs
+from runtime_arm.engines.tiled.planar.winograd import PlanarWinograd
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.specs import TensorSpec
 from tests.runtime_arm.engines.tiled.test_options import assert_options_agree, normal
-from tests.runtime_arm.engines.tiled.test_pooled_convolution import Problem
+from tests.runtime_arm.engines.tiled.test_pooled_convolution_options import Problem
 
 Size = Tuple[int, int]
 
@@ -23,14 +24,14 @@ Size = Tuple[int, int]
 @pytest.fixture
 def everywhere(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(planar, "suits", lambda positions, *others: positions <= planar.POSITIONS)
+    monkeypatch.setattr(planar, "suits", lambda positions, *others: positions <= planar.LANES)
 
 
 def tiles_that_suit(channels: int, image: Size, filters: int = 8, batch: int = 1) -> List[Size]:
     suiting = []
     for tile, columns in ((2, 2), (2, 4), (4, 4)):
         x, y = (Tiles.of(TensorSpec((batch, depth, *image), "float32"), tile, 1) for depth in (channels, filters))
-        if planar_winograd.suits(x, y, columns):
+        if PlanarWinograd(x, y, columns).suits():
             suiting.append((tile, columns))
     return suiting
 
@@ -129,8 +130,8 @@ def test_strided_ones_by_pairs_of_columns(
     channels: int, filters: int, pad: int, image: Size, workers: int, monkeypatch: Any
 ) -> None:
     bound: List[Any] = []
-    bind = planar_strided.bind
-    monkeypatch.setattr(planar_strided, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
+    bind = Pairs.bind
+    monkeypatch.setattr(Pairs, "bind", lambda way, call: bound.append(call) or bind(way, call))
     inputs = [normal(1, channels, *image), normal(filters, channels, 3, 3), normal(filters), None]
     for op in (
         OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=3, stride=2, pad=pad),
@@ -166,8 +167,7 @@ def test_where_pairs_of_columns_pay(channels: int, image: Size, pad: int, suits:
     x, w = TensorSpec((1, channels, *image), "float32"), TensorSpec((512, channels, 3, 3), "float32")
     convolution = convolution_of(op, x, w)
     y = Tiles.of(TensorSpec(convolution.output_shape, "float32"), 1, 1)
-    assert planar_strided.suits(convolution, Tiles.of(x, 1, 1), y) == suits
-    assert (by_pairs(convolution, Tiles.of(x, 1, 1), y) is not None) == suits
+    assert Pairs(convolution, Tiles.of(x, 1, 1), y).suits() == suits
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -201,8 +201,8 @@ def test_where_it_pays(monkeypatch: Any) -> None:
 def test_deep_layers_of_few_pixels_run_so_where_blas_multiplies_small_matrices(small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     bound: List[Any] = []
-    bind = planar_convolution.bind
-    monkeypatch.setattr(planar_convolution, "bind", lambda call, **layouts: bound.append(call) or bind(call, **layouts))
+    bind = PlanarColumns.bind
+    monkeypatch.setattr(PlanarColumns, "bind", lambda way, call: bound.append(call) or bind(way, call))
     inputs = [normal(1, 512, 7, 7), normal(512, 512, 1, 1)]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1)
     assert_options_agree((op, inputs, (1,)))

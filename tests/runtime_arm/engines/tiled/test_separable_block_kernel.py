@@ -13,15 +13,14 @@ from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import separable_block
-from runtime_arm.engines.tiled import separable_block_options as separable_block_tiling
+from runtime_arm.engines.tiled import separable_block_kernel, separable_block_options
 from runtime_arm.engines.tiled.options import Option
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.fused.separable_block import block_of
 from runtime_arm.registry.schema import lookup
 
-assert separable_block_tiling  # declares the options
+assert separable_block_options  # declares the options
 
 
 @pytest.fixture(autouse=True)
@@ -153,10 +152,10 @@ def test_strips_and_groups_join_seamlessly(
     image: Tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
-    monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
-    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 70_000)
-    monkeypatch.setattr(separable_block, "SMALL_PRODUCT", 20_000)
+    monkeypatch.setattr(separable_block_kernel, "ENOUGH_ROWS", 2)
+    monkeypatch.setattr(separable_block_kernel, "ENOUGH_POSITIONS", 1)
+    monkeypatch.setattr(separable_block_kernel, "usual_block_nbytes", lambda: 70_000)
+    monkeypatch.setattr(separable_block_kernel, "SMALL_PRODUCT", 20_000)
     for workers in (1, 3):
         Problem((8, 48, 16), image, stride, 2, adds=True).check(workers)
         for kernel, step in ((3, 1), (3, 2), (5, 1), (5, 2)):
@@ -202,7 +201,7 @@ def test_limits_that_move_zero_are_left_to_others() -> None:
 
 
 def test_images_that_are_too_wide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 4096)
+    monkeypatch.setattr(separable_block_kernel, "usual_block_nbytes", lambda: 4096)
     assert Problem((16, 32, 8), (32, 64)).options() == []
 
 

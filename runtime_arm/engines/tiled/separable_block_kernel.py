@@ -1,21 +1,21 @@
-"""TOEPLITZ: three convolutions at once: a dense one, one of 3x3 of every channel for itself, one of 1x1.
+"""TOEPLITZ: the three convolutions of a separable block at once: a dense one, a depthwise one of 3x3, and one of 1x1.
 
-They go through the image strip by strip. What lies between them, several times as large as what goes in and comes out,
-never leaves the cache. It is kept channel by channel, so that the one in the middle is a product of matrices, too (see
-``toeplitz.py``). For a strip, some rows of tiles of 2 x 2 pixels and those above and below:
+They are named expand, depthwise and project. They go through the image together, strip by strip, so that what lies
+between them, several times as large as what goes in and comes out, never leaves the cache. It lies channel by channel,
+so that the depthwise convolution is a product of matrices, too (see ``toeplitz.py``). For a strip of some rows of tiles
+of 2 x 2 pixels, with the rows above and below that it meets:
 
-    columns   what the first one meets of X, (planes, K + 1, positions)   copies; row K is one inside of the image and
-                                                              zero outside: it brings the bias, and outside all stays 0
+    columns   what expand meets of X, (planes, K + 1, positions)   copies; row K is one inside of the image and zero
+                                                              outside: it brings the bias, and outside all stays zero
     for each group of channels:
-      expand    R = We @ columns                              (channels, K + 1) @ (K + 1, positions), and the limits
-      filter    O from R                                      and the limits, into
-    results   (planes of Y, channels + 1, positions)          the last row is ones
-    project   Y = results^T @ Wp                              (positions, channels + 1) @ (.., M), and what follows it
+      expand    R = We @ columns                              (channels, K + 1) @ (K + 1, positions), then the limits
+      depthwise O from R                                      then the limits, into
+    filtered  (planes of Y, channels + 1, positions)          the last row is ones, for the bias
+    project   Y = filtered^T @ Wp                             (positions, channels + 1) @ (.., M), and what follows it
 
-Between blobs in ``Planes`` the copies are of long runs, and it is Y^T = Wp^T @ results.
+Between blobs in ``Planes`` the copies are of long runs, and the last step is Y^T = Wp^T @ filtered.
 
-The first convolution is one of 1x1 between blobs in tiles, or one of few channels of a plain image (see
-``phase_split.py``).
+Expand is a convolution of 1x1 between blobs in tiles, or one of few channels of a plain image (see ``phase_split.py``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import numpy as np
 
 from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.tiled import strips as tiled
 from runtime_arm.engines.tiled.epilogue import CLIPS_FAST, finish
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
+from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, body, clear, clear_borders, image_rows, in_turn
 from runtime_arm.engines.tiled.toeplitz import PLANES, Toeplitz
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
@@ -42,17 +42,17 @@ from runtime_arm.registry.layouts import Layout, Planes, Strip, Tiles, in_tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ONE, ZERO, Step, copy, multiply
 
-ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip: rows above and below are computed twice, calls take their time
+ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip; in smaller ones, rows computed twice and calls would weigh more
 FEWEST_CHANNELS = 16  # of a group
-VECTOR = 16  # what numbers of positions, and of channels, if all are, are multiples of
+VECTOR = 16  # numbers of positions are multiples of it, and so are groups of channels if the number of channels is
 
 Limits = Sequence[Tuple[Any, float]]
 
 
-class Block(NamedTuple):
-    """What is between X and Y, the layouts ``of`` and ``to``: the first convolution and the shape of the filter.
+class SeparableBlock(NamedTuple):
+    """A separable block from X, in the layout ``of``, to Y, in the layout ``to``.
 
-    down: how many pixels lower than with one of padding above the filter meets the image.
+    down: how many pixels lower the depthwise convolution meets the expanded image than with one pixel of padding above.
     """
 
     expand: Convolution
@@ -73,24 +73,25 @@ class Block(NamedTuple):
 
     @property
     def between(self) -> Tiles:
-        """How the expanded image is cut into tiles; it is never one piece."""
+        """How the expanded image is cut into tiles; it is never in memory as a whole."""
         height, width = self.expand.window.output
         return Tiles(self.expand.batch, self.expand.filters, height, width, 2, 0)
 
     @property
     def pitch(self) -> int:
+        """Positions from one row of tiles to the next, of Y and of all that lies between."""
         return self.y.pitch
 
     @property
     def x_follows(self) -> bool:
-        """Whether X lies as what is between does, position for position, with a row of zeros between images."""
+        """Whether X has the positions of what lies between, and a row of zeros between images."""
         x, y = self.x, self.y
         return x is not None and (x.tile, x.pitch, x.rows) == (2, y.pitch, y.rows) and x.rows > y.image_tiles((0, 0))[0]
 
     @property
     def rows(self) -> int:
-        """Rows of tiles of a strip, at most: R and O of a group take a block, the results two. 0: the image is too
-        wide."""
+        """Rows of tiles of a strip, at most: R and O of a group take the bytes of a block, what is filtered takes those
+        of two. 0 if the image is too wide."""
         fewest = FEWEST_CHANNELS * (self.toeplitz.terms + self.toeplitz.products)
         most = usual_block_nbytes() // (4 * self.pitch * max(fewest, self.toeplitz.planes * self.expand.filters / 2))
         return int(min(max(ENOUGH_ROWS, ENOUGH_POSITIONS // self.pitch), most, self.y.image_tiles((0, 0))[0]))
@@ -105,27 +106,23 @@ class Block(NamedTuple):
 
     @property
     def split(self) -> Optional[PhaseSplit]:
-        """What a strip meets of a plain image, if X is one: of the expanded one a row of tiles above, and with stride 1
-        one below."""
+        """How X is split by phase if it is a plain image: for the rows of a strip, a row of expanded tiles above and,
+        with stride 1, one below."""
         if self.x is not None:
             return None
         rows = self.rows + (2 if self.toeplitz.stride == 1 else 1)
         return PhaseSplit(self.expand.window, self.expand.channels, self.between, self.pitch, rows)
 
-    def strips(self, workers: int = 1) -> List[Strip]:
-        """Rows of tiles of one image each."""
+    def strips(self, workers: int = 1) -> List[ImageRows]:
+        """If there are enough rows of tiles, one or more for each worker."""
         high = self.y.image_tiles((0, 0))[0]
-        parts = ranges(high, min(self.rows, -(-high * self.y.batch // workers)))
-        return [
-            Strip(image * self.y.rows + begin, image * self.y.rows + end, 0, self.pitch, self.pitch)
-            for image in range(self.y.batch)
-            for begin, end in parts
-        ]
+        return image_rows(self.y, ranges(high, min(self.rows, -(-high * self.y.batch // workers))))
 
 
-def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-    """Columns, R, O (before it is made, the split image), results; and what the last activation asks for."""
-    kind, most = block.toeplitz, max(strip.size for strip in block.strips())
+def scratch(block: SeparableBlock, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
+    """Columns, R, O (and the split image, before O is made), what is filtered; and what the last activation asks
+    for."""
+    kind, most = block.toeplitz, max(rows.strip(block.y).size for rows in block.strips())
     widest = max(group.stop - group.start for group in block.groups)
     inside, filtered = rounded(most + block.pitch), rounded(most)
     split = block.split
@@ -136,32 +133,33 @@ def scratch(block: Block, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
         (kind.products, max(widest * filtered, least)),
         (kind.planes, block.expand.filters + 1, filtered),
     ]
-    y = block.y.storage(np.dtype(np.float32))
+    y = block.y.storage(FLOAT32)
     return [*(TensorSpec(shape, y.dtype) for shape in shapes), *tail_scratch(layers(op).op[2], inputs, [y])]
 
 
-def bind(call: Call, block: Block) -> Run:
+def bind(call: Call, block: SeparableBlock) -> Run:
+    """The function that runs a SeparableBlock, or this worker's part of it."""
     expand, depthwise, project = layers(call.op).op
     call = _with_tiles(call, block)
     split = block.split
-    steps: List[Step] = tiled.clear_borders(call, call.outputs[0], block.y)
+    steps: List[Step] = clear_borders(call, block.y)
     steps += [copy(call.scratch[1][-1], ONE), copy(call.scratch[3][:, -1], ONE)]
     last = twin_of(call.of(project))
     last.inputs = [None, None, None, *call.inputs[7:9]]
-    for strip in call.mine(block.strips(call.workers)):
-        pieces = [_piece(block, strip, plane) for plane in range(PLANES)]
+    for rows in call.mine(block.strips(call.workers)):
+        pieces, strip = [_piece(block, rows, plane) for plane in range(PLANES)], rows.strip(block.y)
         steps += _gather(call, block, split, strip, pieces)
         for group in block.groups:
             steps += _expand(call, block, strip, group, limits_of(expand))
             steps += _filter(call, block, strip, group, limits_of(depthwise))
         steps += _project(call, block, strip)
-        steps += finish(last, block.y, strip, [])
-        steps += tiled.clear(call, block.y, strip)
-    return tiled.in_turn(steps)
+        steps += finish(last, Target(block.y, strip))
+        steps += clear(call, block.y, strip)
+    return in_turn(steps)
 
 
-def _with_tiles(call: Call, block: Block) -> Call:
-    """X, the addend and Y as they are in tiles."""
+def _with_tiles(call: Call, block: SeparableBlock) -> Call:
+    """X, the addend and Y as ``Tiles`` have them."""
     turned = twin_of(call)
     turned.inputs, turned.outputs = list(call.inputs), [in_tiles(call.outputs[0], block.to)[0]]
     for at, layout in ((0, block.of), (7, block.to)):
@@ -171,8 +169,8 @@ def _with_tiles(call: Call, block: Block) -> Call:
 
 
 class _Piece(NamedTuple):
-    """What one plane of a strip has of an expanded image: its tiles from row ``begin`` to ``end`` and column 0 to
-    ``columns``, and of each the pixel ``phase``. They lie ``above`` rows down from where the plane begins."""
+    """What one plane of a strip has of the expanded image number ``image``: of its tiles from row ``begin`` to ``end``
+    and column 0 to ``columns`` the pixels of ``phase``. They begin ``above`` rows below the first row of the plane."""
 
     image: int
     phase: Tuple[int, int]
@@ -182,23 +180,22 @@ class _Piece(NamedTuple):
     above: int
 
 
-def _piece(block: Block, strip: Strip, plane: int) -> _Piece:
+def _piece(block: SeparableBlock, rows: ImageRows, plane: int) -> _Piece:
     """Planes 0 and 1 begin with the lower pixels of the tiles above the strip, 2 and 3 with the upper ones of its first
     tiles."""
     late, px = divmod(plane, 2)
-    image, first = divmod(strip.first, block.y.rows)
     carry, py = divmod(1 - late + block.down, 2)
-    first += carry - 1 + late
-    count = strip.last - strip.first + (block.toeplitz.stride == 1 or not late)
+    first = rows.first + carry - 1 + late
+    count = rows.last - rows.first + (block.toeplitz.stride == 1 or not late)
     high, wide = block.between.image_tiles((py, px))
     first = min(first, high)
     begin = max(first, 0)
     end = min(max(first + count, begin), high)
-    return _Piece(image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
+    return _Piece(rows.image, (py, px), begin, end, min(wide, block.pitch - px * block.toeplitz.left), begin - first)
 
 
 def _gather(
-    call: Call, block: Block, split: Optional[PhaseSplit], strip: Strip, pieces: Sequence[_Piece]
+    call: Call, block: SeparableBlock, split: Optional[PhaseSplit], strip: Strip, pieces: Sequence[_Piece]
 ) -> Iterator[Step]:
     """The columns of all planes."""
     pitch, columns = block.pitch, call.scratch[0][..., : rounded(strip.size + block.pitch)]
@@ -217,8 +214,10 @@ def _gather(
             yield copy(grid[..., : piece.columns], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
 
 
-def _windows(call: Call, split: PhaseSplit, block: Block, pieces: Sequence[_Piece], columns: Array) -> Iterator[Step]:
-    """From a plain image; columns: (planes, K, positions)."""
+def _windows(
+    call: Call, split: PhaseSplit, block: SeparableBlock, pieces: Sequence[_Piece], columns: Array
+) -> Iterator[Step]:
+    """Columns, (planes, K, positions), from a plain image."""
     memory, begin = call.scratch[2].reshape(-1), min(piece.begin for piece in pieces)
     rows = slice(begin, max(begin, *(piece.end for piece in pieces)))
     yield from split.fill(call.inputs[0][pieces[0].image], memory, rows)
@@ -243,7 +242,7 @@ def _grid(plane: Array, piece: _Piece, pitch: int) -> Array:
 
 
 def _runs(memory: Array, x: Tiles, count: int, pieces: Sequence[_Piece], columns: Array) -> Iterator[Step]:
-    """From X that lies as the planes do, with what is zero around the image; two planes are of the same rows."""
+    """Columns from X that has the same positions, with the zeros around the image; two planes are of the same rows."""
     for number in range(0, PLANES, 2):
         image, (py, _), begin, _, _, above = pieces[number]
         first = x.guard + (image * x.rows + begin - above) * x.pitch
@@ -253,14 +252,14 @@ def _runs(memory: Array, x: Tiles, count: int, pieces: Sequence[_Piece], columns
 
 
 def _pixels(memory: Array, x: Tiles, piece: _Piece) -> Array:
-    """(rows, columns, C)"""
+    """The pixels of a piece of X: (rows, columns, C)."""
     py, px = piece.phase
     step = 2 // x.tile
     pixels = x.pixels(memory, (py % x.tile, px % x.tile))[piece.image, py // x.tile :: step, px // x.tile :: step]
     return pixels[piece.begin : piece.end, : piece.columns]
 
 
-def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
+def _expand(call: Call, block: SeparableBlock, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
     """R from the columns."""
     weights = call.packed(f"expand {group}", lambda: _with_bias(call.inputs[1], call.inputs[2], group)).T
     count, inside = len(weights), rounded(strip.size + block.pitch)
@@ -270,8 +269,8 @@ def _expand(call: Call, block: Block, strip: Strip, group: slice, limits: Limits
     yield from _limit(limits, between, between)
 
 
-def _filter(call: Call, block: Block, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
-    """A group's results from R."""
+def _filter(call: Call, block: SeparableBlock, strip: Strip, group: slice, limits: Limits) -> Iterator[Step]:
+    """What is filtered of a group of channels, from R."""
     kind, count = block.toeplitz, group.stop - group.start
     matrices = call.packed(f"filter {kind} {group}", lambda: _matrices(kind, call.inputs[3], call.inputs[4], group))
     inside, filtered = rounded(strip.size + block.pitch), rounded(strip.size)
@@ -289,9 +288,9 @@ def _multiply(weights: Array, columns: Array, out: Array) -> Iterator[Step]:
         yield multiply(weights, columns[..., part], out[..., part])
 
 
-def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
-    """Y from the results."""
-    y = tiled.body(call.outputs[0], block.y, strip)
+def _project(call: Call, block: SeparableBlock, strip: Strip) -> Iterator[Step]:
+    """Y from what is filtered."""
+    y = body(call.outputs[0], block.y, strip)
     planes = [
         (y[block.toeplitz.plane(number)], call.scratch[3][number, :, : strip.size])
         for number in range(block.toeplitz.planes)
@@ -307,7 +306,7 @@ def _project(call: Call, block: Block, strip: Strip) -> Iterator[Step]:
 
 
 def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:
-    """From source to target, which may be the same."""
+    """Limit the source, into the target, which may be the same memory."""
     values = [np.array(value, source.dtype) for _, value in limits]
     if len(limits) == 2 and CLIPS_FAST:
         yield partial(source.clip, *values, out=target)
@@ -320,7 +319,8 @@ def _limit(limits: Limits, source: Array, target: Array) -> Iterator[Step]:
 
 
 def rounded(positions: int) -> int:
-    """So many that products lose no time with parts of vectors; what they make beyond is not read."""
+    """So many positions and those that fill up the last vector: products lose no time with parts of vectors. What they
+    make beyond is not read."""
     return -(-positions // VECTOR) * VECTOR
 
 

@@ -13,16 +13,14 @@ from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import pooled_convolution
-from runtime_arm.engines.tiled import strips as tiled
-from runtime_arm.engines.tiled import winograd as tiled_winograd
+from runtime_arm.engines.tiled import pooled_convolution_options, strips, winograd
 from runtime_arm.engines.tiled.options import Option
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.fused.pooled_convolution import pooled_conv_of
 from runtime_arm.registry.schema import lookup
 
-assert pooled_convolution  # declares the options
+assert pooled_convolution_options  # declares the options
 
 
 def normal(*shape: int) -> Any:
@@ -145,8 +143,8 @@ def test_strips_join_seamlessly(
     channels: int, filters: int, kernel: int, activation: str, image: Tuple[int, int], small: bool, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 20_000)
-    monkeypatch.setattr(tiled_winograd, "LEAST_TILES", 1)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 20_000)
+    monkeypatch.setattr(winograd, "LEAST_TILES", 1)
     for workers in (1, 2):
         Problem((2, channels, *image), filters, kernel, activation=activation).check(workers)
 
@@ -155,7 +153,7 @@ def test_strips_join_seamlessly(
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_small_blocks_of_many_channels(kernel: int, small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 16)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 16)
     Problem((1, 64, 40, 40), 64, kernel).check(2)
 
 
@@ -217,7 +215,7 @@ def test_scratch_does_not_grow_with_the_image(kernel: int) -> None:
 
 def test_the_hints_are_those_of_the_convolution(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
-    monkeypatch.setattr(tiled, "usual_block_nbytes", lambda: 1 << 20)
+    monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 20)
     problem = Problem((1, 64, 56, 56), 192, 1)
     option = problem.options()[0]
     assert option.kernel.hints(problem.op) == ["block=524288", "block=2097152", "panel=0", "panel=32"]

@@ -1,4 +1,4 @@
-"""What a PooledConv can read and write, and what it takes: what its convolution can, and the pool strip by strip."""
+"""The options of PooledConv: those of its convolution, with the pool strip by strip."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Iterator, Optional, Sequence
 
 from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.tiled.options import Option, constant_convolution, dense_convolutions, may_run, tiling
+from runtime_arm.engines.tiled.convolution_options import constant_convolution, dense_convolutions
+from runtime_arm.engines.tiled.option import Option, may_run, tiling
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.fused.pooled_convolution import LAYERS
@@ -15,7 +16,7 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs
 from runtime_arm.registry.specs import TensorSpec
 
-POOL = "NUMPY"  # the engine of pools alone, which they may rule out
+POOL = "NUMPY"  # the engine of a pool alone, which it may rule out
 
 
 @tiling(Kind.POOLED_CONVOLUTION)
@@ -34,7 +35,7 @@ def pooled_convolutions(
 
 
 def _of_layer(kernel: Kernel, layer: OperatorDef) -> Kernel:
-    """The kernel, told another operator than the one that it runs."""
+    """The kernel, told that it runs this layer instead of the whole operator."""
     return replace(
         kernel,
         bind=lambda call: kernel.bind(call.of(layer)),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Sequence
 
 from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.tiled import (  # noqa: F401 (declares what the block can do)
-    separable_block_options as separable_block_tiling,
-)
+from runtime_arm.engines.tiled import separable_block_options  # noqa: F401 (declares its options)
 from runtime_arm.operators.fused.separable_block import block_of, separable_block
 from runtime_arm.planning.merges.kinds import Before, Merge, least_time
 from runtime_arm.planning.steps import Step, Value

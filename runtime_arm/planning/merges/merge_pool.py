@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from runtime_arm.engines.tiled import pooled_convolution  # noqa: F401 (declares what it can do)
+from runtime_arm.engines.tiled import pooled_convolution_options  # noqa: F401 (declares its options)
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.pooled_convolution import pooled_conv, pooled_conv_of
 from runtime_arm.planning.merges.kinds import Before, Merge, least_time, plain_time

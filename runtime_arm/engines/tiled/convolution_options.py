@@ -1,0 +1,205 @@
+"""The options of convolutions: between which layouts they run, and by which way."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence, Tuple
+
+from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv.epilogue import tail_scratch
+from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
+from runtime_arm.engines.conv.winograd_transforms import TAPS
+from runtime_arm.engines.tiled.columns import Columns, engine_of
+from runtime_arm.engines.tiled.depthwise import Depthwise
+from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of, skipping
+from runtime_arm.engines.tiled.option import TILES, Option, at, may_run, tiling
+from runtime_arm.engines.tiled.stem import Stem, is_stem
+from runtime_arm.engines.tiled.strip_pooling import Pooling
+from runtime_arm.engines.tiled.strips import FLOAT32
+from runtime_arm.engines.tiled.way import Way, output_layout
+from runtime_arm.engines.tiled.winograd import Winograd
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.conv.convolution import Convolution, convolution_of
+from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
+from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.kernel import Kernel, Specs
+from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+
+@tiling(Kind.CONVOLUTION)
+def convolutions(
+    op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+) -> Iterator[Option]:
+    convolution = constant_convolution(op, inputs, outputs[0].shape)
+    if convolution is None:
+        return
+    if convolution.group == convolution.channels == convolution.filters and convolution.group > 1:
+        yield from _depthwise(op, convolution, inputs, outputs[0])
+    else:
+        yield from dense_convolutions(op, convolution, inputs, outputs[0])
+
+
+def constant_convolution(op: OperatorDef, inputs: Specs, shape: Shape) -> Optional[Convolution]:
+    """The operator's convolution, if its results are (N, C, H, W) of this shape, which is also that of the addend, and
+    its weights, its bias and the activation's operand are constant; else None."""
+    x, w, addend = inputs[0], inputs[1], at(inputs, 3)
+    assert x is not None
+    if w is None or (addend is not None and addend.shape != shape):
+        return None
+    if any(spec is not None and spec.value is None for spec in (w, at(inputs, 2), at(inputs, 4))):
+        return None
+    convolution = convolution_of(op, x, w)
+    return None if convolution.channels_last or convolution.output_shape != shape else convolution
+
+
+def dense_convolutions(
+    op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling] = None
+) -> Iterator[Option]:
+    """The options of a convolution of one group. With ``pooling``, those of a step whose output ``y`` is made of the
+    convolution's results."""
+    x, stride = inputs[0], convolution.window.stride
+    assert x is not None
+    if convolution.group == 1 and stride[0] == stride[1]:
+        for way in _ways(op, convolution, x, y, pooling):
+            yield _option(op, inputs, way)
+
+
+def _ways(
+    op: OperatorDef, convolution: Convolution, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]
+) -> Iterator[Way]:
+    if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
+        yield from _by_winograd(op, x, y, pooling)
+    if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
+        yield from _by_pairs(op, convolution, x, y)
+    if not may_run(op, engine_of(convolution)):
+        return
+    if is_stem(convolution):
+        for tile in TILES:
+            yield Stem(convolution, _before(pooling, Tiles.of(y, tile, 1)), pooling)
+        return
+    for of, results in _in_columns(convolution, x, y, pooling):
+        yield by_columns(convolution, of, results, pooling)
+
+
+def by_columns(convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Way:
+    """IM2COL or POINTWISE, with the channels first where that is faster."""
+    if gemm.multiplies_small() and y.tile == 1:
+        from runtime_arm.engines.tiled.planar.columns import PlanarColumns
+
+        way = PlanarColumns(convolution, x, y, pooling)
+        if way.suits():
+            return way
+    return Columns(convolution, x, y, pooling)
+
+
+def _suits_winograd(convolution: Convolution) -> bool:
+    window = convolution.window
+    return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
+
+
+def _by_winograd(op: OperatorDef, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Way]:
+    """By tiles as large as those of the blobs, and by wider ones where these are faster; if a variant is asked for that
+    is none of these, the square ones serve."""
+    asked = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))
+    variants = [VARIANTS[name] for name in open_variants(op, "WINOGRAD", tuple(VARIANTS))]
+    for variant in [
+        *(one for one in variants if 1 < one.rows < one.columns),
+        *(Variant(tile, tile, TAPS) for tile in open_tiles(op)),
+    ]:
+        of, results = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
+        if results is None or (of.rows, of.pitch) != (results.rows, results.pitch):
+            continue
+        way = winograd_by(of, results, variant.columns, pooling)
+        if way is not None:
+            yield way
+            if variant == asked:
+                return
+
+
+def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Optional[Way]:
+    """WINOGRAD by tiles of so many columns, with the channels first where that is faster; None where such tiles are no
+    use."""
+    if gemm.multiplies_small():
+        from runtime_arm.engines.tiled.planar.winograd import PlanarWinograd
+
+        way = PlanarWinograd(x, y, columns, pooling)
+        if way.suits():
+            return way
+    return Winograd(x, y, pooling) if columns == x.tile else None
+
+
+def _has_pairs(convolution: Convolution) -> bool:
+    """Whether it might run by pairs of outputs."""
+    window = convolution.window
+    return gemm.multiplies_small() and window.stride == (2, 2) and window.kernel == (3, 3)
+
+
+def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: TensorSpec) -> Iterator[Way]:
+    """By tiles of two pixels side by side."""
+    from runtime_arm.engines.tiled.planar.pairs import Pairs
+
+    if open_variants(op, "WINOGRAD", Pairs.variants):
+        pairs = (Pairs(convolution, of, results) for of, results in _in_columns(convolution, x, y, None))
+        yield from (way for way in pairs if way.suits())
+
+
+def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
+    """The layout of a convolution's results, if the output of its step has the layout ``y``."""
+    return y if pooling is None else pooling.before(y)
+
+
+def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Optional[Tiles]:
+    """Tiles of this size for a convolution's results, with a border of a pixel around the output."""
+    if pooling is None:
+        return Tiles.of(y, tile, 1)
+    return None if tile % pooling.stride else pooling.before(Tiles.of(y, tile // pooling.stride, 1))
+
+
+def _in_columns(
+    convolution: Convolution, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]
+) -> Iterator[Tuple[Tiles, Tiles]]:
+    """The layouts of the input and the results between which columns can be gathered: what a strip meets lies in one
+    plane at the same positions, or the input has one plane and the stride passes over some of its positions."""
+    window, reach = convolution.window, reach_of(convolution)
+    for tile in TILES:
+        for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
+            results = _before(pooling, Tiles.of(y, tile, border))
+            matching = in_step(x, results, window, reach, border)
+            if matching is not None:
+                yield matching, results
+            if results.tile == 1:
+                yield from ((of, results) for of in skipping(x, results, window, reach))
+
+
+def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    x, window, reach = inputs[0], convolution.window, reach_of(convolution)
+    assert x is not None
+    strided = window.stride == (2, 2) and set(window.dilation) == {1}
+    if not may_run(op, Depthwise.engine) or not (window.stride == (1, 1) or strided):
+        return
+    border = 1 if strided else max(1, reach)
+    to = Tiles.of(y, 1, border)
+    of = in_step(x, to, window, reach, border)
+    if of is not None:
+        yield _option(op, inputs, Depthwise(convolution, of, to))
+
+
+def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
+    to = output_layout(way)
+    layouts = tuple(way.x if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
+    is_matrix = to.channels > 1  # where rows lie apart, BLAS rounds products with a vector otherwise
+
+    def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+        return [*way.scratch(op), *tail_scratch(op, inputs, [way.y.storage(FLOAT32)])]
+
+    kernel = Kernel(
+        way.engine,
+        way.bind,
+        scratch=scratch,
+        splits_work=True,
+        variants=way.variants,
+        reads_slices=way.reads_slices and is_matrix,
+        writes_slices=way.writes_slices and is_matrix,
+        hints=way.hints,
+    )
+    return Option(layouts, (to,), kernel, way.work)
