@@ -1,4 +1,4 @@
-"""Keeps the error of a net below a limit, by ruling out engines that round more where they gain least."""
+"""Keeps the error of a net below a limit by ruling out engines that round more, first where they gain least."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
-DIRECT = 1.0  # the error of a direct sum, in which those of engines are counted
-SAMPLES = 2  # runs over which the error is measured
+DIRECT = 1.0  # the error of a direct sum, which is the unit of the errors of engines
+SAMPLES = 2  # inputs on which the error is measured
 
-Limits = Mapping[int, float]  # by place in the net: by how much its engine may enlarge errors
+Limits = Mapping[int, float]  # by place in the net: the factor by which the engine may enlarge errors
 
 
 class Budget:
@@ -52,7 +52,7 @@ class Budget:
 
     @property
     def sees_nothing(self) -> bool:
-        """Whether outputs are zero for every sample, by direct sums: what does not show there may show elsewhere."""
+        """Whether outputs are zero for every sample, so that errors do not show."""
         outputs = [output for result in self._wanted[-1] for output in result.values()]
         return all(isinstance(output, np.ndarray) and not output.any() for output in outputs)
 
@@ -75,7 +75,7 @@ def _directly(pair: Pair, options: Sequence[Options]) -> Pair:
 
 
 def limited(pair: Pair, options: Sequence[Options], limits: Limits) -> Pair:
-    """The pair whose operators rule out the engines beyond their limits; itself where there are no limits."""
+    """The pair with engines ruled out that exceed the limits; the pair itself if there are no limits."""
     if not limits:
         return pair
     ops = list(pair.predict_net.op)
@@ -86,10 +86,11 @@ def limited(pair: Pair, options: Sequence[Options], limits: Limits) -> Pair:
 
 
 def find_limits(errors: Mapping[int, float], gains: Mapping[int, float], fits: Callable[[Limits], bool]) -> Limits:
-    """Limits with which the net fits its budget: as few as that takes, where they cost least.
+    """Limits with which the net fits its budget: as few as possible, where they cost least.
 
-    errors: by place, of the engine that would be chosen. gains: what that saves. All are limited to one level of error
-    after the other, from the highest down; once the net fits, those that gain most are let free again.
+    errors: by place, the error of the engine that would be chosen. gains: the time that it saves. All operators are
+    limited to one level of error after the other, from the highest down. Once the net fits, the limits that cost the
+    most time are lifted again.
     """
     if fits({}):
         return {}
@@ -102,7 +103,7 @@ def find_limits(errors: Mapping[int, float], gains: Mapping[int, float], fits: C
 
 
 def _relaxed(limits: Limits, order: List[int], fits: Callable[[Limits], bool]) -> Limits:
-    """The limits without the longest head of ``order`` with which the net still fits, as bisection finds it."""
+    """The limits without as many from the head of ``order`` as the net allows, found by bisection."""
     free, tight = 0, len(order)
     while tight - free > 1:
         middle = (free + tight) // 2

@@ -15,11 +15,11 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_wishes import Wish, preferring
 from runtime_arm.registry.specs import TensorSpec
 
-SECONDS = 8.0  # about what it takes, unless single inferences are slower
-SWEEPS = 2  # over all options, so that a busy moment does not spoil all that is known of one
-MOST_ROUNDS = 15  # inferences an option and sweep
-TRIAL_ROUNDS = 5  # inferences by which two nets are compared, each
-WORTHWHILE = 0.99  # of the time; what gains less is within the noise
+SECONDS = 8.0  # about how long the timing takes, unless single inferences are slower
+SWEEPS = 2  # over all options, so that a busy moment does not spoil all timings of one option
+MOST_ROUNDS = 15  # inferences for each option in a sweep
+TRIAL_ROUNDS = 5  # inferences of each of two nets that are compared
+WORTHWHILE = 0.99  # of the time; a smaller gain is noise
 
 Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
 
@@ -27,10 +27,10 @@ Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
 def time_options(
     pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int, progress: Progress
 ) -> Timings:
-    """How long each operator takes by each of its open engines, inside the running net: the least median of the sweeps.
+    """How long each operator takes by each of its open engines in the running net: the least median of the sweeps.
 
-    Every operator is told another of its engines from candidate to candidate, so that there are as many nets to time
-    as the operator with most options has.
+    In every candidate net each operator uses another one of its engines, so there are only as many nets to time as the
+    operator with the most engines has.
     """
     contested = {one.place: one.open for one in options if len(one.open) > 1}
     wanted = {place: [str(option.wish) for option in found] for place, found in contested.items()}
@@ -53,8 +53,10 @@ def time_lists(
     what: str,
     progress: Progress,
 ) -> Iterator[Tuple[int, Timing]]:
-    """The timings of the operators at some places of the net, which prefer one of their lists of engines after the
-    other; with each the number of its list. seconds: about how long all of it may take."""
+    """The timings of the operators at some places of the net with each of their lists of preferred engines in turn.
+
+    Yields the number of the list and the timing. seconds: about how long all of it may take.
+    """
     count = max(map(len, lists.values()), default=0)
     feeds = drawn(specs)
     for sweep in range(SWEEPS):
@@ -70,7 +72,7 @@ def time_lists(
 
 
 def _affordable_rounds(predictor: Predictor, feeds: Mapping[str, object], seconds: float) -> int:
-    predictor.run(feeds)  # it plans
+    predictor.run(feeds)  # the first run plans
     start = time.perf_counter()
     predictor.run(feeds)
     taken = time.perf_counter() - start
@@ -78,7 +80,7 @@ def _affordable_rounds(predictor: Predictor, feeds: Mapping[str, object], second
 
 
 def promising(options: Sequence[Options], timings: Timings) -> List[Dict[int, Option]]:
-    """Other engines for all operators that have one problem, where they were faster; what promises most comes first."""
+    """Faster engines for all operators with the same problem; those that save the most time come first."""
     gains: Dict[Tuple[object, ...], float] = {}
     candidates: Dict[Tuple[object, ...], Dict[int, Option]] = {}
     for one in options:
@@ -92,7 +94,7 @@ def promising(options: Sequence[Options], timings: Timings) -> List[Dict[int, Op
 
 
 def with_engines(pair: Pair, chosen: Mapping[int, str]) -> Pair:
-    """The pair whose operators at these places ask for these engines first; "" asks for none."""
+    """The pair whose operators at these places prefer these engines; "" prefers none."""
     ops = list(pair.predict_net.op)
     for place, engines in chosen.items():
         if engines:
@@ -101,7 +103,7 @@ def with_engines(pair: Pair, chosen: Mapping[int, str]) -> Pair:
 
 
 def seconds_of(pairs: Sequence[Pair], specs: Mapping[str, TensorSpec], threads: int, rounds: int = 9) -> List[float]:
-    """How long an inference takes by each pair: medians of interleaved runs."""
+    """How long an inference of each pair takes: medians of interleaved runs."""
     feeds = drawn(specs)
     predictors = [Predictor(pair, threads=threads) for pair in pairs]
     taken: List[List[float]] = [[] for _ in pairs]

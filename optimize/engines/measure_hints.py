@@ -1,4 +1,4 @@
-"""Times what is left once the engines are chosen: sizes of blocks and panels, and who splits the work."""
+"""Times what is left to choose after the engines: sizes of blocks and panels, and how the work is split."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import PROCESSES, THREADS, Measurement, Tuning, fingerprint, net_hash
 from runtime_arm.registry.specs import TensorSpec
 
-SECONDS = 4.0  # about what the hints take
-NOISE = 0.97  # of the time; an operator that gains less may have been lucky
-ROUNDS = 15  # inferences by which the net is compared with itself with hints; they gain less than engines do
-SPINNING = 0.1  # seconds that BLAS's threads may stay awake for more work, beside whoever runs then
+SECONDS = 4.0  # about how long the timing of hints takes
+NOISE = 0.97  # of the time; a smaller gain of an operator may be luck
+ROUNDS = 15  # inferences of the net with and without hints; hints gain less than engines
+SPINNING = 0.1  # seconds for which BLAS's threads may spin after their work and disturb what runs next
 
 InputSpecs = Mapping[str, TensorSpec]
 Hints = Dict[int, str]  # by place in the net, separated by commas
 
 
 class Open(NamedTuple):
-    """The operator at a place of the net, and the hints with which it would run otherwise than it does."""
+    """The operator at a place of the net, and the hints that would change how it runs."""
 
     place: int
     problem: Tuple[object, ...]
@@ -32,7 +32,7 @@ class Open(NamedTuple):
 
 
 def open_hints(pair: Pair, specs: InputSpecs) -> List[Open]:
-    """The operators that run by themselves and have hints to try."""
+    """The operators that run as steps of their own and have hints to try."""
     with Predictor(pair, threads=1) as predictor:
         steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
         ops = dict(enumerate(pair.predict_net.op))
@@ -45,7 +45,7 @@ def open_hints(pair: Pair, specs: InputSpecs) -> List[Open]:
 
 
 def faster_hints(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> Hints:
-    """Hints with which the whole net is faster than it is without them; none where there are no such."""
+    """Hints with which the whole net is faster than without them; empty if there are none."""
     operators = open_hints(pair, specs)
     if not operators:
         return {}
@@ -59,7 +59,7 @@ def faster_hints(pair: Pair, specs: InputSpecs, threads: int, progress: Progress
 
 
 def promising_hints(operators: Sequence[Open], timings: Mapping[int, Mapping[str, float]]) -> Hints:
-    """The fastest hint of each kind for all operators that have one problem, where it gains more than the noise."""
+    """The fastest hint of each kind for all operators with the same problem, if it gains more than the noise."""
     alike: Dict[Tuple[object, ...], List[Open]] = {}
     for one in operators:
         alike.setdefault(one.problem, []).append(one)
@@ -85,8 +85,8 @@ def _pays(now: Pair, then: Pair, specs: InputSpecs, threads: int) -> bool:
 
 
 def faster_workers(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> str:
-    """Whether processes that split the operators are faster, or the threads of BLAS in one process."""
-    if threads == 1 or blas.loaded() is None:  # of another BLAS nobody could say how many threads it takes
+    """Which is faster: processes that split the operators, or the threads of BLAS in one process."""
+    if threads == 1 or blas.loaded() is None:  # the number of threads of another BLAS cannot be set
         return PROCESSES
     progress("processes or threads", 0, 1)
     processes, threaded = (
@@ -97,7 +97,7 @@ def faster_workers(pair: Pair, specs: InputSpecs, threads: int, progress: Progre
 
 
 def seconds_apart(pairs: Sequence[Pair], specs: InputSpecs, threads: int) -> List[float]:
-    """``seconds_of`` pairs that would disturb each other if their runs took turns: the least of two medians each."""
+    """``seconds_of`` for pairs whose interleaved runs would disturb each other: for each, the least of two medians."""
     sweeps = []
     for _ in range(2):
         sweep = []
@@ -116,7 +116,7 @@ def tuning_of(
     seconds: Mapping[int, Mapping[str, float]] = {},
     workers: str = PROCESSES,
 ) -> Tuning:
-    """The pair's tuning with one measurement more; of this machine alone, if the pair has none."""
+    """The pair's tuning, or a new one for this machine, with one more measurement."""
     shapes = {name: spec.shape for name, spec in specs.items()}
     tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())
     return tuning.with_measurement(Measurement(shapes, threads, engines, seconds, workers))

@@ -1,4 +1,4 @@
-"""The engines that could run each operator of a net, and which one the runtime chooses."""
+"""The engines that could run each operator of a net, and the one that the runtime chooses."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Option(NamedTuple):
-    """An engine, or one variant of it, that supports an operator, and what it expects to take if it tells."""
+    """An engine, or one variant of it, that supports an operator, and what it expects to cost, if it says so."""
 
     wish: Wish
     work: Optional[Work]
 
     @property
     def error(self) -> float:
-        """By how much it enlarges the rounding errors of a direct sum."""
+        """The factor by which it enlarges the rounding errors of a direct sum."""
         return 1.0 if self.work is None else self.work.error
 
     @property
     def predicted(self) -> float:
-        """What it expects to take, in multiplies; 0 if it does not tell."""
+        """The time it expects, in multiplies; 0 if it does not say."""
         return 0.0 if self.work is None else self.work.time
 
 
 class Options(NamedTuple):
-    """What could run the operator at a place of the net. ``engine`` runs it now; that is ``chosen``, if it is open."""
+    """What could run the operator at a place of the net. ``engine`` runs it now; ``chosen`` is its option."""
 
     place: int
     op: OperatorDef
@@ -44,11 +44,11 @@ class Options(NamedTuple):
 
     @property
     def problem(self) -> Tuple[object, ...]:
-        """What operators have in common that take the same time by the same engine."""
+        """Equal for operators that take the same time by the same engine."""
         return problem_of(self.op, self.inputs)
 
     def within(self, limit: float) -> OperatorDef:
-        """The operator, ruling out what enlarges errors by more than the limit."""
+        """The operator with those engines ruled out that enlarge errors by more than the limit."""
         engines: Dict[str, List[Option]] = {}
         for option in self.open:
             engines.setdefault(option.wish.engine, []).append(option)
@@ -60,7 +60,7 @@ class Options(NamedTuple):
 
 
 def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
-    """What operators have in common that take the same time by the same engine."""
+    """Equal for operators that take the same time by the same engine."""
     shapes = tuple(None if spec is None else (spec.shape, spec.dtype.name) for spec in inputs)
     return op.replace(input=(), output=(), name="", debug_info=""), shapes
 
@@ -76,7 +76,7 @@ def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
 
 
 def options_in(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> List[Options]:
-    """The same, of a predictor's operators."""
+    """The options of a predictor's operators, as in ``options_of``."""
     steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
     ops = dict(enumerate(predictor.pair.predict_net.op))
     return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
@@ -101,7 +101,7 @@ def _of_step(step: Step) -> Options:
 
 
 def _in_tiles(step: Step) -> Iterator[Option]:
-    """The ways to run the step on blobs in tiles."""
+    """The options for blobs in tiles."""
     plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
     for one in tiled_options.options_of(step.op, step.in_specs, step.out_specs, plain):
         for variant in one.kernel.variants or ("",):
@@ -109,7 +109,7 @@ def _in_tiles(step: Step) -> Iterator[Option]:
 
 
 def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
-    """The option that the step runs by: of a kernel that does not say which variant, the one that rounds most."""
+    """The option that runs the step; where the kernel does not say which variant, the one that rounds most."""
     known = step.kernel.variants if step.tiled and step.kernel is not None else ()
     options = [one for one in found if one.wish.engine == step.engine and (not known or one.wish.variant in known)]
     if not step.tiled:
@@ -118,7 +118,7 @@ def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
 
 
 def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]]:
-    """The ways to run the step by this kernel, and why not the others."""
+    """The options of this kernel for the step, and why others are refused."""
     options, refused = [], {}
     specs = step.in_specs, step.out_specs
     for variant in kernel.variants or ("",):

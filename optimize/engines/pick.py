@@ -1,4 +1,4 @@
-"""pick_engines: which kernel every operator shall run by."""
+"""pick_engines: chooses the kernel of every operator."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ def pick_engines(
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
-    engines: "auto" leaves the choice to the runtime, which knows the machine and the shapes of the day; "measure" times
-    the engines of every operator on this machine and keeps what is fastest in the pair's ``tuning``; a comma-separated
-    list forces engines where operators have one of them. accuracy: by how much outputs may differ from those of
-    ``plain``, the pair before other optimisations, over their largest magnitude (default 1e-4), as measured on random
-    inputs; engines that spoil that are ruled out where they gain least, in the net itself, so that it holds everywhere.
-    threads: for how many to measure, default both one and all cores. report is told every choice; to rule an operator's
-    engines out is a step, and with stop_after the report gets no more steps than that.
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times the
+    engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated list
+    forces engines on operators that have one of them. accuracy: how far outputs may differ from those of ``plain``, the
+    pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on random inputs;
+    engines that exceed it are ruled out in the net itself, so that it holds on every machine, first where they gain
+    least. threads: the number to measure for; by default one, and all cores. report: collects every choice; ruling out
+    engines of an operator is a step, of which stop_after allows this many in all. progress: called with what is being
+    done, how many of these are done, and of how many.
     UsageError for engines that do not exist and for options that contradict each other.
     """
     report = Report() if report is None else report
@@ -86,7 +87,7 @@ def pick_engines(
 
 
 def _kept(tuning: Optional[Tuning], pair: Pair) -> Optional[Tuning]:
-    """What was measured before, if it was for this very net; whether on this machine, the runtime asks."""
+    """The tuning, if it was measured for this very net. The runtime checks whether it was on this machine."""
     return tuning if tuning is not None and tuning.net == net_hash(pair.predict_net) else None
 
 
@@ -100,7 +101,7 @@ class _Picker:
         self.options = self._budget.options
 
     def within_budget(self, stop_after: Optional[int] = None) -> Pair:
-        """The pair that rules out what is not accurate enough among the runtime's own choices."""
+        """The pair with those of the runtime's choices ruled out that are not accurate enough."""
         options = self.options
         chosen = {one.place: one.chosen for one in options if one.chosen is not None}
         gains = {
@@ -121,7 +122,7 @@ class _Picker:
     def measured(self, pair: Pair, threads: int, progress: Progress) -> Pair:
         """The pair with a tuning for that many threads.
 
-        What is faster by itself may cost conversions between layouts around it; so it is tried in the whole net.
+        An engine that is faster by itself may need conversions between layouts around it, so it is tried in the net.
         """
         bare = pair.replace(tuning=None)
         options = options_of(bare, self._specs)
@@ -153,7 +154,7 @@ class _Picker:
     def _faster(
         self, bare: Pair, candidates: Sequence[Mapping[int, Option]], threads: int, progress: Progress
     ) -> Dict[int, Option]:
-        """The engines, of those that are promising, with which the whole net is faster."""
+        """Those of the promising engines with which the whole net is faster."""
         picks: Dict[int, Option] = {}
         end = time.perf_counter() + SECONDS
         for number, candidate in enumerate(candidates):
@@ -173,7 +174,7 @@ class _Picker:
         return self._budget.error(pair) <= self._accuracy
 
     def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
-        """Limits of error with which the budget is kept."""
+        """Limits of the error of operators that keep the net within its budget."""
         errors = {place: option.error for place, option in chosen.items()}
         if not self._budget.is_needed:
             return {}
@@ -198,7 +199,7 @@ def _names(picks: Picks) -> Dict[int, str]:
 def _preferring(net: NetDef, engines: str) -> NetDef:
     """The net whose operators prefer the engines of a comma-separated list, where they have one of them.
 
-    An engine that refuses an operator is passed over when the net is planned.
+    Planning skips an engine that refuses an operator.
     """
     wishes = [Wish.parse(name.strip()) for name in engines.split(",")]
     _check_exist(wishes)
@@ -212,7 +213,7 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 
 def _check_exist(wishes: Sequence[Wish]) -> None:
-    """UsageError for an engine, or a variant of one, that no operator has, and for lists that say nothing or both."""
+    """UsageError for engines or variants that no operator has, and for lists that are empty or contradictory."""
     known: Dict[str, Set[str]] = {REFERENCE: set()}
     for schema in registered():
         for kernel in schema.kernels.values():
@@ -232,10 +233,7 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
 
 
 def _explained(pair: Pair, report: Report, options: Optional[Sequence[Options]] = None) -> Pair:
-    """The pair itself, once the report knows its engines; where shapes are not known there is nothing to tell.
-
-    options: those of the pair, where they are known.
-    """
+    """Reports the pair's engines, if its shapes are known, and returns the pair. options: the pair's, if known."""
     if options is None:
         try:
             options = options_of(pair.replace(tuning=None), sample_specs(pair.inputs))
@@ -251,7 +249,7 @@ def _explained(pair: Pair, report: Report, options: Optional[Sequence[Options]] 
 
 
 def _facts(place: int, option: Option, measurements: Sequence[Measurement]) -> Mapping[str, Any]:
-    """What is known of an engine for the operator at a place."""
+    """What is known about an engine of the operator at this place."""
     seconds = {each.threads: each.seconds.get(place, {}).get(str(option.wish)) for each in measurements}
     return {
         "multiplies": None if option.work is None else option.work.time,
