@@ -8,6 +8,7 @@ from typing import Mapping, Optional, Sequence, Tuple
 from optimize import pipeline
 from optimize.engines.pick import AUTO, MEASURE, pick_engines
 from optimize.engines.sample_inputs import drawn
+from optimize.equivalence import Steps, require_equal
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
@@ -52,6 +53,8 @@ def optimize(
     measuring and trying out, and the result runs with every other shape with which the pair does.
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
     are done, and of how many.
+    The results are held against the plain pair's before they are returned (see ``optimize.equivalence``); where that
+    was not possible, the report says so. OptimizationError, naming the step, if one changed what the net computes.
     UsageError for options that contradict each other or the pair; ShapeError for an operator with too few or too many
     inputs or outputs.
     """
@@ -72,7 +75,11 @@ def optimize(
         *([] if merge_parallel else [pipeline.MERGING]),
     ]
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
+    done = len(report.steps)
     result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
+    steps = Steps(
+        report.steps[done:], lambda count: run_passes_everywhere(program, passes, Report(), count).pair(known)
+    )
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     if stop_after is None or len(report.steps) < stop_after:
@@ -86,6 +93,7 @@ def optimize(
             report=report,
             progress=progress,
         )
+    require_equal(pair.inputs, known, result.replace(tuning=None), program, steps, report)
     if pair.tuning is not None and result.tuning is None:
         report.notes.append(
             f"{TUNING} belongs to another net and was dropped; armnet optimize --engines measure makes a new one"

@@ -12,6 +12,7 @@ ArmnetError
 +-- ResourceError          not enough memory or disk, or a limit that protects them
 +-- ExportError            the source model cannot be translated
 +-- WorkerError            a worker failed or was killed
++-- OptimizationError     an optimisation changed what the net computes and is refused; the message names the step
 +-- UsageError             options that contradict each other or make no sense
 +-- MissingDependency      a package that the command needs is not installed
 """
@@ -95,6 +96,10 @@ class WorkerError(ArmnetError):
 
 class ExportError(ArmnetError):
     """The source model cannot be translated."""
+
+
+class OptimizationError(ArmnetError):
+    """An optimisation changed what the net computes: a bug of ours, noticed in time."""
 
 
 class UsageError(ArmnetError):

@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import QuantizedTensor
 
 Feeds = Mapping[str, Array]
 Results = Sequence[Dict[str, Any]]
@@ -21,19 +22,30 @@ def results(pair: Pair, samples: Sequence[Feeds]) -> Results:
 
 
 def relative_error(wanted: Results, actual: Results) -> float:
-    """The largest difference in a float output, over the largest magnitude there; infinite where only one is finite.
+    """The largest ``difference`` of a float output; other outputs do not count."""
+    pairs = [(one[name], other.get(name)) for one, other in zip(wanted, actual) for name in one]
+    return max((difference(a, b) for a, b in pairs if isinstance(a, np.ndarray) and a.dtype.kind == "f"), default=0.0)
 
-    Outputs that are no floats do not count.
+
+def difference(wanted: Any, actual: Any) -> float:
+    """The largest difference of two blobs' elements, over the largest magnitude in the first.
+
+    Infinite for blobs of different shapes or dtypes, where elements that are not finite differ, and for different
+    strings.
     """
-    pairs = [(one[name], other[name]) for one, other in zip(wanted, actual) for name in one]
-    return max((_of_output(a, b) for a, b in pairs if isinstance(a, np.ndarray) and a.dtype.kind == "f"), default=0.0)
-
-
-def _of_output(wanted: Array, actual: Array) -> float:
-    if wanted.shape != actual.shape:
+    if isinstance(wanted, QuantizedTensor) and isinstance(actual, QuantizedTensor):
+        return difference(wanted.values, actual.values) if wanted[1:] == actual[1:] else float("inf")
+    if not isinstance(wanted, np.ndarray) or not isinstance(actual, np.ndarray):
         return float("inf")
+    if (wanted.shape, wanted.dtype) != (actual.shape, actual.dtype):
+        return float("inf")
+    if wanted.dtype.kind not in "fciub":
+        return 0.0 if np.array_equal(wanted, actual) else float("inf")
+    if wanted.dtype.kind in "iub" and np.array_equal(wanted, actual):
+        return 0.0
+    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
     finite = np.isfinite(wanted)
-    if not np.array_equal(finite, np.isfinite(actual)):
+    if not np.array_equal(wanted[~finite], actual[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
         return float("inf")
-    wanted, actual = (values[finite].astype(np.float64) for values in (wanted, actual))
+    wanted, actual = (values[finite].astype(wide) for values in (wanted, actual))
     return float(np.abs(wanted - actual).max(initial=0.0) / (np.abs(wanted).max(initial=0.0) or 1.0))

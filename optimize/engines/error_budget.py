@@ -45,9 +45,9 @@ class Budget:
 
     @cached_property
     def _wanted(self) -> Sequence[Results]:
-        direct = [_directly(self._pair, self.options)]
+        direct = [directly(self._pair, self.options)]
         if self._plain is not self._pair:
-            direct.append(_directly(self._plain, options_of(self._plain, self._specs)))
+            direct.append(directly(self._plain, options_of(self._plain, self._specs)))
         return [results(one, self._samples) for one in direct]
 
     @property
@@ -70,7 +70,8 @@ def _engines(pair: Pair) -> Tuple[str, ...]:
     return tuple(op.engine for op in pair.predict_net.op)
 
 
-def _directly(pair: Pair, options: Sequence[Options]) -> Pair:
+def directly(pair: Pair, options: Sequence[Options]) -> Pair:
+    """The pair whose operators rule out the engines that round more than direct sums do."""
     return limited(pair, options, dict.fromkeys(range(len(pair.predict_net.op)), DIRECT))
 
 

@@ -12,13 +12,15 @@ from runtime_arm.registry.specs import TensorSpec
 LARGEST_INTEGER = 100  # integers may be indices into tables
 
 
-def drawn(specs: Mapping[str, TensorSpec], seed: int = 0) -> Dict[str, Array]:
-    """Arrays of these specs: floats from the standard normal distribution, integers from 0 on, and booleans."""
+def drawn(specs: Mapping[str, TensorSpec], seed: int = 0, largest: int = LARGEST_INTEGER) -> Dict[str, Array]:
+    """Arrays of these specs: floats from the standard normal distribution, integers from 0 to below ``largest``,
+    booleans, and strings of digits."""
     rng = np.random.default_rng(seed)
-    return {name: _drawn(spec, rng) for name, spec in specs.items()}
+    return {name: _drawn(spec, rng, largest) for name, spec in specs.items()}
 
 
-def _drawn(spec: TensorSpec, rng: np.random.Generator) -> Array:
-    if spec.dtype.kind == "f":
+def _drawn(spec: TensorSpec, rng: np.random.Generator, largest: int) -> Array:
+    if spec.dtype.kind in "fc":
         return np.asarray(rng.standard_normal(spec.shape), spec.dtype)
-    return np.asarray(rng.integers(0, 2 if spec.dtype.kind == "b" else LARGEST_INTEGER, spec.shape), spec.dtype)
+    integers = rng.integers(0, 2 if spec.dtype.kind == "b" else largest, spec.shape)
+    return np.asarray(integers, spec.dtype) if spec.dtype != object else np.asarray(integers).astype(str).astype(object)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.index import Index
-from optimize.rewriting.shapes import Examples, SpecsByName, infer_more, known_inputs
+from optimize.rewriting.shapes import USUAL, Examples, SpecsByName, infer_more, known_inputs
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -182,9 +183,13 @@ class Program:
             return None
         return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes))
 
-    def have_same_shape(self, *names: str) -> bool:
-        """Whether the blobs are known to have one shape and dtype."""
-        for specs in zip(*map(self.specs, names)):
+    def have_same_shape(self, *names: str, usually: bool = False) -> bool:
+        """Whether the blobs are known to have one shape and dtype.
+
+        usually: for the usual sizes of inputs, which is enough for operators that broadcast.
+        """
+        choices = zip(*map(self.specs, names))
+        for specs in islice(choices, USUAL) if usually else choices:
             if any(spec is None or spec != specs[0] for spec in specs):
                 return False
         return True

@@ -31,6 +31,7 @@ VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
     (lambda size: size // 16 | 1, lambda size: size // 4, lambda size: size // 2),
     (lambda size: 1,),
 )
+USUAL = 2  # choices: the first, and where all sizes are about twice as large; the others may be rare
 MOST_SINGLE = 12  # open sizes that are varied one by one, besides all together
 
 
@@ -72,12 +73,14 @@ def known_inputs(
     return kept
 
 
-def sample_specs(inputs: Sequence[TensorInfo]) -> Dict[str, TensorSpec]:
-    """Specs of one sample: what is open is 1 along the first dimension and as above along others.
+def sample_specs(
+    inputs: Sequence[TensorInfo], first: int = 1, other: int = OTHER, step: int = STEP
+) -> Dict[str, TensorSpec]:
+    """Specs of one sample: what is open is ``first`` along the first dimension and ``other`` and more along others.
 
     UsageError, naming the input, where rank or dtype is not known, or where that would be too large.
     """
-    sizes = _start(inputs, {}, first=1)
+    sizes = _start(inputs, {}, first, other, step)
     chosen = _specs(inputs, {}, sizes)
     unknown = [name for name, spec in chosen.items() if spec is None]
     if unknown:
@@ -98,7 +101,9 @@ def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
     return [(info.name, axis) if dim is None else dim for axis, dim in enumerate(dims)]
 
 
-def _start(inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST) -> Sizes:
+def _start(
+    inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST, other: int = OTHER, step: int = STEP
+) -> Sizes:
     """The sizes of the first choice: those of the examples, and the usual ones for what these do not say."""
     given: Sizes = {}
     usual: Sizes = {}
@@ -109,7 +114,7 @@ def _start(inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST)
             if isinstance(key, int):
                 continue
             if info.name not in examples:
-                usual.setdefault(key, OTHER + STEP * axis if axis else first)
+                usual.setdefault(key, other + step * axis if axis else first)
             elif given.setdefault(key, examples[info.name][axis]) != examples[info.name][axis]:
                 other = examples[info.name][axis]
                 raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {other}")

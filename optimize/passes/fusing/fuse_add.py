@@ -21,7 +21,7 @@ def _fuse(program: Program, layer: OperatorDef, addend: str, addition: OperatorD
     y, total = layer.output[0], addition.output[0]
     if addition.get_bool("broadcast"):
         raise Refusal("it broadcasts by Caffe2's old rule")
-    if not program.have_same_shape(y, addend, total):
+    if not program.have_same_shape(y, addend, total, usually=True):
         raise Refusal(f"{y!r} and {addend!r} are not known to have the same shape")
     if _taps(program, addend) > _taps(program, y) > 0 and _may_take(program, addend, total):
         raise Refusal(f"the convolution that writes {addend!r} has the larger kernel")

@@ -13,10 +13,9 @@ from optimize.memory.orders import orders_for_arena
 from optimize.memory.plan import arena_nbytes
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Rule
+from optimize.rewriting.shapes import USUAL
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.specs import TensorSpec
-
-MOST_CHOICES = 2  # of open sizes for which arenas are planned: the usual ones, and about twice as large
 
 
 def _disordered(program: Program, start: int) -> Iterator[Match]:
@@ -55,7 +54,7 @@ def _candidates(program: Program) -> List[NetDef]:
 def _specs(program: Program) -> List[Dict[str, TensorSpec]]:
     """Of what the net takes and computes, for the first choices of open sizes; nothing if they are not all known."""
     names = [*program.net.external_input, *(name for op in program.net.op for name in op.output if name)]
-    choices = islice(zip(*(program.specs(name) for name in names)), MOST_CHOICES)
+    choices = islice(zip(*(program.specs(name) for name in names)), USUAL)
     found = [{name: spec for name, spec in zip(names, specs) if spec is not None} for specs in choices]
     return found if all(len(specs) == len(set(names)) for specs in found) else []
 

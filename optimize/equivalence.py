@@ -1,0 +1,311 @@
+"""Holds an optimised pair against the plain one: no step may change what the net computes.
+
+Names, order, shapes, dtypes and values of all outputs are compared on inputs drawn at random, for two choices of the
+sizes that the pair leaves open. Values may differ by rounding. How far rounding may carry them is measured, where it
+matters, on the plain net: its inputs and weights are changed in their last bits. A difference beyond that is a bug of
+ours; it is refused, and the message names the first step that makes it. What could not be compared, and why, goes into
+the report.
+
+Chosen engines round more than direct sums do. They are held to the accuracy by ``pick_engines``; here they only must
+not be what a difference comes from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from optimize.engines.accuracy import Feeds, difference
+from optimize.engines.error_budget import directly
+from optimize.engines.options import options_of
+from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Report, Step
+from optimize.rewriting.shapes import LARGEST_SAMPLE, OTHER, STEP, infer_more, sample_specs
+from optimize.rewriting.single_assignment import single_assignment
+from optimize.rewriting.weights import Weights
+from runtime_arm.errors import ArmnetError, OptimizationError, first_line
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.execution.workspace import run_init_net
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.cost import cost_of
+from runtime_arm.registry.schema import find
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+
+TOLERANCE = 1e-4  # of the largest magnitude of an output: closer results count as equal without further measuring
+LAST_BITS = 2.0**-20  # by how much of itself a number is changed at most, to see how far rounding carries
+CHANGES = 3  # of the plain net, to see that
+BEYOND_ROUNDING = 32.0  # times as far as those changes carried: no rounding any more
+SMALLEST_CHANGED = 16  # elements; smaller weights may be limits or sizes
+MOST_WORK = 50_000_000_000  # multiply-adds that a sample may take: a few seconds
+# Sizes of samples where the net leaves them open: of the first dimension, of the others, and what each further one has
+# more. Of these choices the first two that the plain net takes are run.
+SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
+SAMPLES = 2
+SMALL_INTEGERS = 2  # integers below this are tried where larger ones are refused: they may be indices into small tables
+
+
+class Steps(NamedTuple):
+    """How the optimised pair came to be: ``after`` gives the pair after the first so many of the steps."""
+
+    made: Sequence[Step]
+    after: Callable[[int], Pair]
+
+
+class _Sample(NamedTuple):
+    """Inputs, what the plain net makes of them, and which of its outputs are not the same each time."""
+
+    feeds: Feeds
+    outputs: Dict[str, Any]
+    random: Sequence[str]
+
+
+def require_equal(
+    declared: Sequence[TensorInfo], plain: Pair, result: Pair, program: Program, steps: Steps, report: Report
+) -> None:
+    """OptimizationError, naming the first step that changes a result, unless both pairs compute the same.
+
+    declared: the inputs with the sizes that they leave open, of which ``plain`` has examples. program: the plain
+    pair's, before any step.
+    """
+    freeze = _frozen(plain)
+    plain, result = freeze(plain), freeze(result)
+    first = _why_inferred_otherwise(program, result)
+    if first:
+        raise _error(first, steps, lambda count: _why_inferred_otherwise(program, freeze(steps.after(count))))
+    refusals: List[str] = []
+    compared = 0
+    for specs in _choices(declared, plain, program, refusals):
+        sample = _sample(plain, specs, refusals)
+        if sample is None:
+            continue
+        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE)):
+            _require_rounding_alone(plain, sample, specs, freeze, steps, report)
+        if sample.random and not compared:
+            report.notes.append(f"of {', '.join(sample.random)} no values were compared: they are others in every run")
+        compared += 1
+        if compared == SAMPLES:
+            break
+    if not compared:
+        report.notes.append(
+            f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
+        )
+
+
+def _require_rounding_alone(
+    plain: Pair,
+    sample: _Sample,
+    specs: Mapping[str, TensorSpec],
+    freeze: Callable[[Pair], Pair],
+    steps: Steps,
+    report: Report,
+) -> None:
+    """OptimizationError unless rounding explains why results differ. Engines that round more are left out."""
+    direct = directly(plain, options_of(plain, specs))
+    sample = sample._replace(outputs=_run(direct, sample.feeds))
+    limits = {name: TOLERANCE + BEYOND_ROUNDING * far for name, far in _carried_by_rounding(direct, sample).items()}
+
+    def why(pair: Pair) -> Optional[str]:
+        try:
+            frozen = freeze(pair)
+            return _why_other_results(sample, directly(frozen, options_of(frozen, specs)), limits)
+        except ArmnetError as error:
+            return f"it refuses what the plain net takes: {first_line(error)}"
+
+    first = why(steps.after(len(steps.made)))
+    if first:
+        raise _error(first, steps, lambda count: why(steps.after(count)))
+    loose = [name for name, limit in limits.items() if not np.isfinite(limit)]
+    if loose:
+        report.notes.append(
+            f"the values of {', '.join(loose)} were not compared: the last bits of inputs decide over them"
+        )
+
+
+def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> OptimizationError:
+    """The error that names the step with which results change, found by bisection."""
+    good, bad, reason = 0, len(steps.made), first
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = why(middle)
+        good, bad, reason = (good, middle, found) if found else (middle, bad, reason)
+    if not bad:
+        return OptimizationError(f"{reason}, without any step: a bug of armnet")
+    step = steps.made[bad - 1]
+    return OptimizationError(
+        f"step {step.number}, {step.pass_name} of {'; '.join(step.before) or 'the weights'}, changes what the net "
+        f"computes: {reason}. This is a bug of armnet; --stop-after {bad - 1} leaves the step and all behind it out"
+    )
+
+
+# What is compared
+
+
+def _why_inferred_otherwise(program: Program, pair: Pair) -> Optional[str]:
+    """Why the pair's outputs are not of the names, shapes and dtypes of the plain program's, where they are known."""
+    wanted, actual = program.net.external_output, pair.predict_net.external_output
+    if wanted != actual:
+        return f"the outputs are {', '.join(actual)} instead of {', '.join(wanted)}"
+    net, weights = single_assignment(pair.predict_net), Weights(pair.init_net)
+    constants = {name: weights.spec(name) for op in net.op for name in op.reads() if name in weights}
+    for known in program.known_specs:
+        inputs = {info.name: known.get(info.name) for info in pair.inputs}
+        found, stops = infer_more(net, {**constants, **inputs})
+        for name in wanted:
+            before, after = known.get(name), found.get(name)
+            if before is not None and after is not None and before != after:
+                return f"output {name!r} is {after} instead of {before}"
+            refused = next((stop.reason for stop in stops.values() if stop.refused), None)
+            if before is not None and after is None and refused:
+                return f"output {name!r} is not made: {refused}"
+    return None
+
+
+def _why_other_results(sample: _Sample, pair: Pair, limits: Mapping[str, float]) -> Optional[str]:
+    """Why the pair's results are others than the sample's; None if they differ by no more than the limits."""
+    try:
+        outputs = _run(pair, sample.feeds)
+    except ArmnetError as error:
+        return f"it refuses what the plain net takes: {first_line(error)}"
+    if list(outputs) != list(sample.outputs):
+        return f"the outputs are {', '.join(outputs)} instead of {', '.join(sample.outputs)}"
+    for name, wanted in sample.outputs.items():
+        if _form(wanted) != _form(outputs[name]):
+            return f"output {name!r} is {_described(outputs[name])} instead of {_described(wanted)}"
+        far = 0.0 if name in sample.random else difference(wanted, outputs[name])
+        if far > limits[name]:
+            return f"output {name!r} differs by {far:.2g} of its largest magnitude"
+    return None
+
+
+def _form(output: Any) -> object:
+    """What rounding cannot change of an output: how many dimensions it has, and of which dtype it is."""
+    if isinstance(output, QuantizedTensor):
+        return "quantised", _form(output.values)
+    return (output.ndim, output.dtype) if isinstance(output, np.ndarray) else type(output)
+
+
+def _described(output: Any) -> str:
+    values = output.values if isinstance(output, QuantizedTensor) else output
+    return f"{values.dtype.name}{list(values.shape)}" if isinstance(values, np.ndarray) else type(output).__name__
+
+
+# The samples
+
+
+def _choices(
+    declared: Sequence[TensorInfo], plain: Pair, program: Program, refusals: List[str]
+) -> Iterator[Mapping[str, TensorSpec]]:
+    """The inputs' specs: of the example, then small ones, then the usual ones, then all others that are known."""
+    is_open = not all(info.is_static for info in declared)
+    asked: List[Tuple[Sequence[TensorInfo], Tuple[int, int, int]]] = []
+    if not is_open or any(info not in declared for info in plain.inputs):
+        asked.append((plain.inputs, USUAL))
+    asked += [(declared, sizes) for sizes in (SMALL, ODD, USUAL)] if is_open else []
+    for inputs, sizes in asked:
+        try:
+            yield sample_specs(inputs, *sizes)
+        except ArmnetError as error:
+            refusals.append(first_line(error))
+    for known in program.known_specs if is_open else ():
+        specs = {info.name: spec for info in declared for spec in [known.get(info.name)] if spec is not None}
+        if len(specs) == len(declared) and sum(spec.nbytes for spec in specs.values()) <= LARGEST_SAMPLE:
+            yield specs
+
+
+def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str]) -> Optional[_Sample]:
+    """A sample that the plain net takes; None, and why, where there is none or where it takes too long."""
+    try:
+        with Predictor(plain, threads=1) as predictor:
+            steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
+            work = sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in steps)
+            if work > MOST_WORK:
+                refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
+                return None
+            feeds, outputs = _taken(predictor, specs)
+        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else outputs
+    except ArmnetError as error:
+        refusals.append(first_line(error))
+        return None
+    return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])])
+
+
+def _taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any]]:
+    """Inputs that the net takes, and what it makes of them: integers are small where it refuses larger ones."""
+    try:
+        feeds = drawn(specs)
+        return feeds, predictor.run(feeds)
+    except ArmnetError:
+        feeds = drawn(specs, largest=SMALL_INTEGERS)
+        return feeds, predictor.run(feeds)
+
+
+def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:
+    with Predictor(pair, threads=1) as predictor:
+        return predictor.run(feeds)
+
+
+def _draws_numbers(net: NetDef) -> bool:
+    """Whether some operator may give another result each time."""
+    schemas = [find(op) for op in net.op]
+    return any(schema is not None and not schema.pure for schema in schemas) or any(
+        _draws_numbers(sub) for op in net.op for sub in op.subnets()
+    )
+
+
+def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
+    """A function that gives a pair the same weights each time, where its init_net draws some at random."""
+    random = [op for op in plain.init_net.op if _draws_numbers(NetDef(op=(op,)))]
+    if not random:
+        return lambda pair: pair
+    try:
+        blobs = run_init_net(plain.init_net)
+    except ArmnetError:
+        return lambda pair: pair
+    instead = {op: tuple(fill(name, blobs[name]) for name in op.output if name) for op in random}
+
+    def freeze(pair: Pair) -> Pair:
+        ops = (one for op in pair.init_net.op for one in instead.get(op, (op,)))
+        return pair.replace(init_net=pair.init_net.replace(op=tuple(ops)))
+
+    return freeze
+
+
+# How far rounding carries
+
+
+def _carried_by_rounding(plain: Pair, sample: _Sample) -> Dict[str, float]:
+    """By how much each output changes if the inputs and weights change in their last bits."""
+    far = dict.fromkeys(sample.outputs, 0.0)
+    for seed in range(CHANGES):
+        rng = np.random.default_rng(seed)
+        feeds = {name: _changed(array, rng) for name, array in sample.feeds.items()}
+        try:
+            outputs = _run(_with_changed_weights(plain, rng), feeds)
+        except ArmnetError:  # a weight was no number to be changed
+            outputs = _run(plain, feeds)
+        for name, wanted in sample.outputs.items():
+            far[name] = max(far[name], difference(wanted, outputs[name]))
+    return far
+
+
+def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:
+    weights = Weights(pair.init_net, {info.name for info in pair.inputs})
+    values = {name: weights.value(name) for name in weights.names}
+    changed = {
+        name: _changed(value, rng)
+        for name, value in values.items()
+        if value is not None and value.dtype.kind == "f" and value.size >= SMALLEST_CHANGED
+    }
+    return pair.replace(init_net=weights.changed(changed).init_net)
+
+
+def _changed(array: Any, rng: np.random.Generator) -> Any:
+    if array.dtype.kind != "f":
+        return array
+    noise = rng.uniform(-LAST_BITS, LAST_BITS, array.shape)
+    return (array * (1 + noise)).astype(array.dtype)

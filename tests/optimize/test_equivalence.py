@@ -1,0 +1,170 @@
+"""optimize() holds its result against the plain net, and names the step that changed what is computed."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator
+
+import numpy as np
+import pytest
+
+from optimize import Report, optimize, pipeline
+from optimize.engines.accuracy import difference
+from optimize.equivalence import SMALL
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Rule
+from runtime_arm.errors import OptimizationError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import QuantizedTensor
+from tests.optimize.nets import pair_of
+
+Break = Callable[..., None]
+
+
+def pass_of(type: str, rewrite: Callable[[Program, Match], Rewrite]) -> Pass:
+    def find(program: Program, start: int) -> Iterator[Match]:
+        places = range(start, len(program.net.op))
+        return (Match((place,)) for place in places if program.net.op[place].full_type == type)
+
+    return Pass("broken", (Rule(find, rewrite),))
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
+    """A function that adds a pass that replaces operators of a type by another one, wrongly."""
+
+    def add(type: str, instead: OperatorDef, last: bool = False) -> None:
+        def rewrite(program: Program, match: Match) -> Rewrite:
+            (op,) = program.operators(match)
+            return Rewrite((instead.replace(input=op.input[: len(instead.input)], output=op.output),))
+
+        one = pass_of(type, rewrite)
+        monkeypatch.setattr(pipeline, "ALL", (*pipeline.ALL, one) if last else (one, *pipeline.ALL))
+
+    return add
+
+
+def test_another_value_is_refused_and_the_step_named(broken: Break) -> None:
+    pair = pair_of(
+        'net "": x -> y\n Copy(x) -> a\n Sigmoid(a) -> b\n Relu(b) -> c\n Tanh(c) -> y', shapes={"x": (2, 3)}
+    )
+    broken("Tanh", OperatorDef.of("Exp", ["x"], ["y"]))
+    with pytest.raises(
+        OptimizationError, match=r"^step 1, broken of Tanh\(c\) -> y, .* output 'y' differs by .* --stop-after 0 "
+    ):
+        optimize(pair)
+    assert optimize(pair, stop_after=0).predict_net.op[-1].type == "Tanh"
+
+
+def test_the_first_wrong_step_of_many_is_named(broken: Break) -> None:
+    text = 'net "": x -> y\n' + "".join(f"Copy(b{i}) -> b{i + 1}\n" for i in range(9)) + "Tanh(b9) -> y"
+    pair = pair_of(text.replace("b0)", "x)"), shapes={"x": (2, 3)})
+    broken("Tanh", OperatorDef.of("Exp", ["x"], ["y"]), last=True)
+    with pytest.raises(OptimizationError, match=r"^step 10, broken of Tanh"):
+        optimize(pair)
+
+
+def test_another_shape_is_refused_where_shapes_are_not_known_before_running(broken: Break) -> None:
+    net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n FlattenToVec(b) -> y'
+    broken("FlattenToVec", OperatorDef.of("Flatten", ["x"], ["y"]))
+    with pytest.raises(OptimizationError, match=r"output 'y' is float32\[2, 6\] instead of float32\[12\]"):
+        optimize(pair_of(net, shapes={"x": (2, 3)}))
+
+
+def test_another_dtype_is_refused(broken: Break) -> None:
+    net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n EnsureCPUOutput(b) -> y'
+    broken("EnsureCPUOutput", OperatorDef.of("Cast", ["x"], ["y"], to=13))
+    with pytest.raises(OptimizationError, match=r"step 1, broken of EnsureCPUOutput.* is float64\[2, 6\] instead of"):
+        optimize(pair_of(net, shapes={"x": (2, 3)}))
+
+
+def test_what_holds_for_one_size_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean becomes a sum over as many elements as the first sample has."""
+    length = SMALL[1] + SMALL[2]
+
+    def rewrite(program: Program, match: Match) -> Rewrite:
+        (op,) = program.operators(match)
+        total = OperatorDef.of("ReduceSum", op.input, ["total"], axes=[1], keepdims=1)
+        scaled = OperatorDef.of("Mul", ["total", "part"], op.output)
+        return Rewrite((total, scaled), weights={"part": np.full((), 1 / length, np.float32)})
+
+    monkeypatch.setattr(pipeline, "ALL", (pass_of("ReduceMean", rewrite),))
+    net = 'net "": x -> y\n ReduceMean(x) -> y  axes=[1]  keepdims=1'
+    with pytest.raises(OptimizationError, match="step 1, broken of ReduceMean"):
+        optimize(pair_of(net, shapes={"x": (2, "t", 3)}))
+    assert optimize(pair_of(net, shapes={"x": (2, length, 3)})).predict_net.op[0].type == "ReduceSum"
+
+
+def test_what_refuses_inputs_is_refused(broken: Break) -> None:
+    net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n Relu(b) -> y'
+    broken("Relu", OperatorDef.of("Squeeze", ["x"], ["y"], dims=[0]))
+    with pytest.raises(OptimizationError, match="it refuses what the plain net takes: Squeeze"):
+        optimize(pair_of(net, shapes={"x": (2, 3)}))
+
+
+def chaotic(times: int) -> Pair:
+    """Doubles numbers modulo 1 so often that their last bits decide, behind a normalisation that is folded."""
+    doubling = "".join(f"Add(v{i}, v{i}) -> t{i}\n onnx.Mod(t{i}, one) -> v{i + 1}  fmod=1\n" for i in range(times))
+    net = f'net "": x, w, s, t, one -> y\n Conv(x, w) -> a  kernel=1\n AffineChannel(a, s, t) -> v0\n {doubling}'
+    rng = np.random.default_rng(0)
+    weights: Dict[str, Any] = {
+        "w": rng.standard_normal((8, 8, 1, 1)),
+        "s": rng.uniform(1, 2, 8),
+        "t": rng.uniform(0, 1, 8),
+    }
+    weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    net += f"Relu(v{times}) -> y"
+    return pair_of(net, {**weights, "one": np.ones((), np.float32)}, {"x": (1, 8, 5, 5)})
+
+
+def test_rounding_that_the_net_enlarges_is_none_of_our_steps() -> None:
+    report = Report()
+    result = optimize(chaotic(22), report=report)
+    assert report.steps_by_pass()["fold_batch_norm"] == 1
+    assert len(result.predict_net.op) < len(chaotic(22).predict_net.op)
+
+
+def test_random_numbers_are_compared_by_their_form() -> None:
+    report = Report()
+    optimize(
+        pair_of('net "": x -> y\n Dropout(x) -> a, m  is_test=0\n Relu(a) -> y', shapes={"x": (20, 30)}), report=report
+    )
+    assert "of y no values were compared: they are others in every run" in report.notes
+
+
+def test_weights_that_are_drawn_are_the_same_in_both_nets() -> None:
+    pair = pair_of('net "": x, w -> y\n Conv(x, w) -> a  kernel=1\n Relu(a) -> y', {}, {"x": (1, 2, 3, 3)})
+    init = NetDef.from_text("XavierFill() -> w  shape=[2, 2, 1, 1]")
+    report = Report()
+    optimize(pair.replace(init_net=init, inputs=pair.inputs[:1]), report=report)
+    assert not report.notes
+
+
+def test_it_says_why_nothing_was_compared() -> None:
+    report = Report()
+    optimize(pair_of('net "": x -> y\n Copy(x) -> a\n Relu(a) -> y'), report=report)
+    assert "the shape of input 'x' is not known" in report.notes[-1]
+    assert report.notes[-1].startswith("results were not compared with the plain net's, by shapes and dtypes alone: ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "expected"),
+    [
+        (np.ones((1, 4)), np.ones((1, 1, 4)), np.inf),
+        (np.ones(4, np.float32), np.ones(4), np.inf),
+        (np.array([1.0, np.nan]), np.array([1.0, np.nan]), 0.0),
+        (np.array([1.0, np.inf]), np.array([1.0, -np.inf]), np.inf),
+        (np.array([1.0, np.inf]), np.array([1.0, np.nan]), np.inf),
+        (np.array([1.0, 4.0]), np.array([1.0, 3.0]), 0.25),
+        (np.array([1.0, 4.0]), np.array([1.0, np.inf]), np.inf),
+        (np.array([2, 4]), np.array([2, 5]), 0.25),
+        (np.array([True]), np.array([False]), 1.0),
+        (np.array(["a"], object), np.array(["b"], object), np.inf),
+        (np.array(["a"], object), np.array(["a"], object), 0.0),
+        (QuantizedTensor(np.ones(2, np.int8), 0.5, 1), QuantizedTensor(np.ones(2, np.int8), 0.5, 1), 0.0),
+        (QuantizedTensor(np.ones(2, np.int8), 0.5, 1), QuantizedTensor(np.ones(2, np.int8), 0.5, 2), np.inf),
+        (np.ones(2), None, np.inf),
+    ],
+)
+def test_how_far_results_are_apart(wanted: Any, actual: Any, expected: float) -> None:
+    assert difference(wanted, actual) == expected
