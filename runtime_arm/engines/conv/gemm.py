@@ -34,7 +34,7 @@ SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # packing a matrix takes long for so few
 class Panels:
     """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows.
 
-    panel: the hint of that name (see ``engine_names``); None, or what does not divide N, leaves it to
+    panel: the hint of that name (see ``registry/engine_wishes.py``); None, or what does not divide N, leaves it to
     ``panel_width``.
     """
 
