@@ -27,7 +27,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.arena import ALIGNMENT
 from runtime_arm.version import VERSION
 
-TOLERANCE = 1e-4  # of an output's largest magnitude: what BLAS kernels of different machines may differ by
+TOLERANCE = 1e-4  # of an output's largest magnitude: how much BLAS kernels of different machines may differ
 CHUNK = 1 << 20
 
 _MAIN = """\
@@ -58,8 +58,8 @@ sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
 def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = None, seed: int = 0) -> None:
     """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
 
-    sample: inputs by name for the self-test; drawn at random where it is not given. Its outputs are computed here and
-    now. The bundle has passed its self-test in a process of its own before it takes its place; PairError if it fails.
+    sample: inputs by name for the self-test, by default random ones; their outputs are computed on this machine. The
+    finished bundle runs its self-test in a separate process before it is written to ``target``; PairError if it fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         pair.save(Path(folder) / PAIR_FOLDER)
@@ -83,11 +83,11 @@ def _require_that_it_works(bundle: Path, target: AnyPath) -> None:
     done = subprocess.run(command, cwd=bundle.parent, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise PairError(f"{target}: the bundle fails its own test here, it is not written: {last[0]}")
+        raise PairError(f"{target}: the bundle fails its self-test on this machine and is not written: {last[0]}")
 
 
 def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> bytes:
-    """The .npz of inputs and the outputs that they give here."""
+    """An .npz of inputs and the outputs that they give on this machine."""
     inputs = dict(given) if given is not None else random_inputs(pair, seed)
     with Predictor(pair, threads=1) as predictor:
         outputs = predictor.run(inputs)
@@ -96,7 +96,7 @@ def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> byte
         **{f"out_{name}": plain(v) for name, v in outputs.items()},
     }
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:  # np.savez would stamp the time into it
+    with zipfile.ZipFile(content, "w") as archive:  # np.savez would write the current time
         for name in sorted(arrays):
             array = io.BytesIO()
             np.save(array, arrays[name], allow_pickle=False)
@@ -131,7 +131,7 @@ def _write_archive(path: Path, parts: Mapping[str, memoryview]) -> None:
 
 
 def _padding(offset: int) -> bytes:
-    """An extra field (APPNOTE 4.5) after which the part's content starts at a multiple of ALIGNMENT."""
+    """An extra field (APPNOTE 4.5) that aligns the part's content to a multiple of ALIGNMENT."""
     filler = -(offset + 4) % ALIGNMENT
     return struct.pack("<HH", 0xD935, filler) + bytes(filler)
 

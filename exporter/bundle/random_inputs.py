@@ -1,4 +1,4 @@
-"""Inputs for a pair about which nothing is known but what it declares."""
+"""Random inputs for a pair, from what it declares about them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def random_inputs(pair: Pair, seed: int = 0, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Dict[str, Array]:
-    """Inputs drawn at random for what the pair declares; open dimensions are 1 unless ``shapes`` says otherwise."""
+    """Random inputs of the declared shapes and dtypes; open dimensions are 1 unless ``shapes`` gives the shape."""
     examples = {info.name: info.example((shapes or {}).get(info.name)) for info in pair.inputs}
     return drawn({name: TensorSpec(example.shape, example.dtype) for name, example in examples.items()}, seed)

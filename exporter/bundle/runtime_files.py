@@ -1,4 +1,4 @@
-"""Which files of the runtime a bundle takes along: all but the operators and engines that its nets have no use for."""
+"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def runtime_files(nets: Iterable[NetDef]) -> Dict[str, Path]:
 
 
 def _types(net: NetDef) -> Iterator[Tuple[str, str]]:
-    """Domain and type of every operator, those of sub-nets included, and of the activations of fused ones."""
+    """Domain and type of every operator, sub-nets and the activations of fused operators included."""
     for op in net.op:
         yield domain_of(op), op.type
         activation = activation_of(op) if op.output and op.has("activation") else None
@@ -49,7 +49,7 @@ def _types(net: NetDef) -> Iterator[Tuple[str, str]]:
 
 
 def _uses(path: Path) -> Iterator[str]:
-    """The files that a module may import, and those of the operators that it asks for by ``load_operator``."""
+    """The files that a module may import, and those of the operators that it requests by ``load_operator``."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from _files(node.module)
@@ -66,7 +66,7 @@ def _uses(path: Path) -> Iterator[str]:
 
 
 def _files(module: str) -> Tuple[str, str]:
-    """Where ``operators.conv`` or ``runtime_arm.operators.conv`` may lie: in a module or in a package."""
+    """The two places where ``operators.conv`` or ``runtime_arm.operators.conv`` may lie: a module or a package."""
     prefix = "" if module.startswith(f"{ROOT.name}.") else f"{ROOT.name}/"
     path = f"{prefix}{module.replace('.', '/')}"
     return f"{path}.py", f"{path}/__init__.py"

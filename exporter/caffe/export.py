@@ -1,4 +1,4 @@
-"""Caffe's prototxt and caffemodel to Pair: layers of every dialect, the part of the net that inference needs."""
+"""Translates Caffe nets of every dialect into pairs: the part of the prototxt and caffemodel that inference needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnProblem = Callable[[Any, ArmnetError], None]
 
 
 class CaffeNet(NamedTuple):
-    """What inference needs of a prototxt: the layers, in order, and the blobs that nothing reads afterwards."""
+    """The part of a prototxt that inference needs: the layers, in order, and the outputs, which no layer reads."""
 
     name: str
     layers: Sequence[Any]
@@ -35,7 +35,7 @@ class CaffeNet(NamedTuple):
 
 
 def from_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, options: ExportOptions = DEFAULTS) -> Pair:
-    """The pair that computes what Caffe does in the phase TEST, or in the one that the net's ``state`` names.
+    """The pair that computes what Caffe does in the phase TEST, or in the phase that the net's ``state`` names.
 
     Batch and spatial dimensions of the inputs are open, whatever the prototxt declares. Errors name the file, the layer
     and the blob.
@@ -73,9 +73,9 @@ def pair_of(
 def translated(
     net: CaffeNet, blobs: Mapping[str, Sequence[TrainedBlob]], on_problem: Optional[OnProblem] = None
 ) -> Tuple[NetBuilder, List[TensorInfo]]:
-    """A builder that holds what the layers compute, and the net's inputs.
+    """A builder with the operators of the layers, and the net's inputs.
 
-    on_problem: told of each layer that cannot be translated; without it the first raises an ExportError that names it.
+    on_problem is called for each layer that cannot be translated; without it the first one raises an ExportError.
     """
     layers, outputs = net.layers, net.outputs
     builder = NetBuilder(outputs=outputs)
@@ -110,7 +110,7 @@ def _translate(layer: Layer) -> None:
 
 
 def _declared(proto: Any) -> List[Optional[Dims]]:
-    """The declared shape of each top of an input layer; None where nothing is said."""
+    """The declared shape of each top of an input layer; None if none is declared."""
     count = len(proto.top)
     if proto.type == "Input":
         shapes: List[Optional[Dims]] = [tuple(shape.dim) for shape in proto.input_param.shape]
@@ -123,7 +123,7 @@ def _declared(proto: Any) -> List[Optional[Dims]]:
 
 
 def _default_meta(layers: Sequence[Any]) -> Dict[str, Any]:
-    """Pictures are resized to the size that the prototxt declares for the first input, for lack of other advice."""
+    """By default, pictures are resized to the size that the prototxt declares for the first input."""
     shapes = [dims for proto in layers if proto.type == "Input" for dims in _declared(proto)][:1]
     if not shapes or shapes[0] is None or len(shapes[0]) != 4:
         return {}
@@ -131,9 +131,9 @@ def _default_meta(layers: Sequence[Any]) -> Dict[str, Any]:
 
 
 class _Blobs:
-    """Which blob of the net a Caffe name stands for. A layer that works in place makes a new one.
+    """The blob of the net behind each Caffe name. A layer that works in place makes a new blob.
 
-    The last blob of a name is called by it, so that results are found under the names that Caffe gives them.
+    The last blob of a Caffe name has that name, so that results are found under Caffe's names.
     """
 
     def __init__(self, builder: NetBuilder, layers: Sequence[Any]):
@@ -146,7 +146,7 @@ class _Blobs:
     def add_input(self, name: str, dims: Optional[Dims]) -> TensorInfo:
         """Declare an input of the net."""
         if name in self._current:
-            raise ExportError(f"top {name!r} is made by another layer already")
+            raise ExportError(f"top {name!r} is already written by another layer")
         self._current[name] = name
         self._inputs.append(name)
         self._builder.input(name, np.dtype(np.float32), dims)
@@ -156,28 +156,28 @@ class _Blobs:
         """The layer with the blobs that it reads and writes."""
         missing = [name for name in proto.bottom if name not in self._current]
         if missing:
-            raise ExportError(f"bottom {missing[0]!r} is made by no layer before it")
+            raise ExportError(f"bottom {missing[0]!r} is not written by any earlier layer")
         if len(set(proto.top)) < len(proto.top):
-            raise ExportError(f"makes a top twice: {list(proto.top)}")
+            raise ExportError(f"writes a top twice: {list(proto.top)}")
         bottoms = [self._current[name] for name in proto.bottom]
         self._made = {}
         for index, name in enumerate(proto.top):
             in_place = index < len(proto.bottom) and proto.bottom[index] == name
             if name in self._current and not in_place:
-                raise ExportError(f"top {name!r} is made by another layer already")
+                raise ExportError(f"top {name!r} is already written by another layer")
             self._writes[name] -= 1
             final = self._writes[name] == 0 and name not in self._inputs
             self._made[name] = name if final else self._builder.fresh(f"{name}_{proto.name}")
         return Layer(proto, bottoms, [self._made[name] for name in proto.top], blobs, self._builder)
 
     def skip(self, proto: Any) -> None:
-        """Nothing is known of the layer's tops."""
+        """Forget everything about the layer's tops."""
         for name in proto.top:
             self._current[name] = name
             self._builder.forget(name)
 
     def leave(self, proto: Any) -> None:
-        """The layer's tops are made. One that overwrites an input of the net gets its name by a copy."""
+        """Record the layer's tops as written. A copy gives an input's name to a top that overwrites the input."""
         for name, blob in self._made.items():
             if name in self._inputs and self._writes[name] == 0:
                 Layer(proto, [blob], [name], None, self._builder).add("Copy")
@@ -186,5 +186,5 @@ class _Blobs:
 
 
 def _freed(dims: Dims) -> Dims:
-    """A declared shape with free batch and spatial dimensions; of (T, N, C) and its like nothing is held."""
+    """A declared shape with open batch and spatial dimensions; for other ranks, such as (T, N, C), all are open."""
     return tuple(n if axis == 1 and len(dims) in (2, 4, 5) else None for axis, n in enumerate(dims))

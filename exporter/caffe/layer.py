@@ -1,4 +1,4 @@
-"""One Caffe layer as a rule sees it: parameters, bottoms, tops, trained blobs, and the net that it is added to."""
+"""One Caffe layer as a rule sees it: parameters, bottoms, tops, trained blobs, and the net being built."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TRAIN = 0  # of the phases in caffe.proto
 
 
 class MissingBlobs(ExportError):
-    """A layer needs trained blobs, and the caffemodel, if there is one, has none for it."""
+    """A layer needs trained blobs and there are none: no caffemodel is given, or it lacks the layer."""
 
 
 class Layer:
-    """What a rule is given. ``bottoms`` and ``tops`` are names of blobs; ``blobs`` None where nothing was trained."""
+    """What a rule is given. ``bottoms`` and ``tops`` are blob names; ``blobs`` is None if the layer has none."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Layer:
     # Parameters
 
     def param(self, name: str) -> Any:
-        """A message of parameters, ``layer.param("relu_param")``; the defaults where it is absent."""
+        """A parameter message, such as ``layer.param("relu_param")``; the defaults if it is absent."""
         return getattr(self._proto, name)
 
     @property
@@ -49,7 +49,7 @@ class Layer:
         return bool(self._proto.phase == TRAIN)
 
     def has(self, name: str) -> bool:
-        """Whether the message of parameters is given."""
+        """Whether the parameter message is given."""
         return bool(self._proto.HasField(name))
 
     def require(self, condition: bool, rule: str) -> None:
@@ -58,14 +58,14 @@ class Layer:
             raise ExportError(rule)
 
     def counts(self, bottoms: int = 1, tops: int = 1) -> None:
-        """ExportError unless the layer has so many bottoms and tops."""
+        """ExportError unless the layer has these numbers of bottoms and tops."""
         for what, names, count in (("bottom", self.bottoms, bottoms), ("top", self.tops, tops)):
             self.require(len(names) == count, f"takes {count} {what}s, got {len(names)}")
 
     # Shapes
 
     def dims(self, index: int = 0) -> Optional[Dims]:
-        """The shape that a bottom has if the inputs have those that the prototxt declares."""
+        """The shape of a bottom, provided that the inputs have the shapes that the prototxt declares."""
         return self.net.dims(self.bottoms[index])
 
     def rank(self, index: int = 0) -> Optional[int]:
@@ -74,7 +74,7 @@ class Layer:
         return None if dims is None else len(dims)
 
     def axis(self, axis: int, index: int = 0, extra: int = 0) -> int:
-        """The axis of a bottom counted from the front; ``extra``: so many more axes may be named than there are."""
+        """The axis of a bottom, counted from the front; ``extra``: how many axes beyond the last are allowed."""
         rank = self.rank(index)
         if rank is None:
             self.require(axis >= 0, f"axis {axis} needs a bottom whose number of dimensions is known")
@@ -86,26 +86,26 @@ class Layer:
         return axis + rank + extra if axis < 0 else axis
 
     def require_same_shapes(self) -> None:
-        """ExportError if bottoms are known to differ in shape."""
+        """ExportError if the bottoms are known to differ in shape."""
         known = [dims for dims in map(self.dims, range(len(self.bottoms))) if dims is not None]
         self.require(all(dims == known[0] for dims in known), f"the bottoms must have one shape, they have {known}")
 
     # Trained blobs
 
     def require_blobs(self, count: int) -> None:
-        """ExportError unless the caffemodel has so many blobs for the layer."""
+        """ExportError unless the caffemodel has this number of blobs for the layer."""
         if self._blobs is None:
             raise MissingBlobs(f"needs {count} trained blobs, and there are none: is its caffemodel missing?")
         self.require(len(self._blobs) == count, f"needs {count} blobs, the caffemodel has {len(self._blobs)}")
 
     def blob_count(self) -> int:
-        """How many trained blobs there are."""
+        """The number of trained blobs."""
         return len(self._blobs or ())
 
     def trained(self, index: int, shape: Optional[Sequence[Optional[int]]] = None) -> Array:
-        """The content of a blob, float32, in this shape; a None in it stands for what the blob has there.
+        """The content of a blob as float32 in this shape, in which None matches any size.
 
-        ``require_blobs`` comes first. FormatError if shape and values do not fit each other or the layer.
+        Call ``require_blobs`` first. FormatError if the blob's shape does not fit its values or this shape.
         """
         assert self._blobs is not None
         try:
@@ -122,7 +122,7 @@ class Layer:
 
     @staticmethod
     def _fitted(found: Tuple[int, ...], wanted: Sequence[Optional[int]]) -> Optional[Tuple[int, ...]]:
-        """The found shape in the wanted number of dimensions; blobs in the old form are padded in front with 1."""
+        """The found shape in the wanted number of dimensions; legacy blobs are padded with 1 in front."""
         spare = len(found) - len(wanted)
         if spare < 0 or any(n != 1 for n in found[:spare]):
             return None
@@ -130,7 +130,7 @@ class Layer:
         return dims if all(w is None or n == w for n, w in zip(dims, wanted)) else None
 
     def constant(self, stem: str, value: Any) -> str:
-        """A new constant blob, float32 unless it holds integers; its name."""
+        """Add a constant blob, float32 unless it holds integers; its name."""
         array = np.asarray(value)
         if array.dtype.kind == "f":
             array = array.astype(np.float32, copy=False)
@@ -154,9 +154,9 @@ class Layer:
         domain: str = "",
         **arguments: Any,
     ) -> None:
-        """Add an operator, of Caffe2's unless a domain is given, from the bottoms to the tops unless told otherwise.
+        """Add an operator of Caffe2's domain, or another, by default from the bottoms to the tops.
 
-        An argument that is None is left out.
+        Arguments that are None are left out.
         """
         given: Dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
         args: List[Argument] = [Argument.of(name, value) for name, value in given.items()]

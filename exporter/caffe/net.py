@@ -21,19 +21,19 @@ LOSSES = (
     "MultiBoxLoss",
     "DetectionEvaluate",
 )
-_LONGEST_NAME = 200  # characters that errors show
-SINKS = ("Silence", "HDF5Output")  # layers without a result
+_LONGEST_NAME = 200  # characters shown in errors
+SINKS = ("Silence", "HDF5Output")  # layers without outputs
 
 
 def inference_layers(net: Any, keep_losses: bool = False) -> List[Any]:
-    """The layers of an upgraded NetParameter that run in the phase of its ``state`` (TEST), in order.
+    """The layers of an upgraded NetParameter that run in the phase of its ``state`` (TEST by default), in order.
 
-    Losses and accuracies that read a label of a data layer go, unless ``keep_losses``, and with them the layers that
-    prepare nothing but labels.
+    Losses and accuracies that read labels of a data layer are removed, together with the layers that only prepare
+    labels, unless ``keep_losses`` is set.
     """
     layers = [layer for layer in net.layer if _is_included(layer, net.state) and layer.type not in SINKS]
     for layer in layers:
-        layer.phase = net.state.phase  # whatever a file that was written while training says of the layer
+        layer.phase = net.state.phase  # overrides what a file written during training says
     if keep_losses:
         return layers
     labels = {top for layer in layers if layer.type in DATA_LAYERS for top in layer.top[1:]}
@@ -46,7 +46,7 @@ def inference_layers(net: Any, keep_losses: bool = False) -> List[Any]:
 
 
 def _without_idle(layers: Sequence[Any], candidates: Sequence[Any]) -> List[Any]:
-    """The layers but for those candidates whose tops nobody reads."""
+    """The layers without the candidates whose tops no layer reads."""
     kept: List[Any] = []
     read: Set[str] = set()
     for layer in reversed(layers):
@@ -58,7 +58,7 @@ def _without_idle(layers: Sequence[Any], candidates: Sequence[Any]) -> List[Any]
 
 
 def title(layer: Any) -> str:
-    """What errors call a layer: ``layer 'conv1' (Convolution)``."""
+    """The name of a layer in errors: ``layer 'conv1' (Convolution)``."""
     return f"layer {layer.name[:_LONGEST_NAME]!r} ({shown(layer.type)})"
 
 
@@ -71,7 +71,7 @@ def _is_included(layer: Any, state: Any) -> bool:
 
 
 def _meets(rule: Any, state: Any) -> bool:
-    """Whether the phase, level and stages that the net itself names meet a NetStateRule."""
+    """Whether the net's own phase, level and stages satisfy a NetStateRule."""
     stages = set(state.stage)
     return (
         (not rule.HasField("phase") or rule.phase == state.phase)
@@ -83,7 +83,7 @@ def _meets(rule: Any, state: Any) -> bool:
 
 
 def outputs_of(layers: Sequence[Any]) -> List[str]:
-    """The blobs that no layer reads after the last one has written them, in the order in which they are made."""
+    """The blobs that no layer reads after their last write, in the order in which they are written."""
     available: List[str] = []
     for layer in layers:
         available = [name for name in available if name not in layer.bottom]

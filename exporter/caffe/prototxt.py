@@ -1,4 +1,4 @@
-"""Reads Caffe's prototxt, protobuf's text format, whatever dialect it is in."""
+"""Reads Caffe's prototxt of any dialect; it is protobuf's text format."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef.messages import class_from
 from runtime_arm.netdef.pbtxt import problem_of
 
-DESCRIPTOR = "caffe.desc"  # a FileDescriptorProto: what protoc makes of caffe.proto
+DESCRIPTOR = "caffe.desc"  # the FileDescriptorProto that protoc makes from caffe.proto
 
 
 def message_class(name: str) -> Any:
-    """The class of one of Caffe's messages, ``message_class("NetParameter")``."""
+    """The class of a message in caffe.proto, such as ``message_class("NetParameter")``."""
     return class_from("exporter.caffe", DESCRIPTOR, f"armnet.caffe.{name}")
 
 
 def read_prototxt(path: AnyPath) -> Any:
-    """The NetParameter of a text file. FormatError, naming file and line, for what is none.
+    """The NetParameter in a text file. FormatError, naming file and line, if it is not one.
 
-    Comments may be in any encoding, names are in UTF-8.
+    Comments may have any encoding; names are UTF-8.
     """
     net = message_class("NetParameter")()
     from google.protobuf import text_format
@@ -29,5 +29,5 @@ def read_prototxt(path: AnyPath) -> Any:
     try:
         text_format.Parse(str(map_file(path), "utf-8-sig", "replace"), net)
     except (text_format.ParseError, RecursionError) as error:
-        raise FormatError(f"{os.fspath(path)}: is no prototxt: {problem_of(error)}") from error
+        raise FormatError(f"{os.fspath(path)}: not a prototxt: {problem_of(error)}") from error
     return net

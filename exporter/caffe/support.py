@@ -16,7 +16,7 @@ from runtime_arm.files import AnyPath
 
 
 def caffe_support(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, options: ExportOptions) -> List[Support]:
-    """One row a layer type. Without a caffemodel, layers that need trained blobs count as translatable."""
+    """One row per layer type. Without a caffemodel, layers that need trained blobs count as translatable."""
     blobs = read_weights(caffemodel) if caffemodel is not None else {}
     findings, untried = Findings(), []
 

@@ -1,4 +1,4 @@
-"""Caffe nets of every dialect in today's form: V0 and V1 ``layers``, ``input`` fields, padding layers.
+"""Converts Caffe nets of every dialect to today's form: V0 and V1 ``layers``, ``input`` fields, padding layers.
 
 V0 (``layers { layer { type: "conv" } }``) keeps all parameters in one flat message, V1
 (``layers { type: CONVOLUTION }``) has an enumeration of types; V2 (``layer { type: "Convolution" }``) is the form of
@@ -106,9 +106,9 @@ _V0_FIELDS: Tuple[Tuple[str, Tuple[str, ...], str, str], ...] = (
 
 
 def upgraded(net: Any) -> Any:
-    """A NetParameter in today's form that computes what ``net`` does. ExportError for what mixes dialects."""
+    """A NetParameter in today's form that computes what ``net`` does. ExportError if ``net`` mixes dialects."""
     if net.layers and net.layer:
-        raise ExportError("the net has both 'layers' and 'layer': one dialect is due")
+        raise ExportError("the net has both 'layers' and 'layer', which belong to different dialects")
     result = message_class("NetParameter")(name=net.name, state=net.state)
     _add_inputs(net, result)
     pads: Dict[str, Tuple[str, int]] = {}  # top of a V0 padding layer -> its bottom and its pad
@@ -169,7 +169,7 @@ def _add_v0(old: Any, result: Any, pads: Dict[str, Tuple[str, int]]) -> None:
         raise ExportError(f"layer {flat.name!r}: there is no layer type {flat.type!r}")
     padded = [pads[bottom] for bottom in old.bottom if bottom in pads]
     if padded and kind not in ("Convolution", "Pooling"):
-        raise ExportError(f"layer {flat.name!r} ({flat.type}) cannot take what a padding layer makes")
+        raise ExportError(f"layer {flat.name!r} ({flat.type}) cannot follow a padding layer")
     bottoms = [pads[bottom][0] if bottom in pads else bottom for bottom in old.bottom]
     layer = result.layer.add(name=flat.name, type=kind, bottom=bottoms, top=old.top)
     for name, kinds, message, field in _V0_FIELDS:

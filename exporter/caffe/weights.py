@@ -1,6 +1,6 @@
-"""The trained blobs of a caffemodel, of every dialect, as views of the mapped file: WeightFile in caffe.proto.
+"""Reads the trained blobs of a caffemodel, of every dialect, as views of the mapped file: WeightFile in caffe.proto.
 
-Protobuf would hold every number a second time, and hand them out one by one.
+Protobuf would copy every number and return them one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runtime_arm.netdef.wire import BYTES, VARINT, Buffer, WireError
 
 MOST_MESSAGES = 1 << 20  # each takes far more memory than bytes
 
-# Field numbers. A file has layers of one of the dialects, and layers of the oldest lie in messages of the second.
+# Field numbers. A file has layers of one dialect; a V0 layer lies inside a V1 layer.
 _V2_LAYERS, _V1_LAYERS, _V0_LAYER = 100, 2, 1
 _NAME = {_V2_LAYERS: 1, _V1_LAYERS: 4, _V0_LAYER: 1}
 _BLOBS = {_V2_LAYERS: 7, _V1_LAYERS: 6, _V0_LAYER: 50}
@@ -28,20 +28,20 @@ _RUNS = frozenset({_DATA << 3 | 5, _DOUBLE_DATA << 3 | 1})  # tags of numbers th
 
 
 class TrainedBlob(NamedTuple):
-    """Shape and values, float32 or float64, flat, of one blob; they need not fit each other."""
+    """The shape of one blob and its values, float32 or float64, flat; they may contradict each other."""
 
     shape: Tuple[int, ...]
     values: Array
 
     def array(self) -> Array:
-        """The values in their shape, float32. FormatError if they do not fit it."""
+        """The values as float32 in the blob's shape. FormatError if they do not fit it."""
         require_count("data", self.shape, self.values.size)
         array: Array = self.values.reshape(self.shape).astype(np.float32, copy=False)
         return array
 
 
 def read_weights(path: AnyPath) -> Dict[str, Sequence[TrainedBlob]]:
-    """The blobs of each layer by its name; of layers of one name the last that has any. FormatError names the file."""
+    """The blobs of each layer by name; of layers with one name, the last that has blobs. FormatError names the file."""
     reader = _Reader(map_file(path))
     found: Dict[str, Sequence[TrainedBlob]] = {}
     try:
@@ -65,11 +65,11 @@ class _Reader:
             yield self._layer(number, at, stop)
 
     def _messages_of(self, at: int, stop: int, wanted: Sequence[int]) -> Iterator[Tuple[int, int, int]]:
-        """The fields of these numbers between two offsets, which must be messages or strings."""
+        """The fields with these numbers between two offsets; they must be messages or strings."""
         for number, wire_type, begin, end in self.buffer.fields(at, stop):
             if number in wanted:
                 if wire_type != BYTES:
-                    raise WireError(f"field {number} has wire type {wire_type} where a message is due", begin)
+                    raise WireError(f"field {number} has wire type {wire_type}, a message is needed", begin)
                 self._messages += 1
                 if self._messages > MOST_MESSAGES:
                     raise WireError(f"it has more than {MOST_MESSAGES} layers and blobs", begin)
@@ -106,7 +106,7 @@ class _Reader:
         if wire_type == BYTES:
             return self.buffer.packed_fixed(at, end, dtype)
         if wire_type != (5 if dtype.itemsize == 4 else 1):
-            raise WireError(f"wire type {wire_type} where numbers are due", at)
+            raise WireError(f"wire type {wire_type}, numbers are needed", at)
         return self.buffer.unpacked_fixed(at, end, dtype)
 
     def _dims(self, at: int, stop: int) -> List[int]:

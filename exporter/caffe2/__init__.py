@@ -1,1 +1,1 @@
-"""Takes pairs that Caffe2 wrote, and tells whether they can run."""
+"""Normalises Caffe2's own pairs of nets, and tells whether they can run."""

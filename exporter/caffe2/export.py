@@ -1,4 +1,4 @@
-"""Caffe2's init_net and predict_net to Pair: real inputs told apart, weights evaluated and kept if they are read."""
+"""Turns Caffe2's init_net and predict_net into a pair: finds the real inputs, evaluates and keeps the weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from runtime_arm.registry.specs import QuantizedTensor
 def from_caffe2(first: AnyPath, second: AnyPath, options: ExportOptions = DEFAULTS) -> Pair:
     """The normalised pair of two .pb or .pbtxt files, init_net and predict_net in any order.
 
-    Its init_net holds the weights that predict_net reads and nothing else, whatever operators made them. Errors name
-    the file.
+    Its init_net holds only the weights that predict_net reads, as values, whatever operators made them. Errors name the
+    file.
     """
     paths, nets = [first, second], [read_net(first), read_net(second)]
     if _fills_only(nets[1]) and not _fills_only(nets[0]):

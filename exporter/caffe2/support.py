@@ -1,4 +1,4 @@
-"""Which operators of Caffe2's nets the runtime has."""
+"""Which operators of Caffe2 nets can run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_SUCH_OPERATOR = "armnet has no such operator"
 
 
 def caffe2_support(paths: Sequence[AnyPath], options: ExportOptions) -> List[Support]:
-    """One row an operator type of one net or of both, sub-nets included.
+    """One row per operator type of one net or both, sub-nets included.
 
     Operators are looked up by type: whether their arguments and inputs fit shows when the nets run.
     """

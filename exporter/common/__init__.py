@@ -1,1 +1,1 @@
-"""What the translators of all source formats share. No module here knows a format."""
+"""Code that the translators of all source formats use. No module here knows a format."""

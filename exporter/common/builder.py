@@ -1,4 +1,4 @@
-"""Builds a Pair operator by operator: unique names, what is known of blobs, constants folded, dead operators swept."""
+"""Builds a Pair operator by operator: makes names unique, infers shapes, folds constants, removes unused operators."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from runtime_arm.registry.specs import TensorSpec
 
 Dims = Tuple[Optional[int], ...]  # None: not known before running
 
-# A result of constants replaces its operators if it is no bigger than what they are made of, or at most so many bytes.
+# A result of constants replaces its operators if it is no larger than those constants, or has at most this many bytes.
 FOLDED_NBYTES = 1 << 16
-# What stays an operator: 8-bit weights, so that optimisers find them as such.
+# Operators that are never folded: the optimiser looks for 8-bit weights as such.
 UNFOLDED = ("DequantizeLinear",)
 
 
 class NetBuilder:
-    """Collects the operators of one net. Sub-nets are built by ``nested()`` builders, which see the blobs around them.
+    """Collects the operators of one net. ``nested()`` builders build sub-nets; they see the blobs of the nets around.
 
-    Names of blobs are unique over the net and its sub-nets. All constants belong to the outermost net.
+    Blob names are unique over the net and its sub-nets. All constants belong to the outermost net.
     """
 
     def __init__(self, outer: Optional[NetBuilder] = None, outputs: Sequence[str] = ()):
@@ -40,10 +40,10 @@ class NetBuilder:
         self._aliases: Dict[str, str] = {}
         if outer is None:
             self._names: Set[str] = set(outputs)
-            self._counts: Dict[str, int] = {}  # how many names were made of a stem
+            self._counts: Dict[str, int] = {}  # the number of names made from each stem
             self._constants: Dict[str, Array] = {}
             self._kept: Dict[str, str] = {}
-            self._made_of: Dict[str, int] = {}  # bytes of constants in the pair that a blob of known content stands on
+            self._made_of: Dict[str, int] = {}  # bytes of the constants behind each blob of known content
 
     def nested(self) -> NetBuilder:
         """A builder for a sub-net."""
@@ -52,11 +52,11 @@ class NetBuilder:
     # Names
 
     def reserve(self, names: Sequence[str]) -> None:
-        """Keep these names for blobs that are added under exactly them."""
+        """Reserve names for blobs that will be added under exactly these names."""
         self._root._names.update(names)
 
     def fresh(self, stem: str) -> str:
-        """A name that nobody has: ``stem`` itself, or with a number behind it."""
+        """A name that is not in use: ``stem`` itself, or ``stem`` with a number behind it."""
         names, counts, name = self._root._names, self._root._counts, stem
         while not name or name in names:
             counts[stem] = counts.get(stem, 0) + 1
@@ -65,13 +65,13 @@ class NetBuilder:
         return name
 
     def resolve(self, name: str) -> str:
-        """The blob that a name stands for."""
+        """The blob behind a name."""
         if name in self._aliases:
             return self._aliases[name]
         return self._outer.resolve(name) if self._outer else name
 
     def alias(self, name: str, blob: str) -> None:
-        """Let ``name`` stand for ``blob``. An output of the net is a blob of its own: it becomes a copy."""
+        """Make ``name`` another name of ``blob``. An output of the net needs its own blob: it becomes a copy."""
         value = self.value(blob)
         if name not in self._outputs:
             self._aliases[name] = self.resolve(blob)
@@ -83,17 +83,17 @@ class NetBuilder:
     # What is known of blobs
 
     def input(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
-        """Declare an input; if its shape is whole, shapes behind it are inferred."""
+        """Declare an input. If its shape is complete, later shapes are inferred from it."""
         static = dtype is not None and dims is not None and None not in dims
         self._specs[name] = TensorSpec(dims, dtype) if static else None  # type: ignore[arg-type]
         self.hint(name, dtype, dims)
 
     def hint(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
-        """Remember what somebody says about a blob, for when shape inference knows less."""
+        """Record what the source declares about a blob; it is used where inference knows less."""
         self._hints[name] = (dtype, dims)
 
     def constant(self, name: str, value: Any) -> str:
-        """Make the blob a constant, which reaches the pair only if something reads it. Returns the name."""
+        """Make the blob a constant; the pair contains it only if something reads it. Returns the name."""
         array = np.asarray(value)
         self._root._constants[name] = array
         self._root._made_of[name] = array.nbytes
@@ -101,25 +101,25 @@ class NetBuilder:
         return name
 
     def state(self, name: str, initial: Any) -> str:
-        """Make the blob a state: it starts as this and keeps what ``keep`` says from run to run. Returns the name."""
+        """Make the blob a state with this initial value; ``keep`` sets its value for the next run. Returns the name."""
         array = np.asarray(initial)
         self._root._constants[name] = array
         self._root._specs[name] = TensorSpec(array.shape, array.dtype)
         return name
 
     def keep(self, state: str, blob: str) -> None:
-        """Let a state hold that blob's content after the run. ExportError inside a sub-net, which may not run."""
+        """Store a blob in a state after each run. ExportError inside a sub-net, which may not run."""
         if self._outer is not None:
             raise ExportError("a state cannot be written inside a branch or a loop")
         self._kept[state] = blob
 
     def forget(self, name: str) -> None:
-        """Nothing is known of this blob."""
+        """Forget everything about a blob."""
         self._specs[name] = None
         self._hints.pop(name, None)
 
     def spec(self, name: str) -> Optional[TensorSpec]:
-        """Shape, dtype and perhaps content of a blob where inference knows them whole."""
+        """Shape, dtype and perhaps content of a blob, if inference knows them completely."""
         name = self.resolve(name)
         if name in self._specs or self._outer is None:
             return self._specs.get(name)
@@ -132,7 +132,7 @@ class NetBuilder:
         return self._outer._hint(name)
 
     def value(self, name: str) -> Optional[Array]:
-        """The content of a blob that is constant, else None."""
+        """The content of a constant blob, else None."""
         spec = self.spec(name)
         return spec.value if spec else None
 
@@ -141,16 +141,16 @@ class NetBuilder:
         return spec.dtype if spec else self._hint(name)[0]
 
     def dims(self, name: str) -> Optional[Dims]:
-        """The shape, None in place of what is not known of it."""
+        """The shape; None for an unknown size, or for the whole if the rank is unknown."""
         spec = self.spec(name)
         return spec.shape if spec else self._hint(name)[1]
 
     # Operators
 
     def accepts(self, op: OperatorDef) -> bool:
-        """Whether the operator, whose type is registered, takes its inputs as far as they are known.
+        """Whether the operator, whose type is registered, accepts its inputs as far as they are known.
 
-        ResourceError if it takes them but its outputs are more than this machine can hold: no other operator can help.
+        ResourceError if it does but its outputs exceed this machine's memory: no other operator can help then.
         """
         inputs = [self.spec(name) if name else None for name in op.input]
         if any(name and spec is None for name, spec in zip(op.input, inputs)):
@@ -167,9 +167,9 @@ class NetBuilder:
         return True
 
     def add(self, op: OperatorDef) -> None:
-        """Append an operator whose type is registered, or know its outputs if they are constant.
+        """Append an operator whose type is registered, or make its outputs constants if their content is known.
 
-        Raises OperatorError if the operator refuses the inputs as far as they are known.
+        OperatorError if the operator refuses the inputs as far as they are known.
         """
         op = op.replace(input=tuple(self.resolve(name) if name else "" for name in op.input))
         inputs = [self.spec(name) if name else None for name in op.input]
@@ -183,7 +183,7 @@ class NetBuilder:
             self._ops.append(op)
 
     def _fold(self, op: OperatorDef) -> bool:
-        """Make the outputs constants if their content is known and worth its place; whether it was done."""
+        """Make the outputs constants if their content is known and small enough; whether this was done."""
         made_of = self._root._made_of
         source = sum(made_of.get(name, 0) for name in set(op.input))
         values = {
@@ -201,7 +201,7 @@ class NetBuilder:
         return True
 
     def net(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> NetDef:
-        """The net without the operators that nothing needs. A sub-net's outputs may be blobs of the nets around it."""
+        """The net without unused operators. A sub-net's outputs may be blobs of the nets around it."""
         outputs = [self.resolve(output) for output in outputs]
         wanted = set(outputs)
         kept: List[OperatorDef] = []
@@ -212,7 +212,7 @@ class NetBuilder:
         return NetDef(name, tuple(reversed(kept)), external_input=tuple(inputs), external_output=tuple(outputs))
 
     def _with_states(self, net: NetDef) -> NetDef:
-        """The net that also writes the states which it reads, after everything else."""
+        """The net with operators at its end that write the states which it reads."""
         read = set(self.net(net.name, (), [*net.external_output, *self._kept.values()]).captures())
         kept = {state: blob for state, blob in self._kept.items() if state in read}
         if not kept:
@@ -229,9 +229,9 @@ class NetBuilder:
         meta: Mapping[str, Any],
         unpacked: bool = False,
     ) -> Pair:
-        """The pair: real inputs come first, then the constants that the net reads.
+        """The pair. Its external inputs are the real inputs, followed by the constants that the net reads.
 
-        unpacked: weights as Caffe2 itself writes them.
+        unpacked: encode weights as Caffe2 itself does.
         """
         net = self.net(name, [info.name for info in inputs], [info.name for info in outputs])
         net = self._with_states(net)

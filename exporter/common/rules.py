@@ -1,4 +1,4 @@
-"""Translations by type of operator, from the modules of one package."""
+"""A registry of translation rules by operator type, declared in the modules of one package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ R = TypeVar("R", bound=Callable[..., object])
 
 
 class Rules(Generic[R]):
-    """What the modules ``families`` of ``package`` declare by ``@rule``; they are imported when one is looked for."""
+    """The rules that the modules ``families`` of ``package`` declare; they are imported at the first look-up."""
 
     def __init__(self, package: str, families: Sequence[str]):
         self._package, self._families = package, families
@@ -17,7 +17,7 @@ class Rules(Generic[R]):
         self._loaded = False
 
     def rule(self, *types: str) -> Callable[[R], R]:
-        """Decorator: the translation of these types. RuntimeError where one has a translation already."""
+        """Decorator: the rule for these types. RuntimeError if a type already has one."""
 
         def register(function: R) -> R:
             for type in types:
@@ -29,7 +29,7 @@ class Rules(Generic[R]):
         return register
 
     def find(self, type: str) -> Optional[R]:
-        """The translation of a type, or None."""
+        """The rule for a type, or None."""
         if not self._loaded:
             for family in self._families:
                 import_module(f"{self._package}.{family}")

@@ -1,4 +1,4 @@
-"""The file that a pair is made from: its name in errors and in model.json."""
+"""The source file of a pair: its name in errors and in model.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.files import AnyPath
 
 @contextmanager
 def naming(source: AnyPath) -> Iterator[None]:
-    """Turns refusals inside the block into ExportErrors that name the file."""
+    """Turns every ArmnetError inside the block into an ExportError that names the file."""
     try:
         yield
     except ArmnetError as error:
@@ -21,5 +21,5 @@ def naming(source: AnyPath) -> Iterator[None]:
 
 
 def origin(source: AnyPath, data: Union[bytes, memoryview]) -> Dict[str, str]:
-    """What model.json says under "source"."""
+    """The entry "source" of model.json."""
     return {"name": os.path.basename(source), "sha256": hashlib.sha256(data).hexdigest()}

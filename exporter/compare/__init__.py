@@ -1,1 +1,1 @@
-"""Compares a source runtime with ours, blob by blob."""
+"""Compares a source model in its own runtime with a pair, blob by blob."""

@@ -1,4 +1,4 @@
-"""Where two runs of one network part ways, and what is the likely cause."""
+"""Finds the blobs in which two runs of one network differ, and suggests a cause."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from runtime_arm.netdef import Array, OperatorDef
 
 Operators = Sequence[OperatorDef]
 
-ROUNDING = 2 * float(np.finfo(np.float32).eps)  # onnxruntime's sigmoid and its kin are exact to this, absolutely
-CLOSE = 1e-4  # of the largest magnitude: what counts as explained
-_FURTHEST = 2  # pixels by which pictures are tried to be moved
-NEAR_ONE = 0.1  # a factor closer to 1 than this smells of an epsilon, one further away of a scale
+ROUNDING = 2 * float(np.finfo(np.float32).eps)  # absolute: the accuracy of onnxruntime's sigmoid and similar functions
+CLOSE = 1e-4  # of the largest magnitude: a difference up to here counts as explained
+_FURTHEST = 2  # the largest shift of a picture, in pixels, that is tried
+NEAR_ONE = 0.1  # a factor within this distance of 1 suggests an epsilon, any other a scale
 
 PADDING = "padding: its amount, its side, or whether averages count it"
 CEIL_MODE = "ceil mode: whether a window that is not whole counts"
 LAYOUT = "layout: NCHW and NHWC, or a transposition"
 CHANNEL_ORDER = "channel order: RGB and BGR"
-EPSILON = "epsilon: that of a normalisation, or one that keeps from dividing by zero"
+EPSILON = "epsilon: that of a normalisation, or one that prevents a division by zero"
 RESIZE_ROUNDING = "resize rounding: how coordinates are transformed, and which pixel is nearest"
 
 _POOLS, _RESIZES, _WINDOWS = ("Pool",), ("Resize", "Upsample", "Interp"), ("Conv", "Pool")
@@ -29,8 +29,7 @@ _NORMALISATIONS = ("BN", "Norm", "MVN", "LRN")
 
 
 class Divergence(NamedTuple):
-    """How one blob differs. ``error`` is relative to the largest magnitude of the original; ``cause`` is a guess, ""
-    where equal."""
+    """How one blob differs. ``error`` is relative to the original's largest magnitude; ``cause`` is a guess, or ""."""
 
     blob: str
     producer: str
@@ -43,7 +42,7 @@ class Divergence(NamedTuple):
 def divergences(
     evidence: Evidence, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef], tolerance: float
 ) -> List[Divergence]:
-    """One entry a blob that both runs know, in the order of the original. producers: who writes each of our blobs."""
+    """One entry for each blob of both runs, in the original's order. producers: the operator that writes each blob."""
     shown = {seen.blob for seen in evidence.seen}
     return [
         _compare(seen, ours[seen.blob], _operators_behind(seen.blob, producers, shown), tolerance, evidence.exact)
@@ -53,7 +52,7 @@ def divergences(
 
 
 def _operators_behind(blob: str, producers: Mapping[str, OperatorDef], shown: AbstractSet[str]) -> Operators:
-    """What computes the blob from other blobs that the original shows, the last operator first."""
+    """The operators that compute the blob from other blobs that the original shows, the last operator first."""
     found: Dict[int, OperatorDef] = {}
     waiting = [blob]
     while waiting:
@@ -81,9 +80,9 @@ def _compare(seen: Seen, ours: Array, made_by: Operators, tolerance: float, exac
 
 
 def relative_error(theirs: Array, ours: Array) -> float:
-    """The largest difference over the largest magnitude of ``theirs``; infinite where finiteness differs.
+    """The largest difference over the largest magnitude of ``theirs``; infinite if NaN or infinities differ.
 
-    0 for floats that are nowhere further apart than ROUNDING: a sigmoid that is small everywhere tells nothing.
+    0 for floats that differ nowhere by more than ROUNDING: relative errors of tiny values mean nothing.
     """
     if not theirs.size or theirs.dtype.kind not in "fiub":
         return 0.0 if np.array_equal(theirs, ours) else float("inf")
@@ -112,20 +111,20 @@ def _is(made_by: Operators, words: Sequence[str]) -> bool:
 
 
 def likely_cause(theirs: Array, ours: Array, made_by: Operators = ()) -> str:
-    """What usually makes two blobs of equal shape differ in this way where these operators compute them."""
+    """The usual cause for two blobs of equal shape to differ in this way, given the operators that compute them."""
     a, b = theirs.astype(np.float64), ours.astype(np.float64)
     if not np.isfinite(b).all() and np.isfinite(a).all():
-        return f"infinities or NaN that the original has not: a division by zero; {EPSILON}"
+        return f"infinities or NaN that the original does not have: a division by zero; {EPSILON}"
     if theirs.dtype.kind in "iu":
         return "rounding or saturation of integers"
     return _cause_of_places(a, b, made_by) or _cause_of_factors(a, b, made_by) or _cause_by_type(made_by)
 
 
 def _cause_of_places(a: Array, b: Array, made_by: Operators) -> str:
-    """What the places tell where the blobs differ, or where their values have gone."""
+    """A cause from the places where the blobs differ, or from a rearrangement of their values."""
     for axis in _channel_axes(a):
         if a.shape[axis] > 1 and _close(np.flip(a, axis), b):
-            return f"{CHANNEL_ORDER}, the channels are the other way round"
+            return f"{CHANNEL_ORDER}; the channels are reversed"
     if _only_at_the_border(a, b):
         if _is(made_by, _RESIZES):
             return RESIZE_ROUNDING
@@ -136,7 +135,7 @@ def _cause_of_places(a: Array, b: Array, made_by: Operators) -> str:
         )
     shift = _shift(a, b)
     if shift is not None:
-        return RESIZE_ROUNDING if _is(made_by, _RESIZES) else f"{PADDING}: the picture is moved by {shift} pixels"
+        return RESIZE_ROUNDING if _is(made_by, _RESIZES) else f"{PADDING}: the picture is shifted by {shift} pixels"
     if _close(np.sort(a, axis=None), np.sort(b, axis=None)):
         return f"{LAYOUT}: the same values in another order"
     return ""
@@ -147,7 +146,7 @@ def _channel_axes(a: Array) -> Tuple[int, ...]:
 
 
 def _shift(a: Array, b: Array) -> Optional[Tuple[int, int]]:
-    """How many rows and columns lie between the pictures, if that is all that differs inside of them."""
+    """The rows and columns by which one picture is shifted, if their interiors differ in nothing else."""
     for first in (2, 1) if a.ndim == 4 else ():
         inner, image = (slice(None),) * first, a.shape[first : first + 2]
         for down, right in product(range(-_FURTHEST, _FURTHEST + 1), repeat=2):
@@ -160,7 +159,7 @@ def _shift(a: Array, b: Array) -> Optional[Tuple[int, int]]:
 
 
 def _only_at_the_border(a: Array, b: Array) -> bool:
-    """Whether the middle of the pictures agrees, the channels being dimension 1 or the last one."""
+    """Whether the pictures agree except at the border; the channels are dimension 1 or the last one."""
     if a.ndim != 4:
         return False
     wrong = np.abs(a - b) > CLOSE * max(np.abs(a).max(), 1e-30)
@@ -173,7 +172,7 @@ def _only_at_the_border(a: Array, b: Array) -> bool:
 
 
 def _cause_of_factors(a: Array, b: Array, made_by: Operators) -> str:
-    """Constant factors and offsets, of all or of each channel."""
+    """A cause from constant factors and offsets, of all values or of each channel."""
     factor = _factor(a, b)
     if factor is not None:
         near = abs(factor - 1) < NEAR_ONE
@@ -184,12 +183,12 @@ def _cause_of_factors(a: Array, b: Array, made_by: Operators) -> str:
         return f"a constant offset of {float(offset.mean()):.6g}: a bias or a zero point"
     for axis in _channel_axes(a):
         if _is_affine_by_slice(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)):
-            return f"a factor and an offset of their own for each channel: {EPSILON}; or weights of a normalisation"
+            return f"a factor and an offset for each channel: {EPSILON}; or weights of a normalisation"
     return ""
 
 
 def _is_affine_by_slice(a: Array, b: Array) -> bool:
-    """Whether each slice of ``b`` is one of ``a`` scaled and shifted."""
+    """Whether each slice of ``b`` is the slice of ``a``, scaled and shifted."""
     for theirs, ours in zip(a.reshape(len(a), -1), b.reshape(len(b), -1)):
         spread = theirs - theirs.mean()
         norm = float(np.vdot(spread, spread))
@@ -208,7 +207,7 @@ def _cause_by_type(made_by: Operators) -> str:
         return f"{EPSILON}; or the window or axes of the normalisation"
     if _is(made_by, _WINDOWS):
         return f"{PADDING}; or strides, dilations or weights"
-    return "different arithmetic: weights, or an attribute that is ignored"
+    return "different arithmetic: weights, or an ignored attribute"
 
 
 def _close(a: Array, b: Array) -> bool:

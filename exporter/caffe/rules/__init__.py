@@ -1,11 +1,11 @@
-"""How Caffe's layers are said in the operators of ``runtime_arm``: one function each, by family.
+"""Translates Caffe's layers into the operators of ``runtime_arm``: one rule each, by family.
 
     @rule("ELU")
     def elu(layer: Layer) -> None:
         layer.add("Elu", alpha=layer.param("elu_param").alpha)
 
-A rule adds the operators that compute the layer's tops. What neither Caffe2 nor ONNX has is an operator of the domain
-"caffe". Dimensions that the prototxt declares are for checks alone: what is added must work for every size.
+A rule adds the operators that compute the layer's tops. Operators that neither Caffe2 nor ONNX has are in the domain
+"caffe". Dimensions that the prototxt declares are used only for checks: the operators must work for every size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of one blob, elementwise."""
+"""Elementwise functions of one blob."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def relu(layer: Layer) -> None:
 
 @rule("ReLU6")
 def relu6(layer: Layer) -> None:
-    """Of MobileNet's forks."""
+    """From MobileNet's forks."""
     layer.counts()
     layer.add("Clip", min=0.0, max=6.0)
 
 
 @rule("PReLU")
 def prelu(layer: Layer) -> None:
-    """Slopes by channel, or one."""
+    """One slope per channel, or one for all."""
     layer.counts()
     layer.require_blobs(1)
     shared, dims = layer.param("prelu_param").channel_shared, layer.dims()
@@ -86,7 +86,7 @@ def exp_or_log(layer: Layer) -> None:
 
 @rule("Dropout")
 def dropout(layer: Layer) -> None:
-    """Nothing, but in the phase TRAIN, where elements become 0 at random."""
+    """The identity, except in the phase TRAIN, where random elements become 0."""
     layer.counts()
     tops = [*layer.tops, layer.fresh("mask")] if layer.training else layer.tops
     layer.add(
@@ -96,7 +96,7 @@ def dropout(layer: Layer) -> None:
 
 @rule("Softmax")
 def softmax(layer: Layer) -> None:
-    """Along one axis, pixel by pixel; Caffe2's takes all dimensions behind it together."""
+    """Over one axis; Caffe2's Softmax flattens all dimensions from the axis on."""
     layer.counts()
     axis = layer.axis(layer.param("softmax_param").axis)
     if layer.rank() == axis + 1:

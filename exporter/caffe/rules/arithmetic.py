@@ -1,4 +1,4 @@
-"""Arithmetic of several blobs, reductions and searches."""
+"""Arithmetic on several blobs, reductions and ArgMax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ELTWISE = {0: "Mul", 1: "Sum", 2: "Max"}
 
 @rule("Eltwise")
 def eltwise(layer: Layer) -> None:
-    """PROD, SUM, with coefficients, or MAX of blobs of one shape."""
+    """PROD, SUM (optionally with coefficients) or MAX of blobs of the same shape."""
     param, count = layer.param("eltwise_param"), len(layer.bottoms)
     layer.require(count >= 2, f"takes 2 bottoms or more, got {count}")
     layer.counts(count)
@@ -32,7 +32,7 @@ def eltwise(layer: Layer) -> None:
 
 
 def _product(layer: Layer) -> None:
-    """Of two at a time, as Caffe2 multiplies."""
+    """A product of two blobs at a time: Caffe2's Mul takes two."""
     held = layer.bottoms[0]
     for index, blob in enumerate(layer.bottoms[1:], 2):
         made = layer.tops[0] if index == len(layer.bottoms) else layer.fresh("product")
@@ -41,7 +41,7 @@ def _product(layer: Layer) -> None:
 
 
 def _covered(layer: Layer, axis: int, num_axes: int) -> Optional[Sequence[Optional[int]]]:
-    """The bottom's dimensions that a scale or bias has; None where the bottom's shape is not known."""
+    """The dimensions of the bottom that a scale or bias covers; None if the bottom's shape is unknown."""
     dims = layer.dims()
     layer.require(num_axes >= -1, f"num_axes must be -1 or more, got {num_axes}")
     if dims is None:
@@ -56,13 +56,13 @@ def _trained(layer: Layer, index: int, axis: int, num_axes: int) -> Array:
 
 
 def _broadcast(layer: Layer, type: str, left: str, right: str, top: str, axis: int) -> None:
-    """Caffe2's old broadcasting: the right operand's dimensions stand for those of the left from the axis on."""
+    """Caffe2's legacy broadcasting: the right operand's dimensions align with the left operand's from the axis on."""
     layer.add(type, [left, right], [top], broadcast=1, axis=axis)
 
 
 @rule("Scale")
 def scale(layer: Layer) -> None:
-    """X * scale + bias; the scale is trained or the second bottom."""
+    """X * scale + bias; the scale is a trained blob or the second bottom."""
     param, given = layer.param("scale_param"), len(layer.bottoms) == 2
     layer.counts(2 if given else 1)
     axis = layer.axis(param.axis)
@@ -82,7 +82,7 @@ def scale(layer: Layer) -> None:
 
 @rule("Bias")
 def bias(layer: Layer) -> None:
-    """X + bias, which is trained or the second bottom."""
+    """X + bias; the bias is a trained blob or the second bottom."""
     param, given = layer.param("bias_param"), len(layer.bottoms) == 2
     layer.counts(2 if given else 1)
     axis = layer.axis(param.axis)
@@ -96,7 +96,7 @@ def bias(layer: Layer) -> None:
 
 
 def _require_fitting(layer: Layer, axis: int) -> None:
-    """ExportError if the second bottom is known not to have the first one's dimensions from the axis on."""
+    """ExportError if the second bottom's shape is known to differ from the first one's dimensions from the axis on."""
     dims, other = layer.dims(0), layer.dims(1)
     if dims is not None and other is not None:
         layer.require(
@@ -107,7 +107,7 @@ def _require_fitting(layer: Layer, axis: int) -> None:
 
 @rule("Axpy")
 def axpy(layer: Layer) -> None:
-    """a X + Y with a factor for each channel, (N, C) or (N, C, 1, 1), of the fork with squeeze and excitation."""
+    """a X + Y with one factor per channel, (N, C) or (N, C, 1, 1); from the fork for squeeze and excitation."""
     layer.counts(3)
     factor, x, y = layer.bottoms
     layer.require(layer.rank() in (2, 4), f"the first bottom must be (N, C) or (N, C, 1, 1), it is {layer.dims()}")

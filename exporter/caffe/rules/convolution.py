@@ -11,7 +11,7 @@ from exporter.caffe.rules import rule
 
 
 class _Geometry(NamedTuple):
-    """How a kernel slides; every list has one entry a spatial dimension."""
+    """The geometry of a window; every list has one entry per spatial dimension."""
 
     kernel: List[int]
     stride: List[int]
@@ -20,7 +20,7 @@ class _Geometry(NamedTuple):
 
 
 def _per_dimension(layer: Layer, param: Any, name: str, spatial: int, default: Optional[int]) -> List[int]:
-    """A repeated field, given once or once a dimension, or its two fields for height and width."""
+    """A repeated field, given once or once per dimension, or the two fields for height and width."""
     stem = "kernel" if name == "kernel_size" else name
     parts = [f"{stem}_h", f"{stem}_w"]
     values = list(getattr(param, name))
@@ -49,7 +49,7 @@ def _geometry(layer: Layer, param: Any, spatial: int) -> _Geometry:
 
 
 def _axis_and_spatial(layer: Layer, axis: int) -> Sequence[int]:
-    """The axis of channels and the number of dimensions behind it; images where the shape is not known."""
+    """The channel axis and the number of dimensions behind it; two if the shape is unknown."""
     axis = layer.axis(axis)
     rank = layer.rank()
     spatial = 2 if rank is None else rank - axis - 1
@@ -59,7 +59,7 @@ def _axis_and_spatial(layer: Layer, axis: int) -> Sequence[int]:
 
 @rule("Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution")
 def convolution(layer: Layer) -> None:
-    """N-dimensional, in groups, dilated; several bottoms share one kernel."""
+    """N-dimensional, grouped, dilated; all bottoms use the same weights."""
     param, count = layer.param("convolution_param"), len(layer.bottoms)
     layer.require(count >= 1, "needs a bottom")
     layer.counts(count, count)
@@ -101,7 +101,7 @@ def _folded(
     group: int,
     deconvolution: bool,
 ) -> None:
-    """All dimensions before the axis are a batch."""
+    """All dimensions before the channel axis are batch dimensions."""
     if axis == 1:
         _add(layer, [bottom, *weights], top, geometry, group, deconvolution)
         return

@@ -1,4 +1,4 @@
-"""Detection layers of the forks: SSD's, and the pools of regions of Fast R-CNN and R-FCN."""
+"""Detection layers of Caffe's forks: SSD's, and the region pools of Fast R-CNN and R-FCN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where elements lie: joining, cutting, reshaping, constants."""
+"""Joining, cutting, reshaping and reordering blobs; constants."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def tile(layer: Layer) -> None:
 
 @rule("Permute")
 def permute(layer: Layer) -> None:
-    """Of the SSD fork; dimensions that order does not name follow."""
+    """From the SSD fork; dimensions that ``order`` does not name come last."""
     layer.counts()
     order, rank = list(layer.param("permute_param").order), layer.rank()
     layer.require(bool(order), "permute_param.order is required")
@@ -104,14 +104,14 @@ def permute(layer: Layer) -> None:
     axes = [*order, *(axis for axis in range(count) if axis not in order)]
     layer.require(
         sorted(axes) == list(range(count)) and rank in (None, count),
-        f"order {order} is no permutation of the bottom's {rank} dimensions",
+        f"order {order} is not a permutation of the bottom's {rank} dimensions",
     )
     layer.add("Transpose", axes=axes)
 
 
 @rule("ShuffleChannel")
 def shuffle_channel(layer: Layer) -> None:
-    """Of ShuffleNet's fork."""
+    """From ShuffleNet's fork."""
     layer.counts()
     group = layer.param("shuffle_channel_param").group
     layer.require(group >= 1, f"shuffle_channel_param.group must be positive, got {group}")
@@ -126,7 +126,7 @@ def batch_reindex(layer: Layer) -> None:
 
 @rule("Filter")
 def filter_(layer: Layer) -> None:
-    """The items that the last bottom selects, of all the others."""
+    """The items of all other bottoms that the last bottom selects."""
     count = len(layer.tops)
     layer.require(count >= 1, "needs a top")
     layer.counts(count + 1, count)
@@ -136,7 +136,7 @@ def filter_(layer: Layer) -> None:
 
 @rule("Parameter")
 def parameter(layer: Layer) -> None:
-    """A trained blob as it is."""
+    """A trained blob as a top."""
     layer.counts(0)
     layer.require_blobs(1)
     layer.net.constant(layer.tops[0], layer.trained(0, list(layer.param("parameter_param").shape.dim)))
@@ -144,7 +144,7 @@ def parameter(layer: Layer) -> None:
 
 @rule("DummyData")
 def dummy_data(layer: Layer) -> None:
-    """Constant blobs; random ones are for training."""
+    """Constant blobs; random fillers are only for training."""
     param, count = layer.param("dummy_data_param"), len(layer.tops)
     layer.counts(0, count)
     shapes = [list(shape.dim) for shape in param.shape] or _legacy_shapes(param)

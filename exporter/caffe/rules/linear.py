@@ -1,4 +1,4 @@
-"""Matrices of weights."""
+"""Layers that multiply by, or select rows of, a weight matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exporter.caffe.rules import rule
 
 @rule("InnerProduct")
 def inner_product(layer: Layer) -> None:
-    """X as a matrix, its dimensions from the axis on being one, times the weights (outputs, inputs)."""
+    """X, with its dimensions from the axis on flattened, times the weights (outputs, inputs)."""
     layer.counts()
     param = layer.param("inner_product_param")
     layer.require(param.num_output > 0, "num_output must be positive")
@@ -33,7 +33,7 @@ def inner_product(layer: Layer) -> None:
 
 @rule("Embed")
 def embed(layer: Layer) -> None:
-    """Rows of a table by indices that are whole numbers as floats."""
+    """Rows of a table at indices that are whole numbers stored as floats."""
     layer.counts()
     param = layer.param("embed_param")
     layer.require(param.num_output > 0 and param.input_dim > 0, "num_output and input_dim must be positive")

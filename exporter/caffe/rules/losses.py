@@ -1,4 +1,4 @@
-"""Losses and accuracies, for nets that are given labels."""
+"""Losses and accuracies, for nets that take labels as inputs."""
 
 from __future__ import annotations
 

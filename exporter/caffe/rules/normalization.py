@@ -10,9 +10,9 @@ from exporter.caffe.rules import rule
 
 @rule("BatchNorm")
 def batch_norm(layer: Layer) -> None:
-    """By trained statistics, kept as sums with the factor that they are divided by; a factor of 0 makes them 0.
+    """With trained statistics, stored as sums and the factor to divide them by; a factor of 0 makes them 0.
 
-    By those of the batch if use_global_stats says so, or nothing in the phase TRAIN.
+    With the batch's statistics if use_global_stats is false; by default it is false in the phase TRAIN.
     """
     layer.counts()
     param = layer.param("batch_norm_param")
@@ -40,7 +40,7 @@ def batch_norm(layer: Layer) -> None:
 
 @rule("LRN")
 def local_response(layer: Layer) -> None:
-    """Across channels as Caffe2's; within a channel over a square of pixels, where k does not count."""
+    """Across channels as in Caffe2; within a channel over a square of pixels, where k is ignored."""
     layer.counts()
     param = layer.param("lrn_param")
     size = param.local_size
@@ -69,7 +69,7 @@ def mean_variance(layer: Layer) -> None:
 
 @rule("Normalize")
 def normalize(layer: Layer) -> None:
-    """Of the SSD fork: each pixel's channels have length 1, then a trained scale."""
+    """From the SSD fork: each pixel's channels are normalised to length 1 and multiplied by a trained scale."""
     layer.counts()
     layer.require_blobs(1)
     param, dims = layer.param("norm_param"), layer.dims()
@@ -86,7 +86,7 @@ def normalize(layer: Layer) -> None:
 
 @rule("BN")
 def segmentation_batch_norm(layer: Layer) -> None:
-    """Of the forks of SegNet and PSPNet: scale, shift and trained statistics, or a scale and shift that hold all."""
+    """From SegNet's and PSPNet's forks: scale, shift and trained statistics, or a scale and shift that include them."""
     layer.counts()
     dims = layer.dims()
     channels = dims[1] if dims and len(dims) > 1 else None

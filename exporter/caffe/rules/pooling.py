@@ -1,4 +1,4 @@
-"""Pools, and what resizes images."""
+"""Pools, and layers that resize pictures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Dict, List, Tuple
 from exporter.caffe.layer import Layer
 from exporter.caffe.rules import rule
 
-_CAFFE_POOLING = 3  # Caffe2's legacy_pad: sizes are rounded up, windows reach beyond the image
+_CAFFE_POOLING = 3  # Caffe2's legacy_pad: sizes are rounded up, windows may reach beyond the picture
 
 
 @rule("Pooling")
 def pooling(layer: Layer) -> None:
-    """MAX, with a mask if there is a second top, or AVE, whose divisor counts the padding."""
+    """MAX, with a mask as an optional second top, or AVE, whose divisor includes the padding."""
     param = layer.param("pooling_param")
     layer.require(param.pool in (param.MAX, param.AVE), "stochastic pooling has no meaning in inference")
     layer.counts(1, len(layer.tops))
@@ -39,7 +39,7 @@ def pooling(layer: Layer) -> None:
 
 
 def _attributes(param: Any, kernel: List[int], stride: List[int], pad: List[int]) -> Dict[str, Any]:
-    """Those of ONNX's pools. They leave windows out that begin behind the image, as Caffe does where there is a pad."""
+    """ONNX's attributes. ONNX's pools drop windows that start behind the picture, as Caffe does if there is padding."""
     return {
         "kernel_shape": kernel,
         "strides": stride,
@@ -49,7 +49,7 @@ def _attributes(param: Any, kernel: List[int], stride: List[int], pad: List[int]
 
 
 def _window(layer: Layer, param: Any) -> Tuple[List[int], List[int], List[int]]:
-    """Kernel, stride and padding over rows and columns."""
+    """Kernel, stride and padding for rows and columns."""
     sized = [name for name in ("kernel_size", "kernel_h", "kernel_w") if param.HasField(name)]
     if param.global_pooling:
         layer.require(not sized, f"global pooling takes no {sized}")
@@ -68,7 +68,7 @@ def _window(layer: Layer, param: Any) -> Tuple[List[int], List[int], List[int]]:
 
 
 def _pair(layer: Layer, param: Any, name: str, stem: str) -> List[int]:
-    """Values for rows and columns: the two fields of their own, or the one of both."""
+    """Values for rows and columns: from two separate fields, or from one field for both."""
     parts = [f"{stem}_h", f"{stem}_w"]
     given = [part for part in parts if param.HasField(part)]
     layer.require(
@@ -79,7 +79,7 @@ def _pair(layer: Layer, param: Any, name: str, stem: str) -> List[int]:
 
 
 def _with_mask(layer: Layer, param: Any, kernel: List[int], stride: List[int], pad: List[int]) -> None:
-    """The second top has the place of each maximum in its image."""
+    """The second top has the position of each maximum in its picture."""
     layer.require(not param.global_pooling, "global pooling has no mask")
     indices = layer.fresh("indices")
     layer.onnx("MaxPool", outputs=[layer.tops[0], indices], **_attributes(param, kernel, stride, pad))
@@ -95,7 +95,7 @@ def spatial_pyramid(layer: Layer) -> None:
 
 @rule("Interp")
 def interp(layer: Layer) -> None:
-    """Of DeepLab's fork."""
+    """From DeepLab's fork."""
     layer.counts()
     layer.require(layer.has("interp_param"), "interp_param is required")
     param = layer.param("interp_param")
@@ -105,7 +105,7 @@ def interp(layer: Layer) -> None:
 
 @rule("Upsample")
 def upsample(layer: Layer) -> None:
-    """Each pixel several times, as in YOLO's forks, or where the mask of a pool has its place, as in SegNet's."""
+    """Repeats each pixel, as in YOLO's forks, or puts it where a pool's mask says, as in SegNet's."""
     param = layer.param("upsample_param")
     scales = [getattr(param, name) or param.scale for name in ("scale_h", "scale_w")]
     layer.require(min(scales) > 0, f"scales must be positive, got {scales}")

@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled by Caffe and run step by step here."""
+"""Recurrent layers; Caffe unrolls them, the runtime runs them step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exporter.caffe.rules import rule
 
 @rule("LSTM", "RNN")
 def recurrent(layer: Layer) -> None:
-    """Blobs: weights of the input, bias, weights of a static third bottom, recurrent weights; of an RNN output's."""
+    """Blobs: input weights, bias, weights of a static third bottom, recurrent weights; an RNN's output weights too."""
     param, static = layer.param("recurrent_param"), len(layer.bottoms) == 3
     layer.require(not param.expose_hidden, "expose_hidden is not supported")
     layer.counts(3 if static else 2)

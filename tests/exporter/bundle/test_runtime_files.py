@@ -97,6 +97,6 @@ def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeyp
     pair = Pair(
         net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),), (TensorInfo("y"),)
     )
-    with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its own test here.*the plan is broken"):
+    with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its self-test.*the plan is broken"):
         pack(pair, tmp_path / "app.pyz")
     assert [path.name for path in tmp_path.iterdir()] == ["broken.py"]

@@ -67,7 +67,7 @@ def test_damaged_text_never_escapes(tmp_path: Path) -> None:
     ],
 )
 def test_text_of_wrong_types_is_refused_by_line(tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(FormatError, match=r"net\.prototxt: is no prototxt: 2:") as caught:
+    with pytest.raises(FormatError, match=r"net\.prototxt: not a prototxt: 2:") as caught:
         pair_of(tmp_path, TEXT.replace("num_output: 5", wrong), MODEL)
     assert "\n" not in str(caught.value)
 

@@ -168,7 +168,7 @@ def test_ssd_finds_boxes(tmp_path: Path, threshold: float, found: int) -> None:
         (
             net('layer { name: "n" type: "ReLU" bottom: "z" top: "y" }'),
             None,
-            "layer 'n' .*bottom 'z' is made by no layer",
+            "layer 'n' .*bottom 'z' is not written by any earlier layer",
         ),
         (net('layer { name: "n" type: "ReLU" bottom: "x" top: "x" top: "z" }'), None, "takes 1 tops, got 2"),
         (net(), None, "computes nothing"),

@@ -26,7 +26,7 @@ def test_padding_layers_of_the_first_dialect_become_pads(tmp_path: Path) -> None
 def test_two_dialects_in_one_net_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text('layers { name: "a" type: RELU } layer { name: "b" type: "ReLU" }')
-    with pytest.raises(ExportError, match="one dialect is due"):
+    with pytest.raises(ExportError, match="belong to different dialects"):
         upgraded(read_prototxt(path))
 
 
@@ -73,7 +73,7 @@ def test_editors_leave_their_marks(tmp_path: Path, start: bytes) -> None:
 def test_a_net_in_one_line_is_not_quoted_as_a_whole(tmp_path: Path, wrong: str) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(" ".join([NET] * 100 + [wrong]))
-    with pytest.raises(FormatError, match=r"is no prototxt: 1:\d+ : ") as caught:
+    with pytest.raises(FormatError, match=r"not a prototxt: 1:\d+ : ") as caught:
         read_prototxt(path)
     assert len(str(caught.value)) < len(str(path)) + 200
     assert str(caught.value).isprintable()

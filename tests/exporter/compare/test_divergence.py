@@ -37,7 +37,7 @@ PER_CHANNEL = np.array([1.01, 1.02, 1.04], np.float32).reshape(1, 3, 1, 1)
         (X, X[:, ::-1], "Conv", "channel order"),
         (X.transpose(0, 2, 3, 1), X[:, ::-1].transpose(0, 2, 3, 1), "Conv", "channel order"),
         (X, bordered(X), "Conv", "padding"),
-        (X, np.roll(X, (1, -1), (2, 3)), "Conv", "the picture is moved by (1, -1) pixels"),
+        (X, np.roll(X, (1, -1), (2, 3)), "Conv", "the picture is shifted by (1, -1) pixels"),
         (X.transpose(0, 2, 3, 1), np.roll(X.transpose(0, 2, 3, 1), 1, 1), "Conv", "padding"),
         (X, bordered(X), "AveragePool", "ceil mode"),
         (X.transpose(0, 2, 3, 1), bordered(X).transpose(0, 2, 3, 1), "AveragePool", "only the border differs"),
