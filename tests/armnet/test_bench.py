@@ -1,4 +1,4 @@
-"""Timing beside other runtimes: what is timed, and what is said of the figures."""
+"""Timing beside other runtimes: what is timed, and the warnings about the figures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.support.paths import DEMO
 
 @pytest.fixture
 def beside_its_source(digits: Path, tmp_path: Path) -> Path:
-    """The digits pair in a folder with the model that it was made from."""
+    """The digits pair, in a folder with the model that it was made from."""
     shutil.copytree(digits, tmp_path / "digits")
     shutil.copy(DEMO / "digits.onnx", tmp_path)
     return tmp_path / "digits"
 
 
-def test_rivals_are_timed_on_the_source_and_agree(armnet: Armnet, beside_its_source: Path) -> None:
+def test_other_runtimes_run_the_source_model_and_agree(armnet: Armnet, beside_its_source: Path) -> None:
     pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
     words = ("--against", "onnxruntime,reference", "--threads", "1,2", "--runs", 3, "--json")
     status, out, err = armnet("bench", beside_its_source, *words)
@@ -48,7 +48,7 @@ def test_rivals_are_timed_on_the_source_and_agree(armnet: Armnet, beside_its_sou
     assert "do not spin" in err
 
 
-def test_without_its_source_the_pair_itself_is_run_by_the_others(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+def test_without_the_source_model_other_runtimes_run_the_pair(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
     pytest.importorskip("ai_edge_litert", reason="timing LiteRT needs it")
     shutil.copytree(digits, tmp_path / "pair")
@@ -61,7 +61,7 @@ def test_without_its_source_the_pair_itself_is_run_by_the_others(armnet: Armnet,
     assert max(row["difference"] for row in rows[1:]) < 1e-5
 
 
-def test_the_table_is_for_people(armnet: Armnet, digits: Path) -> None:
+def test_the_table_has_a_row_for_armnet(armnet: Armnet, digits: Path) -> None:
     status, out, _ = armnet("bench", digits, "--runs", 2)
     assert status == 0
     assert "median ms" in out.splitlines()[0]
@@ -77,7 +77,7 @@ def test_what_cannot_be_timed_is_refused(armnet: Armnet, digits: Path, tmp_path:
     refused(armnet("bench", digits, "--model", tmp_path / "nothing.onnx"), "no such file")
 
 
-def test_a_source_is_known_by_its_hash(beside_its_source: Path) -> None:
+def test_a_source_model_is_recognised_by_its_hash(beside_its_source: Path) -> None:
     pair = Pair.load(beside_its_source)
     assert Original(pair, beside_its_source).onnx()[0] == "digits.onnx"
     (beside_its_source.parent / "digits.onnx").write_bytes(b"")
@@ -112,7 +112,7 @@ def test_a_large_difference_is_explained(
         assert explained[name].endswith("armnet compare MODEL PAIR finds the operator")
 
 
-def test_turns_are_taken_and_slow_candidates_get_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_take_turns_and_slow_ones_get_fewer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     order: List[str] = []
     figures, _ = take_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 4)
     assert order == ["a", "b"] * 5
@@ -123,7 +123,7 @@ def test_turns_are_taken_and_slow_candidates_get_fewer(monkeypatch: pytest.Monke
 
 
 class Clock:
-    """Stands for the module time: it goes on when somebody sleeps."""
+    """Replaces the module time; its time passes only in sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -143,7 +143,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_noise_and_throttling_are_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_and_throttling_cause_warnings(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "busy_seconds", lambda: clock.now * (os.cpu_count() or 1))
     monkeypatch.setattr(timing, "condition", lambda: {"slowed": ["under-voltage"]})
     _, warnings = take_turns({"a": lambda: clock.sleep(0.01)}, 3)
@@ -151,7 +151,7 @@ def test_noise_and_throttling_are_told(clock: Clock, monkeypatch: pytest.MonkeyP
     assert any("under-voltage" in warning for warning in warnings)
 
 
-def test_what_becomes_slower_is_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_that_becomes_slower_causes_a_warning(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "busy_seconds", lambda: None)
     seconds = iter([0.0, *[0.01] * 4, *[0.02] * 8])
     _, warnings = take_turns({"a": lambda: clock.sleep(next(seconds))}, 12)
@@ -159,7 +159,7 @@ def test_what_becomes_slower_is_told(clock: Clock, monkeypatch: pytest.MonkeyPat
     assert any("of the median apart" in warning for warning in warnings)
 
 
-def test_cpu_time_counts_children_that_live() -> None:
+def test_cpu_time_includes_living_children() -> None:
     before, own = cpu_seconds(), time.process_time()
     reading, writing = os.pipe()
     pid = os.fork()
