@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from typing import Any, Dict, Union
 
 import numpy as np
@@ -34,7 +35,8 @@ DTYPES: Dict[int, np.dtype[Any]] = {
         (onnx.TensorProto.STRING, "object"),
     )
 }
-_MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
+_MOST_DIMS = 32
+_MOST_ELEMENTS = sys.maxsize >> 4  # NumPy counts bytes of empty arrays, too, as if no dimension were 0
 # Everything else of up to 32 bits is in int32_data.
 _FIELD_OF = {
     "float32": ("float_data", "f4"),
@@ -139,10 +141,9 @@ class Weights:
 
 def _shape(dims: Any, what: str) -> tuple[int, ...]:
     shape = tuple(int(dim) for dim in dims)
-    if len(shape) > _MOST_DIMS or any(dim < 0 for dim in shape) or math.prod(shape) > _MOST_ELEMENTS:
+    elements = math.prod(dim or 1 for dim in shape)
+    if len(shape) > _MOST_DIMS or any(dim < 0 for dim in shape) or elements > _MOST_ELEMENTS:
         raise ExportError(f"{what}: dims {list(shape[:_MOST_DIMS])} are not possible")
-    if shape and max(shape) > _MOST_ELEMENTS:
-        raise ExportError(f"{what}: dims {list(shape)} are not possible")
     return shape
 
 

@@ -25,6 +25,8 @@ with a ``value`` is a constant: nothing runs for it.
 
 from __future__ import annotations
 
+import math
+import sys
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -174,6 +176,8 @@ class Operator:
         for name, spec in zip(op.output, specs):
             if any(n < 0 for n in spec.shape):
                 raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}; inputs {describe(inputs)}")
+            if not spec.size and math.prod(n or 1 for n in spec.shape) * spec.dtype.itemsize > sys.maxsize:
+                raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}, which no array can have")
             require_memory(spec.nbytes, f"{op.signature()}: blob {name!r} of shape {spec.shape}")
         return specs[: len(op.output)]
 

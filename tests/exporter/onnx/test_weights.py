@@ -58,6 +58,8 @@ REFUSED: Dict[str, Any] = {
     "not possible": {"dims": [-1], "raw_data": b""},
     r"dims \[1152921504606846976, 4\] are not possible": {"dims": [1 << 60, 4], "raw_data": b""},
     "are not possible": {"dims": [0, 1 << 62], "raw_data": b""},
+    r"dims \[0, 2147483648, 2147483648\] are not possible": {"dims": [0, 1 << 31, 1 << 31], "raw_data": b""},
+    r"dims \[1099511627776, 0, 1099511627776\] are": {"dims": [1 << 40, 0, 1 << 40], "raw_data": b""},
     "need 1099511627776 elements": {"dims": [1 << 40], "raw_data": b""},
     "BFLOAT16 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": TensorProto.BFLOAT16},
     "the data type 99 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": 99},

@@ -59,3 +59,10 @@ def test_the_first_input_is_of_a_dtype_that_the_schema_names() -> None:
     op = OperatorDef.of("TestPicky", ["a", "b"], ["y"], domain="test")
     with pytest.raises(ShapeError, match=r"input 'a' must be int8 or uint8; got float32\[8, 8\], float32\[8, 8\]"):
         lookup(op).infer(op, [X, X])
+
+
+def test_an_empty_blob_whose_other_dimensions_no_array_can_have_is_refused() -> None:
+    op = OperatorDef.of("Tile", ["x", "times"], ["y"], domain="onnx")
+    times = TensorSpec.known(np.array([1, 1 << 40, 1 << 40], np.int64))
+    with pytest.raises(ShapeError, match="which no array can have"):
+        lookup(op).infer(op, [TensorSpec((0, 1, 1), np.float32), times])
