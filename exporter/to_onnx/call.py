@@ -51,7 +51,7 @@ class Call:
 
     @property
     def inputs(self) -> List[str]:
-        """The names of the inputs, empty where one is left out."""
+        """The names of the inputs; empty for an input that is left out."""
         return [operand.name for operand in self.operands]
 
     def has(self, index: int) -> bool:
@@ -72,12 +72,12 @@ class Call:
         """ExportError if anything reads the output of this index or a later one."""
         read = [name for i, name in enumerate(self.op.output) if i >= index and self.wants(i)]
         if read:
-            raise ExportError(f"ONNX has nothing that gives the output {read[0]!r}")
+            raise ExportError(f"ONNX has no operator that gives the output {read[0]!r}")
 
-    # What is known of the inputs
+    # Facts about the inputs
 
     def dtype(self, index: int = 0) -> np.dtype[Any]:
-        """The data type of an input, float32 where it is not known."""
+        """The data type of an input, float32 if it is unknown."""
         if not self.has(index):
             return np.dtype(np.float32)
         name, known = self.operands[index]
@@ -85,7 +85,7 @@ class Call:
         return found or DTYPES.get(self.graph.types.dtype(name), np.dtype(np.float32))
 
     def known_dims(self, index: int = 0) -> Optional[Tuple[Optional[int], ...]]:
-        """The shape of an input, None in place of sizes that are open; None if their number is not known."""
+        """The shape of an input, with None for open sizes; None if the rank is unknown."""
         if not self.has(index):
             return None
         name, known = self.operands[index]
@@ -95,7 +95,7 @@ class Call:
         return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes))
 
     def rank(self, index: int = 0) -> int:
-        """The number of an input's dimensions. ExportError if it is not known."""
+        """The number of an input's dimensions. ExportError if it is unknown."""
         dims = self.known_dims(index)
         if dims is None:
             raise ExportError(
@@ -115,17 +115,17 @@ class Call:
         return tuple(n for n in dims if n is not None)
 
     def value(self, index: int) -> Optional[Array]:
-        """The content of an input that is constant."""
+        """The content of a constant input, else None."""
         return constant_value(self.operands[index].known) if self.has(index) else None
 
     # Nodes
 
     def node(self, type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """A node with one output; its name. Attributes that are None are left out, a dtype is its number."""
+        """Add a node with one output; its name. Attributes that are None are left out; a dtype becomes its number."""
         return self.nodes(type, inputs, 1, domain, **attributes)[0]
 
     def nodes(self, type: str, inputs: Sequence[str], count: int, domain: str = "", **attributes: Any) -> List[str]:
-        """A node with so many outputs; their names."""
+        """Add a node with ``count`` outputs; their names."""
         outputs = [self.graph.fresh(f"{self.op.output[0]}_{type}") for _ in range(count)]
         node = helper.make_node(type, trimmed(inputs), outputs, domain=domain or None)
         given = {name: value for name, value in attributes.items() if value is not None}
@@ -138,17 +138,17 @@ class Call:
         return self.graph.constant(f"{self.op.output[0]}_constant", np.asarray(value, dtype))
 
     def number(self, value: float, like: int = 0) -> str:
-        """The name of a number of the data type of an input."""
+        """The name of a constant number with the data type of an input."""
         return self.constant(value, self.dtype(like))
 
     def ints(self, *values: int) -> str:
-        """The name of a vector of integers, such as shapes and axes are."""
+        """The name of a constant vector of integers, such as a shape or axes."""
         return self.constant(np.array(values, np.int64))
 
-    # What rules have in common
+    # Helpers that many rules use
 
     def reshaped(self, name: str, *shape: int) -> str:
-        """The blob in this shape, of which 0 keeps a dimension and -1 takes what is left."""
+        """The blob in this shape; 0 keeps a dimension, -1 takes the remaining elements."""
         return self.node("Reshape", name, self.ints(*shape))
 
     def weight(self, index: int, change: Any) -> Optional[str]:

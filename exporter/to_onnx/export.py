@@ -1,4 +1,4 @@
-"""Pair to ONNX: the way back, so that any net, optimised or not, can be run and checked by onnxruntime.
+"""Writes pairs as ONNX models, so that onnxruntime can run and check any net, optimised or not.
 
 save_onnx(pair, "model.onnx")                  # piece by piece, with external data beyond 2 GB
 model = to_onnx(pair)                          # onnx.ModelProto
@@ -31,8 +31,8 @@ from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
-OPSET = 21  # the oldest that has every operator of the rules; younger ones where a net has operators of theirs
-OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # of other domains the first
+OPSET = 21  # the oldest with every operator that the rules use; nets with newer operators get a newer opset
+OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # other domains: the first
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -40,8 +40,8 @@ Shapes = Mapping[str, Sequence[int]]
 def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None) -> onnx.ModelProto:
     """The model that computes what the pair does, weights included.
 
-    Inputs and outputs keep names, data types and open dimensions. shapes: of inputs of which the pair says none.
-    ExportError or OperatorError, naming the operator, for what has no meaning in ONNX.
+    Inputs and outputs keep names, data types and open dimensions. shapes: for inputs that have no shape in the pair.
+    ExportError or OperatorError, naming the operator, if ONNX has no equivalent.
     """
     model, constants = _translated(pair, shapes or {})
     return with_constants(model, constants)
@@ -52,15 +52,15 @@ def save_onnx(
 ) -> List[Path]:
     """Write the model; weights are not copied on the way. Returns the files, which appear whole or not at all.
 
-    Where the model would have more than ``largest`` bytes the weights go to a second file, ``<path>.data``.
-    Otherwise as ``to_onnx``.
+    If the model would have more than ``largest`` bytes, the weights go to a second file, ``<path>.data``. Otherwise
+    like ``to_onnx``.
     """
     model, constants = _translated(pair, shapes or {})
     return write_model(path, model, constants, largest)
 
 
 def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, Array]]:
-    """The model without initializers, and these by name."""
+    """The model without its initializers, and the initializers by name."""
     inputs = [_with_shape(info, shapes) for info in pair.check().inputs]
     names = [info.name for info in inputs]
     unknown = shapes.keys() - set(names)
@@ -98,7 +98,7 @@ def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
 
 
 def _read_in(net: NetDef) -> Iterator[str]:
-    """Every blob that something reads, in nets inside the net too."""
+    """Every blob that anything in the net or its sub-nets reads."""
     yield from net.external_output
     for op in net.op:
         yield from op.reads()
@@ -107,7 +107,7 @@ def _read_in(net: NetDef) -> Iterator[str]:
 
 
 def _weights(pair: Pair, net: NetDef) -> SpecsByName:
-    """What init_net fills and the net reads."""
+    """The blobs that init_net fills and the net reads."""
     inputs = {info.name for info in pair.inputs}
     filled = {name for op in pair.init_net.op for name in op.output}
     weights = Weights(pair.init_net)
@@ -129,7 +129,7 @@ def _number(info: TensorInfo) -> int:
 
 
 def _output(graph: Graph, info: TensorInfo) -> onnx.ValueInfoProto:
-    """The output with its dimensions: what inference found, under the names that the pair has for what is open."""
+    """The output with its inferred dimensions; open ones have the pair's names."""
     operand = graph.operand(info.name)
     if operand.name != info.name:
         raise ExportError(f"output {info.name!r} is an input that the net overwrites; ONNX has one name for each")
@@ -151,7 +151,7 @@ def _output(graph: Graph, info: TensorInfo) -> onnx.ValueInfoProto:
 
 
 def _names_read(graph: onnx.GraphProto) -> Iterable[str]:
-    """Every name that a node reads, in graphs inside the graph too, or that is an output."""
+    """Every name that a node reads, inner graphs included, or that is an output."""
     yield from (value.name for value in graph.output)
     for node in graph.node:
         yield from node.input
@@ -169,7 +169,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _opsets(graph: onnx.GraphProto, types: Types) -> Dict[str, int]:
-    """For each domain the opset that knows every node as it stands."""
+    """For each domain the oldest opset that has every node in this form."""
     needed = {"": OPSET}
     for node in _nodes(graph):
         needed[node.domain] = max(needed.get(node.domain, 1), _since(node, types))
@@ -177,8 +177,7 @@ def _opsets(graph: onnx.GraphProto, types: Types) -> Dict[str, int]:
 
 
 def _since(node: onnx.NodeProto, types: Types) -> int:
-    """The first opset of those that are used whose operator of that type has the node's attributes and inputs, of
-    their types as far as these are known."""
+    """The oldest opset, from OPSETS on, whose operator has the node's attributes and accepts its inputs."""
     oldest, newest = OPSETS.get(node.domain, 1), onnx.defs.onnx_opset_version()
     if node.domain not in OPSETS:
         return oldest

@@ -1,4 +1,4 @@
-"""An ONNX graph as it grows: names, constants, nodes, and what is known of the blobs that they compute."""
+"""An ONNX graph under construction: names, constants, nodes, and what is known of the blobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED_NBYTES = 256  # constants of up to this size are looked up by content
 
 
 class Constants:
-    """The constants of a model, in order of use, and the names that are taken in it."""
+    """The constants of a model, in order of use, and the names that are in use."""
 
     def __init__(self, taken: Set[str], types: Types):
         self.values: Dict[str, Array] = {}
@@ -25,7 +25,7 @@ class Constants:
         self._small: Dict[Tuple[str, Tuple[int, ...], bytes], str] = {}
 
     def fresh(self, stem: str) -> str:
-        """A name that nobody has: ``stem`` itself, or with a number behind it."""
+        """A name that is not in use: ``stem`` itself, or ``stem`` with a number behind it."""
         name, count = stem, 0
         while not name or name in self._taken:
             count += 1
@@ -34,7 +34,7 @@ class Constants:
         return name
 
     def add(self, stem: str, value: Array) -> str:
-        """The name of a constant; small ones of equal content are one."""
+        """Add a constant; its name. Small constants with equal content are stored once."""
         if value.nbytes > SHARED_NBYTES:
             name = self.fresh(stem)
         else:
@@ -45,7 +45,7 @@ class Constants:
         return name
 
     def define(self, name: str, value: Array) -> None:
-        """A constant of this name, which nobody else has."""
+        """Add a constant under a name that is not in use."""
         self.values[name] = value
         self.types.declare_constant(name, value)
 
@@ -63,11 +63,11 @@ class Graph:
         self._outer = outer
         self._operands: Dict[str, Operand] = {}
         self._outside: Set[str] = set()
-        self._writes: Counter[str] = Counter()  # how often each blob will still be written
-        self._learnt = 0  # nodes of which the types are known
+        self._writes: Counter[str] = Counter()  # how many more times each blob will be written
+        self._learnt = 0  # the number of nodes whose types are inferred
 
     def fresh(self, stem: str) -> str:
-        """A name that nobody has in the whole model."""
+        """A name that is not in use in the whole model."""
         return self._constants.fresh(stem)
 
     def constant(self, stem: str, value: Array) -> str:
@@ -83,11 +83,11 @@ class Graph:
         return blob in self._read
 
     def has(self, blob: str) -> bool:
-        """Whether the blob exists by now, here or in a graph around this one."""
+        """Whether the blob already exists, here or in a graph around this one."""
         return blob in self._operands or (self._outer is not None and self._outer.has(blob))
 
     def operand(self, blob: str) -> Operand:
-        """What a blob of the net is called in the graph and what is known of it."""
+        """A blob's name in the graph, and what is known of it."""
         if not blob:
             return Operand("", ())
         if blob in self._operands:
@@ -98,30 +98,30 @@ class Graph:
 
     @property
     def types(self) -> Types:
-        """What ONNX infers of the blobs so far, by their names in the graph."""
+        """The types that ONNX infers for the blobs so far, by their names in the graph."""
         self.learn_types()
         return self._constants.types
 
     def learn_types(self) -> None:
-        """Infer the types of what is computed here and around."""
+        """Infer the types of all nodes so far, here and in the graphs around."""
         if self._outer is not None:
             self._outer.learn_types()
         self._constants.types.learn(self.nodes[self._learnt :])
         self._learnt = len(self.nodes)
 
     def define(self, blob: str, known: Known) -> str:
-        """Define a blob that comes from outside. Its name in the graph is its own, in an inner graph a new one."""
+        """Define a blob that comes from outside. It keeps its name; in an inner graph it gets a new one."""
         name = self.fresh(blob) if self._outer else blob
         self._operands[blob] = Operand(name, known)
         return name
 
     def expect(self, written: Iterable[str]) -> None:
-        """Prepare for a net that writes these blobs, in order; what is defined by now comes from outside."""
+        """Prepare for a net that writes these blobs, in order; the blobs defined so far come from outside."""
         self._outside = set(self._operands)
         self._writes = Counter(written)
 
     def write(self, blob: str, known: Known) -> str:
-        """The name of what is written to a blob now. The last time it is the blob's own, unless that is an input's."""
+        """The name for the next write to a blob. The last write gets the blob's own name, unless an input has it."""
         self._writes[blob] -= 1
         own = self._outer is None and not self._writes[blob] and blob not in self._outside
         name = blob if own else self.fresh(blob)
@@ -129,12 +129,12 @@ class Graph:
         return name
 
     def discard(self, start: int) -> None:
-        """Take back the nodes from ``start`` on."""
+        """Remove the nodes from ``start`` on."""
         del self.nodes[start:]
         self._learnt = min(self._learnt, start)
 
     def rename(self, start: int, names: Mapping[str, str]) -> None:
-        """Give blobs of the nodes from ``start`` on other names."""
+        """Rename blobs in the nodes from ``start`` on."""
         for node in self.nodes[start:]:
             for field in (node.input, node.output):
                 for index, name in enumerate(field):

@@ -1,7 +1,7 @@
-"""Fixed-point arithmetic of 64-bit integers as ONNX nodes: what the integer operators of Caffe2 and TFLite round by.
+"""Fixed-point arithmetic of 64-bit integers as ONNX nodes: the rounding of Caffe2's and TFLite's integer operators.
 
-ONNX divides integers towards zero and shifts none that has a sign. So a number is lifted above zero by a power of two,
-divided, and brought down again. See ``runtime_arm.operators.quantised.rounding`` for the rules.
+ONNX divides integers towards zero and cannot shift signed integers. So a power of two is added to make a number
+positive, the sum is divided, and the quotient of that power is subtracted. Rules: ``operators.quantised.rounding``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exporter.to_onnx.call import Call
 from runtime_arm.netdef import Array
 from runtime_arm.operators.quantised.rounding import FixedPoint
 
-PRODUCT_BITS, QUOTIENT_BITS = 62, 40  # magnitudes of products of two 32-bit numbers, and of what is left of them
+PRODUCT_BITS, QUOTIENT_BITS = 62, 40  # magnitudes of products of two 32-bit numbers, and of their quotients
 INT64 = np.dtype(np.int64)
 
 
@@ -59,12 +59,12 @@ def times_fixed_point_once(call: Call, sums: str, fixed: FixedPoint) -> str:
 
 
 def stored(call: Call, numbers: str, zero_point: int, limits: Tuple[int, int], dtype: np.dtype[Any]) -> str:
-    """64-bit integers, moved by the zero point and held between the limits, as an output's integers."""
+    """64-bit integers as an output's integers: the zero point is added, and the limits are applied."""
     moved = call.node("Add", numbers, call.constant(zero_point, np.int64))
     low, high = (call.constant(limit, np.int64) for limit in limits)
     return call.node("Cast", call.node("Clip", moved, low, high), to=dtype)
 
 
 def looked_up(call: Call, places: str, table: Array) -> str:
-    """The table's entries at these places."""
+    """The table's entries at these indices."""
     return call.node("Gather", call.constant(table), places, axis=0)

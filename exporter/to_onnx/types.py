@@ -1,4 +1,4 @@
-"""What ONNX's own shape inference says of blobs; it goes on where sizes are open or an operator depends on data."""
+"""ONNX's own shape inference, which also handles open sizes and operators whose shapes depend on data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onnx import helper, numpy_helper
 from runtime_arm.netdef import Array
 
 Dims = Tuple[Optional[int], ...]
-LARGEST_DATA = 64  # elements of a constant that may say what a shape is
+LARGEST_DATA = 64  # elements of a constant that may be a shape
 
 
 class Types:
-    """The types of the blobs of a model, by their names in the graph, as far as they are known."""
+    """The known types of a model's blobs, by their names in the graph."""
 
     def __init__(self, opset: int):
         self._opset = opset
@@ -22,24 +22,24 @@ class Types:
         self._data: Dict[str, onnx.TensorProto] = {}
 
     def declare(self, name: str, number: int, dims: Optional[Sequence[Union[int, str, None]]]) -> None:
-        """Say of an input what ONNX would be told of it."""
+        """Declare the type of a blob, such as an input."""
         self._found[name] = helper.make_tensor_type_proto(number, dims)
 
     def declare_constant(self, name: str, value: Array) -> None:
-        """Say what a constant is, and if it is small what it holds."""
+        """Declare a constant's type, and its content if it is small."""
         if value.dtype != object:
             self.declare(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
             if value.size <= LARGEST_DATA:
                 self._data[name] = numpy_helper.from_array(value)
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Blobs have other names from now on."""
+        """Rename blobs."""
         for old, new in names.items():
             if old in self._found:
                 self._found[new] = self._found.pop(old)
 
     def learn(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Infer the types of what these nodes compute; each may be asked of once."""
+        """Infer the output types of these nodes; pass each node once."""
         for node in nodes:
             if not node.domain and onnx.defs.has(node.op_type, self._opset):
                 self._found.update(self._inferred(node))
@@ -57,19 +57,19 @@ class Types:
         return found
 
     def dims(self, name: str) -> Optional[Dims]:
-        """The shape of a blob, None in place of what is open; None if the number of dimensions is not known."""
+        """The shape of a blob, with None for open sizes; None if the rank is unknown."""
         kind = self._found.get(name)
         if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
             return None
         return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.tensor_type.shape.dim)
 
     def dtype(self, name: str) -> int:
-        """ONNX's number of the data type of a blob, 0 if it is not known."""
+        """ONNX's number of a blob's data type, 0 if it is unknown."""
         kind = self._found.get(name)
         return 0 if kind is None else kind.tensor_type.elem_type
 
     def suit(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> bool:
-        """Whether the operator may have inputs of the types that these have, as far as they are known."""
+        """Whether the operator accepts the node's inputs, as far as their types are known."""
         formal = schema.inputs
         for index, name in enumerate(node.input):
             number = self.dtype(name)
@@ -79,5 +79,5 @@ class Types:
 
 
 def _text(number: int) -> str:
-    """A tensor's type as schemas write it."""
+    """A tensor type in the notation of schemas."""
     return f"tensor({onnx.TensorProto.DataType.Name(number).lower()})"

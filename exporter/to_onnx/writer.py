@@ -1,7 +1,7 @@
-"""Writes an ONNX model whose weights are arrays: piece by piece, beside the model where it would be too large.
+"""Writes an ONNX model whose weights are arrays: in pieces, and into a second file if the model would be too large.
 
-A protobuf message of 2 GB or more cannot be read by anybody; ONNX then has the weights in a file of their own (external
-data). Wire format and field numbers: onnx.proto.
+No program can read a protobuf message of 2 GB or more; ONNX then keeps the weights in a separate file (external data).
+Wire format and field numbers: onnx.proto.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath, Chunk, write_file
 from runtime_arm.netdef import Array
 
-LARGEST_MODEL = (1 << 31) - (1 << 20)  # bytes, with room for what is not weights
+LARGEST_MODEL = (1 << 31) - (1 << 20)  # bytes, with room for everything except weights
 EXTERNAL_NBYTES = 1024  # smaller constants stay in the model
-ALIGNMENT = 64  # of a tensor in the file beside the model, so that it can be mapped
+ALIGNMENT = 64  # of tensors in the second file, so that they can be mapped
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9  # field numbers
-_BYTES = 2  # wire type of what has a length
+_BYTES = 2  # wire type of length-delimited fields
 
 
 def write_model(
     path: AnyPath, model: onnx.ModelProto, constants: Mapping[str, Array], largest: int = LARGEST_MODEL
 ) -> List[Path]:
-    """Write the model, which has no initializers yet, with these. Returns the files; each appears whole or not at all.
+    """Write the model, which has no initializers yet, and its constants. Returns the files; each appears whole or not.
 
-    Weights go to ``<path>.data`` beside the model if it would be larger than ``largest`` bytes with them.
+    Weights go to ``<path>.data`` if the model would be larger than ``largest`` bytes with them.
     """
     target = Path(path)
     if sum(array.nbytes for array in constants.values()) <= largest:
@@ -82,7 +82,7 @@ def _raw_nbytes(array: Array) -> int:
 def _chunks(
     model: onnx.ModelProto, constants: Mapping[str, Array], places: Mapping[str, Tuple[str, int]]
 ) -> Iterator[Chunk]:
-    """The model's bytes: everything but the graph, then the graph, its constants at the end."""
+    """The model's bytes: everything except the graph, then the graph with its constants at the end."""
     rest = onnx.ModelProto()
     rest.CopyFrom(model)
     rest.ClearField("graph")
@@ -138,7 +138,7 @@ def _aligned(arrays: List[Tuple[str, Array]], places: Mapping[str, int]) -> Iter
 
 
 def model_of(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> onnx.ModelProto:
-    """A model of the graph that says who made it."""
+    """A model of the graph, with armnet as its producer."""
     from runtime_arm.version import VERSION
 
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]

@@ -1,14 +1,14 @@
-"""How the operators of ``runtime_arm`` are said in ONNX: one function each, by family.
+"""Translates the operators of ``runtime_arm`` into ONNX's: one rule each, by family.
 
     @rule("Swish")
     def swish(call: Call) -> Results:
         return call.node("Mul", call.x, call.node("Sigmoid", call.x))
 
-A rule makes nodes of ONNX's operators and returns the names of what stands for the operator's outputs: one name, or one
-an output, None for an output that nothing reads. It raises ExportError where ONNX cannot say the same. Operators of the
-domains "onnx", "ai.onnx.ml" and "com.microsoft" stand for themselves and need no rule.
+A rule adds nodes with ONNX's operators and returns the names that hold the operator's outputs: one name, or one for
+each output, None for an output that nothing reads. It raises ExportError if ONNX cannot express the operator. Operators
+of the domains "onnx", "ai.onnx.ml" and "com.microsoft" become nodes of the same name and need no rule.
 
-A type is named with its domain, as in ``OperatorDef.full_type``; Caffe2's without.
+A type includes its domain, as in ``OperatorDef.full_type``; Caffe2's types have none.
 """
 
 from __future__ import annotations

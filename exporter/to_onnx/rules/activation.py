@@ -1,4 +1,4 @@
-"""Activations and other functions of one input, elementwise."""
+"""Activations and other elementwise functions of one input."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def reciprocal_root(call: Call) -> Results:
 
 @rule("Cbrt")
 def cube_root(call: Call) -> Results:
-    """ONNX's Pow knows no roots of negative numbers."""
+    """ONNX's Pow gives no roots of negative numbers."""
     magnitude = call.node("Pow", call.node("Abs", call.x), call.number(1 / 3))
     return call.node("Mul", call.node("Sign", call.x), magnitude)
 
@@ -104,7 +104,7 @@ def thresholded_relu(call: Call) -> Results:
 
 @rule("Clip")
 def clip(call: Call) -> Results:
-    """ONNX's bounds are inputs; where they cross, its standard says the same as Caffe2's kernel, the upper one."""
+    """ONNX's bounds are inputs; if they cross, both ONNX's standard and Caffe2's kernel give the upper bound."""
     least, most = call.op.get_float("min", -LARGEST), call.op.get_float("max", LARGEST)
     return call.node("Clip", call.x, call.number(least), call.number(most))
 
@@ -139,7 +139,7 @@ def logit(call: Call) -> Results:
 
 @rule("PRelu")
 def p_relu(call: Call) -> Results:
-    """Caffe2's slopes lie along the channels, ONNX's broadcast."""
+    """Caffe2 has one slope per channel; ONNX's slopes broadcast."""
     if call.op.get_str("order", "NCHW") == "NHWC" or call.known_dims(1) == (1,):
         return call.node("PRelu", call.x, call.input(1))
     slope = call.value(1)
@@ -158,7 +158,7 @@ def replace_nan(call: Call) -> Results:
 
 @rule("IsNaN")
 def is_nan(call: Call) -> Results:
-    """Caffe2 gives bytes."""
+    """Caffe2's result is of type uint8."""
     return call.node("Cast", call.node("IsNaN", call.x), to=np.dtype(np.uint8))
 
 
@@ -174,7 +174,7 @@ def stump(call: Call) -> Results:
 def is_member_of(call: Call) -> Results:
     members = call.op.get_ints("value")
     if call.dtype().kind not in "iu" or not members:
-        raise ExportError(f"members of {call.dtype().name} are not looked for")
+        raise ExportError(f"ONNX cannot express membership of {call.dtype().name} elements")
     found = [call.node("Equal", call.x, call.number(member)) for member in members]
     result = found[0]
     for other in found[1:]:
@@ -184,7 +184,7 @@ def is_member_of(call: Call) -> Results:
 
 @rule("caffe.Power")
 def power(call: Call) -> Results:
-    """(shift + scale X) ** power; a constant where X does not count."""
+    """(shift + scale X) ** power; a constant if X has no influence."""
     exponent, scale, shift = (
         call.op.get_float(name, default) for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0))
     )
@@ -202,7 +202,7 @@ def _affine(call: Call, scale: float, shift: float) -> str:
 
 @rule("caffe.Exp", "caffe.Log")
 def exponential(call: Call) -> Results:
-    """Of any base; -1 stands for e."""
+    """The exponential of any base; -1 means e."""
     base = call.op.get_float("base", -1.0)
     factor = 1.0 if base == -1.0 else math.log(base)
     x = _affine(call, call.op.get_float("scale", 1.0), call.op.get_float("shift", 0.0))

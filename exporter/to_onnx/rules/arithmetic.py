@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and logic of two or more inputs, and casts."""
+"""Arithmetic, comparisons and logic on two or more inputs, and casts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPARISONS = {"EQ": "Equal", "GE": "GreaterOrEqual", "GT": "Greater", "LE": "L
 
 
 def second(call: Call) -> str:
-    """The second input so that it broadcasts to the first as the operator's older way has it (``broadcast=1``)."""
+    """The second input, reshaped so that ONNX broadcasts it as Caffe2's legacy ``broadcast=1`` does."""
     if not call.op.get_bool("broadcast"):
         return call.input(1)
     dims, letter = call.known_dims(1), call.op.get_str("axis_str", "")
@@ -38,14 +38,14 @@ def same_in_onnx(call: Call) -> Results:
 
 @rule("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(call: Call) -> Results:
-    """Of flags ONNX has the logical operators alone."""
+    """On booleans these are ONNX's logical operators."""
     type = call.op.type[len("Bitwise") :] if call.dtype() == np.bool_ else call.op.type
     return call.node(type, call.x, second(call))
 
 
 @rule("NE", *_COMPARISONS)
 def comparison(call: Call) -> Results:
-    """ONNX orders no flags."""
+    """ONNX does not order booleans."""
     a, b = call.x, second(call)
     if call.op.type in ("EQ", "NE"):
         equal = call.node("Equal", a, b)
@@ -68,7 +68,7 @@ def power(call: Call) -> Results:
 
 
 def _total(call: Call) -> str:
-    """The sum of all inputs; ONNX's Sum takes floats alone."""
+    """The sum of all inputs; ONNX's Sum takes only floats."""
     names = call.inputs
     if call.dtype().kind == "f" and len(names) > 2:
         return call.node("Sum", *names)
@@ -95,7 +95,7 @@ def mean(call: Call) -> Results:
 
 @rule("Max", "Min")
 def extreme(call: Call) -> Results:
-    """The second input may have another shape of as many elements."""
+    """The second input may have another shape with the same number of elements."""
     names = call.inputs
     if len(names) > 1 and _elements(call, 0) == _elements(call, 1) and call.known_dims(0) != call.known_dims(1):
         names[1] = call.node("Reshape", names[1], call.node("Shape", names[0]))
@@ -108,7 +108,7 @@ def _elements(call: Call, index: int) -> List[int]:
 
 @rule("WeightedSum")
 def weighted_sum(call: Call) -> Results:
-    """X_0 w_0 + X_1 w_1 + ...; each w one number."""
+    """X_0 w_0 + X_1 w_1 + ...; each w is one number."""
     names = call.inputs
     products = []
     for x, weight in zip(names[::2], names[1::2]):
@@ -122,7 +122,7 @@ def cast(call: Call) -> Results:
     if dtype == np.dtype(object) or call.dtype() == np.dtype(object):
         raise ExportError("strings are not cast alike")
     narrow = call.dtype().kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4
-    if narrow:  # the low bits of int32; what ONNX's cast of floats gives beyond the range is not defined
+    if narrow:  # the low bits of int32; ONNX does not define its cast of floats beyond the range
         return call.node("Cast", call.node("Cast", call.x, to=np.dtype(np.int32)), to=dtype)
     return call.node("Cast", call.x, to=dtype)
 
@@ -139,7 +139,7 @@ def half(call: Call) -> Results:
 
 @rule("Where", "Conditional", "onnx.Where")
 def where(call: Call) -> Results:
-    """A condition for each row is a column."""
+    """A condition per row becomes a column."""
     condition = call.x
     if call.op.type == "Conditional" or call.op.get_bool("broadcast_on_rows"):
         condition = call.reshaped(condition, -1, *[1] * (call.rank(1) - 1))

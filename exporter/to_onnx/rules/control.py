@@ -15,7 +15,7 @@ from runtime_arm.netdef import NetDef
 
 @rule("If")
 def if_(call: Call) -> Results:
-    """A branch that writes blobs of the operator's output names sets those; of any other the outputs go by position."""
+    """A branch that writes blobs named like the operator's outputs sets these; else its outputs go by position."""
     branches: Dict[str, Any] = {}
     for name, argument in (("then_branch", "then_net"), ("else_branch", "else_net")):
         net = call.op.get_net(argument) if call.op.has(argument) else NetDef(argument)
@@ -27,7 +27,7 @@ def if_(call: Call) -> Results:
 
 
 def _declare_either(call: Call, name: str, then: str, other: str) -> None:
-    """What is known of an output is what both branches agree on."""
+    """Declare an output with the type and sizes on which both branches agree."""
     types = call.graph.types
     dims = [types.dims(then), types.dims(other)]
     if dims[0] is not None and dims[1] is not None and len(dims[0]) == len(dims[1]):
@@ -35,7 +35,7 @@ def _declare_either(call: Call, name: str, then: str, other: str) -> None:
 
 
 def _outputs(call: Call, net: NetDef) -> Sequence[str]:
-    """The blobs that a branch gives; a branch that is not there leaves the blobs as they are."""
+    """The blobs that a branch returns; a missing branch leaves the blobs unchanged."""
     written: Set[str] = {name for op in net.op for name in op.output}
     if net.external_output and not written.intersection(call.op.output):
         if len(net.external_output) == len(call.op.output):
@@ -45,7 +45,7 @@ def _outputs(call: Call, net: NetDef) -> Sequence[str]:
         )
     missing = [name for name in call.op.output if name not in written and not call.graph.has(name)]
     if missing:
-        raise ExportError(f"where a branch does not write {missing[0]!r} it has no content yet")
+        raise ExportError(f"a branch does not write {missing[0]!r}, which has no value before the operator")
     return call.op.output
 
 
@@ -74,7 +74,7 @@ def scan(call: Call) -> Results:
 
 
 def _graph(call: Call, net: NetDef, formal: Sequence[str], outputs: Sequence[str]) -> onnx.GraphProto:
-    """A net as a graph of ONNX that takes the formal inputs and sees the blobs around it."""
+    """A net as an ONNX graph with the formal inputs; it sees the blobs around it."""
     translator = call.translator.nested()
     inner = translator.graph
     inputs = [inner.define(blob, ()) for blob in formal]
@@ -90,7 +90,7 @@ def _graph(call: Call, net: NetDef, formal: Sequence[str], outputs: Sequence[str
 
 
 def _own_output(inner: Graph, blob: str) -> str:
-    """A name under which the graph itself writes the blob, once for each of its outputs."""
+    """A new name under which the graph writes the blob; every output of a graph needs its own."""
     name, own = inner.operand(blob).name, inner.fresh(f"{blob}_out")
     inner.nodes.append(helper.make_node("Identity", [name], [own]))
     return own

@@ -1,4 +1,4 @@
-"""Convolutions, and the windows that they share with pools."""
+"""Convolutions, and the windows that pools have too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.operators.common.windows import CAFFE_POOLING, NOTSET, SAME, ca
 
 
 class Geometry(NamedTuple):
-    """What a Caffe2 window is made of; pads are heads, then tails, without those that legacy_pad chooses."""
+    """A Caffe2 window; pads are heads, then tails, without those that legacy_pad computes."""
 
     kernel: List[int]
     strides: List[int]
@@ -26,14 +26,14 @@ def geometry_of(call: Call) -> Geometry:
 
 
 def needs_computed_pads(call: Call) -> bool:
-    """Whether the padding follows from the size of the image in a way that ONNX has no word for."""
+    """Whether the padding depends on the size of the picture in a way that ONNX's attributes cannot express."""
     legacy, geometry = call.op.get_int("legacy_pad", NOTSET), geometry_of(call)
     cuts = any(stride > size for stride, size in zip(geometry.strides, geometry.kernel))
     return legacy == CAFFE_POOLING or (legacy == SAME and cuts)
 
 
 def window(call: Call) -> Dict[str, Any]:
-    """The attributes kernel_shape, strides, dilations and pads or auto_pad of a window whose pads are not computed."""
+    """The attributes kernel_shape, strides, dilations, and pads or auto_pad, of a window without computed pads."""
     kernel, strides, pads = geometry_of(call)
     dilations = caffe2_list(call.op, "dilation", "hw") or [1] * len(kernel)
     attributes: Dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "dilations": dilations}
@@ -43,7 +43,7 @@ def window(call: Call) -> Dict[str, Any]:
 
 
 def computed_pads(call: Call, x: str) -> str:
-    """Heads, then tails, negative where the image is cut: ``caffe2_window``'s rules for legacy_pad 2 and 3 as nodes."""
+    """Head pads, then tail pads, negative to crop: ``caffe2_window``'s rules for legacy_pad 2 and 3 as nodes."""
     kernel, strides, pads = geometry_of(call)
     size, stride, image = call.ints(*kernel), call.ints(*strides), call.node("Shape", x, start=2)
     if call.op.get_int("legacy_pad") == CAFFE_POOLING:
@@ -60,12 +60,12 @@ def computed_pads(call: Call, x: str) -> str:
 
 
 def _quotient(call: Call, number: str, strides: List[int]) -> str:
-    """By the strides, rounded up."""
+    """Divided by the strides, rounded up."""
     return call.node("Div", call.node("Add", number, call.ints(*(n - 1 for n in strides))), call.ints(*strides))
 
 
 def _within(call: Call, start: str, image: str, heads: List[int], stride: str) -> str:
-    """Where the last window starts; where there is a head, none starts behind head and image."""
+    """The start of the last window; if there is head padding, no window starts behind the picture."""
     beyond = call.node("GreaterOrEqual", start, call.node("Add", image, call.ints(*heads)))
     dropped = call.node("And", beyond, call.constant([pad > 0 for pad in heads], np.bool_))
     return call.node("Sub", start, call.node("Where", dropped, stride, call.ints(0)))
@@ -73,7 +73,7 @@ def _within(call: Call, start: str, image: str, heads: List[int], stride: str) -
 
 @rule("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu")
 def conv(call: Call) -> Results:
-    """Channels come first in ONNX."""
+    """In ONNX the channels come first."""
     names, attributes, last = call.inputs, window(call), channels_last(call.op)
     rank = len(attributes["kernel_shape"]) + 2
     if last:

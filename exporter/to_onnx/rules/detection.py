@@ -13,14 +13,14 @@ from runtime_arm.registry.schema import lookup
 
 @rule("caffe.PriorBox")
 def prior_box(call: Call) -> Results:
-    """The boxes follow from sizes alone."""
+    """The boxes depend only on sizes."""
     like = [np.broadcast_to(np.float32(0), call.shape(index)) for index in (0, 1)]
     return call.constant(lookup(call.op).evaluate(call.op, like)[0])
 
 
 @rule("RoIAlign")
 def roi_align(call: Call) -> Results:
-    """ONNX has the batch indices apart from the corners."""
+    """ONNX takes the batch indices and the corners as separate inputs."""
     grid, last, columns = grid_of(call.op), channels_last(call.op), (call.known_dims(1) or (None, None))[1]
     if columns is None:
         raise ExportError("whether the regions have batch indices must be known")

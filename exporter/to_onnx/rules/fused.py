@@ -1,4 +1,4 @@
-"""armnet's fused operators, taken apart again."""
+"""armnet's fused operators, split into their parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = ("FusedBatchNorm", "FusedConv", "FusedConvTranspose", "FusedFC", "Fused
 
 @rule(*(f"armnet.{type}" for type in _TYPES))
 def fused(call: Call) -> Results:
-    """The operator that comes first, the addition, the activation."""
+    """The first operator, the addition and the activation."""
     op, activation = call.op, activation_of(call.op)
     fusion = lookup(op).fusion
     assert fusion is not None
@@ -27,7 +27,7 @@ def fused(call: Call) -> Results:
 
 
 def _activated(call: Call, activation: OperatorDef, y: Operand) -> Operand:
-    """Only the activation's own arguments are its own."""
+    """The activation, with only those arguments of the fused operator that it knows."""
     operands = call.operands[-1:] if activation.full_type in OPERANDS else []
     formula = formula_of(activation)
     order = {"order"} if activation.full_type == PRELU else set()

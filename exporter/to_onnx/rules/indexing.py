@@ -1,4 +1,4 @@
-"""Elements picked by index or by their value."""
+"""Selection of elements by index or by value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.registry.schema import lookup
 def gather(call: Call) -> Results:
     """Negative indices count from the end in ONNX, along every axis."""
     if call.op.get_bool("match_outer"):
-        raise ExportError("match_outer is not said in ONNX")
+        raise ExportError("ONNX cannot express match_outer")
     axis = 1 if call.op.type == "BatchGather" else call.op.get_int("axis", 0)
     return call.node("Gather", call.x, call.input(1), axis=axis)
 
@@ -25,7 +25,7 @@ def batch_permutation(call: Call) -> Results:
 
 @rule("BooleanMask")
 def boolean_mask(call: Call) -> Results:
-    """The second output are the indices of what is kept."""
+    """The second output holds the indices of the kept elements."""
     kept = call.node("Compress", call.x, call.input(1), axis=0)
     if not call.wants(1):
         return kept
@@ -39,7 +39,7 @@ def one_hot(call: Call) -> Results:
 
 @rule("Bucketize")
 def bucketize(call: Call) -> Results:
-    """How many boundaries lie below."""
+    """The number of boundaries below each element."""
     boundaries = call.constant(call.op.get_floats("boundaries"), np.float32)
     above = call.node("Less", boundaries, call.node("Unsqueeze", call.x, call.ints(-1)))
     return call.node("ReduceSum", call.node("Cast", above, to=np.dtype(np.int32)), call.ints(-1), keepdims=0)
@@ -51,16 +51,16 @@ def range_(call: Call) -> Results:
     zero, one = call.constant(0, call.dtype()), call.constant(1, call.dtype())
     start, stop, step = [(zero, *bounds, one), (*bounds, one), bounds][len(bounds) - 1]
     if call.dtype().kind in "iu" and len(bounds) == 3:
-        raise ExportError("integer steps round otherwise in ONNX")
+        raise ExportError("ONNX rounds integer steps differently")
     return call.node("Range", start, stop, step)
 
 
 @rule("ConstantFill")
 def constant_fill(call: Call) -> Results:
-    """Of the shape of its input, or of the shape that its input holds. Without input it is a constant."""
+    """The shape is that of the input, or the input's content. Without an input it is a constant."""
     op = call.op
     if not call.has(0):
-        raise ExportError("nothing says its shape")
+        raise ExportError("its shape is not given")
     shape = call.x if op.get_bool("input_as_shape") else call.node("Shape", call.x)
     if op.has("extra_shape"):
         shape = call.node("Concat", shape, call.ints(*op.get_ints("extra_shape")), axis=0)

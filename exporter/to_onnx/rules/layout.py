@@ -1,4 +1,4 @@
-"""Shapes, and elements moved about."""
+"""Reshaping, reordering, joining and cutting blobs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.errors import ExportError
 from runtime_arm.operators.common.windows import caffe2_list, channels_last
 
-END = np.iinfo(np.int64).max  # behind the last element, whatever the size
+END = np.iinfo(np.int64).max  # behind the last element, for any size
 
 
 @rule("Alias", "Copy", "CopyCPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput", "EnsureDense", "NanCheck", "StopGradient")
 def nothing(call: Call) -> Results:
-    """The input itself. NanCheck stops a run of Caffe2's and changes no number."""
+    """The identity. NanCheck can stop a run of Caffe2 but changes no number."""
     return call.x
 
 
 @rule("Dropout")
 def dropout(call: Call) -> Results:
-    """Nothing when the network is used; the mask is all true then."""
+    """The identity in inference, with a mask of ones."""
     if not call.op.get_bool("is_test"):
-        raise ExportError("elements are dropped at random without is_test")
+        raise ExportError("without is_test, Dropout drops elements at random")
     if not call.wants(1):
         return call.x
     filled = call.node("ConstantOfShape", call.node("Shape", call.x), value=np.ones(1, np.bool_))
@@ -46,7 +46,7 @@ def reshape(call: Call) -> Results:
 
 
 def _as_int64(call: Call, index: int) -> str:
-    """Numbers as ONNX takes shapes and lengths."""
+    """Numbers as int64, ONNX's type for shapes and lengths."""
     name = call.input(index)
     return name if call.dtype(index) == np.int64 else call.node("Cast", name, to=np.dtype(np.int64))
 
@@ -93,7 +93,7 @@ def squeeze(call: Call) -> Results:
 
 @rule("caffe.Reshape")
 def caffe_reshape(call: Call) -> Results:
-    """The dimensions before ``axis`` and behind ``num_axes`` more stay; a 0 copies the dimension at its place."""
+    """Replaces ``num_axes`` dimensions from ``axis`` on; a 0 copies the dimension at its place."""
     op, shape = call.op, call.op.get_ints("shape")
     axis, count = op.get_int("axis", 0), op.get_int("num_axes", -1)
     if axis == 0 and count == -1:
@@ -176,7 +176,7 @@ def to_channels_first(call: Call) -> Results:
 
 @rule("ChannelShuffle")
 def channel_shuffle(call: Call) -> Results:
-    """Channels as (group, each), these two swapped, and the old shape again."""
+    """Splits the channels into (group, each), swaps these two and restores the shape."""
     group, last, rank = call.op.get_int("group", 1), channels_last(call.op), call.rank()
     axis = rank - 1 if last else 1
     if last:
@@ -206,7 +206,7 @@ def _join_axis(call: Call) -> int:
 
 @rule("Concat", "DepthConcat")
 def concat(call: Call) -> Results:
-    """The second output is how long each input is."""
+    """The second output holds the length of each input."""
     axis, names = _join_axis(call), call.inputs
     stacked = call.op.has("axis") and call.op.get_bool("add_axis")
     if stacked:
@@ -220,7 +220,7 @@ def concat(call: Call) -> Results:
 
 @rule("Split", "DepthSplit")
 def split(call: Call) -> Results:
-    """Parts of stated lengths, or equal ones."""
+    """Parts of given lengths or of equal lengths."""
     axis, count, inputs = _join_axis(call), len(call.op.output), [call.x]
     if call.has(1):
         inputs.append(_as_int64(call, 1))
@@ -234,11 +234,11 @@ def split(call: Call) -> Results:
 
 @rule("Slice")
 def slice_(call: Call) -> Results:
-    """Negative bounds count from one behind the end: -1 is the end itself."""
+    """Negative bounds count from one position behind the end: -1 is the end itself."""
     if call.has(1):
         values = [call.value(1), call.value(2)]
         if values[0] is None or values[1] is None:
-            raise ExportError("bounds that are computed count from another end in ONNX")
+            raise ExportError("ONNX counts negative bounds differently, so computed bounds are not supported")
         starts, ends = ([int(n) for n in value] for value in values if value is not None)
     else:
         starts, ends = list(call.op.get_ints("starts")), list(call.op.get_ints("ends"))
@@ -255,7 +255,7 @@ def _bound(number: int) -> int:
 
 @rule("caffe.Crop")
 def crop(call: Call) -> Results:
-    """As large as the second input from ``axis`` on."""
+    """Crops to the size of the second input, from ``axis`` on."""
     rank = call.rank()
     axis = call.op.get_int("axis", 2)
     axis += rank if axis < 0 else 0
@@ -268,7 +268,7 @@ def crop(call: Call) -> Results:
 
 @rule("Tile")
 def tile(call: Call) -> Results:
-    """Along one dimension."""
+    """Repeats along one dimension."""
     times, axis = call.op.get_int("tiles", 1), call.op.get_int("axis", 0)
     given = [None if not call.has(index) else call.value(index) for index in (1, 2)]
     if any(call.has(index + 1) and value is None for index, value in enumerate(given)):
@@ -281,13 +281,13 @@ def tile(call: Call) -> Results:
 
 @rule("Expand")
 def expand(call: Call) -> Results:
-    """Numbers below 1 count as 1."""
+    """Sizes below 1 count as 1."""
     return call.node("Expand", call.x, call.node("Max", call.input(1), call.constant(1, np.int64)))
 
 
 @rule("PadImage")
 def pad_image(call: Call) -> Results:
-    """Caffe2 also reflects a second time, and reflects pixels that negative pads remove; ONNX's runtimes do not."""
+    """Caffe2 also reflects twice, and reflects pixels that negative pads remove; ONNX's runtimes do not."""
     pads = caffe2_list(call.op, "pad", "tlbr") or [0, 0, 0, 0]
     axes = (1, 2) if channels_last(call.op) else (2, 3)
     mode = call.op.get_str("mode", "constant")
@@ -302,7 +302,7 @@ def pad_image(call: Call) -> Results:
 
 @rule("SpaceToBatch")
 def space_to_batch(call: Call) -> Results:
-    """Pads; then pixels by their place in the block come in front."""
+    """Pads, then moves the position in the block to the batch dimension."""
     block, pad, top, image = _block(call)
     height, width = (image[0] + top + pad) // block, (image[1] + 2 * pad) // block
     x = call.node("Pad", call.x, call.ints(top, pad, pad, pad), "", call.ints(2, 3))
@@ -321,6 +321,6 @@ def batch_to_space(call: Call) -> Results:
 
 
 def _block(call: Call) -> tuple[int, int, int, tuple[int, ...]]:
-    """block_size, pad, pad_t, and the image's size."""
+    """block_size, pad, pad_t and the picture's size."""
     pad = call.op.get_int("pad", 0)
     return call.op.get_int("block_size", 2), pad, call.op.get_int("pad_t", pad), call.shape()[2:]
