@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.conv.im2col import Block, blocks, pixels_of
-from runtime_arm.engines.conv.pointwise import DTYPES
+from runtime_arm.engines.conv.im2col import Block, CutColumns
+from runtime_arm.engines.conv.operands import beyond_three, bias_of, wrong_dtype
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.conv.transposed import conv_transpose, onnx_conv_transpose, transposed_of
@@ -22,42 +22,26 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, multiply
 
 
-class Columns:
-    """A transposed convolution over slices, rows and columns, cut into blocks of X."""
+class Columns(CutColumns):
+    """A transposed convolution whose columns are cut into blocks of X."""
 
     def __init__(self, op: OperatorDef, inputs: Specs):
         x, w = inputs[0], inputs[1]
         assert x is not None
         assert w is not None
-        self.transposed = transposed_of(op, x, w)
-        window = self.transposed.window.in_three()
-        assert window is not None
-        self.window: Window = window
-        row_nbytes = self.transposed.width * window.output[2] * x.dtype.itemsize
-        self.blocks = list(blocks(self.transposed.batch, window, row_nbytes))
-
-    def extent(self, block: Block) -> Tuple[int, int, int]:
-        """Slices, rows and columns of a block."""
-        return block.slices[1] - block.slices[0], block.rows[1] - block.rows[0], self.window.output[2]
-
-    def size(self, block: Block) -> int:
-        """Elements that a block's columns take."""
-        return (block.images[1] - block.images[0]) * math.prod(self.extent(block)) * self.transposed.width
+        transposed = self.transposed = transposed_of(op, x, w)
+        super().__init__(transposed.batch, transposed.window, transposed.width, x.dtype.itemsize)
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    window = transposed_of(op, x, w).window
-    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+    return wrong_dtype(x) or beyond_three(transposed_of(op, x, w).window)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    columns = Columns(op, inputs)
-    return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
+    return [TensorSpec((Columns(op, inputs).largest,), outputs[0].dtype)]
 
 
 @conv_transpose.kernel("COL2IM", supports=supports, scratch=scratch)
@@ -65,7 +49,8 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 def col2im(call: Call) -> Run:
     columns = Columns(call.op, call.in_specs)
     transposed, y = columns.transposed, call.outputs[0]
-    bias = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else ZERO
+    given = bias_of(call)
+    bias = ZERO if given is None else given
     if bias.ndim and not transposed.channels_last:
         bias = bias.reshape(-1, *[1] * (y.ndim - 2))
     bind = _bind_channels_last if transposed.channels_last else _bind_channels_first
@@ -75,10 +60,9 @@ def col2im(call: Call) -> Run:
 def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Step]:
     """columns: W^T @ X, (N, group, M / group, *kernel, pixels)."""
     transposed, window = columns.transposed, columns.window
-    group, pixels = transposed.group, pixels_of(block, window)
+    group = transposed.group
     depth, width = transposed.channels // group, transposed.filters // group
-    images = slice(*block.images)
-    count, size = images.stop - images.start, pixels.stop - pixels.start
+    images, pixels, count, size = columns.place(block)
     buffer = call.scratch[0][: columns.size(block)]
     x = call.inputs[0][images].reshape(count, group, depth, math.prod(window.output))[..., pixels]
     y = call.outputs[0][images].reshape(count, group, width, *window.image)
@@ -91,10 +75,9 @@ def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Ste
 def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
     """columns: X @ W, (N, group, pixels, *kernel, M / group)."""
     transposed, window = columns.transposed, columns.window
-    group, pixels = transposed.group, pixels_of(block, window)
+    group = transposed.group
     depth, width = transposed.channels // group, transposed.filters // group
-    images = slice(*block.images)
-    count, size = images.stop - images.start, pixels.stop - pixels.start
+    images, pixels, count, size = columns.place(block)
     buffer = call.scratch[0][: columns.size(block)]
     x = call.inputs[0][images].reshape(count, math.prod(window.output), group, depth)[:, pixels].swapaxes(1, 2)
     y = call.outputs[0][images].reshape(count, *window.image, group, width).transpose(0, 4, 5, 1, 2, 3)

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv.epilogue import finish
-from runtime_arm.engines.conv.pointwise import DTYPES
+from runtime_arm.engines.conv.operands import convolution_in, wrong_dtype
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
@@ -46,10 +46,9 @@ class Strips:
     """A depthwise convolution over rows and columns, cut into blocks of whole strips."""
 
     def __init__(self, op: OperatorDef, inputs: Specs):
-        x, w = inputs[0], inputs[1]
+        self.convolution = convolution_in(op, inputs)
+        x = inputs[0]
         assert x is not None
-        assert w is not None
-        self.convolution = convolution_of(op, x, w)
         self.window = self.convolution.window
         self.columns = self.window.output[1]
         self.rows = self.window.output[0] if self.window.output[0] <= SHORT_IMAGE else STRIP_ROWS
@@ -86,12 +85,10 @@ class Strips:
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
+    w, convolution, wrong = inputs[1], convolution_in(op, inputs), wrong_dtype(inputs[0])
     assert w is not None
-    convolution = convolution_of(op, x, w)
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    if wrong is not None:
+        return wrong
     if convolution.window.ndim != 2:
         return f"there must be two spatial dimensions, got {convolution.window.ndim}"
     if convolution.channels_last:

@@ -10,6 +10,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import level
 from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of, formula_of, is_stretched
@@ -27,7 +28,7 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
     y: (..., M, pixels), with ``channels_last`` (..., pixels, M); M are those ``filters`` among all.
     """
     tail = Tail(call, y, -1 if channels_last else -2, filters)
-    bias = _given(call.inputs, 2)
+    bias = bias_of(call)
     if bias is None and not tail:
         return []
     biases = None if bias is None else _along(bias[filters], y, -1 if channels_last else -2)

@@ -30,7 +30,7 @@ import numpy as np
 from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.engines.conv.fft_tiles import FILTER_GROWTH, LARGEST_PERIOD, Block, Side, Tiling, best_tiling
 from runtime_arm.engines.conv.fft_transforms import PLANES, Spectrum, basis, frequencies, inverse, transform_filters
-from runtime_arm.engines.conv.overlapping_tiles import convolution_in, refusal
+from runtime_arm.engines.conv.operands import convolution_in, tile_refusal
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
@@ -39,7 +39,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, multiply, shap
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    reason = refusal(op, inputs)
+    reason = tile_refusal(op, inputs)
     if reason is not None:
         return reason
     convolution = convolution_in(op, inputs)

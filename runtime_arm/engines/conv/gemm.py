@@ -23,7 +23,7 @@ from runtime_arm.registry.engine_wishes import PANEL, hint
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import Step, in_lines
 
-SMALL_PRODUCT = 1_000_000  # OpenBLAS's limit for its small kernels
+SMALL_PRODUCT = 1_000_000  # M * N * K up to which OpenBLAS uses its small kernels, which do not pack
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
 WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows of matrices up to which such a panel stays in the first-level cache, or near
 VECTOR = 8  # numbers, of the narrower ones that CPUs have

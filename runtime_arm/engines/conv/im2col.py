@@ -17,10 +17,11 @@ from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, s
     winograd,
 )
 from runtime_arm.engines.conv.epilogue import finish
-from runtime_arm.engines.conv.pointwise import DTYPES, PASS, STRIDED, products, splits_filters
+from runtime_arm.engines.conv.operands import beyond_three, convolution_in, wrong_dtype
+from runtime_arm.engines.conv.pointwise import PASS, STRIDED, products, splits_filters
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
-from runtime_arm.operators.conv.convolution import conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
@@ -58,20 +59,37 @@ def blocks(
                 yield Block((image, image + 1), outer, inner)
 
 
-class Columns:
-    """A convolution over slices, rows and columns, cut into blocks."""
+class Place(NamedTuple):
+    """Where a block lies: images, and pixels of the output in each; ``batch`` and ``size`` say how many of both."""
 
-    def __init__(self, op: OperatorDef, inputs: Specs, workers: int = 1):
-        x, w = inputs[0], inputs[1]
-        assert x is not None
-        assert w is not None
-        self.convolution = convolution_of(op, x, w)
-        window = self.convolution.window.in_three()
-        assert window is not None
-        self.window: Window = window
-        self.height = self.convolution.group * self.convolution.terms  # elements a pixel
-        row_nbytes = self.height * window.output[2] * x.dtype.itemsize
-        self.blocks = list(blocks(self.convolution.batch, window, row_nbytes, workers=workers))
+    images: slice
+    pixels: slice
+    batch: int
+    size: int
+
+
+class CutColumns:
+    """The matrix of columns of a window over slices, rows and columns of pixels, cut into blocks.
+
+    height: its elements for each pixel of the output.
+    """
+
+    def __init__(self, batch: int, window: Window, height: int, itemsize: int, workers: int = 1):
+        three = window.in_three()
+        assert three is not None
+        self.window: Window = three
+        self.height = height
+        self.blocks = list(blocks(batch, three, height * three.output[2] * itemsize, workers=workers))
+
+    @property
+    def largest(self) -> int:
+        """Elements that the columns of the largest block take."""
+        return max(map(self.size, self.blocks), default=0)
+
+    def place(self, block: Block) -> Place:
+        """Where the block lies in the output."""
+        images, pixels = slice(*block.images), pixels_of(block, self.window)
+        return Place(images, pixels, images.stop - images.start, pixels.stop - pixels.start)
 
     def extent(self, block: Block) -> Tuple[int, int, int]:
         """Slices, rows and columns of a block."""
@@ -82,26 +100,26 @@ class Columns:
         return (block.images[1] - block.images[0]) * self.height * math.prod(self.extent(block))
 
 
+class Columns(CutColumns):
+    """A convolution whose columns are cut into blocks."""
+
+    def __init__(self, op: OperatorDef, inputs: Specs, workers: int = 1):
+        convolution = self.convolution = convolution_in(op, inputs)
+        assert inputs[0] is not None
+        height, itemsize = convolution.group * convolution.terms, inputs[0].dtype.itemsize
+        super().__init__(convolution.batch, convolution.window, height, itemsize, workers)
+
+
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    window = convolution_of(op, x, w).window
-    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+    return wrong_dtype(inputs[0]) or beyond_three(convolution_in(op, inputs).window)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    columns = Columns(op, inputs)
-    return [TensorSpec((max(map(columns.size, columns.blocks), default=0),), outputs[0].dtype)]
+    return [TensorSpec((Columns(op, inputs).largest,), outputs[0].dtype)]
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    convolution = convolution_of(op, x, w)
+    convolution = convolution_in(op, inputs)
     window = convolution.window
     pixels = convolution.batch * math.prod(window.output)
     copy = PASS if window.stride[-1] == 1 else STRIDED
@@ -138,8 +156,7 @@ def _channels_first(call: Call, columns: Columns, block: Block, filters: slice) 
     group, terms = columns.convolution.group, columns.convolution.terms
     depth, width = columns.convolution.channels // group, columns.convolution.filters // group
     window, extent = columns.window, columns.extent(block)
-    images, pixels = slice(*block.images), pixels_of(block, window)
-    count, size = images.stop - images.start, pixels.stop - pixels.start
+    images, pixels, count, size = columns.place(block)
     buffer = call.scratch[0][: columns.size(block)]
     x = call.inputs[0][images].reshape(count, group, depth, *window.image)
     y = call.outputs[0][images].reshape(count, group, width, math.prod(window.output))[:, :, filters, pixels]
@@ -157,8 +174,7 @@ def _channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
     group, terms = columns.convolution.group, columns.convolution.terms
     depth, width = columns.convolution.channels // group, columns.convolution.filters // group
     window, extent = columns.window, columns.extent(block)
-    images, pixels = slice(*block.images), pixels_of(block, window)
-    count, size = images.stop - images.start, pixels.stop - pixels.start
+    images, pixels, count, size = columns.place(block)
     buffer = call.scratch[0][: columns.size(block)]
     x = call.inputs[0][images].reshape(count, *window.image, group, depth).transpose(0, 4, 5, 1, 2, 3)
     y = call.outputs[0][images].reshape(count, math.prod(window.output), group, width)[:, pixels]

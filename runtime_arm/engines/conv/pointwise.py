@@ -7,15 +7,15 @@ from typing import Optional, Sequence
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.epilogue import finish
+from runtime_arm.engines.conv.operands import convolution_in, wrong_dtype
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, convolution_of, onnx_conv
+from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn, multiply
 
 FEW_PIXELS = 64  # of a worker: reading many filters takes as long as multiplying with them
 SLIM = 16  # times as many pixels as filters: workers split the pixels, for fewer filters would multiply slowly
-DTYPES = ("float32", "float64")  # what BLAS multiplies
 
 # Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
 # copy by NumPy takes the time of 10, a copy with a stride that of 60.
@@ -29,12 +29,9 @@ def weight_cost() -> int:
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    window = convolution_of(op, x, w).window
-    if x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
+    window, wrong = convolution_in(op, inputs).window, wrong_dtype(inputs[0])
+    if wrong is not None:
+        return wrong
     if set(window.kernel) != {1}:
         return f"the kernel must be 1, got {list(window.kernel)}"
     if set(window.stride) != {1}:
@@ -58,20 +55,14 @@ def splits_filters(workers: int, pixels: int, weights: int, outputs: int) -> boo
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
-    return Work(products(convolution_of(op, x, w)))
+    return Work(products(convolution_in(op, inputs)))
 
 
 @conv.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
 @conv_relu.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
 @onnx_conv.kernel("POINTWISE", supports=supports, work=work, splits_work=True)
 def pointwise(call: Call) -> Run:
-    spec, weights = call.in_specs[0], call.in_specs[1]
-    assert spec is not None
-    assert weights is not None
-    convolution = convolution_of(call.op, spec, weights)
+    convolution = convolution_in(call.op, call.in_specs)
     batch, group, pixels = convolution.batch, convolution.group, math.prod(convolution.window.output)
     depth, width = convolution.channels // group, convolution.filters // group
     x, w, y = call.inputs[0], call.inputs[1].reshape(group, width, depth), call.outputs[0]

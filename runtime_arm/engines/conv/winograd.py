@@ -20,7 +20,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import finish
-from runtime_arm.engines.conv.overlapping_tiles import convolution_in, refusal
+from runtime_arm.engines.conv.gemm import SMALL_PRODUCT
+from runtime_arm.engines.conv.operands import convolution_in, tile_refusal
 from runtime_arm.engines.conv.pointwise import STRIDED, weight_cost
 from runtime_arm.engines.conv.winograd_transforms import (
     TAPS,
@@ -66,7 +67,6 @@ VARIANTS = {
     )
 }
 BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
-SMALL_PRODUCT = 1_000_000  # M * K * N up to which OpenBLAS multiplies without packing, twice as fast for slim matrices
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
 WORTHWHILE = 0.95  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
 MOST_AMPLIFICATION = 300  # of rounding errors that nobody asked for: a dozen layers stay within 1e-4
@@ -158,7 +158,7 @@ def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    reason = refusal(op, inputs)
+    reason = tile_refusal(op, inputs)
     if reason is not None:
         return reason
     convolution = convolution_in(op, inputs)

@@ -9,10 +9,11 @@ from typing import List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import Tail, tail_refusal, tail_scratch
+from runtime_arm.engines.conv.operands import convolution_in
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.formulas import Scratch
 from runtime_arm.operators.common.statistics import single_or_double
-from runtime_arm.operators.conv.convolution import conv, convolution_of
+from runtime_arm.operators.conv.convolution import conv
 from runtime_arm.operators.fused.fused import fused_batch_norm, fused_conv
 from runtime_arm.operators.norm.channel import channel_axis, inference_factors
 from runtime_arm.registry.blocks import blocks
@@ -39,10 +40,7 @@ def _declare_engines() -> None:
 
 def _unless_refused(kernel: Kernel) -> Supports:
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-        x, w = inputs[0], inputs[1]
-        assert x is not None
-        assert w is not None
-        own = convolution_of(op, x, w).output_shape
+        own = convolution_in(op, inputs).output_shape
         return tail_refusal(op, own, inputs, outputs) or kernel.supports(op, inputs, outputs)
 
     return supports

@@ -9,6 +9,7 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv.im2col import Block, Columns, fill_columns, pixels_of
+from runtime_arm.engines.conv.operands import beyond_three
 from runtime_arm.engines.integers.onnx import Arithmetic, choose_arithmetic, slices_of, weights_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.netdef import Array, OperatorDef
@@ -54,8 +55,7 @@ def _supports_conv(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     x, w, _ = _known(inputs)
     if not all_known(inputs[1:]):
         return CONSTANTS
-    window = convolution_of(op, x, w).window
-    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+    return beyond_three(convolution_of(op, x, w).window)
 
 
 def _requantizing(size: int) -> List[TensorSpec]:
@@ -66,7 +66,7 @@ def _requantizing(size: int) -> List[TensorSpec]:
 def _conv_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     """Columns, float32 sums, two buffers of int64; float64 sums where they are wide."""
     columns = _columns(op, inputs)
-    most = max(map(columns.size, columns.blocks), default=0)
+    most = columns.largest
     sums = most // max(columns.height, 1) * columns.convolution.filters
     specs = [TensorSpec((most,), np.float32), TensorSpec((sums,), np.float32), *_requantizing(sums)]
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs

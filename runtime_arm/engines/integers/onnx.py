@@ -124,7 +124,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     columns = columns_of(op, inputs)
-    most = max(map(columns.size, columns.blocks), default=0)
+    most = columns.largest
     sums = most // max(columns.height, 1) * columns.convolution.filters
     specs = [TensorSpec((most,), np.float32), TensorSpec((sums,), np.float32)]
     return [*specs, TensorSpec((sums,), np.float64)] if _arithmetic(op, inputs).wide else specs

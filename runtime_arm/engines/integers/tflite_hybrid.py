@@ -12,6 +12,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.engines.integers.onnx import EXACT
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known
@@ -114,7 +115,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 @hybrid_depthwise_conv.kernel("INT8", supports=_supports, scratch=_scratch)
 def hybrid_convolution_by_gemm(call: Call) -> Run:
     parts = call.packed("parts", lambda: _parts(call.op, call.in_specs))
-    x, b, y = call.inputs[0], call.inputs[2] if len(call.inputs) > 2 else None, call.outputs[0]
+    x, b, y = call.inputs[0], bias_of(call), call.outputs[0]
     scales = weight_scales(call.op, y.shape[1])
     column = (-1, *[1] * (y.ndim - 2))
     steps: List[Step] = []
@@ -194,7 +195,7 @@ def _rows_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
 
 @hybrid_fully_connected.kernel("INT8", supports=_supports_rows, scratch=_rows_scratch)
 def hybrid_rows(call: Call) -> Run:
-    w, b = call.inputs[1], call.inputs[2] if len(call.inputs) > 2 else None
+    w, b = call.inputs[1], bias_of(call)
     rows = call.inputs[0].reshape(-1, w.shape[1])
     y = call.outputs[0].reshape(len(rows), w.shape[0])
     scales, asymmetric = weight_scales(call.op, w.shape[0]), call.op.get_bool("asymmetric")

@@ -14,7 +14,8 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv.im2col import Block, blocks
-from runtime_arm.engines.conv.pointwise import DTYPES, PASS
+from runtime_arm.engines.conv.operands import beyond_three, wrong_dtype
+from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.pool.caffe2 import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
@@ -77,10 +78,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     assert x is not None
     if len(outputs) > 1:
         return "the indices of the maxima are asked for"
-    if lookup(op).kind is Kind.AVERAGE_POOL and x.dtype.name not in DTYPES:
-        return f"the type must be one of {', '.join(DTYPES)}, got {x.dtype.name}"
-    window = pool_of(op, x).window
-    return None if window.in_three() else f"there may be three spatial dimensions at most, got {window.ndim}"
+    wrong = wrong_dtype(x) if lookup(op).kind is Kind.AVERAGE_POOL else None
+    return wrong or beyond_three(pool_of(op, x).window)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import Activation, addend_of
+from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import COPIES_ROWS, EVERYTHING, Target
 from runtime_arm.machine.caches import usual_block_nbytes
@@ -131,7 +132,7 @@ def bias(call: Call, channels: slice = EVERYTHING) -> List[Pass]:
 
 def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
     """Input 2, one number for each of these channels; None without one."""
-    vector: Optional[Array] = call.inputs[2] if len(call.inputs) > 2 else None
+    vector = bias_of(call)
     return None if vector is None else vector[channels]
 
 

@@ -10,7 +10,7 @@ from runtime_arm.operators.conv.transposed import conv_transpose, conv_transpose
 from runtime_arm.operators.fused.fused import tail_specs, tail_values
 from runtime_arm.operators.linear.caffe2 import fc_reference, fc_shape
 from runtime_arm.registry.facts import Fusion, Kind
-from runtime_arm.registry.schema import operator
+from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
 
@@ -45,49 +45,36 @@ def fused_conv_transpose_reference(
     return tail_values(op, conv_transpose_reference(op, x, w, b)[0], addend, slope)
 
 
-@operator(
-    "FusedFC",
-    domain="armnet",
-    inputs=(3, 5),
-    multiply_adds=fully_connected(),
-    kind=Kind.FULLY_CONNECTED,
-    fusion=Fusion("FC", addend=3),
-)
-def fused_fc(
-    op: OperatorDef,
-    x: TensorSpec,
-    w: TensorSpec,
-    b: TensorSpec,
-    addend: Optional[TensorSpec] = None,
-    slope: Optional[TensorSpec] = None,
-) -> List[TensorSpec]:
-    """Y = activation(FC(X, W, b) + addend), which broadcasts; the slope is PRelu's. Arguments as for FC."""
-    return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
+def _fused_fc(layer: str) -> Operator:
+    @operator(
+        f"Fused{layer}",
+        domain="armnet",
+        inputs=(3, 5),
+        multiply_adds=fully_connected(),
+        kind=Kind.FULLY_CONNECTED,
+        fusion=Fusion(layer, addend=3),
+    )
+    def schema(
+        op: OperatorDef,
+        x: TensorSpec,
+        w: TensorSpec,
+        b: TensorSpec,
+        addend: Optional[TensorSpec] = None,
+        slope: Optional[TensorSpec] = None,
+    ) -> List[TensorSpec]:
+        """Y = activation(FC(X, W, b) + addend), which broadcasts, or the same of FCTransposed; the slope is PRelu's.
+
+        Arguments as for FC.
+        """
+        return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
+
+    @schema.reference
+    def reference(
+        op: OperatorDef, x: Array, w: Array, b: Array, addend: Optional[Array] = None, slope: Optional[Array] = None
+    ) -> Sequence[Any]:
+        return tail_values(op, fc_reference(op, x, w, b)[0], addend, slope)
+
+    return schema
 
 
-@operator(
-    "FusedFCTransposed",
-    domain="armnet",
-    inputs=(3, 5),
-    multiply_adds=fully_connected(),
-    kind=Kind.FULLY_CONNECTED,
-    fusion=Fusion("FCTransposed", addend=3),
-)
-def fused_fc_transposed(
-    op: OperatorDef,
-    x: TensorSpec,
-    w: TensorSpec,
-    b: TensorSpec,
-    addend: Optional[TensorSpec] = None,
-    slope: Optional[TensorSpec] = None,
-) -> List[TensorSpec]:
-    """As FusedFC, with the weights of FCTransposed."""
-    return tail_specs(op, fc_shape(op, x, w, b)[0], addend, slope)
-
-
-@fused_fc.reference
-@fused_fc_transposed.reference
-def fused_fc_reference(
-    op: OperatorDef, x: Array, w: Array, b: Array, addend: Optional[Array] = None, slope: Optional[Array] = None
-) -> Sequence[Any]:
-    return tail_values(op, fc_reference(op, x, w, b)[0], addend, slope)
+fused_fc, fused_fc_transposed = _fused_fc("FC"), _fused_fc("FCTransposed")
