@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
-import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Optional, Union
@@ -88,7 +86,9 @@ def replaced_folder(path: AnyPath) -> Iterator[Path]:
             else:
                 os.rename(temporary, target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        from shutil import rmtree  # brings bz2 and lzma along, which a start does without
+
+        rmtree(temporary, ignore_errors=True)
 
 
 def _write(path: Path, chunks: Iterable[Chunk]) -> None:
@@ -98,4 +98,4 @@ def _write(path: Path, chunks: Iterable[Chunk]) -> None:
 
 
 def _temporary_name(target: Path) -> str:
-    return f".{target.name}.{uuid.uuid4().hex[:12]}"
+    return f".{target.name}.{os.urandom(6).hex()}"
