@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -60,8 +59,7 @@ class Measurement(NamedTuple):
         return {**self._asdict(), "shapes": {name: list(shape) for name, shape in self.shapes.items()}}
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(NamedTuple):
     """The measurements of one net on one machine. ``problem``: why the file could not be read."""
 
     net: str

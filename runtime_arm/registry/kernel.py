@@ -6,7 +6,6 @@ A kernel is declared by ``@schema.kernel("ENGINE", ...)``; see ``schema.py``.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
 
 from runtime_arm.netdef import Array, OperatorDef
@@ -123,8 +122,7 @@ class Work(NamedTuple):
 WorkFunction = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A fast kernel. ``bind(call)`` returns the function that runs it, which must write every element of its outputs.
 
     work: estimates one run. variants: the ways to run it that ``op.engine`` may name (see ``engine_wishes``);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Iterator, Optional, Sequence
 
 from runtime_arm.engines.conv.pointwise import PASS
@@ -36,8 +35,7 @@ def pooled_convolutions(
 
 def _of_layer(kernel: Kernel, layer: OperatorDef) -> Kernel:
     """The kernel, told that it runs this layer instead of the whole operator."""
-    return replace(
-        kernel,
+    return kernel._replace(
         bind=lambda call: kernel.bind(call.of(layer)),
         scratch=lambda op, inputs, outputs: kernel.scratch(layer, inputs, outputs),
         hints=lambda op: kernel.hints(layer),

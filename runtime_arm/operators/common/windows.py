@@ -6,7 +6,6 @@ number of dimensions; everything after that works on Windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -38,8 +37,7 @@ class Tap(NamedTuple):
     image: Index
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A kernel over an image. Every tuple has one entry per spatial dimension.
 
     Output position o and tap k read the pixel  o * stride + k * dilation - head;  outside the image is padding.
@@ -64,7 +62,7 @@ class Window:
 
         Dimensions of one pixel that have no effect are dropped. If only one dimension is left, it becomes the rows.
         """
-        axes = list(zip(*vars(self).values()))
+        axes = list(zip(*self))
         axes = [axis for axis in axes if axis != _IDLE]
         if len(axes) > 3:
             return None
@@ -88,7 +86,7 @@ class Window:
     def counts(self, padded: bool = False) -> Array:
         """The number of pixels under the kernel at every output, int64 (*output). ``padded`` counts padding, too."""
         total = np.ones((), np.int64)
-        for image, kernel, stride, dilation, head, tail, output in zip(*vars(self).values()):
+        for image, kernel, stride, dilation, head, tail, output in zip(*self):
             pixels = np.arange(output)[:, None] * stride + np.arange(kernel) * dilation - head
             low, high = (-head, image + tail) if padded else (0, image)
             total = np.multiply.outer(total, ((pixels >= low) & (pixels < high)).sum(1))

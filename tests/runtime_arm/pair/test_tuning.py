@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict
 
@@ -29,7 +28,7 @@ def pair_with(tuning: Any = None) -> Pair:
 
 def tuning_of(engine: str = "IM2COL", **changes: Any) -> Tuning:
     measurement = Measurement({"x": SHAPE}, 1, {0: engine}, {0: {"IM2COL": 1e-3, "POINTWISE": 2e-3}})
-    return replace(Tuning(net_hash(NET), fingerprint(), (measurement,)), **changes)
+    return Tuning(net_hash(NET), fingerprint(), (measurement,))._replace(**changes)
 
 
 def engine_of(pair: Pair, shape: Any = SHAPE, threads: int = 1) -> Dict[str, Any]:
@@ -140,7 +139,7 @@ def test_a_damaged_tuning_is_ignored_with_a_note(tmp_path: Path, content: str) -
 
 def test_engines_and_operators_that_do_not_exist_do_no_harm() -> None:
     assert engine_of(pair_with(tuning_of("WARP")))["engine"] == "POINTWISE"
-    wild = replace(tuning_of(), measurements=(Measurement({"x": SHAPE}, 1, {99: "IM2COL", -1: "IM2COL"}, {}),))
+    wild = tuning_of()._replace(measurements=(Measurement({"x": SHAPE}, 1, {99: "IM2COL", -1: "IM2COL"}, {}),))
     assert engine_of(pair_with(wild))["engine"] == "POINTWISE"
 
 
@@ -165,7 +164,7 @@ def test_blas_threads_replace_workers() -> None:
     shape = (1, 4, 1280, 1280)
     for workers, split in ((PROCESSES, True), (THREADS, False)):
         measurement = Measurement({"x": shape}, 2, {}, {}, workers)
-        with Predictor(pair_with(replace(tuning_of(), measurements=(measurement,))), threads=2) as predictor:
+        with Predictor(pair_with(tuning_of()._replace(measurements=(measurement,))), threads=2) as predictor:
             assert predictor.plan({"x": shape}).is_split is split
             assert not predictor.notes
 
