@@ -11,12 +11,13 @@ r taps g over m + r - 1 pixels d give m outputs as products of polynomials, eval
 
 and the first rows of B^T and G scaled, so that B^T begins with 1.
 
-The points 0, 1, -1, 2, -2, 1/2, -1/2 keep the numbers small.
+The points 0, 1, -1, 2, -2, 1/2, -1/2 keep the numbers small, and float64 exact: their sums and products need few bits,
+so an entry is rounded only once, when it is divided.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
+import math
 from functools import lru_cache
 from typing import List, NamedTuple, Sequence
 
@@ -26,7 +27,7 @@ from runtime_arm.netdef import Array
 
 TAPS = 3  # unless another number is given
 SMALL = 3  # times as long takes a multiply in a product with a matrix of a few rows
-POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # F(m, r) takes the first m + r - 2: m is even
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # F(m, r) takes the first m + r - 2: m is even
 
 
 class Transforms(NamedTuple):
@@ -41,29 +42,26 @@ class Transforms(NamedTuple):
 @lru_cache(None)
 def transforms(tile: int, taps: int = TAPS) -> Transforms:
     """The transforms of F(tile, taps), for an even tile and an odd number of taps, up to 9 together."""
-    points = [Fraction(p) for p in POINTS[: tile + taps - 2]]
-    output = [[p**i for p in points] + [Fraction(i == tile - 1)] for i in range(tile)]
+    points = POINTS[: tile + taps - 2]
+    output = [[*(p**i for p in points), float(i == tile - 1)] for i in range(tile)]
     filters, inputs = [], []
     for p in points:
         others = [q for q in points if q != p]
-        scale = Fraction(1)
-        for q in others:
-            scale *= p - q
-        filters.append([p**i / scale for i in range(taps)])
-        inputs.append([*_monic(others), Fraction(0)])
-    filters.append([Fraction(i == taps - 1) for i in range(taps)])
+        filters.append([p**i / math.prod(p - q for q in others) for i in range(taps)])
+        inputs.append([*_monic(others), 0.0])
+    filters.append([float(i == taps - 1) for i in range(taps)])
     inputs.append(_monic(points))
     at_zero = inputs[0][0]  # the only row with a first term; scaled so that the term is 1
-    inputs[0], filters[0] = [x / at_zero for x in inputs[0]], [x * at_zero for x in filters[0]]
-    return Transforms(*(np.array(matrix, np.float64) for matrix in (output, filters, inputs)))
+    inputs[0] = [x / at_zero for x in inputs[0]]
+    filters[0] = [float(i == 0) for i in range(taps)]  # at_zero is the product by which that row was divided
+    return Transforms(*(np.array(matrix) + 0.0 for matrix in (output, filters, inputs)))  # -0 + 0 = 0
 
 
-def _monic(roots: Sequence[Fraction]) -> List[Fraction]:
+def _monic(roots: Sequence[float]) -> List[float]:
     """Coefficients of the product of (x - root), the constant first."""
-    coefficients = [Fraction(1)]
+    coefficients = [1.0]
     for root in roots:
-        shifted = [Fraction(0), *coefficients]
-        coefficients = [high - root * low for high, low in zip(shifted, [*coefficients, Fraction(0)])]
+        coefficients = [high - root * low for high, low in zip([0.0, *coefficients], [*coefficients, 0.0])]
     return coefficients
 
 

@@ -52,7 +52,7 @@ SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed a
 STRETCH = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies of a large matrix product
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Columns:
     """The way by columns, or by planes as they are."""
 

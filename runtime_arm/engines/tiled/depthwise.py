@@ -33,7 +33,7 @@ BLOCK = 1 << 16  # elements of a strip
 MULTIPLY_ADD = 11  # what one takes of einsum's, and what follows it, in multiplies of a large matrix product
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Depthwise:
     """The way for convolutions of every channel for itself."""
 

@@ -58,7 +58,7 @@ def is_stem(convolution: Convolution) -> bool:
     return few and not is_pointwise(convolution)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stem:
     """The way from (N, C, H, W) into tiles."""
 

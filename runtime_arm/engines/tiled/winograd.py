@@ -58,7 +58,7 @@ from runtime_arm.registry.steps import Step, shaped
 LEAST_TILES = 112  # of a strip: all filters stream through the cache for each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Winograd:
     """The way by tiles as large as those of the blobs."""
 

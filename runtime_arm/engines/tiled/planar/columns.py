@@ -27,7 +27,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, shaped
 LEAST_POSITIONS = 48  # below, too many of the 64 lanes are computed in vain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlanarColumns:
     """The way by columns whose rows are channels. All positions of the image are one strip."""
 

@@ -46,7 +46,7 @@ PRODUCTS, REACH = 5, 5  # of two outputs: products, and pixels of a row under th
 ERROR = 5 / 3  # times that of a direct sum: where all |d| and |w| are 1 the terms of y0 add up to 2 + 2 + 1, not 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs:
     """The way by pairs of outputs side by side."""
 

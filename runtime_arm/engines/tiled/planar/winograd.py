@@ -78,7 +78,7 @@ class Wide(NamedTuple):
             yield slice(part * tile, (part + 1) * tile), slice(part, None, self.beside)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlanarWinograd:
     """The way by tiles with so many columns, and the rows of the blobs' tiles. All tiles of the image are one strip."""
 
