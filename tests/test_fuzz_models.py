@@ -1,0 +1,96 @@
+"""scripts/fuzz_models: a short run finds nothing; what escapes, crashes or hangs is found, named and kept once."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from tests.support.paths import ROOT
+
+SCRIPT = ROOT / "scripts" / "fuzz_models"
+
+
+@pytest.fixture(scope="module")
+def fuzz() -> Dict[str, Any]:
+    """The names that the script defines."""
+    return runpy.run_path(str(SCRIPT))
+
+
+def models(fuzz: Dict[str, Any]) -> List[Any]:
+    return [fuzz["Model"]("one", "source", {"model.onnx": bytes(range(200))})]
+
+
+def run_with(fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, behaviour: Any, count: int = 3) -> List[Any]:
+    """The results of some cases if every case behaves so."""
+    monkeypatch.setitem(fuzz["work"].__globals__, "run", behaviour)
+    return list(fuzz["results_of"](models(fuzz), range(count), fuzz["Limits"](2.0, 8 << 30)))
+
+
+def test_a_short_run_finds_nothing_and_can_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT), "--findings", str(tmp_path), "--count"]
+    first = subprocess.run([*command, "200"], capture_output=True, text=True, check=False)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stdout.startswith("200 cases of ")
+    second = subprocess.run([*command, "20", "--resume"], capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "from 200 on" in second.stdout
+    assert (tmp_path / "next").read_text() == "220"
+
+
+def test_a_case_is_always_the_same(fuzz: Dict[str, Any]) -> None:
+    cases = [fuzz["case"](models(fuzz), number) for number in (1, 2, 1)]
+    assert cases[0] == cases[2] != cases[1]
+
+
+def test_a_refusal_is_none_and_an_exception_is_a_finding(
+    fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(model: Any, folder: Path) -> str:
+        raise ValueError("array is too big")
+
+    found = run_with(fuzz, monkeypatch, refuse)
+    assert [one[:2] for one in found] == [(0, "finding"), (1, "finding"), (2, "finding")]
+    assert found[0][2].startswith("ValueError_")
+    for number, _, cause, text in found:
+        fuzz["keep"](tmp_path, models(fuzz), number, cause, text)
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "model.onnx").read_bytes() == fuzz["case"](models(fuzz), 0).files["model.onnx"]
+    assert "array is too big" in (kept / "finding.txt").read_text()
+
+
+def test_crashes_and_endless_cases_are_findings_and_the_others_go_on(
+    fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (fuzz["case"](models(fuzz), number) for number in (0, 1))
+
+    def misbehave(model: Any, folder: Path) -> str:
+        import os
+        import signal
+        import time
+
+        if model == first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if model == second:
+            time.sleep(60)
+        return "ran"
+
+    results = [(number, result, cause) for number, result, cause, _ in run_with(fuzz, monkeypatch, misbehave)]
+    assert results == [(0, "finding", "crashes_9"), (1, "finding", "hangs"), (2, "ran", "")]
+
+
+def test_what_armnet_refuses_is_counted_by_its_kind(fuzz: Dict[str, Any], tmp_path: Path) -> None:
+    assert fuzz["run"](models(fuzz)[0], tmp_path) in ("FormatError", "ExportError")
+
+
+def test_changes_keep_most_of_a_file(fuzz: Dict[str, Any]) -> None:
+    rng, content = np.random.default_rng(0), bytes(1000)
+    changed = [fuzz["_spoiled"](content, rng) for _ in range(300)]
+    assert sum(one != content for one in changed) > 200
+    assert np.median([len(one) for one in changed]) > 900
+    assert fuzz["_with_other_number"](b"dim: 3 }", rng) != b"dim: 3 }"
