@@ -8,7 +8,8 @@ made by a transposition when it is first asked for. The blob in the source's ord
 from __future__ import annotations
 
 import math
-from typing import Dict, List, Optional, Tuple
+from functools import cached_property
+from typing import AbstractSet, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -42,6 +43,13 @@ class Blobs:
         self._forms: Dict[Tuple[int, bool], str] = {}
         self._states: Dict[int, str] = {}
         self.resources: Dict[int, str] = {}  # the variable that a handle refers to, by tensor index
+
+    @cached_property
+    def beside_integers(self) -> AbstractSet[int]:
+        """The tensors that DEQUANTIZE writes or QUANTIZE reads, by index."""
+        ops = self.graph.operations
+        written = (index for op in ops if op.type == "DEQUANTIZE" for index in op.outputs)
+        return {*written, *(index for op in ops if op.type == "QUANTIZE" for index in op.inputs if index is not None)}
 
     def bind(self, tensor: Tensor, blob: str, channels_first: bool = False) -> None:
         """Make a blob a form of a tensor."""

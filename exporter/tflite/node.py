@@ -254,6 +254,11 @@ class Node:
         return any(t.type in _QUANTISED and self._quantization[t.index] is not None for t in variable)
 
     @property
+    def meets_integers(self) -> bool:
+        """Whether input 0 was dequantised right before, or output 0 is quantised right behind."""
+        return not self._blobs.beside_integers.isdisjoint((self.tensor(0).index, self.result().index))
+
+    @property
     def is_complex(self) -> bool:
         """Whether the operator reads or writes complex numbers."""
         return any(t is not None and t.type.startswith("COMPLEX") for t in [*self._inputs, *self._outputs])

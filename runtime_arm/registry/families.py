@@ -266,7 +266,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.onnx.conversion": "DequantizeLinear QuantizeLinear",
     },
     "tflite": {
-        "operators.elementwise.tflite": "Atan2 FloorDiv RightShift",
+        "operators.elementwise.tflite": "Atan2 FloorDiv Logistic RightShift",
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",

@@ -14,7 +14,6 @@ _SAME = {
     "HARD_SWISH": "HardSwish",
     "LOG": "Log",
     "LOGICAL_NOT": "Not",
-    "LOGISTIC": "Sigmoid",
     "NEG": "Neg",
     "RELU": "Relu",
     "ROUND": "Round",
@@ -32,6 +31,14 @@ def same(node: Node) -> None:
     type = _SAME[node.type]
     first, inputs = node.elementwise()
     node.add(type, inputs, [node.output(0, first)], domain=domain_for(type, node.dtype(0)))
+
+
+@rule("LOGISTIC")
+def logistic(node: Node) -> None:
+    """Sigmoid; between integers, where its last bit may decide, the function of LiteRT's reference kernel."""
+    type, domain = ("Logistic", "tflite") if node.meets_integers else ("Sigmoid", domain_for("Sigmoid", node.dtype(0)))
+    first, inputs = node.elementwise()
+    node.add(type, inputs, [node.output(0, first)], domain=domain)
 
 
 @rule(*_BOUNDS)

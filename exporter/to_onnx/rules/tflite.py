@@ -328,6 +328,12 @@ def _saturated(call: Call, number: str) -> str:
     return call.node("Clip", number, call.constant(-MOST - 1, np.int64), call.constant(MOST, np.int64))
 
 
+@rule("tflite.Logistic")
+def logistic(call: Call) -> Results:
+    """ONNX does not say how a Sigmoid is rounded."""
+    return call.node("Sigmoid", call.x)
+
+
 @rule("tflite.FloorDiv")
 def floor_divide(call: Call) -> Results:
     a, b = call.x, call.input(1)

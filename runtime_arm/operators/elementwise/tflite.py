@@ -1,18 +1,20 @@
-"""TensorFlow Lite's elementwise operators of two blobs that neither Caffe2 nor ONNX has. Operands broadcast."""
+"""TensorFlow Lite's elementwise operators that neither Caffe2 nor ONNX has. Two operands broadcast."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List
+from typing import Any, List, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.dtypes import NUMBERS
+from runtime_arm.operators.common.dtypes import FLOAT32, NUMBERS
+from runtime_arm.operators.common.formulas import in_blocks, level
 from runtime_arm.operators.elementwise.binary import common_shape
+from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.facts import Kind
-from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
@@ -75,3 +77,51 @@ def _plain(schema: Operator, ufunc: np.ufunc) -> None:
 
 
 _plain(atan2, np.arctan2)
+
+
+_UPPER, _LOWER = 16.619047164916992, -9.0  # beyond these LiteRT takes 1 and exp(X)
+
+
+@operator("Logistic", domain="tflite", dtypes=FLOAT32, inplace={0: 0}, kind=Kind.ELEMENTWISE)
+def logistic(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = 1 / (1 + exp(-X)), every step rounded to float32; 1 above 16.619, exp(X) below -9.
+
+    The bits are those of LiteRT's reference kernel (reference_ops/logistic.h), but for the exponential: here it is
+    rounded correctly, there it is the C library's, which is off by one unit for about one number in 3,000. Where the
+    result becomes an integer that matters only if it lies on a tie between two integers as well.
+    """
+    return [x]
+
+
+@logistic.reference
+def logistic_reference(op: OperatorDef, x: Array) -> List[Any]:
+    with np.errstate(all="ignore"):
+        decay = np.exp(-x.astype(np.float64)).astype(np.float32)
+        small = np.exp(x.astype(np.float64)).astype(np.float32)
+        inner = np.float32(1) / (np.float32(1) + decay)
+    return [np.where(x > np.float32(_UPPER), np.float32(1), np.where(x < np.float32(_LOWER), small, inner))]
+
+
+def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    length = (min(BLOCK, outputs[0].size),)
+    return [TensorSpec(length, np.float64), TensorSpec(length, np.float32), TensorSpec(length, np.bool_)]
+
+
+@logistic.kernel("NUMPY", scratch=_scratch, splits_work=True)
+def logistic_numpy(call: Call) -> Run:
+    return in_blocks(call, _logistic)
+
+
+def _logistic(x: Array, y: Array, exponential: Array, result: Array, beyond: Array) -> None:
+    np.negative(x, out=exponential)
+    np.exp(exponential, out=exponential)
+    np.copyto(result, exponential, casting="same_kind")
+    result += 1
+    np.divide(level(1, result), result, out=result)
+    np.greater(x, level(_UPPER, x), out=beyond)
+    np.copyto(result, 1, where=beyond)
+    np.less(x, level(_LOWER, x), out=beyond)
+    np.copyto(exponential, x)
+    np.exp(exponential, out=exponential)
+    np.copyto(result, exponential, where=beyond, casting="same_kind")
+    np.copyto(y, result)

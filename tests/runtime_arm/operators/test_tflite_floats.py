@@ -52,6 +52,16 @@ def test_atan2_in_all_quadrants() -> None:
     assert assert_engines_match_reference(tflite("Atan2", "Y X", "A"), [y, x]) == ["NUMPY"]
 
 
+def test_logistic_rounds_every_step_as_litert_does() -> None:
+    edges = [16.619047, 16.61905, 16.63, -9.0, -9.000001, 88.0, -88.0, -104.0, 1e30, -1e30, np.inf, -np.inf, 0.0]
+    x = np.concatenate([np.array(edges, np.float32), np.linspace(-20, 20, 70001, dtype=np.float32)])
+    fast, slow = (run_kernel(tflite("Logistic", "X"), [x], engine)[0] for engine in ("NUMPY", "REFERENCE"))
+    assert fast.tobytes() == slow.tobytes()
+    np.testing.assert_array_equal(fast[[1, 2, 5, 8, 10, 11]], [1, 1, 1, 1, 1, 0])
+    np.testing.assert_allclose(fast[13:], 1 / (1 + np.exp(-x[13:].astype(np.float64))), rtol=3e-4)
+    assert np.isnan(run_kernel(tflite("Logistic", "X"), [np.array([np.nan], np.float32)])[0]).all()
+
+
 @pytest.mark.parametrize("scales", [[0.01], [0.01, 0.02, 0.03, 0.04, 0.05]])
 @pytest.mark.parametrize(
     ("x", "w", "more"),
