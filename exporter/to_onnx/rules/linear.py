@@ -10,7 +10,7 @@ from exporter.to_onnx.rules import Call, Results, rule
 
 
 def _matrix(call: Call, index: int, axis: int) -> str:
-    """The input as a matrix: the dimensions before the axis by those from it on."""
+    """The input as a matrix: the dimensions before the axis times those from the axis on."""
     dims = call.known_dims(index)
     if dims is not None and len(dims) == 2 and axis % 2 == 1:
         return call.input(index)
@@ -20,7 +20,7 @@ def _matrix(call: Call, index: int, axis: int) -> str:
 
 @rule("FC", "FCTransposed")
 def fully_connected(call: Call) -> Results:
-    """Gemm, between a flattening and what undoes it where the result has more than two dimensions."""
+    """Gemm on the flattened input; a reshape restores a result of more than two dimensions."""
     axis = call.op.get_int("axis", 1)
     if axis < 0:
         axis += call.rank()
@@ -45,7 +45,7 @@ def mat_mul(call: Call) -> Results:
 
 @rule("BatchMatMul")
 def batch_mat_mul(call: Call) -> Results:
-    """NumPy's product, after transpositions; two vectors give one element."""
+    """NumPy's matmul after the transpositions; two vectors give one element."""
     names: List[str] = []
     for index, flag in ((0, "trans_a"), (1, "trans_b")):
         rank = call.rank(index) if call.op.get_bool(flag) else 0
@@ -58,7 +58,7 @@ def batch_mat_mul(call: Call) -> Results:
 
 @rule("DotProduct", "SquaredL2Distance", "L1Distance", "CosineSimilarity")
 def by_row(call: Call) -> Results:
-    """One number a row of two matrices (or blobs that are flattened to such)."""
+    """One number per row of two matrices, or of two blobs flattened to matrices."""
     a, b = (_rows(call, index) for index in (0, 1))
     if call.op.type == "DotProduct":
         return _row_sum(call, call.node("Mul", a, b))
@@ -93,7 +93,7 @@ def row_mul(call: Call) -> Results:
 
 @rule("SquareRootDivide")
 def square_root_divide(call: Call) -> Results:
-    """A row whose scale is 0 stays."""
+    """A row whose scale is 0 is unchanged."""
     scale = call.input(1)
     is_zero = call.node("Equal", scale, call.number(0))
     root = call.node("Sqrt", call.node("Where", is_zero, call.number(1), scale))
@@ -102,7 +102,7 @@ def square_root_divide(call: Call) -> Results:
 
 @rule("ElementwiseLinear")
 def elementwise_linear(call: Call) -> Results:
-    """X as a matrix, times a row, plus a row, in X's shape."""
+    """X as a matrix, times one row, plus another, in X's shape."""
     matrix = _matrix(call, 0, call.op.get_int("axis", 1))
     y = call.node("Add", call.node("Mul", matrix, call.input(1)), call.input(2))
     return y if matrix == call.x else call.node("Reshape", y, call.node("Shape", call.x))

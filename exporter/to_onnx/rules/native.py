@@ -1,4 +1,4 @@
-"""Operators that are ONNX's or onnxruntime's own."""
+"""Operators that ONNX or onnxruntime has itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.operators.common.windows import onnx_window
 
-OUTSIDE = {"onnx": ""}  # what the domain is called in ONNX
+OUTSIDE = {"onnx": ""}  # the domain's name in ONNX
 
 
 @rule("onnx.*")
@@ -24,7 +24,7 @@ def native(call: Call) -> Results:
 
 
 def as_it_is(call: Call, inputs: Optional[Sequence[str]] = None, **changed: Any) -> Results:
-    """The operator's own node, perhaps with other inputs, some attributes changed; None leaves one out."""
+    """The node of the same operator, optionally with other inputs or attributes; None leaves an attribute out."""
     domain = OUTSIDE.get(call.op.domain, call.op.domain)
     attributes = {**{arg.name: _attribute(arg) for arg in call.op.arg}, **changed}
     return call.nodes(
@@ -33,7 +33,7 @@ def as_it_is(call: Call, inputs: Optional[Sequence[str]] = None, **changed: Any)
 
 
 def _attribute(arg: Argument) -> Any:
-    """The argument as an attribute; data types are Caffe2's numbers there and ONNX's here."""
+    """The argument as an attribute; Caffe2's number of a data type becomes ONNX's."""
     value: Any = getattr(arg, arg.kind) if arg.kind else []
     if arg.name in DTYPE_ATTRIBUTES and isinstance(value, int):
         dtype = dtype_of(value)
@@ -49,7 +49,7 @@ def _attribute(arg: Argument) -> Any:
 
 @rule("onnx.Split")
 def split(call: Call) -> Results:
-    """Without lengths the number of parts must be said."""
+    """Without lengths ONNX needs the number of parts."""
     return as_it_is(call, num_outputs=None if call.has(1) else len(call.op.output))
 
 
@@ -61,8 +61,8 @@ def windowed(call: Call) -> Results:
 
 
 def explicit_pads(op: OperatorDef, image: Dims, kernel: Dims) -> Optional[List[int]]:
-    """What auto_pad means where onnxruntime refuses it, for dilated kernels, or means something else, for strides
-    beyond the kernel; None where that is not in question, or the sizes are open."""
+    """auto_pad as numbers where onnxruntime refuses it (dilated kernels) or computes something else (strides beyond the
+    kernel); None in all other cases, and if the sizes are open."""
     if not op.get_str("auto_pad", "NOTSET").startswith("SAME") or None in image or None in kernel:
         return None
     strides = op.get_ints("strides", (1,) * len(image))
@@ -75,7 +75,7 @@ def explicit_pads(op: OperatorDef, image: Dims, kernel: Dims) -> Optional[List[i
 
 @rule("onnx.Resize")
 def resize(call: Call) -> Results:
-    """Scales and sizes of all dimensions: onnxruntime loses its way where they are of some of them."""
+    """Scales or sizes for all dimensions: onnxruntime computes wrong results if they are given only for some axes."""
     op, axes = call.op, call.op.get_ints("axes")
     if not axes or call.has(1) or op.get_str("keep_aspect_ratio_policy", "stretch") != "stretch":
         return as_it_is(call)
@@ -90,7 +90,7 @@ def resize(call: Call) -> Results:
 
 @rule("onnx.Unique")
 def unique(call: Call) -> Results:
-    """onnxruntime knows of integers those of 64 bits alone."""
+    """onnxruntime has only int64 among the integer types."""
     dtype = call.dtype()
     if dtype.kind not in "iu" or dtype == np.int64:
         return as_it_is(call)
@@ -100,7 +100,7 @@ def unique(call: Call) -> Results:
 
 @rule("onnx.Mod")
 def modulo(call: Call) -> Results:
-    """ONNX's remainder of floats has the sign of the dividend."""
+    """ONNX's remainder of floats takes the dividend's sign."""
     if call.dtype().kind != "f" or call.op.get_bool("fmod"):
         return as_it_is(call)
     divisor, zero = call.input(1), call.number(0)

@@ -12,7 +12,7 @@ from runtime_arm.operators.common.windows import channels_last
 
 
 def _vector(call: Call, index: int) -> str:
-    """A parameter of one number a channel as a vector."""
+    """A per-channel parameter as a vector."""
     dims = call.known_dims(index)
     if dims is not None and len(dims) == 1:
         return call.input(index)
@@ -20,7 +20,7 @@ def _vector(call: Call, index: int) -> str:
 
 
 def _along_channels(call: Call, index: int) -> str:
-    """A parameter of one number a channel so that it broadcasts to the first input."""
+    """A per-channel parameter in a shape that broadcasts to the first input."""
     if channels_last(call.op):
         return _vector(call, index)
     shape = [-1, *[1] * (call.rank() - 2)]
@@ -30,7 +30,7 @@ def _along_channels(call: Call, index: int) -> str:
 @rule("SpatialBN")
 def spatial_bn(call: Call) -> Results:
     if not call.op.get_int("is_test", 0):
-        raise ExportError("the statistics are those of each batch, as in training")
+        raise ExportError("it uses the statistics of each batch, as in training")
     parameters, epsilon = [_vector(call, index) for index in range(1, 5)], call.op.get_float("epsilon", 1e-5)
     if not channels_last(call.op):
         return call.node("BatchNormalization", call.x, *parameters, epsilon=epsilon)
@@ -47,7 +47,7 @@ def affine_channel(call: Call) -> Results:
 
 @rule("NormalizePlanarYUV")
 def normalize_planar_yuv(call: Call) -> Results:
-    """Of the tables of means and deviations the first row counts."""
+    """Only the first row of the tables of means and deviations is used."""
     rows = [call.node("Slice", call.input(index), call.ints(0), call.ints(1), call.ints(0)) for index in (1, 2)]
     mean, deviation = (call.reshaped(row, -1, 1, 1) for row in rows)
     return call.node("Div", call.node("Sub", call.x, mean), deviation)
@@ -55,7 +55,7 @@ def normalize_planar_yuv(call: Call) -> Results:
 
 @rule("InstanceNorm")
 def instance_norm(call: Call) -> Results:
-    """Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon) of each image and channel."""
+    """Outputs 1 and 2 are mean and 1 / sqrt(var + epsilon) of each picture and channel."""
     rank, epsilon = call.rank() if channels_last(call.op) else 0, call.op.get_float("epsilon", 1e-5)
     x = call.channels_first(call.x, rank) if rank else call.x
     y = call.node("InstanceNormalization", x, _vector(call, 1), _vector(call, 2), epsilon=epsilon)
@@ -65,7 +65,7 @@ def instance_norm(call: Call) -> Results:
 
 @rule("GroupNorm")
 def group_norm(call: Call) -> Results:
-    """ONNX's operator since opset 21, whose parameters are one number a channel; further outputs as InstanceNorm's."""
+    """ONNX's operator since opset 21, with one parameter per channel; other outputs as in InstanceNorm."""
     rank, epsilon = call.rank() if channels_last(call.op) else 0, call.op.get_float("epsilon", 1e-5)
     x, groups = call.channels_first(call.x, rank) if rank else call.x, call.op.get_int("group", 32)
     y = call.node("GroupNormalization", x, _vector(call, 1), _vector(call, 2), epsilon=epsilon, num_groups=groups)
@@ -74,7 +74,7 @@ def group_norm(call: Call) -> Results:
 
 
 def _statistics(call: Call, x: str, groups: int, epsilon: float) -> List[str]:
-    """Mean and 1 / sqrt(var + epsilon) of each image and group of its channels; -1 for groups of one channel."""
+    """Mean and 1 / sqrt(var + epsilon) of each picture and group of channels; -1: every channel is a group."""
     shape = call.ints(0, groups, -1) if groups != -1 else call.ints(0, 0, -1)
     if groups == -1 and call.rank() == 2:
         shape = call.node("Concat", call.node("Shape", x), call.ints(1), axis=0)
@@ -86,7 +86,7 @@ def _statistics(call: Call, x: str, groups: int, epsilon: float) -> List[str]:
 
 @rule("LayerNorm")
 def layer_norm(call: Call) -> Results:
-    """The second and third output are mean and standard deviation, with one dimension of 1 at their end."""
+    """The second and third outputs are mean and standard deviation, with a last dimension of 1."""
     axis, epsilon, rank = call.op.get_int("axis", 1), call.op.get_float("epsilon", 1e-5), call.rank()
     axis += rank if axis < 0 else 0
     mean, variance = _moments(call, range(axis, rank))
@@ -103,7 +103,7 @@ def layer_norm(call: Call) -> Results:
 
 
 def _moments(call: Call, axes: Sequence[int]) -> Tuple[str, str]:
-    """Mean and variance over the axes, which stay as 1."""
+    """Mean and variance over the axes, which are kept with size 1."""
     return _moments_of(call, call.x, axes)
 
 
@@ -147,7 +147,7 @@ def batch_moments(call: Call) -> Results:
 
 @rule("LRN", "onnx.LRN")
 def local_response_normalization(call: Call) -> Results:
-    """onnxruntime's takes windows of odd sizes alone; others, and the second output, the divisor, are composed."""
+    """onnxruntime's LRN takes only odd sizes; even sizes, and the second output, the divisor, need several nodes."""
     op, rank = call.op, call.rank() if channels_last(call.op) else 0
     x = call.channels_first(call.x, rank) if rank else call.x
     size, beta = op.get_int("size"), op.get_float("beta", 0.75 if op.domain else 0.0)
@@ -161,7 +161,7 @@ def local_response_normalization(call: Call) -> Results:
 
 
 def _mean_of_squares(call: Call, x: str, size: int) -> str:
-    """Over as many channels, which are made the rows of pictures."""
+    """The mean over ``size`` channels, computed by a pool with the channels as rows of a picture."""
     rows = call.node("Unsqueeze", call.node("Mul", x, x), call.ints(1))
     kernel, spatial = [size, *[1] * (call.rank() - 2)], [0] * (call.rank() - 2)
     pads = [(size - 1) // 2, *spatial, size // 2, *spatial]
@@ -172,7 +172,7 @@ def _mean_of_squares(call: Call, x: str, size: int) -> str:
 
 @rule("Normalize")
 def normalize(call: Call) -> Results:
-    """Divided by the Euclidean norm, which counts as 1e-12 at least."""
+    """Divided by the Euclidean norm, or by 1e-12 if that is larger."""
     norm = call.node("ReduceL2", call.x, call.ints(call.op.get_int("axis", -1)))
     return call.node("Div", call.x, call.node("Max", norm, call.number(1e-12)))
 
@@ -188,7 +188,7 @@ def normalize_l1(call: Call) -> Results:
 
 @rule("LpNorm")
 def lp_norm(call: Call) -> Results:
-    """The sum, or with ``average`` the mean, of powers; no root is taken."""
+    """The sum of powers, or with ``average`` their mean, without the root."""
     powers = call.node("Abs", call.x) if call.op.get_int("p", 2) == 1 else call.node("Mul", call.x, call.x)
     type = "ReduceMean" if call.op.get_bool("average") else "ReduceSum"
     return call.reshaped(call.node(type, powers, keepdims=0), 1)
@@ -196,7 +196,7 @@ def lp_norm(call: Call) -> Results:
 
 @rule("Softmax")
 def softmax(call: Call) -> Results:
-    """Over all dimensions from ``axis`` on, as one."""
+    """Over all dimensions from ``axis`` on, flattened."""
     axis, dims = call.op.get_int("axis", 1), call.known_dims()
     if axis == -1 or (dims is not None and axis + 1 == len(dims)):
         return call.node("Softmax", call.x, axis=-1)
@@ -206,7 +206,7 @@ def softmax(call: Call) -> Results:
 
 @rule("caffe.BatchNorm")
 def caffe_batch_norm(call: Call) -> Results:
-    """By the statistics of the batch itself."""
+    """With the statistics of the batch itself."""
     mean, variance = _moments(call, [axis for axis in range(call.rank()) if axis != 1])
     deviation = call.node("Sqrt", call.node("Add", variance, call.number(call.op.get_float("eps", 1e-5))))
     return call.node("Div", call.node("Sub", call.x, mean), deviation)
@@ -234,7 +234,7 @@ def caffe_normalize(call: Call) -> Results:
 
 @rule("onnx.MeanVarianceNormalization")
 def onnx_mean_variance_normalization(call: Call) -> Results:
-    """With 1e-9 added to the deviation, as the standard's own reference does and not every runtime."""
+    """Adds 1e-9 to the deviation, as the standard's reference does but not every runtime."""
     mean, variance = _moments(call, call.op.get_ints("axes", (0, 2, 3)))
     deviation = call.node("Add", call.node("Sqrt", variance), call.number(float(np.float32(1e-9))))
     return call.node("Div", call.node("Sub", call.x, mean), deviation)

@@ -23,7 +23,7 @@ from runtime_arm.operators.pool.caffe2 import of_no_pixel
     "LpPool",
 )
 def pool(call: Call) -> Results:
-    """Channels come first in ONNX."""
+    """In ONNX the channels come first."""
     op, type = call.op, call.op.type.rstrip("123D")
     extra: Dict[str, Any] = {"p": _whole_power(call)} if type == "LpPool" else {}
     last, rank = channels_last(op), call.rank() if channels_last(op) else 0
@@ -53,9 +53,9 @@ def _window(call: Call) -> Dict[str, Any]:
 
 
 def _rounds_alike(call: Call) -> bool:
-    """Whether ONNX's ceil_mode gives as many windows as Caffe's rounding: heads count at both ends there.
+    """Whether ONNX's ceil_mode gives as many windows as Caffe's rounding, which counts the head padding at both ends.
 
-    What is averaged over its padding differs in any case.
+    Averages that include the padding differ in any case.
     """
     kernel, strides, pads = geometry_of(call)
     included = call.op.type.startswith("AveragePool") and call.op.get_bool("count_include_pad")
@@ -66,7 +66,7 @@ def _rounds_alike(call: Call) -> bool:
 
 
 def _padded_first(call: Call, type: str, x: str, extra: Dict[str, Any]) -> str:
-    """A pool of what is padded by nodes first; an average is divided by the share of what is not padding."""
+    """A pool of an input that nodes pad first; an average is divided by the share of pixels that are not padding."""
     geometry = geometry_of(call)
     pads, axes = computed_pads(call, x), call.ints(*range(2, 2 + len(geometry.kernel)))
     window: Dict[str, Any] = {"kernel_shape": geometry.kernel, "strides": geometry.strides}
@@ -81,7 +81,7 @@ def _padded_first(call: Call, type: str, x: str, extra: Dict[str, Any]) -> str:
 
 @rule("caffe.MaskOfMaxPool")
 def mask_of_max_pool(call: Call) -> Results:
-    """Places within an image from those within the whole blob."""
+    """Positions within a picture, from positions within the whole blob."""
     height, width = _last_two(call)
     return call.node("Cast", call.node("Mod", call.x, call.node("Mul", height, width)), to=call.dtype(1))
 
@@ -92,7 +92,7 @@ def _last_two(call: Call) -> List[str]:
 
 @rule("caffe.SPP")
 def spatial_pyramid(call: Call) -> Results:
-    """A pool of each level, flattened; an average counts the padding."""
+    """A pool for each level, flattened; an average includes the padding."""
     levels = []
     image = call.shape()[2:]
     for level in range(call.op.get_int("pyramid_height")):

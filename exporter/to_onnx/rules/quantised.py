@@ -1,7 +1,7 @@
 """Caffe2's operators of quantised bytes, exactly: sums by ONNX's integer operators, requantised in 64-bit integers.
 
-ONNX's own QLinear operators round otherwise, by one multiplication in float32. A blob's scale and zero point are known
-when the net is translated; what is in the graph are its bytes.
+ONNX's own QLinear operators round differently, by one multiplication in float32. A blob's scale and zero point are
+known during the translation; the graph contains only its bytes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _BYTE, _INT32, _INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int6
 
 
 def _spec(call: Call, index: int) -> TensorSpec:
-    """What is known of a quantised input."""
+    """The spec of a quantised input."""
     spec = call.operands[index].known[0] if call.has(index) and call.operands[index].known else None
     if spec is None or spec.quantization is None:
         raise ExportError(
-            f"how {call.op.input[index]!r} is quantised must be known: give the shapes of the inputs (--shape)"
+            f"the quantisation of {call.op.input[index]!r} must be known: give the shapes of the inputs (--shape)"
         )
     return spec
 
@@ -78,7 +78,7 @@ def fill(call: Call) -> Results:
 
 @rule("Int8Quantize")
 def quantize(call: Call) -> Results:
-    """What is no integer of 32 bits, and NaN, gives 0 in Caffe2."""
+    """Caffe2 gives 0 for NaN and for values beyond 32-bit integers."""
     scale, zero_point = output_quantization(call.op)
     steps = call.node("Round", call.node("Div", call.x, call.constant(scale, np.float32)))
     least, most = call.constant(-zero_point, np.float32), call.constant(LARGEST - zero_point, np.float32)
@@ -100,7 +100,7 @@ def dequantize(call: Call) -> Results:
 
 @rule("Int8Conv", "Int8ConvRelu")
 def conv(call: Call) -> Results:
-    """Images (N, H, W, C), filters (M, kernel, C / group)."""
+    """Pictures (N, H, W, C), filters (M, kernel, C / group)."""
     attributes, rank = window(call), _spec(call, 0).ndim
     x, filters = call.channels_first(call.x, rank), np.moveaxis(_content(call, 1), -1, 1)
     if needs_computed_pads(call):
@@ -147,7 +147,7 @@ def fully_connected(call: Call) -> Results:
 
 @rule("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu")
 def add(call: Call) -> Results:
-    """Both are multiplied by integers that share a power of two."""
+    """Both operands are multiplied by integers with a common power of two."""
     first, second, shift = multipliers(call.op, _spec(call, 0), _spec(call, 1))
     terms = []
     for index, factor in ((0, first), (1, second)):
@@ -160,7 +160,7 @@ def add(call: Call) -> Results:
 
 @rule("Int8Relu", "Int8LeakyRelu", "Int8Sigmoid")
 def by_table(call: Call) -> Results:
-    """What becomes of each of the 256 bytes."""
+    """A table of the results for all 256 bytes."""
     quantization = _spec(call, 0).quantization
     assert quantization is not None
     every = QuantizedTensor(np.arange(LARGEST + 1, dtype=np.uint8), *quantization)
@@ -174,7 +174,7 @@ def softmax(call: Call) -> Results:
     if spec.quantization is None or any(
         known is None or known.shape[1:] != spec.shape[1:] for known in call.operands[0].known
     ):
-        raise ExportError("how long a row is must be known")
+        raise ExportError("the length of a row must be known")
     unit = min((2**32 - 1) / math.prod(spec.shape[1:]), 2**23 - 1)
     distances = np.arange(LARGEST + 1) - LARGEST
     table = np.rint(unit * np.exp(distances * float(np.float32(spec.quantization.scale)))).astype(np.int64)
@@ -209,7 +209,7 @@ def max_pool(call: Call) -> Results:
 
 @rule("Int8AveragePool", "Int8AveragePoolRelu")
 def average_pool(call: Call) -> Results:
-    """Sums are convolutions with ones; the padding counts, as zeros."""
+    """Sums are convolutions with ones; the padding is included, as zeros."""
     given, stated = _spec(call, 0), output_quantization(call.op)
     assert given.quantization is not None
     zero_point, channels = given.quantization.zero_point, given.shape[-1]
@@ -231,7 +231,7 @@ def average_pool(call: Call) -> Results:
 
 
 def _image_and_window(call: Call, filler: int) -> Tuple[str, Optional[dict[str, Any]]]:
-    """The image with its channels first, padded where the padding is computed; no window where the pool is global."""
+    """The picture with its channels first, padded if the padding is computed; no window if the pool is global."""
     x = call.channels_first(call.x, RANK)
     if call.op.get_bool("global_pooling"):
         return x, None
@@ -242,14 +242,14 @@ def _image_and_window(call: Call, filler: int) -> Tuple[str, Optional[dict[str, 
     return padded, _without_pads(attributes)
 
 
-# What moves bytes
+# Operators that only move bytes
 
 
 @rule(
     "Int8Concat", "Int8Slice", "Int8Reshape", "Int8Flatten", "Int8Transpose", "Int8ChannelShuffle", "Int8ResizeNearest"
 )
 def moved(call: Call) -> Results:
-    """What the operator without Int8 in its name does."""
+    """The same as the operator without Int8 in its name."""
     spec = _spec(call, 0)
     plain = READINGS[call.op.type](call.op, spec.ndim).replace(type=call.op.type[len("Int8") :])
     return call.translator.results(plain, call.operands)

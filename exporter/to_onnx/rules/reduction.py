@@ -13,7 +13,7 @@ from runtime_arm.errors import ExportError
 
 @rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 def reduce(call: Call) -> Results:
-    """No axes are all of them."""
+    """No axes mean all axes."""
     axes = call.op.get_ints("axes")
     inputs = [call.x, call.ints(*axes)] if axes else [call.x]
     return call.node(call.op.type, *inputs, keepdims=int(call.op.get_bool("keepdims", True)))
@@ -21,9 +21,9 @@ def reduce(call: Call) -> Results:
 
 @rule("ReduceFrontMax", "ReduceFrontMean", "ReduceFrontSum", "ReduceBackMax", "ReduceBackMean", "ReduceBackSum")
 def reduce_end(call: Call) -> Results:
-    """The first or the last few dimensions."""
+    """Over the first or last dimensions."""
     if call.has(1):
-        raise ExportError("ONNX reduces no part of a dimension")
+        raise ExportError("ONNX cannot reduce part of a dimension")
     count, front = call.op.get_int("num_reduce_dim", 1), "Front" in call.op.type
     if not count:
         return call.x
@@ -75,7 +75,7 @@ def position(call: Call) -> Results:
 
 @rule("TopK")
 def top_k(call: Call) -> Results:
-    """ONNX has no indices into the whole blob, and no values where there are too few."""
+    """ONNX gives no indices into the whole blob and does not pad where there are fewer than k elements."""
     call.refuse_outputs_from(2)
     axis, dims = call.op.get_int("axis", -1), call.known_dims()
     if call.has(1):
@@ -89,7 +89,7 @@ def top_k(call: Call) -> Results:
 
 @rule("SumReduceLike")
 def sum_reduce_like(call: Call) -> Results:
-    """Summed over the dimensions along which the second input would be broadcast."""
+    """The sum over the dimensions along which the second input would be broadcast."""
     shape, like = call.shape(0), call.shape(1)
     axis = call.op.get_int("axis", -1)
     start = len(shape) - len(like) if axis == -1 else axis
@@ -113,7 +113,7 @@ def reduction(call: Call) -> Results:
 
 @rule("caffe.ArgMax")
 def arg_max(call: Call) -> Results:
-    """Of equals Caffe has the last first: the indices of what is looked through from behind."""
+    """Of equal elements Caffe chooses the last, so the search runs over the reversed dimension."""
     op, count, values = call.op, call.op.get_int("top_k", 1), call.op.get_bool("out_max_val")
     axis = op.get_int("axis") if op.has("axis") else -1
     x = call.x if op.has("axis") else call.node("Flatten", call.x, axis=1)

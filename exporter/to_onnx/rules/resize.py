@@ -1,4 +1,4 @@
-"""Changes of a picture's size."""
+"""Resizing of pictures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def upsample_bilinear(call: Call) -> Results:
 
 @rule("caffe.Interp")
 def interp(call: Call) -> Results:
-    """Borders cut, then resized with corners in place."""
+    """Crops the borders, then resizes with aligned corners."""
     op = call.op
     begin, end = op.get_int("pad_beg", 0), op.get_int("pad_end", 0)
     x = call.x
@@ -64,7 +64,7 @@ def interp(call: Call) -> Results:
 
 
 def _sizes(call: Call, inner: str) -> str:
-    """Height and width of the result: as stated, or by the factors."""
+    """Height and width of the result: given, or computed from the factors."""
     stated = [call.op.get_int(name, 0) for name in ("height", "width")]
     if all(stated):
         return call.ints(*stated)

@@ -1,4 +1,4 @@
-"""TFLite's operators of 8-bit integers, exactly. What has 256 or 65,536 possible operands is looked up in a table."""
+"""TFLite's operators on 8-bit integers, exactly. Functions of 256 or 65,536 possible operands become tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EIGHT_BITS = (np.dtype(np.int8), _BYTE)
 def _eight_bits(call: Call, index: int = 0) -> np.dtype[Any]:
     dtype = call.dtype(index)
     if dtype not in _EIGHT_BITS:
-        raise ExportError(f"{call.op.input[index]!r} is {dtype.name}, only 8-bit integers are said in ONNX")
+        raise ExportError(f"{call.op.input[index]!r} is {dtype.name}; only 8-bit integers are translated to ONNX")
     return dtype
 
 
@@ -104,7 +104,7 @@ def _every(dtype: np.dtype[Any]) -> Array:
 
 
 def _place(call: Call, index: int) -> str:
-    """Where an 8-bit integer stands among all of its type."""
+    """The position of an 8-bit integer among all values of its type."""
     wide = call.node("Cast", call.input(index), to=_INT32)
     return wide if _eight_bits(call, index) == _BYTE else call.node("Add", wide, call.constant(128, np.int32))
 
@@ -114,7 +114,7 @@ def _place(call: Call, index: int) -> str:
 
 @rule("tflite.Quantize")
 def quantize(call: Call) -> Results:
-    """Ties go away from zero."""
+    """Rounds halves away from zero."""
     spec = lookup(call.op).infer(call.op, [TensorSpec((1,), np.float32)])[0]
     y, limits = affine(call.op, "Y", spec.dtype), limits_of(spec.dtype)
     steps = call.node("Div", call.x, call.constant(y.scale))
@@ -137,7 +137,7 @@ def dequantize(call: Call) -> Results:
 
 
 def _unsigned(call: Call, zero_point: int) -> Tuple[str, str]:
-    """The first input as bytes, and its zero point; ONNX's integer products of signed numbers are not everywhere."""
+    """The first input as uint8, and its zero point: not every runtime has integer products of signed numbers."""
     if _eight_bits(call) == _BYTE:
         return call.x, call.constant(zero_point, np.uint8)
     return call.node("Cast", _place(call, 0), to=_BYTE), call.constant(zero_point + 128, np.uint8)
@@ -152,7 +152,7 @@ def _weights(call: Call, zero_point: int) -> Tuple[Array, str]:
 
 
 def _finished(call: Call, products: Products, sums: str, shape: Tuple[int, ...]) -> str:
-    """32-bit sums as outputs; the multipliers, one or one a filter, in this shape."""
+    """32-bit sums as outputs; the multipliers, one or one per filter, have this shape."""
     fixed = fixed_point(products.multiplier.reshape(shape) if products.multiplier.size > 1 else products.multiplier)
     times = times_fixed_point_once if products.rule == "tflite_once" else times_fixed_point
     numbers = times(call, call.node("Cast", sums, to=INT64), fixed)
@@ -161,7 +161,7 @@ def _finished(call: Call, products: Products, sums: str, shape: Tuple[int, ...])
 
 @rule("tflite.QuantizedConv")
 def conv(call: Call) -> Results:
-    """Images (N, H, W, C), filters (M, kernel, C / group)."""
+    """Pictures (N, H, W, C), filters (M, kernel, C / group)."""
     op = call.op
     products = products_of(op, _eight_bits(call), call.shape(1)[0])
     x, x_zero = _unsigned(call, products.x.zero_point)
@@ -208,7 +208,7 @@ def max_pool(call: Call) -> Results:
 
 
 def _window(call: Call, kernel: Sequence[int]) -> Dict[str, Any]:
-    """The attributes of a window over images (N, H, W, C)."""
+    """The attributes of a window over pictures (N, H, W, C)."""
     op, image = call.op, (call.known_dims() or (None,) * RANK)[1:-1]
     auto_pad, pads = op.get_str("auto_pad", "NOTSET"), explicit_pads(op, image, tuple(kernel))
     if pads is None and auto_pad == "NOTSET":
@@ -223,10 +223,10 @@ def _window(call: Call, kernel: Sequence[int]) -> Dict[str, Any]:
 
 @rule("tflite.QuantizedAveragePool")
 def average_pool(call: Call) -> Results:
-    """Sums are convolutions with ones, over the pixels inside the image."""
+    """Sums are convolutions with ones; only pixels inside the picture count."""
     dtype, dims = _eight_bits(call), call.known_dims() or (None,) * RANK
     if None in dims[1:]:
-        raise ExportError("how many pixels a window holds follows from a size that is open")
+        raise ExportError("the number of pixels in a window depends on an open size")
     counts = pool_window(call.op, TensorSpec([1, *(n for n in dims[1:] if n)], dtype)).counts()
     x, zero = _unsigned(call, 0)
     window, channels = _window(call, call.op.get_ints("kernel_shape")), int(dims[-1] or 1)
@@ -247,7 +247,7 @@ def reduce(call: Call) -> Results:
     axes = sorted({axis_of(call.op, axis, call.rank()) for axis in call.op.get_ints("axes", range(call.rank()))})
     sizes = [dims[axis] for axis in axes]
     if None in sizes:
-        raise ExportError("how many numbers are reduced follows from a size that is open")
+        raise ExportError("the number of reduced elements depends on an open size")
     count = math.prod(n for n in sizes if n is not None)
     sums = call.node(
         "ReduceSum", call.node("Cast", call.x, to=INT64), call.ints(*axes), keepdims=int(call.op.get_bool("keepdims"))
@@ -285,11 +285,11 @@ def resize_bilinear(call: Call) -> Results:
 
 @rule("tflite.QuantizedSoftmax")
 def softmax(call: Call) -> Results:
-    """Exponentials of the distance to the row's largest number are looked up; see the reference kernel."""
+    """Looks up the exponentials of the distance to the row's largest element; see the reference kernel."""
     op, dtype = call.op, _eight_bits(call)
     limits, (spec,) = limits_of(dtype), lookup(op).infer(op, [TensorSpec((1,), dtype)])
     if spec.dtype != dtype:
-        raise ExportError("only 8-bit results are said in ONNX")
+        raise ExportError("only 8-bit results are translated to ONNX")
     table = exponentials(op, affine(op, "X", dtype).scale, op.get_float("beta", 1.0))
     wide = call.node("Cast", call.x, to=INT64)
     below = call.node("Sub", call.node("ReduceMax", wide, call.ints(-1)), wide)
@@ -308,13 +308,13 @@ _POWERS = np.left_shift(np.int64(1), np.arange(63))
 
 
 def _bits(call: Call, number: str) -> str:
-    """How many bits numbers of up to 32 bits have, of which the last dimension is 1."""
+    """The bit lengths of numbers of up to 32 bits; their last dimension is 1."""
     reached = call.node("GreaterOrEqual", number, call.constant(_POWERS[:32]))
     return call.node("ReduceSum", call.node("Cast", reached, to=INT64), call.ints(-1))
 
 
 def _reciprocal(call: Call, number: str, bits: str) -> str:
-    """``fixed_point.reciprocal``: Newton's steps, of the number shifted to 32 bits."""
+    """``fixed_point.reciprocal``: Newton's method on the number shifted to 32 bits."""
     top = call.node("Mul", number, looked_up(call, call.node("Sub", call.ints(32), bits), _POWERS))
     half = call.node("Div", call.node("Add", top, call.ints(MOST - (1 << 31) + 1)), call.ints(2))
     x = call.node("Add", high_product(call, half, call.ints(MINUS_32_17THS)), call.ints(FORTY_EIGHT_17THS))
