@@ -1,4 +1,4 @@
-"""Which files make up a model of which format, and what is said of files that do not."""
+"""The files that make up a model of each format, and the messages for other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators are missing, before conversion."""
+"""``support`` lists the missing operators before a conversion."""
 
 from __future__ import annotations
 

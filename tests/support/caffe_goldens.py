@@ -41,7 +41,7 @@ def load_cases() -> List[Case]:
 
 
 def golden_cases(*statuses: str) -> List[Any]:
-    """Parameters for pytest, one a case of these statuses; one skipped with the reason where there are none."""
+    """Parameters for pytest, one per case with these statuses; a skipped one with the reason if there are none."""
     cases = [case for case in load_cases() if case["status"] in statuses]
     if not cases:
         return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
@@ -51,7 +51,7 @@ def golden_cases(*statuses: str) -> List[Any]:
 def exported(case: Case, folder: Path) -> Pair:
     """The pair of a case's files, written into the folder; a refused case has no caffemodel."""
     prototxt, caffemodel = folder / "net.prototxt", folder / "net.caffemodel"
-    state = "" if case["phase"] == "TEST" else f"state {{ phase: {case['phase']} }}\n"  # what Caffe was told beside
+    state = "" if case["phase"] == "TEST" else f"state {{ phase: {case['phase']} }}\n"  # the phase that Caffe ran in
     prototxt.write_text(state + case["prototxt"])
     if "caffemodel" not in case:
         return export(prototxt)
@@ -60,12 +60,12 @@ def exported(case: Case, folder: Path) -> Pair:
 
 
 def recorded_blobs(case: Case) -> Dict[str, Any]:
-    """What Caffe computed, without the copies that it makes of blobs with several readers."""
+    """The blobs that Caffe computed, without its copies of blobs with several readers."""
     return {name: value for name, value in case["out"].items() if not _SPLIT.fullmatch(name)}
 
 
 def run_case(case: Case) -> None:
-    """Exports and runs the net and compares every blob, values and shapes; what Caffe refused is refused by layer."""
+    """Export and run the net and compare every blob; a net that Caffe refused must be refused, naming the layer."""
     with tempfile.TemporaryDirectory() as folder:
         if case["status"] == "ok":
             _compare(case, exported(case, Path(folder)))

@@ -1,4 +1,4 @@
-"""Runs ONNX models by onnxruntime as a witness of what they compute."""
+"""Runs ONNX models in onnxruntime, as a reference for what they compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single ONNX nodes: the cases of ONNX's own backend test, and one-node models run by onnxruntime as a witness.
+"""Single ONNX nodes: the cases of ONNX's backend suite, and one-node models run in onnxruntime as a reference.
 
 Where onnx is not installed there are no cases, and a test that calls the witness is skipped.
 """
@@ -26,7 +26,7 @@ DTYPE_ATTRIBUTES = ("dtype", "output_dtype", "output_datatype", "precision", "to
 
 
 class NodeCase(NamedTuple):
-    """One node with what it is fed and what it should compute."""
+    """One node with its inputs and expected outputs."""
 
     name: str
     op: OperatorDef
@@ -35,7 +35,7 @@ class NodeCase(NamedTuple):
 
 
 def node_cases(*types: str) -> List[Any]:
-    """Parameters for pytest: a NodeCase for every case of these operators, by default of all that the runtime has.
+    """Parameters for pytest: the NodeCases of these operators, by default of all operators of the runtime.
 
     Only cases of one node without sub-nets, and only where the runtime has the data types.
     """
@@ -97,7 +97,7 @@ def _array(value: Any) -> Any:
 
 
 def operator_of(node: onnx.NodeProto) -> OperatorDef:
-    """The node as an operator of its own domain."""
+    """The node as an operator in its own domain."""
     from onnx import helper
 
     arguments: Dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -109,7 +109,7 @@ def operator_of(node: onnx.NodeProto) -> OperatorDef:
 
 
 def witness(op: OperatorDef, inputs: Sequence[Any], outputs: Sequence[Any], opset: int = 21) -> List[Any]:
-    """What onnxruntime computes for the operator; ``outputs`` are the dtypes. Inputs that are None are left out."""
+    """The results of the operator in onnxruntime; ``outputs`` are the dtypes. Inputs that are None are left out."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to compare with")
     helper = pytest.importorskip("onnx.helper", reason="onnx is not installed to compare with")
     from onnx import numpy_helper

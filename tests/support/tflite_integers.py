@@ -1,4 +1,4 @@
-"""Single quantised operators of TFLite with drawn parameters, run by us and by LiteRT's reference kernels."""
+"""Single quantised TFLite operators with random parameters, run by armnet and by LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scales(low: float = -8, high: float = -1) -> st.SearchStrategy[float]:
 
 @st.composite
 def affine(draw: Any, dtype: str, scale: Optional[st.SearchStrategy[float]] = None) -> Quantization:
-    """One scale and one zero point of the dtype, often at the ends of its range; 0 for int16."""
+    """One scale and one zero point, often at an end of the dtype's range; 0 for int16."""
     limits = np.iinfo(dtype)
     low, high = int(limits.min), int(limits.max)
     zero_point = 0 if dtype == "int16" else draw(st.sampled_from([low, high]) | st.integers(low, high))
@@ -30,7 +30,7 @@ def affine(draw: Any, dtype: str, scale: Optional[st.SearchStrategy[float]] = No
 
 
 def whole_range(shape: Sequence[int], dtype: str, seed: int) -> Any:
-    """Integers of the whole range, its ends among them."""
+    """Integers from the whole range, including its ends."""
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(seed)
     values = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
@@ -40,7 +40,7 @@ def whole_range(shape: Sequence[int], dtype: str, seed: int) -> Any:
 
 
 class Single:
-    """A network of one operator: operands in order, then one output."""
+    """A network of one operator: its operands in order, then one output."""
 
     def __init__(self) -> None:
         self._model = Model()
@@ -66,7 +66,7 @@ class Single:
         version: int = 1,
         **fields: Any,
     ) -> None:
-        """AssertionError unless our output is LiteRT's to the last bit."""
+        """AssertionError unless armnet's output equals LiteRT's bit for bit."""
         y = self._model.tensor("y", dtype=dtype, quantization=quantization)
         self._model.operator(type, self._operands, [y], options, version=version, **fields)
         data = self._model.to_bytes([y])

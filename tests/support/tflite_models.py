@@ -1,4 +1,4 @@
-"""Small .tflite files, written tensor by tensor, and what LiteRT's reference kernels make of them.
+"""Small .tflite files, written tensor by tensor, and their results in LiteRT's reference kernels.
 
     model = Model()
     x = model.input("x", (1, 8, 8, 3))
@@ -50,7 +50,7 @@ TYPES = {
 
 @dataclass
 class Quantization:
-    """Scales and zero points, one of each or one a slice along ``axis``."""
+    """Scales and zero points, one of each, or one for each slice along ``axis``."""
 
     scale: Sequence[float]
     zero_point: Sequence[int] = (0,)
@@ -105,7 +105,7 @@ class Graph:
     outputs: List[int] = field(default_factory=list)
 
     def tensor(self, name: str, shape: Sequence[int] = (), dtype: str = "float32", **more: Any) -> int:
-        """A tensor that an operator writes; LiteRT finds its shape out itself."""
+        """A tensor that an operator writes; LiteRT infers its shape."""
         self.tensors.append(Tensor(name, tuple(shape), dtype, **more))
         return len(self.tensors) - 1
 
@@ -162,7 +162,7 @@ class Model(Graph):
 
 
 class _Writer:
-    """Writes what refers to others after them, as FlatBuffers want it."""
+    """Writes a FlatBuffer: an object is written after those that it refers to."""
 
     def __init__(self, model: Model):
         self._model = model
@@ -250,7 +250,7 @@ class _Writer:
         return self._table("Operator", OpcodeIndex=self._codes.index(code), **fields)
 
     def _value(self, value: Any) -> Any:
-        """A number as it is; a string, floats or integers as what the table is to point to."""
+        """A number itself; for a string, floats or integers the offset that the table stores."""
         if isinstance(value, str):
             return self._builder.CreateString(value)
         if isinstance(value, (list, tuple, np.ndarray)):
@@ -302,7 +302,7 @@ class _Writer:
         return end
 
     def _aligned(self, content: bytes) -> int:
-        """A vector of bytes whose first one lies at a multiple of 16, as LiteRT expects of weights."""
+        """A vector of bytes aligned to 16, as LiteRT requires of weights."""
         self._builder.StartVector(1, len(content), 16)
         self._builder.head -= len(content)
         self._builder.Bytes[self._builder.head : self._builder.head + len(content)] = content
@@ -311,7 +311,7 @@ class _Writer:
 
 
 def ours(folder: Path, data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
-    """The outputs, in order, of the pair that the file is exported to; ``folder`` is for the file."""
+    """The outputs, in order, of the file's exported pair; the file is written into ``folder``."""
     path = folder / "model.tflite"
     path.write_bytes(data)
     with Predictor(export(path), threads=1) as predictor:
@@ -319,7 +319,7 @@ def ours(folder: Path, data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
 
 
 def interpreter(data: bytes, **options: Any) -> Any:
-    """LiteRT with its reference kernels, tensors allocated; with its fast ones for operators that lack others."""
+    """LiteRT with reference kernels and allocated tensors; fast kernels for operators without reference kernels."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     options = {"model_content": data, "num_threads": 1, **options}
@@ -333,7 +333,7 @@ def interpreter(data: bytes, **options: Any) -> Any:
 
 
 def reference(data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
-    """The outputs, in order, that LiteRT's reference kernels give for inputs by name."""
+    """The outputs, in order, of LiteRT's reference kernels for inputs by name."""
     runner = interpreter(data)
     for detail in runner.get_input_details():
         if detail["name"] in feeds and tuple(detail["shape"]) != np.shape(feeds[detail["name"]]):

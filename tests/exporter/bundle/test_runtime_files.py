@@ -1,4 +1,4 @@
-"""A bundle takes along what its nets need of the runtime, and nothing of the other operators."""
+"""A bundle contains the parts of the runtime that its nets need, and no other operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def net(inputs: str, outputs: str, *ops: OperatorDef) -> NetDef:
 
 
 def families(*nets: NetDef) -> set[str]:
-    """What is taken of the operators and engines."""
+    """The modules of operators and engines that the bundle of these nets contains."""
     modules = [name[:-3].replace("/", ".").partition(".")[2] for name in runtime_files(nets) if name.endswith(".py")]
     return {name for name in modules if name.startswith(("operators.", "engines.")) and not name.endswith("__init__")}
 

@@ -17,7 +17,7 @@ LEGACY_AXES = 4
 
 
 def caffemodel(blobs: Blobs, *, double: bool = False, legacy: bool = False, v1: bool = False) -> bytes:
-    """The bytes of a caffemodel: layers by name, in single or double, with shapes of today or of four dimensions."""
+    """The bytes of a caffemodel: layers by name, in single or double precision, with today's or legacy (4-D) shapes."""
     file = message_class("WeightFile")()
     for name, arrays in blobs.items():
         layer = (file.layers if v1 else file.layer).add(name=name)
@@ -29,7 +29,7 @@ def caffemodel(blobs: Blobs, *, double: bool = False, legacy: bool = False, v1: 
 
 
 def pair_of(folder: Path, text: str, blobs: Any = None, **options: Any) -> Pair:
-    """The pair of a net given as text with blobs by layer, or the bytes of a caffemodel, or none."""
+    """The pair of a net given as text, with blobs by layer, a caffemodel's bytes, or no weights."""
     prototxt, model = folder / "net.prototxt", folder / "net.caffemodel"
     prototxt.write_text(text)
     if blobs is None:

@@ -1,4 +1,4 @@
-"""Caffe's Blob: shapes, memory, old names of dimensions, BlobProtos."""
+"""Caffe's Blob: shapes, memory, legacy names of dimensions, BlobProtos."""
 
 from __future__ import annotations
 

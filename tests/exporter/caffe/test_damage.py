@@ -1,4 +1,4 @@
-"""Damaged and hostile Caffe files: one line of our own, and no memory that the file does not earn."""
+"""Damaged and hostile Caffe files give a one-line error and use no more memory than the file justifies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL = caffemodel({"f": [np.arange(20.0).reshape(5, 4), np.arange(5.0)]})
 
 
 def refused_or_exported(folder: Path, text: str, model: bytes) -> bool:
-    """Whether a pair came of it; what is refused is refused in one line."""
+    """Whether the files were exported; a refusal must be one line."""
     refusal = ""
     try:
         pair_of(folder, text, model)
@@ -156,4 +156,4 @@ def test_importing_takes_less_memory_than_the_file(tmp_path: Path) -> None:
     pair_of(tmp_path, text, (tmp_path / "net.caffemodel").read_bytes())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2.5 * len(model)  # of which the test itself holds the file once
+    assert peak < 2.5 * len(model)  # the test itself holds the file once

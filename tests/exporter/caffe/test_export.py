@@ -1,4 +1,4 @@
-"""Caffe nets: real networks, forms of weights, what of a training net is kept, sizes that nobody declared."""
+"""Caffe nets: real networks, encodings of weights, inference parts of training nets, undeclared sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of Caffe's forks beyond those recorded: SegNet, PSPNet, squeeze and excitation, regions; against NumPy."""
+"""Layers of Caffe's forks without recorded runs, compared with NumPy: SegNet, PSPNet, SENet, regions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.operands import random
 
 
 def layer(type: str, bottoms: str, tops: str = "y", **parameters: str) -> str:
-    """A layer in text; ``bn_param="eps: 1"`` are its parameters."""
+    """A layer as text; its parameters are given like ``bn_param="eps: 1"``."""
     blobs = " ".join([*(f'bottom: "{name}"' for name in bottoms.split()), *(f'top: "{name}"' for name in tops.split())])
     given = " ".join(f"{name} {{ {text} }}" for name, text in parameters.items())
     return f'layer {{ name: "{tops.split()[0]}" type: "{type}" {blobs} {given} }}'

@@ -1,4 +1,4 @@
-"""Caffe's files: the committed schema, dialects in today's form, phases."""
+"""Caffe's files: the committed schema, the conversion of dialects, phases."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NET = 'layer { name: "x" type: "Input" top: "x" } layer { name: "r" type: "ReLU"
     ids=["byte order mark", "Chinese", "German"],
 )
 def test_editors_leave_their_marks(tmp_path: Path, start: bytes) -> None:
-    """Comments are in whatever encoding their author had; Caffe skips them unread."""
+    """Comments may have any encoding; Caffe skips them."""
     path = tmp_path / "net.prototxt"
     path.write_bytes(start + NET.encode())
     assert [layer.name for layer in read_prototxt(path).layer] == ["x", "r"]

@@ -1,4 +1,4 @@
-"""Exported Caffe nets compute what the real Caffe computed, and what it refused is refused."""
+"""Exported Caffe nets compute what the real Caffe computed; nets that it refused are refused."""
 
 from __future__ import annotations
 

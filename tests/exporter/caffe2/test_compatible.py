@@ -1,4 +1,4 @@
-"""Pairs that real Caffe2 reads: its operators alone, and weights in the wire types that its schema declares."""
+"""Pairs that the real Caffe2 can read: only its operators, and weights in the wire types of its schema."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DECLARED = {FLOATS: wire.FIXED32, INTS: wire.VARINT}
 
 
 def fields(data: bytes, message: Tuple[int, int], number: int) -> Iterator[Tuple[int, int, int]]:
-    """Wire type, start and end of every field of that number in the message between two offsets."""
+    """Wire type, start and end of every field with that number in the message between two offsets."""
     for found, kind, start, end in wire.Buffer(data).fields(*message):
         if found == number:
             yield kind, start, end
 
 
 def arguments(data: bytes) -> Iterator[Tuple[str, Tuple[int, int]]]:
-    """Name and place of every argument of every operator of a net."""
+    """Name and place of every argument of every operator in a net."""
     for _, *op in fields(data, (0, len(data)), OP):
         for _, *arg in fields(data, (op[0], op[1]), ARG):
             for _, start, end in fields(data, (arg[0], arg[1]), NAME):
@@ -56,7 +56,7 @@ def test_weights_are_written_one_by_one_as_the_schema_declares(tmp_path: Path) -
 
 
 def all_types(net: NetDef) -> Dict[str, str]:
-    """Operator types of a net and its sub-nets, with their domains."""
+    """The operator types of a net and its sub-nets, with domains."""
     found = {op.type: op.domain for op in net.op}
     for op in net.op:
         for sub in op.subnets():

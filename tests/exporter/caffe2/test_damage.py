@@ -1,4 +1,4 @@
-"""Damaged and hostile pairs of Caffe2's: one line of our own that names the file, or the operator that does not fit."""
+"""Damaged and hostile Caffe2 pairs give a one-line error that names the file or the operator at fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def init_net(weights: Dict[str, np.ndarray], unpacked: bool = True) -> NetDef:
 
 
 def outcome(folder: Path, init: bytes, predict: bytes) -> bool:
-    """Whether the pair was exported and run; what is refused is refused in one line, by us."""
+    """Whether the pair was exported and run; a refusal must be an ArmnetError of one line."""
     paths = [folder / "init_net.pb", folder / "predict_net.pb"]
     for path, data in zip(paths, (init, predict)):
         path.write_bytes(data)
@@ -88,7 +88,7 @@ def test_blobs_that_do_not_fit_are_named_with_their_operator(
 
 
 def test_a_shape_that_lies_takes_no_memory(tmp_path: Path) -> None:
-    """The values are there before memory is."""
+    """A shape is trusted only if the file has that many values."""
     op = OperatorDef.of("GivenTensorFill", [], ["w"], shape=[1 << 30, 1 << 20], values=[1.0, 2.0])
     predict = NetDef("n", (OperatorDef.of("Add", ["x", "w"], ["y"]),), ("x", "w"), ("y",))
     (tmp_path / "init_net.pb").write_bytes(NetDef("i", (op,), external_output=("w",)).to_bytes())

@@ -58,7 +58,7 @@ def test_the_pair_holds_the_weights_that_are_read_and_computes_the_same(paths: l
 def test_a_missing_weight_is_named(paths: list[Path]) -> None:
     paths[0].write_bytes(INIT.replace(op=INIT.op[:1]).to_bytes())
     pair = export(*paths)
-    assert [info.name for info in pair.inputs] == ["x", "b", "unused"]  # what nobody fills is an input
+    assert [info.name for info in pair.inputs] == ["x", "b", "unused"]  # a blob that init_net does not fill is an input
 
 
 def test_an_external_input_may_be_named_twice(paths: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Nets as Caffe2's mobile exporter wrote them, normalised by export."""
+"""Recorded nets of Caffe2's mobile exporter compute the same after an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NetBuilder: names, constants, what is folded and what is swept."""
+"""NetBuilder: names, constants, folding and the removal of unused operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far two runs are apart, and the guesses at why."""
+"""The differences between two runs, and the suggested causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``armnet compare`` for every format: the witness, the blobs that it shows, the cause that is suggested."""
+"""``armnet compare`` for every format: the runtime that runs the original, the blobs compared, the suggested cause."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def caffe_files(tmp_path: Path) -> Tuple[str, str]:
 
 
 def compared(capsys: pytest.CaptureFixture[str], *words: Any) -> Dict[str, Any]:
-    """What the command says in JSON, its exit status included."""
+    """The command's JSON output, with its exit status."""
     capsys.readouterr()
     status = main(["compare", *map(str, words), "--json"])
     return {"status": status, **json.loads(capsys.readouterr().out)}

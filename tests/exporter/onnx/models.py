@@ -28,7 +28,7 @@ def model(
     opset: int = 18,
     **more: Any,
 ) -> onnx.ModelProto:
-    """A model; outputs are declared values, or names of which nothing is said."""
+    """A model; an output is a declared value, or a name without a declared type."""
     declared = [onnx.ValueInfoProto(name=output) if isinstance(output, str) else output for output in outputs]
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
     graph = helper.make_graph(list(nodes), "graph", list(inputs), declared, tensors)
@@ -37,7 +37,7 @@ def model(
 
 
 def named(inputs: Sequence[Any]) -> Dict[str, Any]:
-    """The inputs of a node by name: a, b, c, ..., without those that are left out (None)."""
+    """The inputs of a node by name: a, b, c, ...; None marks an input that is left out."""
     return {name: np.asarray(array) for name, array in zip("abcdefgh", inputs) if array is not None}
 
 
@@ -52,7 +52,7 @@ def one_node(
 ) -> onnx.ModelProto:
     """A model of one node with outputs y, z, ...
 
-    constants: the indices of inputs that are initializers. shapes: what is declared in place of the inputs' own shapes.
+    constants: the indices of inputs that are initializers. shapes: the declared shapes, if not the inputs' own.
     """
     names = ["" if array is None else name for name, array in zip("abcdefgh", inputs)]
     results = list("yzuvw")[:outputs]
@@ -65,13 +65,13 @@ def one_node(
 
 
 def operators(proto: onnx.ModelProto, **options: Any) -> List[str]:
-    """What the model is translated to: an operator a line, without its name."""
+    """The operators of the translated model as text, one per line, without their names."""
     lines = export(proto, **options).predict_net.to_text().splitlines()[1:]
     return [re.sub(r'  name="[^"]*"', "", line) for line in lines]
 
 
 def types(proto: onnx.ModelProto, **options: Any) -> List[str]:
-    """The types of the operators that the model is translated to."""
+    """The operator types of the translated model."""
     return [op.full_type for op in export(proto, **options).predict_net.op]
 
 

@@ -1,4 +1,4 @@
-"""ONNX's own backend suite. What does not pass is listed in ``expected_failures.txt``; the list must be true."""
+"""ONNX's own backend suite. ``expected_failures.txt`` lists the tests that fail; the list must be accurate."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LISTED_FOR = "1.23"  # the onnx whose suite the list describes
 
 
 def listed() -> Dict[str, bool]:
-    """Patterns of names, and whether such a test must fail; with "?" it may pass as well. Comments are reasons."""
+    """Name patterns, and whether such a test must fail; one with "?" may also pass. The file's comments are reasons."""
     lines = [line for line in EXPECTED_FAILURES.read_text().splitlines() if line and not line.startswith("#")]
     return {f"{line.lstrip('?')}_cpu": not line.startswith("?") for line in lines}
 
 
 def cases() -> Dict[str, Type[unittest.TestCase]]:
-    """The suite's classes by name, without what runs on a GPU, with the listed tests expected to fail."""
+    """The suite's classes by name, without GPU tests; the listed tests are expected to fail."""
     failures = listed()
     found = BackendTest(Backend, __name__).test_cases
     for case in found.values():
@@ -43,7 +43,7 @@ globals().update(cases())
 
 @pytest.fixture(autouse=True, scope="module")
 def _models_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The suite keeps what it makes for its networks in the folder that ONNX_MODELS names."""
+    """Point ONNX_MODELS, the folder in which the suite stores its networks, to a temporary folder."""
     before = os.environ.get("ONNX_MODELS")
     os.environ["ONNX_MODELS"] = str(tmp_path_factory.mktemp("onnx_models"))
     yield

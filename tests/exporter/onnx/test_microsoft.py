@@ -1,4 +1,4 @@
-"""Operators of onnxruntime that ONNX's compose: the translated model computes what onnxruntime computes."""
+"""onnxruntime's operators that ONNX's can express: the translated model computes what onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_fused_mat_mul(a: Sequence[int], b: Sequence[int], attributes: Dict[str,
 )
 def test_gelu(type: str, shapes: Sequence[Sequence[int]], attributes: Dict[str, Any]) -> None:
     inputs = [real(*shape) * 2 for shape in shapes]
-    # onnxruntime writes the constants of FastGelu with six digits
+    # onnxruntime has the constants of FastGelu with six digits
     amplification = 20.0 if type == "FastGelu" else 1.0
     assert_as_onnxruntime(one_node(type, inputs, domain="com.microsoft", **attributes), inputs, 8, amplification)
 

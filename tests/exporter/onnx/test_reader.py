@@ -1,4 +1,4 @@
-"""Opening ONNX files: weights stay where they are, and nothing that is no model gets through."""
+"""Opening ONNX files: weights are not copied, and files that are not models are refused."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _varint(value: int) -> bytes:
 
 
 def from_onnx_bytes(data: bytes) -> None:
-    """Everything that from_onnx does with a file of this content, but for reading it."""
+    """Run from_onnx on a file with this content."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         path.write_bytes(data)
@@ -128,7 +128,7 @@ def from_onnx_bytes(data: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damage_to_a_real_model_is_refused_or_harmless(seed: int) -> None:
-    """Flipped bits, missing and cut off bytes; a message that leaves the library is a refusal of one line."""
+    """Flipped bits, missing bytes and truncation give an ArmnetError of one line, or no error."""
     original = DIGITS.read_bytes()
     random = np.random.default_rng(seed)
     for _ in range(40):

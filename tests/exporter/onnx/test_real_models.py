@@ -1,4 +1,4 @@
-"""Real ONNX networks give the tensors that onnxruntime gave."""
+"""Real ONNX networks compute the outputs that were recorded with onnxruntime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RELATIVE_ERROR = 1e-4  # of the output's largest magnitude
 
 
 def samples(pair: Pair, reference: Dict[str, Any]) -> Iterator[Tuple[Dict[str, Any], List[Any]]]:
-    """Inputs and recorded outputs of each run; a reference may hold several where the network takes a batch of one."""
+    """Inputs and recorded outputs of each run; a reference holds several runs if the network takes a batch of one."""
     inputs = {info.name: reference.get(f"in_{info.name}", reference.get(info.name)) for info in pair.inputs}
     outputs = [reference.get(f"out_{index}", reference.get(info.name)) for index, info in enumerate(pair.outputs)]
     first = pair.inputs[0]
@@ -53,7 +53,7 @@ def test_a_float_network_reproduces_its_reference(shared: Path, name: str) -> No
 
 
 def test_the_quantised_network_agrees_with_its_reference(shared: Path) -> None:
-    """The same five best classes, and at most a step of the output's quantisation apart on 99 % of outputs."""
+    """The same five best classes, and 99 % of the outputs within one step of the output's quantisation."""
     pair = export(shared / "models/onnx" / QUANTISED[1])
     reference = dict(np.load(shared / f"models/references/onnx_{QUANTISED[0]}.npz"))
     (dequantize,) = [op for op in pair.predict_net.op if op.output[0] == pair.outputs[0].name]

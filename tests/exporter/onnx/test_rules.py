@@ -1,4 +1,4 @@
-"""What each ONNX operator is translated to, and that the translation computes what onnxruntime computes."""
+"""The translation of each ONNX operator, which computes what onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.exporter.onnx.models import named, one_node, operators
 
 
 class Case(NamedTuple):
-    """A node of these inputs and options (see ``one_node``), and its translation: operators with "; " between them."""
+    """A node with inputs and options (see ``one_node``), and its translation: operators separated by "; "."""
 
     type: str
     inputs: Sequence[Any]
@@ -440,7 +440,7 @@ CASES = [
         opset=7,
         hidden_size=3,
     ),
-    # Of shapes that are not known before the net runs.
+    # Inputs whose shapes are unknown before the net runs.
     case("Conv", [X, floats(8, 4, 3, 3)], "onnx.Conv(a, b) -> y  strides=[2, 1]", shapes=[None, None], strides=[2, 1]),
     case("ConvTranspose", [X, floats(4, 2, 3, 3)], "onnx.ConvTranspose(a, b) -> y", shapes=[None, None]),
     case("Gemm", [floats(2, 3), floats(3, 4), floats(1)], "onnx.Gemm(a, b, c) -> y", shapes=[None, None, ["n"]]),

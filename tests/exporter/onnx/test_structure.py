@@ -1,4 +1,4 @@
-"""Graphs that are no programs are refused, by name; graphs in any order run."""
+"""Graphs that cannot run are refused with the name of the node; graphs in any order run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_subgraphs_count_as_readers() -> None:
 
 
 def test_names_of_sibling_graphs_do_not_meet() -> None:
-    """The same name in both branches, and the node's own output name inside one of them."""
+    """Both branches use the same name, and one of them also the name of the node's output."""
     then = branch([node("Neg", ["x"], ["t"]), node("Relu", ["t"], ["y"]), node("Neg", ["y"], ["z"])], "z")
     other = branch([node("Relu", ["x"], ["t"]), node("Identity", ["t"], ["z"])], "z")
     proto = model([node("If", ["p"], ["y"], then_branch=then, else_branch=other)], [X, value("p", [], np.bool_)], ["y"])

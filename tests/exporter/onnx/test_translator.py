@@ -1,4 +1,4 @@
-"""Whole graphs: dynamic sizes, constants folded away, branches and loops, what is stored in the pair."""
+"""Whole graphs: dynamic sizes, constant folding, branches and loops, the contents of the pair."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def graph(nodes: List[Any], inputs: List[Any], outputs: List[str], weights: Any 
 
 
 def flattening(shape: Any) -> onnx.ModelProto:
-    """Reshape(x, [size of the first dimension, -1]) as exporters write it."""
+    """Reshape(x, [size of the first dimension, -1]) in the form that exporters write."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Gather", ["s", "zero"], ["n"]),

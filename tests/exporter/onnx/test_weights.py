@@ -1,4 +1,4 @@
-"""Tensors of ONNX files: every data type, external data, and what must not be believed."""
+"""Tensors of ONNX files: every data type, external data, and contents that must not be trusted."""
 
 from __future__ import annotations
 

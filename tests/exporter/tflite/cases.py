@@ -1,6 +1,6 @@
-"""Operators of TFLite as models of one operator each: what tests hold against LiteRT's reference kernels.
+"""TFLite operators as models of one operator each, which tests compare with LiteRT's reference kernels.
 
-A case builds a model and gives its inputs by name. Several cases of one operator differ in their name behind a colon.
+A case builds a model and gives its inputs by name. Several cases of one operator have different names behind a colon.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def case(
     signature: bool = False,
     **fields: Any,
 ) -> None:
-    """One operator ``name`` of these inputs: arrays are fed, arrays in a list of one are constants, None is left out.
+    """One operator ``name`` with inputs: an array is fed, an array in a list is a constant, None is left out.
 
-    dtypes: of the outputs, that of the first input unless given. signature: the first dimension of what is fed is open.
+    dtypes: of the outputs, by default that of the first input. signature: the first dimension of fed inputs is open.
     """
 
     def build() -> Case:

@@ -1,4 +1,4 @@
-"""Further cases: operators that move elements about."""
+"""More cases: operators that only move elements."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_loop_turns_while_its_condition_holds(tmp_path: Path, start: int) -> N
 
 
 def counting() -> bytes:
-    """A variable that starts as 5 and grows by x in each run."""
+    """A variable with the initial value 5 that grows by x in each run."""
     model = Model()
     x, handle = model.input("x", (2,)), model.tensor("handle", (), "resource")
     old, new, y = (model.tensor(name, (2,)) for name in ("old", "new", "y"))

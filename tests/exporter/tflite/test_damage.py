@@ -1,4 +1,4 @@
-"""Damaged and hostile .tflite files: one line of our own, and no memory that the file does not earn."""
+"""Damaged and hostile .tflite files give a one-line error and use no more memory than the file justifies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.tflite_models import Model, Quantization, Sparsity
 
 
 def network(**more: Any) -> bytes:
-    """A convolution and a fully connected layer; ``more`` of the filters."""
+    """A convolution and a reshape; ``more``: options of the filters' tensor."""
     rng = np.random.default_rng(2)
     model = Model()
     x = model.input("x", (1, 4, 4, 2))
@@ -33,7 +33,7 @@ def network(**more: Any) -> bytes:
 
 
 def refused_or_exported(folder: Path, data: bytes) -> bool:
-    """Whether a pair came of it; what is refused is refused in one line that names the file."""
+    """Whether the file was exported; a refusal must be one line that names the file."""
     path = folder / "net.tflite"
     path.write_bytes(data)
     refusal = ""
@@ -170,7 +170,7 @@ def test_a_sparse_tensor_that_would_fill_the_memory_is_not_believed(tmp_path: Pa
 
 
 def test_tables_that_share_their_parts_do_not_multiply() -> None:
-    """What is read altogether is bounded by the size of the file, however often it is referred to."""
+    """The total amount read is limited by the file's size, however often parts of it are referenced."""
     buffer = FlatBuffer(memoryview(bytes(1000)))
     buffer.spend(16 * 1000)
     with pytest.raises(FormatError, match="share parts"):
@@ -178,7 +178,7 @@ def test_tables_that_share_their_parts_do_not_multiply() -> None:
 
 
 def test_one_table_that_stands_for_thousands_is_not_believed(tmp_path: Path) -> None:
-    """A vector of offsets that all lead to one tensor, and several graphs that share it."""
+    """A vector of offsets that all point to one tensor, and several graphs that share it."""
     builder = flatbuffers.Builder(1024)
 
     def tables(ends: Sequence[int]) -> int:

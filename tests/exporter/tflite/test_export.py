@@ -1,4 +1,4 @@
-"""What TFLite files have besides operators: names, signatures, open shapes, sparse and float16 weights, custom ones."""
+"""TFLite files beyond their operators: names, signatures, open shapes, sparse and float16 weights, custom operators."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_pictures_are_turned_round_once_on_the_way_in_and_once_on_the_way_out(tm
 
 @pytest.mark.parametrize("padding", [1, 2])
 def test_mediapipes_transposed_convolution(tmp_path: Path, padding: int) -> None:
-    """It is TRANSPOSE_CONV without the shape: twice the size, or with (1) SAME padding that many pixels."""
+    """TRANSPOSE_CONV without a shape input: twice the size with SAME padding (1), else the full size."""
     sizes = (1, 8, 10, 5) if padding == 1 else (1, 9, 11, 5)
     weights, bias, pixels = floats(5, 3, 3, 4), floats(5), floats(1, 4, 5, 4)
     results = []
@@ -271,7 +271,7 @@ def test_metadata_tells_labels_and_layout(shared: Path, tmp_path: Path) -> None:
 
 
 def normalised(mean: Any, std: Any) -> bytes:
-    """Metadata that say how the pixels of the first input are normalised, in a FlatBuffer of the schema M001."""
+    """Metadata on how the pixels of the first input are normalised: a FlatBuffer of the schema M001."""
     import flatbuffers
 
     builder = flatbuffers.Builder(256)
@@ -310,7 +310,7 @@ def test_metadata_tell_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, 
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_shapes_that_are_computed_from_an_open_batch(tmp_path: Path, batch: int) -> None:
-    """What Keras makes of Reshape((2, 2, 3)) behind a layer of an open batch, and a convolution behind that."""
+    """Keras's form of Reshape((2, 2, 3)) with an open batch, followed by a convolution."""
     model = Model()
     x = model.input("x", (1, 12), signature=(-1, 12))
     shape, count, wanted = (model.tensor(name, (), "int32") for name in ("shape", "count", "wanted"))  # as old files

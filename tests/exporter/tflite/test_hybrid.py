@@ -1,4 +1,4 @@
-"""Dynamic-range networks: float blobs, int8 weights. They equal LiteRT's reference kernels to the last bit."""
+"""Dynamic-range networks, with float blobs and int8 weights, equal LiteRT's reference kernels bit for bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model(
     axis: int = 0,
     **fields: Any,
 ) -> Tuple[bytes, Dict[str, Any]]:
-    """One layer with int8 weights of so many scales."""
+    """One layer with int8 weights that have this number of scales."""
     rng = np.random.default_rng(sum(filters))
     net = Model()
     source = net.input("x", x.shape)
@@ -82,7 +82,7 @@ def test_convolutions(tmp_path: Path, kernel: Sequence[int], scales: int, paddin
 
 
 def test_sums_that_float32_cannot_hold(tmp_path: Path) -> None:
-    """4,608 products of up to 127 * 255: slices of channels are added in float64."""
+    """4,608 products of up to 127 * 255: the sums of channel slices are added in float64."""
     data, feeds = model(
         "CONV_2D", "Conv2DOptions", np.abs(values(1, 6, 6, 512)), (4, 3, 3, 512), 4, 5, Padding=0, StrideW=1, StrideH=1
     )

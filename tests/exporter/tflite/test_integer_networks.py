@@ -1,4 +1,4 @@
-"""Networks of integers have no float shadow."""
+"""Integer networks contain no float operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_model_json_says_what_integers_stand_for(shared: Path) -> None:
 
 
 def test_a_network_of_integers_has_no_float_between_its_layers(shared: Path) -> None:
-    """No float shadow: what is no integer lies at the edges alone."""
+    """Only the first and last operators may touch floats."""
     pair = export(shared / "models/tflite/tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq.tflite")
     assert all("float32" not in lookup(op).dtypes for op in pair.predict_net.op)
     assert {op.type for op in pair.predict_net.op} == {

@@ -1,4 +1,4 @@
-"""Real TFLite networks give what LiteRT gave."""
+"""Real TFLite networks compute the outputs that were recorded with LiteRT."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def recorded(shared: Path, folder: str, name: str) -> Dict[str, Any]:
 
 
 def results_of(pair: Pair, samples: Any) -> List[Any]:
-    """Each output over all samples, one after another: the networks take a batch of one."""
+    """Each output for all samples, run one by one: the networks take a batch of one."""
     with Predictor(pair, threads=1) as predictor:
         runs = [list(predictor.run([samples[i : i + 1]]).values()) for i in range(len(samples))]
     return [np.concatenate(parts) for parts in zip(*runs)]
@@ -76,7 +76,7 @@ def test_an_optimised_float_network_does_so_too(shared: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", DYNAMIC_RANGE)
 def test_a_dynamic_range_network_reproduces_the_reference_kernels(shared: Path, name: str) -> None:
-    """Its float layers are free in the order of their sums; its integer ones are held bit for bit elsewhere."""
+    """Float layers may sum in any order; other tests compare the integer layers bit for bit."""
     reference = recorded(shared, "references_tflite_builtin_ref", name)
     for result, wanted in zip(results_of(exported(shared, name), reference["input"]), outputs_of(reference)):
         assert_network_close(result, wanted, what=name)

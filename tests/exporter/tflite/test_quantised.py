@@ -1,4 +1,4 @@
-"""Quantised operators equal LiteRT's reference kernels to the last bit, whatever their parameters."""
+"""Quantised operators equal LiteRT's reference kernels bit for bit, for all parameters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAME, VALID = 0, 1
 
 
 def zero(dtype: str, data: Any) -> int:
-    """A zero point of weights: those of int8 have none."""
+    """A zero point for weights; 0 for int8."""
     return 0 if dtype == "int8" else int(data.draw(st.integers(0, 255)))
 
 
 def convolution(dtype: str, x: Any, w: Any, data: Any, one_scale: bool, axis: int) -> Tuple[Single, Quantization]:
-    """X, the weights and a bias; how Y is quantised."""
+    """A network with X, weights and a bias, and the quantisation of Y."""
     of_x = data.draw(affine(dtype))
     filters = w.shape[axis]
     of_w = [data.draw(scales(-9, -3))] if one_scale else [float(np.float32(0.002 * (1 + i))) for i in range(filters)]
@@ -341,7 +341,7 @@ def test_functions_of_positive_numbers(type: str, data: Any) -> None:
 
 
 def test_inverse_roots_round_as_fixed_point_does() -> None:
-    """1 / sqrt(53.5) is 17.4998 / 128, and in fixed point 17.5 / 128."""
+    """1 / sqrt(53.5) is 17.4998 / 128 exactly, but 17.5 / 128 in fixed point."""
     net = Single()
     net.feed(np.maximum(every("int8"), -127).astype(np.int8), Quantization([0.25], [-128]))
     net.assert_equal("RSQRT", "int8", Quantization([2.0**-7], [-128]), version=2)
@@ -456,7 +456,7 @@ def test_mean(dtype: str, axes: Any, keep: bool, one_scale: bool, seed: int, dat
 @few
 @given(st.booleans(), st.booleans(), SEEDS, st.data())
 def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
-    """Of uint8: for the other types the reference kernel computes nothing."""
+    """Only uint8: for other types the reference kernel computes nothing."""
     net, of_x = Single(), data.draw(affine("uint8"))
     net.feed(whole_range((2, 7, 6, 5), "uint8", seed), of_x)
     net.constant(np.array([1, 2], np.int32))
@@ -549,7 +549,7 @@ def test_extremes(type: str, dtype: str) -> None:
     DTYPES, st.integers(1, 3), st.integers(1, 3), st.lists(st.integers(0, 4), min_size=4, max_size=4), SEEDS, st.data()
 )
 def test_space_to_batch(dtype: str, rows: int, columns: int, pads: Any, seed: int, data: Any) -> None:
-    """What is padded is the zero point."""
+    """The padding is the zero point."""
     block = np.array([rows, columns], np.int32)
     sizes = [-(-(5 + added) // n) * n - added for n, added in ((rows, sum(pads[:2])), (columns, sum(pads[2:])))]
     net, of_x = Single(), data.draw(affine(dtype))

@@ -1,4 +1,4 @@
-"""Recurrent layers of TFLite over several runs, states and all, as LiteRT runs them."""
+"""Recurrent layers of TFLite, states included, give LiteRT's results over several runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Weights:
 
 
 def assert_runs_alike(folder: Path, data: bytes, x: Any) -> None:
-    """Three runs, so that what the first leaves behind counts in the second and third."""
+    """Three runs, so that the states that one run leaves influence the next."""
     (folder / "model.tflite").write_bytes(data)
     runner = interpreter(data)
     with Predictor(export(folder / "model.tflite"), threads=1) as predictor:
@@ -121,7 +121,7 @@ def test_an_lstm_with_eight_bit_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_an_lstm_in_both_directions(tmp_path: Path, merged: bool) -> None:
-    """Merged outputs, batch first, LiteRT itself gets wrong: there it is asked with the time first."""
+    """LiteRT computes merged outputs wrongly with the batch first, so there it runs with the time first."""
     model, values = Model(), sequence(time_major=merged)
     x = model.input("x", values.shape)
     weights, results = Weights(model), [model.tensor(name) for name in ("y", "z")[: 1 if merged else 2]]

@@ -1,4 +1,4 @@
-"""Each operator of TFLite, exported and run, gives what LiteRT's reference kernels give."""
+"""Each TFLite operator, exported and run, gives the results of LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.exporter.tflite.cases_layout import CASES
 from tests.support.tflite_models import ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
-MOST_TERMS = 64  # that an output element of a case sums
+MOST_TERMS = 64  # summed by an output element of any case
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""Pairs as ONNX models: names, shapes, weights, files, refusals. What the models compute: see test_to_onnx_recorded."""
+"""Pairs as ONNX models: names, shapes, weights, files, refusals. For the results see test_recorded.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Caffe2, Caffe and onnxruntime were recorded to compute, onnxruntime computes of the pair's ONNX model."""
+"""onnxruntime computes from a pair's ONNX model what Caffe2, Caffe and onnxruntime were recorded to compute."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from exporter.to_onnx.export import to_onnx
 
 Case = Dict[str, Any]
 
-# Where onnxruntime differs from Caffe2 in what ONNX leaves open: NaN, infinities, and results over nothing.
+# Cases that ONNX leaves open, where onnxruntime differs from Caffe2: NaN, infinities, reductions of nothing.
 OPEN_IN_ONNX = {
     "ArgMax_011": "the index of NaN",
     "ReduceMax_008": "the largest of nothing",
@@ -44,7 +44,7 @@ OPEN_IN_ONNX = {
     "Softplus_004": "beyond what exp can hold",
     "ConvTranspose_040": "onnxruntime refuses an output_padding of a stride or more",
 }
-# What is refused of Caffe2's operators, and a part of the reason.
+# Caffe2's operators that are refused, and a part of the reason.
 NO_MEANING = "ONNX has no operators that mean the same"
 REFUSED = {
     **dict.fromkeys(
@@ -101,7 +101,7 @@ REFUSED = {
 
 
 def net_pair(case: Case, feeds: Dict[str, Any]) -> Pair:
-    """The recorded net as a pair. Small integers behind the first input are weights, as shapes and indices are."""
+    """The recorded net as a pair. Small integer inputs after the first become weights, like shapes and indices."""
     net = NetDef.from_bytes(case["netdef"], case["id"])
     outputs = [blob["name"] for blob in case["outputs"]]
     copies = [OperatorDef.of("Copy", [name], [f"{name} now"]) for name in outputs if name in feeds]
@@ -132,12 +132,12 @@ def test_an_operator_of_caffe2(case: Case) -> None:
 
 
 def _as_bytes(result: Any) -> Any:
-    """Strings as Caffe2 has them; onnxruntime gives text."""
+    """Strings as bytes, as in Caffe2; onnxruntime returns text."""
     return np.vectorize(str.encode, otypes=[object])(result) if result.dtype == object else result
 
 
 def _model_or_refusal(pair: Pair, reason: str) -> Any:
-    """The model; None if it is refused for this reason, a regular expression. Other refusals are raised."""
+    """The model, or None if it is refused for this reason (a regular expression). Other refusals are raised."""
     try:
         return to_onnx(pair)
     except ArmnetError as error:
@@ -220,7 +220,7 @@ def _compare(results: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 def node_cases() -> List[Any]:
-    """Up to three cases an operator of ONNX's own backend test, without those that are drawn at random."""
+    """Up to three cases per operator from ONNX's backend suite, without random operators."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -237,7 +237,7 @@ def node_cases() -> List[Any]:
 
 @pytest.mark.parametrize("case", node_cases())
 def test_a_node_of_onnx_and_back(case: Any) -> None:
-    """onnxruntime gives of the model that comes back what it gives of the one that was there."""
+    """onnxruntime computes the same from the exported and re-written model as from the original."""
     from onnx import numpy_helper
 
     from exporter.onnx.export import from_onnx
@@ -250,7 +250,7 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
         }
         expected = run_model(case.model, feeds)
         pair = from_onnx(case.model)
-    except Exception as error:  # of onnxruntime, onnx, NumPy: whatever says that there is nothing to go by
+    except Exception as error:  # any error of onnxruntime, onnx or NumPy means that there is nothing to compare with
         pytest.skip(f"not run there or not exported: {str(error).splitlines()[0][:100]}")
     results = run_model(to_onnx(pair), {info.name: feeds[info.name] for info in pair.inputs})
     for result, wanted in zip(results, expected):
@@ -272,7 +272,7 @@ RANDOM = (
 
 @pytest.mark.parametrize("case", caffe2_goldens.golden_cases("int8", "ok"))
 def test_an_operator_of_quantised_bytes_is_exact(case: Case) -> None:
-    """The recorded net fills its quantised blobs itself; floats that it takes are the inputs of the model."""
+    """The recorded net fills its quantised blobs itself; its float blobs are the model's inputs."""
     feeds = {blob["name"]: caffe2_goldens.blob_value(blob) for blob in case["inputs"]}
     net = NetDef.from_bytes(case["netdef"], case["id"])
     outputs = tuple(blob["name"] for blob in case["outputs"])
@@ -293,5 +293,5 @@ def test_an_operator_of_quantised_bytes_is_exact(case: Case) -> None:
 def test_a_quantised_blob_of_unknown_scale_is_refused() -> None:
     net = NetDef("n", (OperatorDef.of("Int8Relu", ["x"], ["y"], Y_scale=1.0, Y_zero_point=0),), ("x",), ("y",))
     pair = Pair(NetDef(), net, (TensorInfo("x", (1, 2, 2, 1), "uint8"),)).check()
-    with pytest.raises(ArmnetError, match=r"Int8Relu.*how 'x' is quantised"):
+    with pytest.raises(ArmnetError, match=r"Int8Relu.*the quantisation of 'x' must be known"):
         to_onnx(pair)

@@ -1,6 +1,6 @@
-"""TFLite operators and networks as ONNX models: onnxruntime gives what LiteRT's reference kernels give.
+"""TFLite operators and networks as ONNX models: onnxruntime gives the results of LiteRT's reference kernels.
 
-Integers are exact: the tests of the runtime's quantised operators are run once more, with onnxruntime in our place.
+Integers are exact: the tests of the runtime's quantised operators run again with onnxruntime in place of the runtime.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to run m
 
 from exporter.to_onnx.export import to_onnx
 
-MOST_TERMS = 64  # that an output element of a case sums
-# Parts of what is said of operators that are refused: those that ONNX lacks, and what depends on data.
+MOST_TERMS = 64  # summed by an output element of any case
+# Parts of the messages for refused operators: ONNX lacks them, or they depend on data.
 REFUSED = "mean the same|only 8-bit|must be known|in ONNX"
 
 
 def by_onnxruntime(folder: Path, data: bytes, feeds: Dict[str, Any]) -> List[Any]:
-    """What onnxruntime gives of the pair's ONNX model."""
+    """The outputs of the pair's ONNX model in onnxruntime."""
     (folder / "net.tflite").write_bytes(data)
     return run_model(to_onnx(from_tflite(folder / "net.tflite")), feeds)
 
