@@ -18,7 +18,7 @@ COMPLETE = [row.suffixes[-1] for row in FORMATS]  # one model of each format, ev
 
 
 @pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["a.prototxt"] * 2, ["a.pb", "b.pb", "c.pb"]])
-def test_files_that_are_no_model_together_are_refused(paths: List[str]) -> None:
+def test_files_that_do_not_form_a_model_are_refused(paths: List[str]) -> None:
     for task in (export, support, lambda *files: witness(files, {})):
         with pytest.raises(UsageError, match=r"cannot \w+ .*: give an \.onnx file, a \.tflite file, a \.prototxt and"):
             task(*paths)

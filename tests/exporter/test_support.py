@@ -17,7 +17,7 @@ from tests.exporter.onnx.models import model, value
 node = onnx.helper.make_node
 
 
-def test_counts_and_problems_sub_graphs_included() -> None:
+def test_counts_and_problems_include_sub_graphs() -> None:
     inner = [node("Unheard", ["x"], ["u"]), node("Relu", ["u"], ["z"])]
     branch = onnx.helper.make_graph(inner, "b", [], [value("z", None)])
     other = onnx.helper.make_graph([node("Relu", ["x"], ["w"])], "b", [], [value("w", None)])
@@ -37,7 +37,7 @@ def test_counts_and_problems_sub_graphs_included() -> None:
     assert "no such operator" in rows[1].problem
 
 
-def test_functions_are_blamed_for_what_is_missing_inside_of_them() -> None:
+def test_a_problem_inside_a_function_is_reported_for_its_call() -> None:
     x = value("x", [2, 3, 4])
     rows = support(model([node("Softmax", ["x"], ["y"], axis=1)], [x], ["y"]), caffe2_compatible=True)
     assert rows == [Support("Softmax", 1, "")]
@@ -47,7 +47,7 @@ def test_functions_are_blamed_for_what_is_missing_inside_of_them() -> None:
     assert "(Range)" in row.problem
 
 
-def test_every_real_network_is_supported(shared: Path) -> None:
+def test_every_real_onnx_network_is_supported(shared: Path) -> None:
     for path in sorted((shared / "models/onnx").glob("*/*.onnx")):
         assert [row for row in support(path) if row.problem] == [], path.name
 

@@ -33,14 +33,14 @@ def families(*nets: NetDef) -> set[str]:
     return {name for name in modules if name.startswith(("operators.", "engines.")) and not name.endswith("__init__")}
 
 
-def test_a_net_takes_its_operators_along_and_few_others() -> None:
+def test_a_bundle_contains_the_operators_of_its_net_and_few_others() -> None:
     taken = families(net("x", "y", op("Softmax", "x", "y")))
     assert "operators.norm.softmax" in taken
     assert not {"operators.recurrent.caffe2_units", "operators.linear.einsum", "engines.integers.onnx"} & taken
     assert len(taken) < 50
 
 
-def test_packages_come_along_only_with_modules_of_theirs() -> None:
+def test_a_bundle_contains_a_package_only_with_a_module_of_it() -> None:
     nets = [net("x w", "y", op("Conv", "x w", "c"), op("Relu", "c", "y"))]
     files = {name for name in runtime_files(nets) if name.endswith(".py")}
     modules = {name for name in files if not name.endswith("__init__.py")}
@@ -51,31 +51,31 @@ def test_packages_come_along_only_with_modules_of_theirs() -> None:
     assert len(files) < 160  # a bundle starts by reading the list of its files
 
 
-def test_the_packages_around_every_module_come_along() -> None:
+def test_a_bundle_contains_the_packages_around_every_module() -> None:
     files = set(runtime_files([net("x", "y", op("Softmax", "x", "y"))]))
     for name in files:
         for folder in list(Path(name).parents)[:-1]:
             assert f"{folder.as_posix()}/__init__.py" in files
 
 
-def test_the_rest_of_the_runtime_is_always_taken() -> None:
+def test_a_bundle_always_contains_the_rest_of_the_runtime() -> None:
     files = runtime_files([])
     assert {"runtime_arm/app/main.py", "runtime_arm/planning/plan.py", "runtime_arm/netdef/netdef.desc"} <= set(files)
 
 
-def test_convolutions_take_their_engines_along() -> None:
+def test_a_bundle_with_convolutions_contains_their_engines() -> None:
     engines = {family for family, types in FAMILIES[""].items() if "Conv" in types.split() and "engines." in family}
     assert engines <= families(net("x w", "y", op("Conv", "x w", "y")))
     assert engines <= families(net("x w", "y", op("FusedConv", "x w", "y", "armnet", activation="onnx.HardSwish")))
 
 
-def test_activations_of_fused_operators_are_taken_along() -> None:
+def test_a_bundle_contains_the_activations_of_fused_operators() -> None:
     plain = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet")))
     fused = families(net("x w", "y", op("FusedConv", "x w", "y", "armnet", activation="Exp")))
     assert "operators.elementwise.unary" in fused - plain
 
 
-def test_sub_nets_take_their_operators_along_whether_or_not_they_run(tmp_path: Path) -> None:
+def test_a_bundle_contains_the_operators_of_sub_nets_whether_or_not_they_run(tmp_path: Path) -> None:
     then_net, else_net = net("x", "y", op("Softmax", "x", "y")), net("x", "y", op("Transpose", "x", "y", axes=[1, 0]))
     predict = net("c x", "y", op("If", "c", "y", then_net=then_net, else_net=else_net))
     assert {"operators.norm.softmax", "operators.layout.transpose"} <= families(predict)

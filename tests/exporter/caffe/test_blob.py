@@ -12,7 +12,7 @@ from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import FormatError, UsageError
 
 
-def test_reshape_keeps_memory_until_there_is_more() -> None:
+def test_reshape_reuses_memory_until_it_is_too_small() -> None:
     blob = Blob([2, 3, 4])
     blob.data[...] = np.arange(24).reshape(2, 3, 4)
     memory = blob.data
@@ -27,7 +27,7 @@ def test_reshape_keeps_memory_until_there_is_more() -> None:
     assert not blob.data.any()
 
 
-def test_old_names_of_dimensions_are_one_where_they_lack() -> None:
+def test_missing_legacy_dimensions_are_one() -> None:
     blob = Blob([2, 3])
     assert (blob.num, blob.channels, blob.height, blob.width) == (2, 3, 1, 1)
     assert [blob.legacy_shape(axis) for axis in range(-4, 0)] == [1, 1, 2, 3]
@@ -81,7 +81,7 @@ def test_content_survives_a_blob_proto(dtype: Any, legacy: bool) -> None:
     np.testing.assert_array_equal(copy.diff.reshape(2, 3), blob.diff)
 
 
-def test_a_blob_proto_that_lies_takes_no_memory() -> None:
+def test_a_blob_proto_with_a_false_shape_takes_no_memory() -> None:
     proto = message_class("BlobProto")(data=[1, 2, 3])
     proto.shape.dim.extend([2**40, 2**40])
     with pytest.raises(FormatError, match="does not fit its 3 values"):

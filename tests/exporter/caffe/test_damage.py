@@ -66,7 +66,7 @@ def test_damaged_text_never_escapes(tmp_path: Path) -> None:
         "bias_term: maybe",
     ],
 )
-def test_text_of_wrong_types_is_refused_by_line(tmp_path: Path, wrong: str) -> None:
+def test_values_of_wrong_types_are_refused_with_their_line(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(FormatError, match=r"net\.prototxt: not a prototxt: 2:") as caught:
         pair_of(tmp_path, TEXT.replace("num_output: 5", wrong), MODEL)
     assert "\n" not in str(caught.value)
@@ -80,7 +80,7 @@ def test_names_and_types_fit_into_one_line(tmp_path: Path, name: str) -> None:
     assert len(str(caught.value)) < len(str(tmp_path)) + 700
 
 
-def test_absurd_dimensions_are_not_believed(tmp_path: Path) -> None:
+def test_absurd_dimensions_are_refused(tmp_path: Path) -> None:
     file = message_class("WeightFile").FromString(MODEL)
     file.layer[0].blobs[0].shape.dim[0] = 2**60
     with pytest.raises(ArmnetError, match=r"layer 'f' .*blob 0: .*1152921504606846976"):

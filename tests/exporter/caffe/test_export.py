@@ -82,7 +82,7 @@ def test_weights_in_the_old_form_have_four_dimensions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 8, 8), (5, 3, 8, 8), (2, 3, 15, 6)])
-def test_batch_and_image_are_free_whatever_is_declared(tmp_path: Path, shape: Any) -> None:
+def test_batch_and_picture_sizes_are_open_whatever_is_declared(tmp_path: Path, shape: Any) -> None:
     layers = [
         CONVOLUTION,
         'layer { name: "p" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 3 stride: 2 } }',
@@ -106,13 +106,13 @@ layer { name: "acc" type: "Accuracy" bottom: "f" bottom: "label" top: "acc" incl
 TABLE = {"f": [np.eye(3)]}
 
 
-def test_a_training_net_loses_what_needs_labels(tmp_path: Path) -> None:
+def test_a_training_net_loses_layers_that_need_labels(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, TRAINING, TABLE)
     assert ([info.name for info in pair.inputs], [info.name for info in pair.outputs]) == (["x"], ["f"])
     np.testing.assert_array_equal(Predictor(pair).run([np.eye(3, dtype=np.float32)])["f"], np.eye(3))
 
 
-def test_losses_are_kept_on_demand(tmp_path: Path) -> None:
+def test_losses_are_kept_on_request(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, TRAINING, TABLE, keep_losses=True)
     assert [info.name for info in pair.inputs] == ["x", "label"]
     results = Predictor(pair).run([10 * np.eye(3, dtype=np.float32), np.array([0, 1, 0], np.float32)])
@@ -120,7 +120,7 @@ def test_losses_are_kept_on_demand(tmp_path: Path) -> None:
     assert results["acc"] == np.float32(2 / 3)
 
 
-def test_layers_in_place_are_found_under_their_name(tmp_path: Path) -> None:
+def test_outputs_of_in_place_layers_keep_their_names(tmp_path: Path) -> None:
     layers = [
         'layer { name: "a" type: "Power" bottom: "x" top: "y" power_param { shift: -1 } }',
         'layer { name: "r" type: "ReLU" bottom: "y" top: "y" }',

@@ -44,7 +44,7 @@ def test_batch_normalisation_with_trained_statistics(tmp_path: Path) -> None:
     assert_close(y, scale * (x - mean) / np.sqrt(variance + np.float32(0.5)) + shift, terms=4, magnitude=8)
 
 
-def test_batch_normalisation_with_all_in_scale_and_shift(tmp_path: Path) -> None:
+def test_batch_normalisation_with_statistics_folded_into_scale_and_shift(tmp_path: Path) -> None:
     x, scale, shift = random((2, 3, 4, 5)), random((1, 3, 1, 1), 1), random((1, 3, 1, 1), 2)
     text = net(layer("BN", "x", bn_param="bn_mode: INFERENCE"), dims=(1, 3, 4, 5))
     assert_close(run(tmp_path, text, {"x": x}, {"y": [scale, shift]}), scale * x + shift, magnitude=8)
@@ -59,7 +59,7 @@ def test_channels_are_scaled_and_added(tmp_path: Path, shape: Any) -> None:
     assert_close(run(tmp_path, text, {"a": a, "x": x, "b": b}), a.reshape(2, 3, 1, 1) * x + b, magnitude=8)
 
 
-def test_upsampling_returns_maxima_to_their_places(tmp_path: Path) -> None:
+def test_upsampling_puts_maxima_back_in_their_places(tmp_path: Path) -> None:
     x = random((2, 3, 6, 8))
     text = net(
         layer("Pooling", "x", "p mask", pooling_param="pool: MAX kernel_size: 2 stride: 2"),
@@ -128,6 +128,6 @@ layer { name: "eval" type: "DetectionEvaluate" bottom: "found" bottom: "label" t
 
 
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
-def test_the_nets_that_ssd_trains_and_evaluates_lose_what_needs_labels(tmp_path: Path, phase: str) -> None:
+def test_ssds_training_and_evaluation_nets_lose_layers_that_need_labels(tmp_path: Path, phase: str) -> None:
     pair = pair_of(tmp_path, f"state {{ phase: {phase} }}" + SSD.replace("PHASE", phase))
     assert ([info.name for info in pair.inputs], [info.name for info in pair.outputs]) == (["data"], ["found"])

@@ -23,7 +23,7 @@ def test_padding_layers_of_the_first_dialect_become_pads(tmp_path: Path) -> None
     assert (list(param.pad), list(param.kernel_size), param.num_output, param.bias_term) == ([2], [3], 4, False)
 
 
-def test_two_dialects_in_one_net_are_refused(tmp_path: Path) -> None:
+def test_a_net_of_two_dialects_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text('layers { name: "a" type: RELU } layer { name: "b" type: "ReLU" }')
     with pytest.raises(ExportError, match="belong to different dialects"):
@@ -62,7 +62,7 @@ NET = 'layer { name: "x" type: "Input" top: "x" } layer { name: "r" type: "ReLU"
     ],
     ids=["byte order mark", "Chinese", "German"],
 )
-def test_editors_leave_their_marks(tmp_path: Path, start: bytes) -> None:
+def test_byte_order_marks_and_comments_in_any_encoding_are_accepted(tmp_path: Path, start: bytes) -> None:
     """Comments may have any encoding; Caffe skips them."""
     path = tmp_path / "net.prototxt"
     path.write_bytes(start + NET.encode())

@@ -83,7 +83,7 @@ def test_real_networks_need_nothing_but_caffe2(shared: Path, network: str) -> No
         np.testing.assert_array_equal(a, b)
 
 
-def test_operators_that_onnx_defines_by_others_are_taken_apart() -> None:
+def test_operators_that_onnx_defines_by_others_are_expanded() -> None:
     x = np.ones((2, 3, 4), np.float32)
     proto = one_node("Softmax", [x], axis=1)
     assert types(proto) == ["onnx.Softmax"]

@@ -87,7 +87,7 @@ def test_blobs_that_do_not_fit_are_named_with_their_operator(
         net.run([X])
 
 
-def test_a_shape_that_lies_takes_no_memory(tmp_path: Path) -> None:
+def test_a_false_shape_takes_no_memory(tmp_path: Path) -> None:
     """A shape is trusted only if the file has that many values."""
     op = OperatorDef.of("GivenTensorFill", [], ["w"], shape=[1 << 30, 1 << 20], values=[1.0, 2.0])
     predict = NetDef("n", (OperatorDef.of("Add", ["x", "w"], ["y"]),), ("x", "w"), ("y",))

@@ -88,13 +88,13 @@ def test_damaged_files_are_named(paths: list[Path]) -> None:
         export(*paths)
 
 
-def test_nets_that_are_no_programs_are_refused(paths: list[Path]) -> None:
+def test_nets_that_cannot_run_are_refused(paths: list[Path]) -> None:
     paths[1].write_bytes(PREDICT.replace(op=PREDICT.op[1:]).to_bytes())
     with pytest.raises(ExportError, match=r"predict_net\.pb: .*'y'"):
         export(*paths)
 
 
-def test_operators_of_other_systems_are_refused_where_caffe2_must_read_them(paths: list[Path]) -> None:
+def test_foreign_operators_are_refused_in_caffe2_compatible_pairs(paths: list[Path]) -> None:
     foreign = PREDICT.op[1].__class__.of("Relu", ["y"], ["y"], domain="onnx")
     paths[1].write_bytes(PREDICT.replace(op=(PREDICT.op[0], foreign)).to_bytes())
     export(*paths)

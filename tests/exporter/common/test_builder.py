@@ -32,14 +32,14 @@ def started() -> NetBuilder:
     return builder
 
 
-def test_fresh_names_are_those_asked_for_until_somebody_has_them() -> None:
+def test_fresh_names_are_the_requested_ones_unless_they_are_in_use() -> None:
     builder = NetBuilder(outputs=["y"])
     builder.reserve(["a"])
     assert [builder.fresh(stem) for stem in ("a", "b", "b", "y", "")] == ["a_1", "b", "b_1", "y_1", "_1"]
     assert builder.nested().fresh("b") == "b_2"
 
 
-def test_what_follows_from_constants_is_folded_and_what_nothing_reads_is_swept() -> None:
+def test_constants_are_folded_and_unused_operators_removed() -> None:
     builder = started()
     builder.constant("c", np.ones((3, 2), np.float32))
     builder.constant("unused", np.ones(9, np.float32))
@@ -67,7 +67,7 @@ def test_shapes_of_static_inputs_are_constants_those_of_others_are_not() -> None
     assert builder.dims("dynamic") == (None, 3)
 
 
-def test_a_fold_that_would_blow_up_the_weights_stays_an_operator() -> None:
+def test_an_operator_whose_folding_would_enlarge_the_weights_is_kept() -> None:
     for count, folded in ((1, True), (FOLDED_NBYTES, False)):
         builder = started()
         builder.constant("c", np.ones((1, 3), np.float32))
@@ -76,7 +76,7 @@ def test_a_fold_that_would_blow_up_the_weights_stays_an_operator() -> None:
         assert [made.type for made in pair_of(builder).predict_net.op] == (["Concat"] if folded else ["Tile", "Concat"])
 
 
-def test_what_follows_from_a_fold_that_was_not_done_is_not_done_either() -> None:
+def test_an_operator_behind_an_unfolded_one_is_not_folded() -> None:
     builder = started()
     builder.constant("c", np.ones((1, 3), np.float32))
     builder.add(op(f"Tile(c) -> d  tiles={FOLDED_NBYTES} axis=0"))
@@ -86,7 +86,7 @@ def test_what_follows_from_a_fold_that_was_not_done_is_not_done_either() -> None
     assert [made.output[0] for made in pair_of(builder).init_net.op] == ["c"]
 
 
-def test_eight_bit_weights_stay_so() -> None:
+def test_eight_bit_weights_stay_eight_bit() -> None:
     builder = started()
     builder.constant("c", np.ones((1, 3), np.int8))
     builder.constant("scale", np.array(0.5, np.float32))
@@ -121,7 +121,7 @@ def test_operators_that_refuse_their_inputs_are_refused_at_once() -> None:
         started().add(op("Concat(x, x) -> y, info  axis=7"))
 
 
-def test_sub_nets_see_the_blobs_around_them_and_their_constants_are_the_pairs() -> None:
+def test_sub_nets_see_the_blobs_around_them_and_their_constants_belong_to_the_pair() -> None:
     builder = started()
     builder.input("p", np.dtype(np.bool_), (1,))
     builder.add(op("Relu(x) -> a"))
@@ -138,7 +138,7 @@ def test_sub_nets_see_the_blobs_around_them_and_their_constants_are_the_pairs() 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bool", "int16", "int32", "int64", "uint8", "int8", "float16"])
-def test_fills_carry_their_values_uncopied(dtype: str) -> None:
+def test_fills_hold_their_values_without_copies(dtype: str) -> None:
     value = np.ones((2, 3), dtype)
     assert np.shares_memory(fill("w", value).get_tensor("values"), value)
 

@@ -59,17 +59,17 @@ PER_CHANNEL = np.array([1.01, 1.02, 1.04], np.float32).reshape(1, 3, 1, 1)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_cause_is_guessed(theirs: np.ndarray, ours: np.ndarray, type: str, cause: str) -> None:
+def test_a_likely_cause_is_suggested(theirs: np.ndarray, ours: np.ndarray, type: str, cause: str) -> None:
     row = compared(theirs, ours, type)
     assert row.diverges
     assert cause in row.cause
 
 
-def test_without_knowing_the_operator_there_is_a_guess_too() -> None:
+def test_a_cause_is_suggested_even_if_the_operator_is_unknown() -> None:
     assert "different arithmetic" in likely_cause(X, X**3)
 
 
-def test_the_cause_may_lie_behind_blobs_that_nobody_shows() -> None:
+def test_the_cause_may_lie_in_operators_between_the_compared_blobs() -> None:
     evidence = Evidence("somebody", [Seen("y", "y", X)])
     producers = {"y": operator("Relu"), "x": OperatorDef.of("Conv", ["data"], ["x"])}
     (row,) = divergences(evidence, {"y": X**3}, producers, 1e-4)
@@ -77,7 +77,7 @@ def test_the_cause_may_lie_behind_blobs_that_nobody_shows() -> None:
     assert "padding" in row.cause
 
 
-def test_integers_may_be_a_step_apart_unless_they_are_to_be_exact() -> None:
+def test_integers_may_differ_by_a_step_unless_they_must_be_exact() -> None:
     theirs = np.arange(100, dtype=np.int8)
     ours = theirs + np.int8(1)
     assert not compared(theirs, ours).diverges
@@ -89,13 +89,13 @@ def test_errors_are_relative_to_the_largest_magnitude() -> None:
     assert relative_error(np.array([100.0, 0.0]), np.array([100.0, 1.0])) == pytest.approx(0.01)
 
 
-def test_rounding_of_blobs_that_are_small_everywhere_is_no_divergence() -> None:
+def test_rounding_errors_of_tiny_blobs_are_not_a_divergence() -> None:
     eps = np.finfo(np.float32).eps
     small = np.full(4, 1e-5, np.float32)
     assert relative_error(small, small + eps) == 0
     assert relative_error(small, 2 * small) == pytest.approx(1, rel=1e-6)
 
 
-def test_infinities_must_be_in_the_same_places() -> None:
+def test_infinities_must_have_the_same_positions() -> None:
     assert relative_error(np.array([np.inf, 1.0]), np.array([np.inf, 1.0])) == 0
     assert relative_error(np.array([np.inf, 1.0]), np.array([-np.inf, 1.0])) == np.inf

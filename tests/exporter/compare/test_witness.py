@@ -140,7 +140,7 @@ def test_caffe2_is_witnessed_by_reference_kernels(
     assert "reference kernels" in facts["runtime"]
 
 
-def test_a_pair_is_held_against_the_one_that_was_optimised(
+def test_a_pair_is_compared_with_its_optimised_pair(
     caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = export(*caffe_files)
@@ -149,7 +149,7 @@ def test_a_pair_is_held_against_the_one_that_was_optimised(
     assert compared(capsys, tmp_path / "pair", tmp_path / "fast", "--shape", "x=1,3,9,9")["agree"]
 
 
-def test_the_reference_kernels_are_what_runs(caffe_files: Tuple[str, str], tmp_path: Path) -> None:
+def test_the_reference_kernels_run(caffe_files: Tuple[str, str], tmp_path: Path) -> None:
     pair = export(*caffe_files)
     pair.save(tmp_path / "pair")
     x = RANDOM.standard_normal((1, 3, 9, 9)).astype(np.float32)

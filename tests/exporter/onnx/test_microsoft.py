@@ -169,7 +169,7 @@ def test_max_pool_with_channels_last() -> None:
     np.testing.assert_array_equal(run(proto, x)[0], witness(proto, [x])[0])
 
 
-def test_quantised_operators_stand_for_themselves() -> None:
+def test_quantised_operators_become_operators_of_the_same_name() -> None:
     x = byte(2, 3)
     inputs = [x, np.float32(0.5), np.uint8(3), x, np.float32(0.25), np.uint8(7), np.float32(1), np.uint8(9)]
     node = onnx.helper.make_node("QLinearAdd", list("abcdefgh"), ["y"], domain="com.microsoft")

@@ -64,7 +64,7 @@ def test_weights_in_typed_fields(typed: bool) -> None:
     np.testing.assert_array_equal(Weights(file).array(file.model.graph.initializer[0], "w"), BIG)
 
 
-def test_weights_that_say_where_they_are() -> None:
+def test_weights_with_explicit_locations() -> None:
     proto = add_model(BIG)
     proto.graph.initializer[0].data_location = onnx.TensorProto.DEFAULT  # as onnxruntime's quantiser writes it
     file = open_onnx(proto)
@@ -104,7 +104,7 @@ def test_truncated_models_are_refused(part: float) -> None:
         from_onnx_bytes(data[: int(len(data) * part)])
 
 
-def test_nesting_without_end_is_refused() -> None:
+def test_endless_nesting_is_refused() -> None:
     data = b""
     for tag in (b"\x32", b"\x2a", b"\x0a") * 3000:  # graph in attribute in node in graph ...
         data = tag + _varint(len(data)) + data

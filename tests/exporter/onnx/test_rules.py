@@ -494,14 +494,14 @@ def test_numbers(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shapes", [None, [[1, 4, 6, "w"], None]])
-def test_more_than_there_are_is_no_top_k(shapes: Any) -> None:
+def test_top_k_of_fewer_elements_is_refused(shapes: Any) -> None:
     proto = one_node("TopK", [X, ints(7)], constants=(1,), outputs=2, shapes=shapes)
     with pytest.raises(ArmnetError, match="K must be from 0 to 6, got 7"):
         Predictor(from_onnx(proto)).run([X])
 
 
 @pytest.mark.parametrize(("type", "of_nothing"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
-def test_extremes_of_nothing_are_infinite(type: str, of_nothing: float) -> None:
+def test_the_maximum_and_minimum_of_nothing_are_infinite(type: str, of_nothing: float) -> None:
     pair = from_onnx(one_node(type, [floats(2, 3)], opset=13, axes=[0], shapes=[["n", 3]]))
     assert Predictor(pair).run([np.zeros((0, 3), np.float32)])["y"].tolist() == [[of_nothing] * 3]
 
@@ -515,7 +515,7 @@ def test_extremes_of_nothing_are_infinite(type: str, of_nothing: float) -> None:
         ((0, 4), (0, 2, 2), (0, 2, 2)),
     ],
 )
-def test_zeros_copy_dimensions_of_nothing_too(shape: Any, wanted: Any, expected: Any) -> None:
+def test_zeros_in_a_shape_copy_dimensions_of_empty_blobs(shape: Any, wanted: Any, expected: Any) -> None:
     for constants, declared in (((1,), [list("nchw"[: len(shape)]), None]), ((1,), None), ((), None)):
         predictor = Predictor(
             from_onnx(
@@ -537,7 +537,7 @@ def test_groups_of_scales_that_are_not_known_are_normalised() -> None:
     np.testing.assert_allclose(y, expected.reshape(x.shape), rtol=1e-5, atol=1e-5)
 
 
-def test_what_training_saves_for_the_way_back_is_dropped() -> None:
+def test_outputs_saved_for_the_backward_pass_are_dropped() -> None:
     proto = one_node("BatchNormalization", [X, *[floats(4)] * 4], opset=9, outputs=5, constants=(1, 2, 3, 4))
     del proto.graph.output[1:]
     mean, variance = (f(X, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.var))

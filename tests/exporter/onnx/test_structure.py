@@ -162,7 +162,7 @@ def test_attributes_that_a_call_leaves_out_have_the_functions_defaults() -> None
     assert [list(result) for result in results] == [[-2, 2], [-1, 2], [-2, 2]]
 
 
-def test_functions_by_which_onnx_defines_an_operator_stand_in_for_it() -> None:
+def test_operators_are_replaced_by_the_functions_that_define_them() -> None:
     x = np.linspace(-4, 4, 9).astype(np.float32)
     proto = model([node("MeanVarianceNormalization", ["x"], ["y"], axes=[0])], [value("x", [9])], ["y"])
     y = run(proto, x)[0]
@@ -175,7 +175,7 @@ def test_opsets_that_the_installed_onnx_does_not_know_are_refused(opset: int) ->
         from_onnx(model([node("Relu", ["x"], ["y"])], [X], ["y"], opset=opset))
 
 
-def test_what_onnx_would_write_out_of_joined_constants_is_counted_before() -> None:
+def test_large_concatenations_of_constants_are_not_propagated() -> None:
     joins = [node("Concat", [f"j{i}"] * 64, [f"j{i + 1}"], axis=0) for i in range(7)]
     with pytest.raises(ExportError, match=r"Concat.* bytes, more than"):
         from_onnx(
@@ -185,7 +185,7 @@ def test_what_onnx_would_write_out_of_joined_constants_is_counted_before() -> No
         )
 
 
-def test_a_range_of_any_length_is_counted_before_it_is_made() -> None:
+def test_the_length_of_a_range_is_checked_before_it_is_expanded() -> None:
     numbers = {"a": np.int64(0), "b": np.int64(1 << 62), "c": np.int64(1)}
     nodes = [node("Range", ["a", "b", "c"], ["r"]), node("Add", ["x", "r"], ["y"])]
     with pytest.raises(ExportError, match=r"Range.* bytes, more than"):

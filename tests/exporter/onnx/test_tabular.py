@@ -38,7 +38,7 @@ def answers(proto: onnx.ModelProto, feeds: Dict[str, Any]) -> List[Dict[str, Any
     return found
 
 
-def test_a_forest_with_labels_of_text_answers_as_in_onnxruntime() -> None:
+def test_a_forest_with_string_labels_predicts_as_in_onnxruntime() -> None:
     random = np.random.RandomState(0)
     trees = ml(
         "TreeEnsembleClassifier", ["x"], ["label", "scores"], classlabels_strings=LABELS, **forest(random, "class", 3)

@@ -55,12 +55,12 @@ def test_shape_arithmetic_of_dynamic_sizes_stays_and_is_evaluated_when_planning(
             assert predictor.run([np.zeros(shape, np.float32)])["y"].shape == (shape[0], shape[1] * shape[2])
 
 
-def test_free_dimensions_have_no_name() -> None:
+def test_open_dimensions_have_no_name() -> None:
     shape = from_onnx(flattening(["?", 3, None])).inputs[0].shape
     assert shape == (None, 3, None)
 
 
-def test_initializers_that_are_inputs_too_are_weights() -> None:
+def test_initializers_that_are_also_inputs_are_weights() -> None:
     inputs = [value("x", [2]), value("w", [2])]
     proto = model([node("Add", ["x", "w"], ["y"])], inputs, ["y"], {"w": np.ones(2, np.float32)})
     pair = from_onnx(proto)
@@ -68,7 +68,7 @@ def test_initializers_that_are_inputs_too_are_weights() -> None:
     assert pair.predict_net.external_input == ("x", "w")
 
 
-def test_what_nothing_reads_is_dropped() -> None:
+def test_unused_nodes_are_dropped() -> None:
     nodes = [node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["unused"]), node("Constant", [], ["c"], value_int=3)]
     pair = from_onnx(model(nodes, [value("x", [2])], ["y"], {"w": np.ones(2, np.float32)}))
     assert [op.type for op in pair.predict_net.op] == ["Relu"]
@@ -115,7 +115,7 @@ def test_a_branch_is_chosen_when_running() -> None:
     assert run(proto, x, np.array(False))[0].tolist() == [-1, -2, -3]
 
 
-def test_a_branch_whose_condition_is_constant_takes_the_place_of_the_if() -> None:
+def test_an_if_with_a_constant_condition_is_replaced_by_its_branch() -> None:
     then, other = branches()
     nodes = [
         node("Shape", ["x"], ["s"]),
@@ -150,7 +150,7 @@ def test_a_loop_carries_values_and_reads_what_is_around_it() -> None:
     assert z.tolist() == [[1, 2], [2, 4], [3, 6]]
 
 
-def test_a_loop_may_carry_nothing() -> None:
+def test_a_loop_may_carry_no_tensors() -> None:
     body = graph(
         [node("Mul", ["i", "i"], ["square"]), node("Identity", ["going"], ["goes_on"])],
         [value("i", [], np.int64), value("going", [], np.bool_)],
@@ -176,7 +176,7 @@ def test_a_scan_walks_over_a_dimension() -> None:
     assert z.tolist() == [[1, 1], [2, 2], [3, 3]]
 
 
-def test_the_pair_holds_what_the_caller_adds() -> None:
+def test_the_pair_stores_labels_and_preprocessing() -> None:
     told: List[Tuple[str, int, int]] = []
     pair = export(
         flattening([2, 3, 4]),

@@ -68,7 +68,7 @@ REFUSED: Dict[str, Any] = {
 
 
 @pytest.mark.parametrize("problem", REFUSED)
-def test_tensors_that_lie_are_refused(problem: str) -> None:
+def test_contradictory_tensors_are_refused(problem: str) -> None:
     fields = {"data_type": TensorProto.FLOAT, **REFUSED[problem]}
     with pytest.raises(ExportError, match=problem):
         read(TensorProto(**fields))

@@ -64,7 +64,7 @@ def looping() -> bytes:
 
 
 @pytest.mark.parametrize("start", [0, 6, 7])
-def test_a_loop_turns_while_its_condition_holds(tmp_path: Path, start: int) -> None:
+def test_a_loop_runs_while_its_condition_holds(tmp_path: Path, start: int) -> None:
     feeds = {"count": np.array(start, np.int32), "x": np.array([1, 2], np.float32)}
     for result, wanted in zip(ours(tmp_path, looping(), feeds), reference(looping(), feeds)):
         np.testing.assert_array_equal(result, wanted)

@@ -142,7 +142,7 @@ def test_a_buffer_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
         ((0, 1, 2), (0,), (4, 5, 3), "blocks of 3 do not divide dimension 0"),
     ],
 )
-def test_sparse_weights_that_lie_are_refused(
+def test_contradictory_sparse_weights_are_refused(
     tmp_path: Path, order: Sequence[int], blocks: Sequence[int], dimensions: Sequence[Any], problem: str
 ) -> None:
     model = Model()
@@ -158,7 +158,7 @@ def test_sparse_weights_that_lie_are_refused(
     assert problem in str(caught.value)
 
 
-def test_a_sparse_tensor_that_would_fill_the_memory_is_not_believed(tmp_path: Path) -> None:
+def test_a_sparse_tensor_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     model = Model()
     x, y = model.input("x", (1, 60000)), model.tensor("y")
     weights = model.tensor("w", (60000, 60000), content=bytes(8), sparsity=Sparsity((0, 1), (), (60000, 60000)))
@@ -169,7 +169,7 @@ def test_a_sparse_tensor_that_would_fill_the_memory_is_not_believed(tmp_path: Pa
         export(path)
 
 
-def test_tables_that_share_their_parts_do_not_multiply() -> None:
+def test_tables_that_share_parts_are_limited() -> None:
     """The total amount read is limited by the file's size, however often parts of it are referenced."""
     buffer = FlatBuffer(memoryview(bytes(1000)))
     buffer.spend(16 * 1000)
@@ -177,7 +177,7 @@ def test_tables_that_share_their_parts_do_not_multiply() -> None:
         buffer.spend(1)
 
 
-def test_one_table_that_stands_for_thousands_is_not_believed(tmp_path: Path) -> None:
+def test_a_table_shared_thousands_of_times_is_refused(tmp_path: Path) -> None:
     """A vector of offsets that all point to one tensor, and several graphs that share it."""
     builder = flatbuffers.Builder(1024)
 
@@ -233,7 +233,7 @@ def test_custom_operators_are_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("type", ["ONE_HOT", "FILL"])
-def test_a_size_alone_gets_no_memory(tmp_path: Path, type: str) -> None:
+def test_a_size_without_data_takes_no_memory(tmp_path: Path, type: str) -> None:
     model = Model()
     one, y = model.constant("one", np.float32(1)), model.tensor("y")
     if type == "ONE_HOT":

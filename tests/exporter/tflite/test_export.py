@@ -47,7 +47,7 @@ def test_names_and_order_of_inputs_and_outputs_are_kept(tmp_path: Path) -> None:
     assert [info.name for info in pair.outputs] == ["sum", "difference"]
 
 
-def test_equal_names_are_told_apart(tmp_path: Path) -> None:
+def test_equal_names_are_made_unique(tmp_path: Path) -> None:
     model = Model()
     inputs, y = [model.input("x", (2,)), model.input("x", (2,))], model.tensor("x", (2,))
     model.operator("ADD", inputs, [y], "AddOptions")
@@ -124,7 +124,7 @@ def test_dimensions_that_the_signature_leaves_open_stay_open(tmp_path: Path, bat
         ),
     ],
 )
-def test_sparse_weights_are_made_dense(
+def test_sparse_weights_are_expanded(
     tmp_path: Path, dense: List[List[int]], sparsity: Sparsity, stored: List[int]
 ) -> None:
     weights, model = np.array(dense, np.float32), Model()
@@ -150,7 +150,7 @@ def test_float16_weights_are_folded(tmp_path: Path) -> None:
     assert [op.type for op in exported(tmp_path, data).predict_net.op] == ["FC"]
 
 
-def test_pictures_are_turned_round_once_on_the_way_in_and_once_on_the_way_out(tmp_path: Path) -> None:
+def test_pictures_are_transposed_once_at_the_input_and_once_at_the_output(tmp_path: Path) -> None:
     model = Model()
     x = model.input("x", (1, 8, 8, 3))
     y, a, z = (model.tensor(name, (1, 8, 8, 3)) for name in "yaz")
@@ -260,7 +260,7 @@ def test_support_lists_what_is_missing(tmp_path: Path) -> None:
     assert present == Support("NEG", 1, "")
 
 
-def test_metadata_tells_labels_and_layout(shared: Path, tmp_path: Path) -> None:
+def test_metadata_gives_labels_and_layout(shared: Path, tmp_path: Path) -> None:
     path = shared / "models/tflite/mobilenet_v1_0.25_224_quant/mobilenet_v1_0.25_224_quant.tflite"
     meta = export(path).meta
     assert meta["preprocessing"] == {"layout": "NHWC", "channels": "RGB"}
@@ -300,7 +300,7 @@ def normalised(mean: Any, std: Any) -> bytes:
     ("dtype", "std", "told"),
     [("float32", [127.5], {"mean": [127.5], "std": [127.5]}), ("uint8", [127.5], {}), ("float32", [0.0], {})],
 )
-def test_metadata_tell_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, told: Any) -> None:
+def test_metadata_gives_mean_and_deviation(tmp_path: Path, dtype: str, std: Any, told: Any) -> None:
     model = Model()
     x, y = model.input("x", (1, 4, 4, 3), dtype), model.tensor("y", (1, 48), dtype)
     model.operator("RESHAPE", [x, model.constant("shape", np.array([1, 48], np.int32))], [y])

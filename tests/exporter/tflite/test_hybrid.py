@@ -124,7 +124,7 @@ def test_a_blob_of_zeros(tmp_path: Path, scales: int) -> None:
     assert_equal(tmp_path, data, feeds)
 
 
-def test_one_filter_of_one_scale_is_quantised_as_a_whole(tmp_path: Path) -> None:
+def test_a_single_filter_has_one_scale(tmp_path: Path) -> None:
     data, feeds = model(
         "CONV_2D", "Conv2DOptions", values(1, 4, 4, 3), (1, 3, 3, 3), 1, 5, Padding=0, StrideW=1, StrideH=1
     )

@@ -67,7 +67,7 @@ def test_a_float_network_reproduces_its_reference(shared: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", FLOAT[2:6])
-def test_an_optimised_float_network_does_so_too(shared: Path, name: str) -> None:
+def test_an_optimised_float_network_reproduces_its_reference(shared: Path, name: str) -> None:
     reference = recorded(shared, "references", name)
     pair = optimize(exported(shared, name))
     for result, wanted in zip(results_of(pair, reference["input"]), outputs_of(reference)):
@@ -90,7 +90,7 @@ def test_an_integer_network_equals_the_reference_kernels(shared: Path, name: str
 
 
 @pytest.mark.parametrize("name", INTEGER[2:6])
-def test_an_optimised_integer_network_equals_them_too(shared: Path, name: str) -> None:
+def test_an_optimised_integer_network_equals_the_reference_kernels(shared: Path, name: str) -> None:
     reference = recorded(shared, "references_tflite_builtin_ref", name)
     pair = optimize(exported(shared, name))
     for result, wanted in zip(results_of(pair, reference["input"]), outputs_of(reference)):

@@ -15,7 +15,7 @@ MOST_TERMS = 64  # summed by an output element of any case
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operator_gives_what_litert_gives(tmp_path: Path, name: str) -> None:
+def test_an_operator_computes_what_litert_computes(tmp_path: Path, name: str) -> None:
     data, feeds = CASES[name]()
     expected = reference(data, feeds)
     results = ours(tmp_path, data, feeds)

@@ -90,7 +90,7 @@ def test_saved_and_built_in_memory_are_the_same_model(tmp_path: Path) -> None:
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
 
 
-def test_what_is_too_large_for_one_file_lies_beside_it(tmp_path: Path) -> None:
+def test_weights_too_large_for_one_file_go_to_a_second(tmp_path: Path) -> None:
     weights = np.arange(3 * 8 * 8 * 500, dtype=np.float32).reshape(500, 192) / 1e5
     pair = pair_of('net "n": x -> y\nFC(x, w, b) -> y', {"w": weights, "b": np.zeros(500, np.float32)})
     files = save_onnx(pair, tmp_path / "m.onnx", largest=1000)
@@ -112,7 +112,7 @@ def test_saving_copies_no_weights(tmp_path: Path) -> None:
     assert peak < 2 * weights.nbytes
 
 
-def test_a_younger_operator_asks_for_its_opset() -> None:
+def test_the_opset_is_raised_for_a_newer_operator() -> None:
     pair = pair_of('net "n": x -> y\nonnx.Swish(x) -> y  alpha=1.5', {})
     if onnx.defs.onnx_opset_version() < 24:
         with pytest.raises(ArmnetError, match="Swish"):
@@ -123,7 +123,7 @@ def test_a_younger_operator_asks_for_its_opset() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
+def test_the_opset_is_raised_for_a_newer_data_type(dtype: str) -> None:
     pair = pair_of('net "n": x -> y\nonnx.Celu(x) -> y', {}, [TensorInfo("x", (2, 3), dtype)])
     if dtype == "float16" and onnx.defs.onnx_opset_version() < 28:
         with pytest.raises(ArmnetError, match="Celu with no attributes for what 'x' hold"):
@@ -144,13 +144,13 @@ def test_a_type_asks_for_the_opset_that_has_it(dtype: str) -> None:
         ('net "n": x -> x\nRelu(x) -> x', "'x' is an input that the net overwrites"),
     ],
 )
-def test_what_has_no_meaning_is_refused_by_name(text: str, named: str, tmp_path: Path) -> None:
+def test_operators_without_an_equivalent_are_refused_by_name(text: str, named: str, tmp_path: Path) -> None:
     with pytest.raises(ArmnetError, match=named):
         save_onnx(pair_of(text, {}), tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_input_of_unknown_shape_is_asked_for() -> None:
+def test_the_shape_of_an_input_without_one_must_be_given() -> None:
     pair = pair_of('net "n": x -> y\nRelu(x) -> y', {}, [TensorInfo("x")])
     with pytest.raises(ExportError, match=r"'x'.*--shape x="):
         to_onnx(pair)
@@ -159,7 +159,7 @@ def test_an_input_of_unknown_shape_is_asked_for() -> None:
     onnx.checker.check_model(to_onnx(pair, shapes={"x": (1, 3)}), full_check=True)
 
 
-def test_the_net_reads_what_it_overwrites_as_it_was() -> None:
+def test_an_overwritten_blob_is_read_with_its_old_value() -> None:
     pair = pair_of('net "n": x -> y\nRelu(x) -> x\nAdd(x, x) -> x\nCopy(x) -> y', {})
     x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
     assert_close(run(to_onnx(pair), {"x": x})[0], 2 * np.maximum(x, 0), terms=2)
@@ -193,7 +193,7 @@ def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> N
 
 
 @pytest.mark.parametrize(("name", "shifted"), [("resnet18", 1), ("mobilenet_v2", 17), ("googlenet", 36)])
-def test_networks_whose_blobs_are_shifted_compute_the_same(name: str, shifted: int) -> None:
+def test_networks_with_shifted_blobs_compute_the_same(name: str, shifted: int) -> None:
     source = networks.build(name, image_size=64)
     pair = optimize(export(source))
     assert sum(bool(op.output[0].endswith("_shifted")) for op in pair.predict_net.op if "Conv" in op.type) == shifted
@@ -225,7 +225,7 @@ def test_an_operator_error_names_the_operator() -> None:
 
 
 @pytest.mark.parametrize(("clip", "largest"), [(0, np.inf), (1, 65504)])
-def test_halves_are_clipped_where_caffe2_clips_them(clip: int, largest: float) -> None:
+def test_float16_values_are_clipped_as_in_caffe2(clip: int, largest: float) -> None:
     pair = pair_of(f'net "n": x -> y\nFloatToHalf(x) -> y  clip={clip}', {}, [TensorInfo("x", (4,), "float32")])
     y = run(to_onnx(pair), {"x": np.array([1e6, -1e6, 65504, 0.1], np.float32)})[0]
     np.testing.assert_array_equal(y, np.array([largest, -largest, 65504, 0.1], np.float16))
