@@ -138,7 +138,7 @@ def _twice(kernel):
     def bind(call):
         run = kernel.bind(call)
         return lambda: (run(), run())
-    return dataclasses.replace(kernel, bind=bind)
+    return kernel._replace(bind=bind)
 
 softmax.kernels.update({engine: _twice(kernel) for engine, kernel in softmax.kernels.items()})
 """

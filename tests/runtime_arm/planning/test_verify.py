@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Tuple
 
 import numpy as np
@@ -155,7 +154,7 @@ def test_overlapping_or_scattered_positions_are_found() -> None:
 def test_a_kernel_that_cannot_handle_slices_is_found() -> None:
     segment, a, _, c = in_slices()
     assert a.kernel is not None
-    a.kernel = replace(a.kernel, writes_slices=False)
+    a.kernel = a.kernel._replace(writes_slices=False)
     with pytest.raises(BrokenPlan, match=r"Conv\(x, u\) -> a: 'a' is a slice, which POINTWISE cannot handle"):
         segment.verify()
     segment, a, _, c = in_slices()
