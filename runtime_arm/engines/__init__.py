@@ -1,1 +1,13 @@
-"""Fast kernels by engine key; each module adds its own to the operators that it serves."""
+"""Fast kernels by engine key; each module adds its own to the operators that it serves.
+
+Words that all rooms share:
+
+    block      a part of the work, so small that what it reads and writes stays in a cache; ``*_NBYTES`` say how small
+    columns    the matrix of im2col: what the kernel meets of X, for every output pixel
+    panel      columns of a constant matrix, stored so that BLAS can multiply with them as they are (``conv/gemm.py``)
+    tap        one place of a kernel
+    pass       one NumPy call over all of a block
+    frequency  one number of a transformed tile: transformed tiles are multiplied frequency by frequency
+
+``tiled/__init__.py`` defines the words for blobs in tiles.
+"""

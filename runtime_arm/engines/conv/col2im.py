@@ -1,7 +1,7 @@
 """COL2IM: a transposed convolution as a product of matrices whose columns are added into Y.
 
-A block is what COLUMN_NBYTES hold: rows of X, or whole images where they are small. Each tap of the kernel is one
-strided addition; what falls into the padding is left out.
+The columns of a block take COLUMN_NBYTES: rows of X, or whole images if they are small. Each tap of the kernel is one
+strided addition; what would fall into the padding is left out.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step
 
 
 def _scatter(taps: Array, y: Array, window: Window, block: Block) -> Iterator[Step]:
-    """Add what each tap contributes. taps: (N, group, M / group, *kernel, *extent of the block), y: (..., *image)."""
+    """Adds what each tap contributes. taps: (N, group, M / group, *kernel, *extent of the block), y: (..., *image)."""
     ranges = (block.slices, block.rows, (0, window.output[2]))
     for tap in np.ndindex(*window.kernel):
         source = taps[:, :, :, tap[0], tap[1], tap[2]]

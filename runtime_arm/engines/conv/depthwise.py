@@ -1,14 +1,14 @@
 """DEPTHWISE: a convolution of every channel by itself, as one small product of matrices for a strip of output rows.
 
-Of each image row, the scratch holds one copy for each column of the kernel, moved (and thinned out by the stride) so
-that the pixels which one output column meets stand below each other:
+The scratch holds one copy of each image row for each column of the kernel. It is shifted, and the stride picks pixels
+from it, so that the pixels that one output column meets stand below each other:
 
     image row y  ->  lines (y, 0), (y, 1), (y, 2), each as long as an output row
 
 All lines under a strip of R output rows follow each other, so they are a matrix as they stand, (lines, output columns),
 and the strip is  T @ lines,  where row r of T holds the kernel from line r * stride * kw on and zeros elsewhere (T is a
-band, a block Toeplitz matrix). Of two strips the lines overlap; nothing is copied for that. Zeros in T meet pixels: an
-infinite pixel makes NaN of the whole column of its strip.
+band, a block Toeplitz matrix). The lines of neighbouring strips overlap, without being copied twice. Since zeros in T
+meet pixels, an infinite pixel turns the whole column of its strip into NaN.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
 
-LINES_NBYTES = 1 << 18  # the lines of a block, beside X and Y in a second-level cache; never less than those of a strip
-STRIP_ROWS = 4  # more rows meet more zeros, fewer leave less to one product; measured: 2 and 7 are slower
-SHORT_IMAGE = 8  # output rows that are one strip: here the calls cost more than the zeros
-LEAST_COLUMNS = 10  # of an output row; lines shorter than that cost more to copy than IM2COL's runs (measured at 7)
-FLAT = 6  # times as long takes a multiply in a product with STRIP_ROWS rows (measured from 5x5 on: 5.5 to 14)
+LINES_NBYTES = 1 << 18  # of a block's lines, which share a second-level cache with X and Y; at least one strip
+STRIP_ROWS = 4  # with more rows T has more zeros, with fewer each product is smaller; measured: 2 and 7 are slower
+SHORT_IMAGE = 8  # up to so many output rows are one strip: calls would cost more than the zeros
+LEAST_COLUMNS = 10  # of an output row; shorter lines cost more to copy than IM2COL's runs (measured at 7)
+FLAT = 6  # a multiply in a product with STRIP_ROWS rows takes so many times as long (measured from 5x5 on: 5.5 to 14)
 
 
 class Block(NamedTuple):
@@ -60,7 +60,7 @@ class Strips:
         return (rows - 1) * self.window.stride[0] + (self.window.kernel[0] - 1) * self.window.dilation[0] + 1
 
     def blocks(self, workers: int = 1) -> Iterator[Block]:
-        """All blocks: several channels, or a part of one; as many for each worker, if there are enough channels."""
+        """All blocks: several channels, or a part of one; each worker gets as many, if there are enough channels."""
         height = self.window.output[0]
         strips = -(-height // max(self.rows, 1))
         most = max(1, LINES_NBYTES // max(1, self.reach(self.rows) * self.line_nbytes))  # strips
@@ -103,7 +103,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
-    """Fitted to images from 14 to 112 columns: short rows, strides, dilations cost copies, large kernels products."""
+    """Fitted to images of 14 to 112 columns: short rows, strides and dilations cost copies, large kernels products."""
     window = Strips(op, inputs).window
     apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
     taps = (STRIP_ROWS + window.kernel[0] - 1) * window.kernel[1]
@@ -155,7 +155,7 @@ def _strips(lines: Array, strips: Strips, first: int, count: int, rows: int) -> 
 
 
 def _fill(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[Step]:
-    """Copy the image rows under the output rows from ``begin`` on into the lines; what is padding becomes zero."""
+    """Copies the image rows under the output rows from ``begin`` on into the lines; padding becomes zero."""
     window = strips.window
     top = begin * window.stride[0] - window.head[0]
     inside = slice(min(max(-top, 0), lines.shape[1]), max(min(window.image[0] - top, lines.shape[1]), 0))

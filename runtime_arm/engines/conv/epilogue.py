@@ -1,6 +1,6 @@
-"""What follows the products of a convolution, while a block of them is cached: bias, addend, activation.
+"""What follows the products of a convolution while a block of them is in the cache: bias, addend, activation.
 
-One pass after the other over a whole blob takes twice as long as all of them over blocks that the cache holds.
+Running each pass over the whole blob takes twice as long as running all passes over one block after the other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from runtime_arm.registry.steps import Step
 
 
 def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(None)) -> List[Step]:
-    """The steps that a convolution takes after a block of its products, which lies in ``y``, a view of its output.
+    """The steps that follow a block of a convolution's products, which lie in ``y``, a view of its output.
 
-    y: (..., M, pixels), with ``channels_last`` (..., pixels, M); M are those ``filters`` among all.
+    y: (..., M, pixels), with ``channels_last`` (..., pixels, M). filters: those that M stands for, among all.
     """
     tail = Tail(call, y, -1 if channels_last else -2, filters)
     bias = bias_of(call)
@@ -44,8 +44,8 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
 class Activation:
     """The activation of an operator, in place on parts of ``y``.
 
-    limits: all of it, a ufunc and a number each, where it is nothing else. floor: all of it, too, where it is the
-    maximum with one number a channel, its operand; PRelu's operand is its slope.
+    limits: a ufunc and a number each, if the activation is only that; else empty. floor: its operand, one number a
+    channel, if the activation is the maximum with that; else None. PRelu's operand is its slope.
     """
 
     def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
@@ -95,17 +95,17 @@ class Tail:
 
 
 def addend_of(call: Call) -> Optional[Array]:
-    """What a fused operator adds to its results, None for others."""
+    """What a fused operator adds to its layer's results; None for other operators."""
     return _input_behind(call, 0)
 
 
 def operand_of(call: Call) -> Optional[Array]:
-    """What the activation of a fused operator takes besides the results, None for others."""
+    """The second operand of a fused operator's activation; None for other operators."""
     return _input_behind(call, 1)
 
 
 def _input_behind(call: Call, offset: int) -> Optional[Array]:
-    """The input that lies so far behind the place of the addend."""
+    """The input so many places behind that of the addend."""
     fusion = lookup(call.op).fusion
     if fusion is None or fusion.addend is None:
         return None
@@ -114,8 +114,8 @@ def _input_behind(call: Call, offset: int) -> Optional[Array]:
 
 
 def tail_refusal(op: OperatorDef, shape: Shape, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    """Why what follows the layer of a fused operator cannot run over blocks of its results, of this shape; else
-    None."""
+    """Why what follows the layer of a fused operator cannot run block by block over the layer's results, of this shape.
+    None if it can."""
     fusion, activation = lookup(op).fusion, activation_of(op)
     addend = None if fusion is None or fusion.addend is None else _given(inputs, fusion.addend)
     if is_stretched(addend, outputs[0], shape):
@@ -127,7 +127,7 @@ def tail_refusal(op: OperatorDef, shape: Shape, inputs: Specs, outputs: Sequence
 
 
 def tail_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    """The scratch buffers that the tail asks for; they come last among those of a kernel."""
+    """The scratch buffers of the tail; they come last among those of a kernel."""
     return [TensorSpec((min(BLOCK, outputs[0].size),), outputs[0].dtype)] * scratch_count(op)
 
 
@@ -142,7 +142,7 @@ def scratch_count(op: OperatorDef) -> int:
 
 
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
-    """The activation as limits, each a ufunc and a number, where it is nothing else."""
+    """The activation as limits, each a ufunc and a number; empty if it is anything else."""
     activation = activation_of(op)
     if activation is None or activation.type not in ("Clip", "Relu"):
         return []
@@ -192,7 +192,7 @@ def _along(vector: Array, y: Array, axis: int) -> Array:
 
 
 def _same_part(part: Array, whole: Array, other: Array) -> Array:
-    """The view of ``other`` that lies in it as ``part`` lies in ``whole``; both are contiguous and of one shape."""
+    """The view of ``other`` at the place that ``part`` has in ``whole``; both are contiguous and of one shape."""
     if not part.size:
         return part
     offset = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]

@@ -1,13 +1,13 @@
 """FFT: convolutions with large kernels as products of spectra, on overlapping tiles.
 
-The output is cut into tiles of m x n outputs. Each is computed from the pixels that it sees, on a circle of p x q
-places, p >= m + kh - 1, where a correlation is a product of spectra (``fft_transforms`` has the algebra; for
+The output is cut into tiles of m x n outputs. A tile is computed from the pixels under it, placed on a circle of p x q
+places, p >= m + kh - 1, on which a correlation is a product of spectra (``fft_transforms`` has the algebra; for
 convolution layers Mathieu, Henaff and LeCun, arXiv:1312.5851; in tiles Vasilache et al., arXiv:1412.7580, section 6).
 With all C channels and M filters, a tile takes 3 (p q + 1) / 2 multiplies a channel and filter, instead of m n kh kw.
 
 A block of tiles passes through two buffers, in turns. Every transform is a product with a constant matrix that
-reads windows of its operand where they lie, and writes its result transposed, as the next step wants it; the padding is
-what the matrix leaves out, so nothing is gathered and nothing is padded:
+reads windows of its operand where they lie, and writes its result transposed, as the next step wants it. The matrix
+leaves out the padding, so nothing is gathered and nothing is padded:
 
     rows       S[q, columns, C, H]            = F[:, pixels] @ X[C, H, pixels]^T        for each tile column
     columns    T[rows, p, q, columns, C]      = F[:, pixels] @ S[..., pixels]^T         for each tile row
@@ -17,7 +17,8 @@ what the matrix leaves out, so nothing is gathered and nothing is padded:
     columns    Q[rows, m, q, columns, M]      = F^-1 @ T
     rows       Y[M, rows, m, columns, n]      = Q^T @ F^-1, straight into the output, clipped at its edge
 
-Then the epilogue. Zeros in a spectrum's sums meet every pixel of a tile: an infinite one makes NaN of all its outputs.
+Then comes the epilogue. The sums of a spectrum meet every pixel of a tile, so an infinite pixel turns all outputs of
+its tile into NaN.
 """
 
 from __future__ import annotations

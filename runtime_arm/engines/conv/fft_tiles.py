@@ -1,4 +1,4 @@
-"""How FFT cuts a convolution: the output into tiles, the circle that each is computed on, tiles into blocks."""
+"""How FFT cuts a convolution: the output into tiles, each computed on a circle, and the tiles into blocks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Work
 
-BLOCK_NBYTES = 4 << 20  # of both buffers together: about what a second-level cache holds
-LEAST_TILES = 32  # of a block, where they are multiplied with matrices, all of which come from memory for each block
-LARGEST_TILE = 96  # outputs of a side; the transforms take a multiply more for each
-LARGEST_PERIOD = 255  # places of a circle: the transforms are matrices of its square
-FILTER_GROWTH, FILTER_SIZE = 8, 4 << 20  # the filters' spectra may have so many times their elements, or so many
+BLOCK_NBYTES = 4 << 20  # of both buffers together; about a second-level cache
+LEAST_TILES = 32  # of a block, if they are multiplied with matrices: all of these come from memory for each block
+LARGEST_TILE = 96  # outputs of a side; each more costs the transforms one more multiply
+LARGEST_PERIOD = 255  # places of a circle; the transforms are square matrices of that size
+FILTER_GROWTH, FILTER_SIZE = 8, 4 << 20  # limits of the filters' spectra: times the filters' elements, or elements
 
 # Costs in multiplies of a large matrix product, fitted to 330 tilings of layers from 8@56 to 512@14, kernels from 3x3
 # to 31x31, dense and depthwise. An element: of a transform's result beside its multiplies, of the sums and differences,
 # of the products in a depthwise convolution, of a filter's spectrum that comes from memory.
 RESULT, SUM, ELEMENTWISE, SPECTRUM = 24, 22, 63, 10
-SLIM = 4 / 3  # times as long takes a multiply in the products of spectra: these have as few rows as there are tiles
+SLIM = 4 / 3  # times as long for a multiply of spectra: products have as few rows as there are tiles
 CALL, FREQUENCY, STEP = 6700, 700, 30_000  # an output row of a tile, a product of spectra, a call of NumPy
 STEPS = 20  # calls for a block, beside those for its rows and columns of tiles
 
@@ -120,7 +120,7 @@ class Tiling(NamedTuple):
         return multiplies(self.period) * max(self.depth, self.width)
 
     def blocks(self, itemsize: int, workers: int = 1) -> Iterator[Block]:
-        """As many for each worker, if there are enough groups or tiles; the filters of a single tile are split."""
+        """Each worker gets as many, if there are enough groups or tiles; of a single tile, the filters are split."""
         rows, columns, group = self.rows.tiles, self.columns.tiles, self.convolution.group
         least = LEAST_TILES if self.depth > 1 else 1
         most = max(least, BLOCK_NBYTES // (2 * itemsize * max(self.tile_size(), 1)))
@@ -160,7 +160,7 @@ class Tiling(NamedTuple):
 
 @lru_cache(1024)
 def best_tiling(convolution: Convolution) -> Optional[Tiling]:
-    """The tiling of least work, among those whose circles and filters do not grow out of bounds; None without one."""
+    """The tiling of least work among those whose circles and filters stay within bounds; None if there is none."""
     sides = {-(-size // count) for size in convolution.window.output for count in range(1, size + 1)}  # no row in vain
     tilings = [Tiling.of(convolution, tile) for tile in sorted(sides) if tile <= LARGEST_TILE]
     most = max(FILTER_SIZE, FILTER_GROWTH * convolution.filters * convolution.terms)

@@ -51,7 +51,7 @@ def basis(period: int, places: Sequence[int]) -> Array:
 
 
 def inverse(period: int, count: int) -> Array:
-    """What the numbers at places 0 to count - 1 take of each number of the spectrum: (period, count), float64."""
+    """The matrix from the spectrum to the numbers at places 0 to count - 1: (period, count), float64."""
     matrix = basis(period, range(count))
     matrix[1:] *= 2
     return matrix / period
@@ -63,7 +63,7 @@ def frequencies(period: Period) -> int:
 
 
 class Spectrum:
-    """Where the kinds of complex numbers lie among all of them, and the real numbers that they are made of.
+    """Where each kind of complex number lies among all of them, and which real numbers make it.
 
     Real spectra: (p, q, ...), planes: (3, frequencies, ...), the further dimensions the same.
     """
@@ -91,8 +91,8 @@ class Spectrum:
         yield partial(np.add, a, b, out=planes[2])
 
     def join(self, planes: Array, real: Array) -> Iterator[Step]:
-        """The real spectrum of the products in their planes, which are overwritten; what ``split`` makes of two real
-        numbers comes back doubled."""
+        """The real spectrum of the products in their planes, which are overwritten; numbers that ``split`` made of two
+        real ones come back doubled."""
         re, im = planes[1], planes[0]
         yield partial(np.subtract, planes[2], planes[1], out=re)
         yield partial(np.add, planes[2], planes[0], out=im)

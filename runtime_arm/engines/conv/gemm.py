@@ -1,7 +1,7 @@
 """Products with constant matrices, cut so that BLAS does not pack its operands.
 
-OpenBLAS multiplies small matrices, M * N * K up to about a million, by kernels without packing where it has them (on
-x86 with AVX-512 it does). The constant matrix is stored in panels of its columns, and one call of ``np.matmul`` over
+OpenBLAS has kernels that multiply small matrices, M * N * K up to about a million, without packing them; on x86 it has
+them for AVX-512. The constant matrix is stored in panels of its columns, and one call of ``np.matmul`` over
 leading dimensions multiplies all blocks of rows with all panels, straight into place:
 
     A   (batch, rows, K)       ->   (batch, blocks, 1, rows of a block, K)
@@ -24,18 +24,18 @@ from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import Step, in_lines
 
 SMALL_PRODUCT = 1_000_000  # M * N * K up to which OpenBLAS uses its small kernels, which do not pack
-WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of panels: multiples of a vector
-WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows of matrices up to which such a panel stays in the first-level cache, or near
-VECTOR = 8  # numbers, of the narrower ones that CPUs have
-FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # the panels are read from memory anyway
-SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # packing a matrix takes long for so few
+WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of a panel: multiples of a vector
+WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows up to which such a panel stays in or near the first-level cache
+VECTOR = 8  # numbers of the narrower vectors that CPUs have
+FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # with so few rows, panels are read from memory anyway
+SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # for so few rows, packing a matrix takes long
 
 
 class Panels:
-    """A constant (batch, K, N), or (K, N), ready to be multiplied with about so many rows.
+    """A constant (batch, K, N) or (K, N), ready for products with about so many rows.
 
-    panel: the hint of that name (see ``registry/engine_wishes.py``); None, or what does not divide N, leaves it to
-    ``panel_width``.
+    panel: the hint of that name (see ``registry/engine_wishes.py``). None, or a number that does not divide N, leaves
+    the width to ``panel_width``.
     """
 
     def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
@@ -49,14 +49,15 @@ class Panels:
 
     @classmethod
     def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:
-        """Made once for all plans of the call's operator that multiply about as many rows, by panels as it hints."""
+        """The panels of the call's operator, made once for all plans that multiply about as many rows; it may hint at
+        their width."""
         panel = hint(call.op, PANEL)
         panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(make(), rows, panel))
         return panels
 
     @property
     def group(self) -> int:
-        """Columns that are not to be parted: a panel, or a vector."""
+        """Columns that must stay together: a panel, or a vector."""
         return self.panel if self.panel < self.width else VECTOR
 
     def columns(self, which: slice) -> Panels:
@@ -88,7 +89,7 @@ class Panels:
 
 
 def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[str]:
-    """Hints of panels that are others than those that the operator has."""
+    """Hints of panels other than the operator's own."""
     tried = {width_for(hint(op, PANEL), rows, depth, width)}
     for panel in (0, NARROW[0], WIDE[0]):
         other = width_for(panel, rows, depth, width)
@@ -98,7 +99,7 @@ def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[
 
 
 def width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
-    """Columns of a panel, None for no panels: what is hinted at, if it is sensible, else ``panel_width``."""
+    """Columns of a panel, None for no panels: the hint if it makes sense, else ``panel_width``."""
     if panel == 0:
         return None
     if panel is not None and panel >= VECTOR and width % panel == 0:
@@ -107,7 +108,7 @@ def width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Option
 
 
 def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
-    """Columns of a panel; None where this BLAS is faster at products that it packs."""
+    """Columns of a panel; None if this BLAS is faster at products that it packs."""
     if not multiplies_small():
         return None
     fitting: List[int] = []

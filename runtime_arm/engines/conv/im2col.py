@@ -1,7 +1,7 @@
 """IM2COL: copies the pixels under the kernel into columns, block by block, and multiplies them with the filters.
 
-A block is what COLUMN_NBYTES hold: output rows, or whole images where they are small. Each tap of the kernel is one
-strided copy into the block; padding is written there too, so X is never padded. The products land in Y.
+The columns of a block take COLUMN_NBYTES: output rows, or whole images if they are small. Each tap of the kernel is one
+strided copy into the columns; padding is written there too, so X is never padded. The products go straight into Y.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
 
-COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block is never less than one row of the output
-SLIM = 32  # a product with one filter takes as many times as long a multiply: BLAS packs as much for it
+COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block has at least one row of the output
+SLIM = 32  # a multiply takes so many times as long in a product with one filter: BLAS packs as much for it
 
 
 class Block(NamedTuple):
@@ -42,9 +42,9 @@ class Block(NamedTuple):
 def blocks(
     batch: int, window: Window, row_nbytes: int, block_nbytes: Optional[int] = None, workers: int = 1
 ) -> Iterator[Block]:
-    """Cuts the outputs of a window over three dimensions into blocks of nearly equal size, as many for each worker.
+    """Cuts the outputs of a window over three dimensions into blocks of nearly equal size; each worker gets as many.
 
-    row_nbytes: what one row of outputs needs, block_nbytes: what a block may take, COLUMN_NBYTES if not given.
+    row_nbytes: what one row of outputs takes. block_nbytes: what a block may take, by default COLUMN_NBYTES.
     """
     slices, rows, _ = window.output
     most = max(1, (block_nbytes or COLUMN_NBYTES) // max(row_nbytes, 1))
@@ -196,7 +196,7 @@ def pixels_of(block: Block, window: Window) -> slice:
 
 
 def fill_columns(taps: Array, x: Array, window: Window, block: Block, padding: Array = ZERO) -> Iterator[Step]:
-    """Copy the pixels that each tap meets; what lies in the padding gets the one element of ``padding``.
+    """Copies the pixels that each tap meets; places in the padding get the one element of ``padding``.
 
     taps: (N, group, C / group, *kernel, *extent of the block), x: (N, group, C / group, *image).
     """
@@ -221,7 +221,7 @@ def fill_columns(taps: Array, x: Array, window: Window, block: Block, padding: A
 
 
 def _copy_run(target: Array, source: Array, shift: int) -> Step:
-    """Copy rows, moved to the left by ``shift`` pixels, as one run; pixels that wrap around land in the margins."""
+    """Copies rows, shifted to the left by ``shift`` pixels, as one run; pixels that wrap around land in the margins."""
     to, of = (view.reshape(*view.shape[:-2], view.shape[-2] * view.shape[-1]) for view in (target, source))
     left, right = max(shift, 0), max(-shift, 0)
     return copy(to[..., right : to.shape[-1] - left], of[..., left : of.shape[-1] - right])

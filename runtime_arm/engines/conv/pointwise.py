@@ -14,8 +14,8 @@ from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn, multiply
 
-FEW_PIXELS = 64  # of a worker: reading many filters takes as long as multiplying with them
-SLIM = 16  # times as many pixels as filters: workers split the pixels, for fewer filters would multiply slowly
+FEW_PIXELS = 64  # of a worker: with so few, reading many filters takes as long as multiplying with them
+SLIM = 16  # if there are so many times as many pixels as filters, workers split the pixels: few filters multiply slowly
 
 # Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
 # copy by NumPy takes the time of 10, a copy with a stride that of 60.
@@ -23,8 +23,8 @@ PASS, STRIDED = 10, 60
 
 
 def weight_cost() -> int:
-    """What a weight takes to come from memory, in multiplies: more where wide vectors multiply faster (measured: 14 to
-    26 are alike from SqueezeNet to ResNet-50 with AVX-512, where 6 is up to 5 % slower)."""
+    """What it takes to read a weight from memory, in multiplies: more where wide vectors multiply faster. Measured with
+    AVX-512, from SqueezeNet to ResNet-50: 14 to 26 are equally good, 6 is up to 5 % slower."""
     return 20 if gemm.multiplies_small() else 6
 
 
@@ -42,15 +42,14 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def products(convolution: Convolution) -> int:
-    """The multiplies of a convolution without short cuts, and what its weights take to come from memory."""
+    """The multiplies of a convolution without short cuts, and what it takes to read its weights from memory."""
     pixels = convolution.batch * math.prod(convolution.window.output)
     return convolution.filters * convolution.terms * (pixels + weight_cost())
 
 
 def splits_filters(workers: int, pixels: int, weights: int, outputs: int) -> bool:
-    """Whether workers rather split the filters than the pixels: each reads his own filters alone. But all of them
-    prepare the pixels, and write their results apart from each other: there must be clearly more weights than results.
-    """
+    """Whether workers should split the filters instead of the pixels. Each then reads only its own filters, but all of
+    them prepare the same pixels and write results that lie apart: there must be clearly more weights than results."""
     return workers > 1 and pixels < FEW_PIXELS * workers and weights >= 2 * outputs
 
 

@@ -10,7 +10,7 @@ dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles pass
     scatter    into the output, clipped at its edge, then the epilogue
 
 Blocks are cut in both directions, so the buffers are bounded whatever the size of the image. F(2x2, 5x5) and F(4x4,
-5x5), 9 and 4 multiplies instead of 25, are for those who ask for them: FFT takes 3.7 and rounds less than both.
+5x5), 9 and 4 multiplies instead of 25, run only if they are asked for: FFT takes 3.7 and rounds less than both.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ VARIANTS = {
         Variant(1, 2, 3),
     )
 }
-BLOCK_NBYTES = 2 << 20  # of V and M together: smaller blocks make short runs, larger ones leave the second-level cache
+BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
-WORTHWHILE = 0.95  # of the direct cost; less gain than that is within the error of the estimate, and costs accuracy
-MOST_AMPLIFICATION = 300  # of rounding errors that nobody asked for: a dozen layers stay within 1e-4
+WORTHWHILE = 0.95  # of the direct cost; a smaller gain is within the error of the estimate, and costs accuracy
+MOST_AMPLIFICATION = 300  # of rounding errors, unless a variant is asked for: a dozen layers stay within 1e-4
 
 
 class Block(NamedTuple):
@@ -102,7 +102,7 @@ class Tiling:
         self._high = max(1, most // self._wide)
 
     def blocks(self, workers: int = 1) -> Iterator[Block]:
-        """As many for each worker, if there are enough tiles."""
+        """Each worker gets as many blocks, if there are enough tiles."""
         rows, columns = self.window.output
         for image in range(self.convolution.batch):
             for row in ranges(rows, self._high, workers):
@@ -130,7 +130,7 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
 
 def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
     """The square tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3
-    taps, only if it asks for them."""
+    taps, are open only if it asks for them."""
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
@@ -140,7 +140,7 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
 
 
 def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
-    """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be worthwhile."""
+    """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be WORTHWHILE."""
     tiles = open_tiles(op, convolution.window.kernel[0])
     best = min(tiles)
     for tile in sorted(tiles):
@@ -217,7 +217,7 @@ def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int
 
 
 def _gather(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
-    """Copy the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
+    """Copies the pixels under the tiles into the first buffer: (reach, reach, C, tile rows, tile columns)."""
     x = call.inputs[0][block.image]
     pixels = shaped(call.scratch[0], tiling.reach, tiling.reach, x.shape[0], *block.extent)
     for phase in np.ndindex(tiling.reach, tiling.reach):
@@ -242,7 +242,7 @@ def _products(filters: Array, spectrum: Array, out: Array) -> Step:
 
 
 def _scatter(call: Call, tiling: Tiling, block: Block) -> Iterator[Step]:
-    """Put the pixels from the second buffer, (m, m, M, tile rows, tile columns), into the output; finish it there."""
+    """Copies the pixels from the second buffer, (m, m, M, tile rows, tile columns), to the output; finishes them."""
     tile, output = tiling.tile, tiling.convolution.window.output
     pixels = shaped(call.scratch[1], tile, tile, tiling.convolution.filters, *block.extent)
     begin, end = block.rows[0] * tile, min(block.rows[1] * tile, output[0])

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering F(m, r): the transforms, how they are derived, what they cost, what they do to errors.
+"""Winograd's minimal filtering F(m, r): the transforms, their derivation, their cost, and what they do to errors.
 
 r taps g over m + r - 1 pixels d give m outputs as products of polynomials, evaluated at m + r - 2 points and infinity
 (Toom and Cook), and transposed, since a convolution layer correlates (Lavin and Gray, arXiv:1509.09308, section 4):
@@ -26,7 +26,7 @@ import numpy as np
 from runtime_arm.netdef import Array
 
 TAPS = 3  # unless another number is given
-SMALL = 3  # times as long takes a multiply in a product with a matrix of a few rows
+SMALL = 3  # a multiply in a product with a matrix of a few rows takes so many times as long
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # F(m, r) takes the first m + r - 2: m is even
 
 
@@ -75,8 +75,8 @@ def amplification(rows: int, columns: int, taps: int = TAPS) -> float:
     """By how much F(rows x columns, taps x taps) enlarges rounding errors, where the magnitude is taps^2 C terms of
     typical |w| * |x|.
 
-    The largest sum of magnitudes that an output is made of where all |w| and |x| are 1, by the absolute values of all
-    entries, over what the taps of a direct convolution sum: of one dimension times that of the other.
+    It is the largest sum of magnitudes that makes an output if all |w| and |x| are 1, from the absolute values of all
+    entries, divided by that of a direct convolution; the product of both dimensions.
     """
     return _amplification(rows, taps) * _amplification(columns, taps)
 

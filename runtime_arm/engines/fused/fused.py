@@ -24,7 +24,8 @@ from runtime_arm.registry.steps import Step, in_turn
 
 
 def _declare_engines() -> None:
-    """Conv's engines end with ``epilogue.finish``, which knows the fused operators; so they are FusedConv's, too."""
+    """Declares every engine of Conv for FusedConv, too: they all end with ``epilogue.finish``, which knows fused
+    operators."""
     load_operator("", "Conv")
     for kernel in conv.kernels.values():
         declare = fused_conv.kernel(

@@ -1,4 +1,4 @@
-"""Fast kernels of fused layers: those of the layer, and behind them the rest in blocks."""
+"""Fast kernels of fused layers: the kernel of the layer, then what follows it, block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast kernel of the fused pool: MaxPool's, and limits on what it made."""
+"""The fast kernel of the fused pool: MaxPool's kernel, then the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INT8: Caffe2's Int8Conv, Int8ConvRelu and Int8FC by float32 GEMM, exact as ``engines/int8.py`` explains."""
+"""INT8: Caffe2's Int8Conv, Int8ConvRelu and Int8FC by float32 GEMM, exact as ``onnx.py`` explains."""
 
 from __future__ import annotations
 

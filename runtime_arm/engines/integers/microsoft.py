@@ -1,4 +1,4 @@
-"""INT8: onnxruntime's products of 8-bit matrices, as ``engines/int8_matmul.py`` computes ONNX's."""
+"""INT8: onnxruntime's products of 8-bit matrices, computed as ``onnx_matmul.py`` computes those of ONNX."""
 
 from __future__ import annotations
 

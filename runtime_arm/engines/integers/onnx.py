@@ -1,14 +1,14 @@
 """INT8: convolutions of 8-bit integers by float32 GEMM, exact.
 
-float32 holds every integer up to 2**24. A sum of integers is therefore exact, in whatever order it is added, as long as
-the magnitudes of its terms add up to less; how much that can be is known from the weights. Where it may be more, 128 is
-subtracted from pixels of uint8, which halves their magnitude; where it may still be more, the sum is cut into slices
-for which it is not, and the slices are added in float64, which holds every integer up to 2**53.
+float32 holds every integer up to 2**24. So a sum of integers is exact, in whatever order it is added, as long as the
+magnitudes of its terms add up to less. The weights say how much that can be. If it can be more, 128 is subtracted from
+pixels of uint8, which halves their magnitude. If it can still be more, the sum is cut into slices for which it cannot,
+and the slices are added in float64, which holds every integer up to 2**53.
 
     sum of w * (x - zero)  =  sum of w * (x - centre)  +  (centre - zero) * sum of w
 
-so pixels are only converted to float32, padding is the zero point, and the rest is one number a filter, added with the
-bias.
+So pixels are only converted to float32, padding is the zero point, and the second term is one number a filter, added
+with the bias.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 
 @qlinear_conv.kernel("INT8", supports=supports, scratch=scratch, splits_work=True)
 def qlinear_convolution(call: Call) -> Run:
-    """Requantised where the sums are: every pass runs on one block."""
+    """Every pass, also that of requantising, runs on one block."""
     inputs = call.inputs
     px, pw = parameters(call.op, "X", inputs[1], inputs[2]), parameters(call.op, "W", inputs[4], inputs[5])
     py = parameters(call.op, "Y", inputs[6], inputs[7])

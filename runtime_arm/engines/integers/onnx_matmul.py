@@ -1,8 +1,8 @@
-"""INT8: products of 8-bit matrices by float32 GEMM, exact for the reasons given in ``engines/int8.py``.
+"""INT8: products of 8-bit matrices by float32 GEMM, exact for the reasons given in ``onnx.py``.
 
-Rows of the left factor are converted to float32, less their zero point, block by block; the right factor once, ahead
-where it is constant. Where a sum may reach 2**24 it is cut into slices that cannot, and the slices are added in
-float64.
+Rows of the left factor are converted to float32, less their zero point, block by block; the right factor is converted
+once, ahead of time if it is constant. A sum that may reach 2**24 is cut into slices that cannot, and the slices are
+added in float64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Factors(NamedTuple):
 
     @staticmethod
     def at(values: Sequence[Any], a: int, a_zero_point: int, b: int, b_zero_point: int) -> Factors:
-        """Those among an operator's inputs at these indices; None where inputs at the end are left out."""
+        """The factors among an operator's inputs, by index; None for inputs that are left out at the end."""
         return Factors(*(values[i] if i < len(values) else None for i in (a, a_zero_point, b, b_zero_point)))
 
 
@@ -92,7 +92,7 @@ class IntegerProduct:
         return [*specs, TensorSpec((sums,), np.float64)] if self.arithmetic[1] else specs
 
     def steps(self, call: Call, factors: Factors, finish: Finish, fill: Optional[Fill] = None) -> List[Step]:
-        """What computes it, for the arrays in ``factors``; ``fill`` where rows of A are not integers to begin with."""
+        """The steps that compute it for the arrays in ``factors``. fill: converts rows of A that are not integers."""
         b, zero_point = factors.b, factors.b_zero_point
         if self.constant:
             b = call.packed("right", lambda: np.ascontiguousarray(_right_factor(factors.b, zero_point), np.float32))

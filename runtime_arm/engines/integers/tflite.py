@@ -1,5 +1,5 @@
-"""INT8: TensorFlow Lite's quantised convolutions and fully connected layers by float32 GEMM, exact as
-``engines/int8.py`` explains."""
+"""INT8: TensorFlow Lite's quantised convolutions and fully connected layers by float32 GEMM, exact as ``onnx.py``
+explains."""
 
 from __future__ import annotations
 

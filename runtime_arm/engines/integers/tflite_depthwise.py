@@ -1,8 +1,8 @@
 """INT8_DEPTHWISE: a quantised convolution of every channel by itself, exact in float32.
 
-Image rows are converted once, dealt out by the stride (``int8_tflite_rows``); a tap of the kernel then meets runs of
-``run`` pixels times all channels, and weights are repeated to runs of that length. One einsum sums the taps of each
-part of the columns.
+Image rows are converted once, and the stride deals out their columns to parts (see ``tflite_rows.py``). A tap of the
+kernel then meets runs of ``run`` pixels times all channels, and weights are repeated to runs of that length. One einsum
+sums the taps that meet one part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runtime_arm.registry.steps import Step, in_turn
 
 
 class _Taps(NamedTuple):
-    """The taps of a kernel row that meet one part of the columns, at regular distances."""
+    """The taps of a kernel row that meet one part of the columns; they lie at regular distances."""
 
     part: int
     shift: int  # columns of the part to the first of them

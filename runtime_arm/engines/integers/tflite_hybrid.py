@@ -1,8 +1,8 @@
-"""INT8: TensorFlow Lite's dynamic-range layers by float32 GEMM, exact as ``engines/int8.py`` explains.
+"""INT8: TensorFlow Lite's dynamic-range layers by float32 GEMM, exact as ``onnx.py`` explains.
 
-The quantised values, less the integer of zero, are within -255 to 255. They stay float32, and so do the weights: a
-convolution of them is an ordinary one, by an engine that only adds products. Where a sum might reach 2**24 the channels
-are cut into slices for which it cannot, and the slices are added in float64.
+The quantised values, less the integer that stands for zero, are within -255 to 255. They are kept as float32, and so
+are the weights: their convolution is an ordinary one, by an engine that only multiplies and adds. Where a sum might
+reach 2**24, the channels are cut into slices for which it cannot, and the slices are added in float64.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def hybrid_convolution_by_gemm(call: Call) -> Run:
 
 
 def _products(call: Call, part: _Part, q: Array, result: Array, place: int) -> Step:
-    """The sums over one slice; those of several are gathered in float64 and come back rounded once."""
+    """The sums over one slice; those of several slices are added in float64 and rounded once."""
     weights = part.specs[1]
     assert weights is not None
     packed = call.packed(f"packed {place}", dict)

@@ -1,6 +1,6 @@
-"""Pools of TensorFlow Lite's integers. INT8: averages by sums of taps in float32 (exact) and a division in float64.
+"""Pools of TensorFlow Lite's integers. INT8: averages, by exact sums of taps in float32 and a division in float64.
 
-NUMPY: the largest, by the kernel of all maximum pools.
+NUMPY: maxima, by the kernel of all max pools.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What TensorFlow Lite's quantised convolutions share: image rows as float32 with their padding, and what ends a block.
+"""What TensorFlow Lite's quantised convolutions have in common: padded image rows as float32, and the end of a block.
 
 Rows under a block of output rows are converted once, into (step, rows, columns, channels): column x lies in part
-x % step at x // step, so that what a tap meets under consecutive outputs is one run where step is the stride.
+x % step at x // step. If step is the stride, what a tap meets under consecutive outputs is one run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime_arm.registry.specs import Shape
 from runtime_arm.registry.steps import Step, copy, margins
 
 BLOCK_NBYTES = 1 << 20  # rows, columns, sums and what requantises them; about a second-level cache
-RUN = 512  # elements of a run of pixels that are computed at once, at least, where a row has as many
+RUN = 512  # least elements of a run of pixels that is computed at once, if a row has as many
 
 
 class Layer(NamedTuple):
@@ -42,20 +42,20 @@ class Layer(NamedTuple):
         return self.convolution.window
 
     def with_offset(self, sums: Array, offset: Array, work: Array) -> Tuple[Step, Array]:
-        """The step that adds the offset to a block's sums, and where they are then: ``work`` if float32 cannot hold
-        them. offset, work: float64."""
+        """The step that adds the offset to a block's sums, and where the sums are then: in ``work`` if float32 cannot
+        hold them. offset, work: float64."""
         if sums.dtype == np.float32 and self.reach >= EXACT:
             return partial(np.add, sums, offset, work), work
         return partial(np.add, sums, offset.astype(sums.dtype), sums), sums
 
 
 def run_of(columns: int, channels: int) -> int:
-    """Output pixels that are computed as one run: a divisor of the row's."""
+    """Output pixels that are computed as one run; their number divides that of a row."""
     return next(n for n in range(1, columns + 1) if columns % n == 0 and (n * channels >= RUN or n == columns))
 
 
 def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
-    """Of a QuantizedConv whose weights and bias are constants."""
+    """The layer of a QuantizedConv whose weights and bias are constants."""
     x, w, b = (*inputs, None)[:3]
     assert x is not None
     assert w is not None
@@ -93,7 +93,7 @@ class Block(NamedTuple):
 def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int, workers: int = 1) -> List[Block]:
     """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``.
 
-    As many for each of the workers if that can be; none is larger than for one.
+    Each worker gets as many, if there are enough; none is larger than for one worker.
     """
     height, width = window.output
     row = row_nbytes + width * channels * (4 + 8 + 8)
@@ -112,7 +112,7 @@ def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
 
 
 class Rows:
-    """The padded image rows under blocks of output rows. step: how many parts columns are dealt out to."""
+    """The padded image rows under blocks of output rows. step: the number of parts that columns are dealt out to."""
 
     def __init__(self, window: Window, channels: int, repeat: int, step: int):
         self._window, self._channels, self._repeat, self.step = window, channels, repeat, step
@@ -126,7 +126,7 @@ class Rows:
         return self.step, reach, self._width, self._channels * self._repeat
 
     def fill(self, image: Array, buffer: Array, first: int, padding: int) -> Iterator[Step]:
-        """Convert what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
+        """Converts what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
         height, width = self._window.image
         pad = np.full((), padding, np.float32)
         top, left = first * self._window.stride[0] - self._window.head[0], self._window.head[1]

@@ -1,7 +1,6 @@
 """INT8: TensorFlow Lite's quantised transposed convolution, one float32 GEMM a tap of the kernel.
 
-The products of a tap with all pixels are added to the outputs that it meets; what reaches beyond 2**24 in total is
-added in float64.
+The products of a tap with all pixels are added to the outputs that it meets, in float64 if the total may exceed 2**24.
 """
 
 from __future__ import annotations

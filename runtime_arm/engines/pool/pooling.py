@@ -1,7 +1,9 @@
-"""NUMPY kernels of the pools: whole rows at a time, first over rows, then over columns.
+"""NUMPY kernels of the pools: first rows of pixels are combined, whole rows at a time, then columns.
 
-A window's largest pixel is the largest of its columns' largest, and so for sums: k + k operations an output instead of
-k * k, and the first k run over contiguous rows. Blocks keep what lies between in the cache.
+The largest pixel of a window is the largest of the maxima of its columns, and sums split alike: that takes k + k
+operations an output instead of k * k, and the first k run over contiguous rows. What lies between the two passes stays
+in the cache, since the work is cut into blocks. A "plane" here is an image of one channel, or of all of them if the
+channels come last.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn
 
-BLOCK_NBYTES = 1 << 18  # between the passes; X and Y of the block lie in the second-level cache beside it
-STRETCH = 64  # elements that a pass takes as long for as for beginning anew at the next row
+BLOCK_NBYTES = 1 << 18  # of what lies between the passes; X and Y of the block share the second-level cache with it
+STRETCH = 64  # beginning with the next row takes a pass as long as so many elements
 
 Range = Tuple[int, int]
 
@@ -40,7 +42,7 @@ class Source(NamedTuple):
 
 
 class Planes:
-    """A pool over (planes, slices, rows, columns, inner): inner is 1, or the channels where these are last."""
+    """A pool over (planes, slices, rows, columns, inner), cut into blocks; inner: 1, or the channels that come last."""
 
     def __init__(self, pool: Pool, itemsize: int, workers: int = 1):
         window = pool.window.in_three()
@@ -69,7 +71,7 @@ class Planes:
 
 
 def _whole(window: Window) -> bool:
-    """Whether there is one window, which covers the image."""
+    """Whether there is one window, and it covers the image."""
     return set(window.output) == {1} and int(window.counts().sum()) == math.prod(window.image)
 
 
@@ -165,7 +167,7 @@ def _planes(call: Call) -> Planes:
 def _passes(
     combine: np.ufunc, start: Any, planes: Planes, block: Block, x: Array, y: Array, buffer: Array
 ) -> Iterator[Step]:
-    """Of one block: combine slices and rows into the buffer, then its columns into Y."""
+    """Both passes over one block: slices and rows are combined into the buffer, then its columns into Y."""
     window = planes.window
     extent = [end - begin for begin, end in block]
     between = buffer[: planes.size(block)].reshape(*extent, window.image[2], planes.inner)
@@ -178,7 +180,7 @@ def _passes(
 
 
 def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Range]) -> List[Source]:
-    """What each tap of these dimensions sees of X (planes, slices, rows, columns, inner) for ranges of outputs."""
+    """What each tap of these dimensions meets of X, (planes, slices, rows, columns, inner), for ranges of outputs."""
     overlaps = [
         [window.overlap(axis, k, *range_) for k in range(window.kernel[axis])] for axis, range_ in zip(axes, ranges)
     ]
@@ -193,7 +195,7 @@ def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Ran
 
 
 def _combine(combine: np.ufunc, start: Any, target: Array, sources: List[Source]) -> Iterator[Step]:
-    """Combine all sources into the target, beginning with those that fill it."""
+    """Combines all sources into the target, beginning with those that fill it."""
     sources.sort(key=lambda source: source.pixels.shape != target.shape)
     full = sum(source.pixels.shape == target.shape for source in sources)
     if full >= 2:

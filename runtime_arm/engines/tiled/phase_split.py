@@ -1,14 +1,15 @@
-"""A plain image of few channels, apart by phase: what the taps of a convolution meet in it are long runs.
+"""A plain image of few channels, split by phase: then the taps of a convolution meet long runs of it.
 
-A column of three channels is too short to be copied pixel by pixel. With s the stride and tiles of m x m outputs whose
-pixels lie in planes of their own (see ``layouts.py``), a block of rows of tiles meets
+Three channels of a pixel are too few to be copied by themselves. With stride s, and tiles of m x m outputs whose pixels
+lie in planes of their own (see ``registry/layouts.py``), a strip of rows of tiles meets
 
     S[p, q, c, position] = X[c, s * m * row + p - head, s * m * column + q]
 
-An output of the plane (py, px) meets under the tap (ky, kx) what lies in the phases (s * py + d * ky) mod s * m and
-(s * px + d * kx - head) mod s * m, so many positions away as there are whole tiles in these pixels; d is the dilation.
-Rows of S are as long as those of the outputs, if they hold the columns under one of its rows and zeros beside them:
-then a run is a block of rows. Taps that are equally many positions away are copied at once, their phases are d apart.
+Under the tap (ky, kx) an output of the plane (py, px) meets the phases (s * py + d * ky) mod s * m and
+(s * px + d * kx - head) mod s * m, as many positions away as there are whole tiles in these pixels; d is the dilation.
+A row of S is as long as one of the outputs, if that has room for the columns of the image and the zeros beside them:
+then all rows of a strip are one run. Taps that lie equally many positions away are copied at once; their phases are d
+apart.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, margins, shaped
 
 
 class _Taps(NamedTuple):
-    """Taps one behind the other that are equally many rows or columns of tiles away, and the phase that the first one
-    meets."""
+    """Neighbouring taps that lie equally many rows or columns of tiles away, and the phase that the first one meets."""
 
     first: int
     many: int
@@ -35,7 +35,7 @@ class _Taps(NamedTuple):
 
 
 class _Phases(NamedTuple):
-    """Phases one behind the other that have the same rows or columns inside of the image."""
+    """Neighbouring phases that have the same rows or columns inside of the image."""
 
     first: int
     many: int
@@ -43,15 +43,15 @@ class _Phases(NamedTuple):
 
 
 class PhaseSplit:
-    """What blocks of rows of tiles ``y``, ``rows`` at most, meet of an image (C, H, W). A row of columns has ``pitch``
-    positions: those of a row of tiles, and perhaps some behind them."""
+    """What strips of at most ``rows`` rows of tiles ``y`` meet of an image (C, H, W). A row of the columns has
+    ``pitch`` positions: those of a row of tiles, and perhaps some behind them."""
 
     def __init__(self, window: Window, channels: int, y: Tiles, pitch: int, rows: int):
         self.window = window
         self.channels = channels
         self.step = window.stride[0] * y.tile, window.stride[1] * y.tile
         last = [k - 1 for k in window.kernel]
-        self.below = self._tap(0, y.tile - 1, last[0])[0]  # rows that a block meets below its own
+        self.below = self._tap(0, y.tile - 1, last[0])[0]  # rows that a strip meets below its own
         self.high = rows + self.below
         self.left = -self._tap(1, 0, 0)[0]  # zeros in front of a row
         self.right = max(0, self._tap(1, y.tile - 1, last[1])[0])
@@ -70,7 +70,7 @@ class PhaseSplit:
         return self.step[0] * self.step[1] * self.channels * self.length
 
     def fill(self, image: Array, buffer: Array, rows_of_tiles: slice, is_next: bool = False) -> Iterator[Step]:
-        """Make S in a buffer. is_next: what this made there for other rows is there still, untouched."""
+        """Makes S in a buffer. is_next: the buffer still has, untouched, what this made for other rows."""
         split = self._of(buffer)
         count = rows_of_tiles.stop - rows_of_tiles.start + self.below
         assert count <= self.high, f"{count} rows of {self.high}"
@@ -98,8 +98,8 @@ class PhaseSplit:
                     yield copy(part, as_strided(pixels, part.shape, strides))
 
     def meet(self, buffer: Array, plane: Tuple[int, int], taps: Array, down: int = 0, first: int = 0) -> Iterator[Step]:
-        """Copy what outputs of a plane meet of S, in rows that begin ``down`` rows below those of S: taps
-        (kh, kw, C, rows, columns), from the kernel's column ``first`` on."""
+        """Copies what the outputs of a plane meet of S into ``taps``, (kh, kw, C, rows, columns): from the kernel's
+        column ``first`` on, and from S's row ``down`` on."""
         split = self._of(buffer)
         p, q, channel, position = split.strides
         apart = self.window.dilation[0] * p, self.window.dilation[1] * q
@@ -114,8 +114,8 @@ class PhaseSplit:
         return shaped(buffer, *self.step, self.channels, self.length)
 
     def _tap(self, axis: int, phase: int, k: int) -> Tuple[int, int]:
-        """How many rows (axis 0) or columns of tiles away, and in which phase, the outputs of a plane meet pixels under
-        a tap; rows from the first of S."""
+        """How many rows (axis 0) or columns (axis 1) of tiles away the outputs of a plane meet pixels under a tap, and
+        in which phase; rows count from the first of S."""
         pixel = phase * self.window.stride[axis] + k * self.window.dilation[axis]
         return divmod(pixel - (self.window.head[1] if axis else 0), self.step[axis])
 
@@ -126,8 +126,8 @@ class PhaseSplit:
 
 
 def _alike(begin: int, image: int, step: int, length: int) -> Sequence[_Phases]:
-    """The phases of pixels from ``begin`` on, of an image that has so many, together where as many of ``length`` places
-    are inside of it."""
+    """The phases of the pixels from ``begin`` on, in groups for which the same of ``length`` places lie inside of an
+    image of ``image`` pixels."""
 
     def inside(phase: int) -> Tuple[int, int]:
         bounds = -((begin + phase) // step), -((begin + phase - image) // step)

@@ -41,7 +41,7 @@ def _most_rows(x: Tiles, itemsize: int) -> int:
 
 
 def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
-    """Combine with np.maximum, or with np.add: sums are divided by the pool's divisors."""
+    """Combines with np.maximum, or with np.add; sums are divided by the pool's divisors."""
     result = call.outputs[0]
     scale = (1 / pool.divisors).astype(result.dtype).reshape(pool.window.output)
     rows = y.image_tiles((0, 0))[0]
@@ -69,7 +69,7 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
 
 
 class _Tap(NamedTuple):
-    """What a row (axis 0) or column (axis 1) of the kernel meets: from which plane, which pixels, for which outputs."""
+    """What a row (axis 0) or column (axis 1) of the kernel meets: in which plane, which pixels, for which outputs."""
 
     axis: int
     plane: int
@@ -77,7 +77,7 @@ class _Tap(NamedTuple):
     pixels: slice
 
     def of(self, pixels: Array) -> Tuple[_Tap, Array]:
-        """With its pixels of an array (rows, columns, channels)."""
+        """The tap with its pixels in an array (rows, columns, channels)."""
         return self, pixels[self.pixels] if self.axis == 0 else pixels[:, self.pixels]
 
     def part(self, target: Array) -> Array:
@@ -86,7 +86,7 @@ class _Tap(NamedTuple):
 
 
 def _meet(axis: int, window: Window, x: Tiles, y: Tiles, phase: int, outputs: Tuple[int, int]) -> List[_Tap]:
-    """What the outputs begin..end of a plane meet, the middle of the kernel first."""
+    """What the outputs from ``begin`` to ``end`` of a plane meet, the middle of the kernel first."""
     begin, end = outputs
     taps = []
     for tap in sorted(range(window.kernel[axis]), key=lambda tap: abs(2 * tap - window.kernel[axis] + 1)):
@@ -98,7 +98,7 @@ def _meet(axis: int, window: Window, x: Tiles, y: Tiles, phase: int, outputs: Tu
 
 
 def _combine(combine: np.ufunc, target: Array, met: Sequence[Tuple[_Tap, Array]]) -> Iterator[Step]:
-    """The first two taps that all outputs meet fill the target; if there are none, what is neutral does."""
+    """The first two taps that all outputs meet fill the target; without any, the neutral element does."""
     if not target.size:
         return
     whole = [pixels for _, pixels in met if pixels.shape == target.shape]

@@ -105,7 +105,7 @@ def _is_dense(convolution: Convolution) -> bool:
 
 
 def _toeplitz(convolution: Convolution) -> Optional[Toeplitz]:
-    """The shape of the products of a depthwise convolution, if it is one of those that are."""
+    """The shape of the products of a depthwise convolution; None if it cannot run as such products."""
     window, channels = convolution.window, convolution.channels
     if convolution.channels_last or not convolution.group == channels == convolution.filters:
         return None
@@ -119,7 +119,7 @@ def _toeplitz(convolution: Convolution) -> Optional[Toeplitz]:
 
 
 def _are_limits(op: OperatorDef) -> bool:
-    """Whether the first two layers end with nothing else, and the first one's results may be zero."""
+    """Whether the first two layers end with limits or nothing, and those of the first one keep zero."""
     expand, depthwise, _ = layers(op).op
     keeps_zero = all(bound(0.0, value) == 0 for bound, value in limits_of(expand))
     return keeps_zero and all(limits_of(layer) or activation_of(layer) is None for layer in (expand, depthwise))

@@ -1,8 +1,9 @@
-"""Operators that do in one pass what takes several: a convolution or batch normalisation, an addition, an activation.
+"""Fused operators: a layer (convolution, batch normalisation, ...), then perhaps an addition, then an activation.
 
-They are armnet's own (domain "armnet"); the optimizer makes them. Arguments are those of the operator that comes first,
-and ``activation``: the type of the last one ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments stand beside it.
-Two activations take an operand, the operator's last input: PRelu its slope, onnx.Max one number a channel, the floor.
+They are armnet's own (domain "armnet"), and the optimizer makes them. Their arguments are those of the layer, and
+``activation``: the type of the activation ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments stand beside it. Two
+activations take a second operand, which is the operator's last input: PRelu its slope, onnx.Max one number a channel,
+the floor. What a type is made of stands in its schema, ``fusion=`` (see ``registry/facts.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OPERANDS = {PRELU: "slope", MAX: "floor"}  # of the activations that take one
 
 
 def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
-    """The activation of a fused operator as an operator of its own, None without one. Its input and output are made
+    """The activation of a fused operator as an operator of its own, None without one. The name of its input is made
     up."""
     schema = find(op)
     fusion = None if schema is None else schema.fusion
@@ -43,7 +44,7 @@ def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
 
 
 def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:
-    """Whether the addend or the results of this shape are broadcast to make Y; fast kernels leave that alone."""
+    """Whether the addend, or the layer's results of this shape, are broadcast to make Y; no fast kernel does that."""
     return y.shape != shape or (addend is not None and addend.shape != shape)
 
 
@@ -61,7 +62,7 @@ def formula_of(op: OperatorDef) -> Optional[FastFormula]:
 def tail_specs(
     op: OperatorDef, y: TensorSpec, addend: Optional[TensorSpec], operand: Optional[TensorSpec]
 ) -> List[TensorSpec]:
-    """The output's spec, for the result ``y`` of the operator that comes first."""
+    """The output's spec, for the result ``y`` of the layer."""
     if addend is not None:
         require_same_dtype(op, y, addend)
         y = y.with_shape(broadcast(op, (y, addend)))
@@ -81,7 +82,7 @@ def tail_specs(
 
 
 def _check_floor(op: OperatorDef, y: TensorSpec, floor: Optional[TensorSpec]) -> None:
-    """One number for each channel of a convolution, so that ONNX's Max broadcasts it."""
+    """ShapeError unless the floor is one number for each channel of a convolution, so that ONNX's Max broadcasts it."""
     require_same_dtype(op, y, floor)
     require(
         op,
@@ -94,7 +95,7 @@ def _check_floor(op: OperatorDef, y: TensorSpec, floor: Optional[TensorSpec]) ->
 
 
 def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Optional[Array]) -> Sequence[Any]:
-    """The outputs for the result ``y`` of the operator that comes first."""
+    """The outputs, for the result ``y`` of the layer."""
     if addend is not None:
         y = (y.astype(np.float64) + addend).astype(y.dtype)
     activation = activation_of(op)

@@ -1,4 +1,4 @@
-"""Transposed convolutions and fully connected layers that end with an addition and an activation, as in fused.py."""
+"""Fused transposed convolutions and fully connected layers; see ``fused.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool that ends with an activation, as the operators in fused.py."""
+"""A fused max pool: it ends with an activation, see ``fused.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several operators in one, which read each other's results: a net in the argument ``layers``."""
+"""Merged operators: a chain of layers in one operator, given as a net in the argument ``layers``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Layers(NamedTuple):
-    """What the blobs are called in such a net: those that it reads, and what its operators make, one each."""
+    """The names of the blobs in such a net: those that it reads, and the results of its layers, one each."""
 
     inputs: Tuple[str, ...]
     results: Tuple[str, ...]
 
     def of(self, op: OperatorDef) -> NetDef:
-        """The net of an operator. ArgumentError if it has others than these blobs."""
+        """The net of an operator. ArgumentError if it has blobs other than these."""
         net = op.get_net("layers")
         known = {*self.inputs, ""}
         for layer, name in zip(net.op, self.results):
@@ -30,11 +30,11 @@ class Layers(NamedTuple):
         return net
 
     def specs(self, op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-        """What the layers make."""
+        """The specs of the layers' results."""
         return [made[0] for _, _, made in self._inferred(op, inputs)]
 
     def multiply_adds(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-        """The sum of what the layers take."""
+        """The sum of the layers' multiply-adds."""
         total = 0
         for layer, given, made in self._inferred(op, inputs):
             count = lookup(layer).multiply_adds
@@ -51,7 +51,7 @@ class Layers(NamedTuple):
             yield layer, given, made
 
     def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
-        """What the last layer makes, by the reference kernels."""
+        """The result of the last layer, by the reference kernels."""
         blobs: Dict[str, Any] = dict(zip(self.inputs, inputs))
         for layer in self.of(op).op:
             blobs[layer.output[0]] = lookup(layer).evaluate(layer, [blobs.get(name) for name in layer.input])[0]
@@ -59,6 +59,6 @@ class Layers(NamedTuple):
 
 
 def renamed(op: OperatorDef, inputs: Sequence[str], output: str) -> OperatorDef:
-    """The operator as a layer: the inputs that it has get these names."""
+    """The operator as a layer: the inputs that it has are renamed to these."""
     names = tuple(new if old else "" for old, new in zip(op.input, inputs))
     return op.replace(input=names, output=(output,), name="", debug_info="")

@@ -1,4 +1,4 @@
-"""ChangeLayout: what a plan inserts where operators disagree about how a blob lies in memory. No net has it."""
+"""ChangeLayout: a plan inserts it where operators disagree about the layout of a blob. No net contains it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("ChangeLayout", domain="armnet")
 def layout_change(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X, in another layout (see ``layouts.py``)."""
+    """Y = X, in another layout (see ``registry/layouts.py``)."""
     return [x]
 
 

@@ -1,4 +1,4 @@
-"""PooledConv: what a plan makes of a convolution and the max pool behind it that alone reads its results."""
+"""PooledConv: a plan merges a convolution with the max pool behind it into one, if nobody else reads its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYERS = Layers(("x", "w", "b", "addend", "slope"), ("convolved", "y"))
     "PooledConv", domain="armnet", inputs=(2, 5), multiply_adds=LAYERS.multiply_adds, kind=Kind.POOLED_CONVOLUTION
 )
 def pooled_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Y = the second of the operators in the net ``layers``, a pool, which reads what the first, a convolution, makes.
+    """Y = MaxPool(Conv(X, W, b)), with the two operators as the net ``layers``.
 
     Inputs: those of the convolution. ArgumentError if the layers are others.
     """
@@ -36,7 +36,7 @@ def pooled_conv_reference(op: OperatorDef, *inputs: Optional[Array]) -> Sequence
 
 
 def pooled_conv_of(convolution: OperatorDef, pool: OperatorDef) -> OperatorDef:
-    """The operator that does what these two do, one after the other."""
+    """The operator that does the work of these two."""
     convolved, y = LAYERS.results
     net = NetDef(name="layers", op=(renamed(convolution, LAYERS.inputs, convolved), renamed(pool, [convolved], y)))
     return OperatorDef.of("PooledConv", convolution.input, list(pool.output), domain="armnet", layers=net)

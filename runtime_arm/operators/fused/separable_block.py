@@ -1,4 +1,4 @@
-"""SeparableBlock: what a plan makes of three convolutions whose results between them nobody else reads."""
+"""SeparableBlock: a plan merges three convolutions into one, if nobody reads the results between them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LAYERS = Layers(INPUTS, ("expanded", "filtered", "y"))
     "SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=LAYERS.multiply_adds, kind=Kind.SEPARABLE_BLOCK
 )
 def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Y = the last of the operators in the net ``layers``, which read each other's results: a convolution, one of every
-    channel for itself, and one of 1x1, which may add and have any activation.
+    """Y = project(depthwise(expand(X))), with the three convolutions as the net ``layers``: a dense one, a depthwise
+    one, and one of 1x1, which may have an addend and any activation.
 
-    Inputs: X, then W and b of each, the addend and what the activation takes; where one is left out, its name is empty.
+    Inputs: X, then W and b of each, the addend and the activation's operand. An input that is left out has no name.
     """
     return results_of(op, inputs)[-1:]
 
@@ -33,7 +33,7 @@ def separable_block_reference(op: OperatorDef, *inputs: Optional[Array]) -> Sequ
 
 
 def results_of(op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-    """What the three layers make."""
+    """The specs of the three layers' results."""
     return LAYERS.specs(op, inputs)
 
 
@@ -43,7 +43,7 @@ def layers(op: OperatorDef) -> NetDef:
 
 
 def block_of(expand: OperatorDef, depthwise: OperatorDef, project: OperatorDef) -> OperatorDef:
-    """The operator that does what these three do, one after the other."""
+    """The operator that does the work of these three."""
     x, (expanded, filtered, y) = INPUTS[0], LAYERS.results
     net = NetDef(
         name="layers",
@@ -58,7 +58,7 @@ def block_of(expand: OperatorDef, depthwise: OperatorDef, project: OperatorDef) 
 
 
 def _operands(op: OperatorDef) -> Sequence[str]:
-    """What a convolution reads but X: W, b, addend, slope; "" for what it does not."""
+    """What a convolution reads besides X: W, b, addend, operand; "" for what it does not read."""
     return [*op.input[1:], "", "", "", ""][:4]
 
 
