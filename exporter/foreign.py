@@ -1,6 +1,7 @@
-"""Files that hold no model that armnet reads, recognised by their bytes: what they are and what to do with them.
+"""Recognises files that hold no model for armnet, and says what they are and what to do with them.
 
-Nothing here opens what it recognises: a pickle runs any code that its author put into it.
+Only names of files, first bytes and the names in an archive are looked at. Nothing is unpickled: a pickle runs any code
+that its author put into it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Callable, List, NamedTuple, Optional
 
 from runtime_arm.errors import FormatError
 
-HEAD = 4096  # bytes that are looked at
+HEAD = 4096  # bytes read to recognise a file
 
 
 class Foreign(NamedTuple):
-    """A kind of file: its name, whether these first bytes begin one, and what to do with it."""
+    """A kind of file: its name, a test of a file's first bytes, and what to do with such a file."""
 
     name: str
     begins: Callable[[bytes], bool]
@@ -72,7 +73,7 @@ SUFFIXES = {
 
 
 def refuse_foreign(path: Path) -> None:
-    """FormatError, with what to do, if the file or folder is of a kind that is known to hold no model for armnet."""
+    """FormatError, with what to do, if the file or folder is known to hold no model for armnet."""
     found = _described(path)
     if found is not None:
         raise FormatError(f"{os.fspath(path)} is {found}")
@@ -97,7 +98,7 @@ def _described(path: Path) -> Optional[str]:
 
 
 def _archive(path: Path) -> Optional[str]:
-    """What a zip archive is, by the names in it."""
+    """What a zip archive is, judged by the names in it."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_torch(source: Any) -> bool:
-    """Whether the source is a torch.nn.Module or a torch.export.ExportedProgram; torch is not imported for that."""
+    """Whether the source is a torch.nn.Module or a torch.export.ExportedProgram. Does not import torch."""
     bases = {f"{base.__module__}.{base.__name__}" for base in type(source).__mro__}
     return not bases.isdisjoint(
         {"torch.nn.modules.module.Module", "torch.export.exported_program.ExportedProgram"},
@@ -20,13 +20,14 @@ def is_torch(source: Any) -> bool:
 
 
 def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
-    """The ONNX model of a module, in its evaluation mode, with an example of its inputs; or of an exported program.
+    """The ONNX model of a module in evaluation mode, or of an exported program.
 
-    example: one tensor, or a tuple with a tensor for each input; a program has its own. The first dimension of every
-    input stays open where the module allows that. UsageError without an example, ExportError with PyTorch's reason.
+    example: the inputs of a module, as one tensor or as a tuple of tensors; a program has its own. The first dimension
+    of every input of a module stays open where the module allows it. UsageError if a module has no example or a program
+    is given one; ExportError with PyTorch's reason.
     """
     with needed_for("exporting PyTorch modules"):
-        import onnxscript  # noqa: F401 (PyTorch's exporter asks for it only half way)
+        import onnxscript  # noqa: F401 (PyTorch's exporter needs it, but checks only half way)
         import torch
     is_module = isinstance(source, torch.nn.Module)
     if is_module and len(example) != 1:
@@ -40,7 +41,7 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
         if is_module:
             source.eval()
         program = torch.onnx.export(source, inputs, dynamo=True, verbose=False, **options)
-    except Exception as error:  # PyTorch raises whatever its exporter, or the module, ran into
+    except Exception as error:  # errors of the exporter and of the module can be of any type
         raise ExportError(f"PyTorch cannot export {type(source).__name__}: {_cause(error)}") from error
     finally:
         if training:
@@ -50,13 +51,13 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
 
 
 def _open_batch(torch: Any, inputs: Tuple[Any, ...]) -> Tuple[Any, ...]:
-    """For each input, that its first dimension may be open."""
+    """PyTorch's ``dynamic_shapes``: the first dimension of each input may be open."""
     auto = torch.export.Dim.AUTO
     return tuple({0: auto} if isinstance(one, torch.Tensor) and one.ndim else None for one in inputs)
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason, one line."""
+    """The first line of the innermost error's message."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines()

@@ -41,7 +41,7 @@ def main(path: str) -> None:
 
 
 def examples(predictor: Predictor) -> Dict[str, Any]:
-    """Inputs between -1 and 1, or small integers, without random numbers; open dimensions are 1."""
+    """Inputs without random numbers: floats between -1 and 1, or small integers. Open dimensions are 1."""
     feeds = {}
     for info in predictor.inputs:
         like = info.example()

@@ -60,7 +60,7 @@ def _feed(seed: int) -> Dict[str, Any]:
 
 
 def _threads() -> int:
-    """Of this process, those of BLAS included where the system lists them."""
+    """The number of threads of this process, including those of BLAS where the system lists them."""
     tasks = "/proc/self/task"
     return len(os.listdir(tasks)) if os.path.isdir(tasks) else threading.active_count()
 

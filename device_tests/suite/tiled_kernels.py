@@ -1,8 +1,8 @@
 """Runs one operator by one of its options between blobs in tiles, in buffers that reveal mistakes.
 
 Outputs start as NaN and scratch memory as 0xA5; inputs get their content after the kernel has been bound. Elements
-outside the image must be zero at the end. Of several workers, each must write what the others do not. Blobs may be
-channel slices, whose neighbours must stay as they are.
+outside the image must be zero at the end. Each element must be written by exactly one worker. Blobs may be channel
+slices, whose neighbours must stay unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run_option(
     workers: int = 1,
     slices: bool = False,
 ) -> Array:
-    """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, where the kernel can."""
+    """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, if the kernel allows it."""
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
     kernel, layout = option.kernel, option.outputs[0]

@@ -25,8 +25,8 @@ def forest(
 ) -> Dict[str, Any]:
     """Attributes of an ensemble; ``prefix`` is "class" or "target".
 
-    Every leaf gives weight to all targets, with ``one_target`` to that of its tree alone. Thresholds have one decimal,
-    so that rows with one decimal meet them. ``missing``: some nodes let NaN hold.
+    Every leaf gives weight to all targets, or with ``one_target`` to the target of its tree alone. Thresholds have one
+    decimal, so that rows with one decimal can equal them. ``missing``: at some nodes the test holds for NaN.
     """
     nodes: Dict[str, List[Any]] = {name: [] for name in _NODES.split()}
     weights: Dict[str, List[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}

@@ -1,17 +1,17 @@
-"""LEVELS: all rows go down all trees at once, a level at a time.
+"""LEVELS: all rows descend all trees at once, one level at a time.
 
-Nodes lie in one table, the two children of a node side by side, so that one level of a block of trees is
+All nodes are in one table, with the two children of a node side by side. One level of a block of trees is then
 
-    index = feature[node] * N + row              # X lies transposed, (features + 1, N)
-    holds = X[index] <= value[node]              # or whichever comparison the node makes
-    node  = other[node] + holds                  # other: the child for "no"; the one for "yes" lies behind it
+    index = feature[node] * N + row              # X is transposed, (features + 1, N)
+    holds = X[index] <= value[node]              # or the node's own comparison
+    node  = other[node] + holds                  # other: the child for "no"; the one for "yes" follows it
 
-over arrays (trees, N). A leaf sends a row back to itself: it reads the row of zeros behind X's last feature, so that
-the outcome of its comparison is known. Trees are sorted by depth; a level takes only those that are that deep. A block
-has as many trees as keep its arrays in the second-level cache.
+over arrays (trees, N). A leaf sends a row back to itself: it reads the row of zeros after X's last feature, so that
+the result of its comparison is known in advance. Trees are sorted by depth, the deepest first; a level handles only the
+trees that are deep enough. A block has as many trees as fit in the second-level cache with their arrays.
 
-Sums: where each tree gives weight to one target alone, the leaves' weights of a block, (trees, N), are multiplied by a
-matrix (targets, trees) of zeros and ones. Otherwise rows (targets) of a table are added, tree by tree.
+Sums: if each tree gives weight to one target alone, the leaf weights of a block, (trees, N), are multiplied by a matrix
+(targets, trees) of zeros and ones. Otherwise rows (targets) of a table are added, tree by tree.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Table(NamedTuple):
-    """The forest as the levels need it. Arrays have one element a node; ``depth`` and ``target`` one a tree.
+    """The forest in the form described above. Arrays have one element per node; ``depth`` and ``target`` one per tree.
 
-    ``weights``: (nodes,) for each tree's own target; or (nodes, targets) where a tree has several and ``target`` is
-    None. The deepest tree is the first.
+    ``weights``: (nodes,), for the target of the node's tree; or (nodes, targets) if a tree has several targets, in
+    which case ``target`` is None. The deepest tree is the first.
     """
 
     feature: Array
@@ -56,7 +56,7 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=8)
 def table_of(op: OperatorDef, features: int) -> Table:
-    """The table of an operator's forest: first the roots, then the children of each level, "no" before "yes"."""
+    """The table of an operator's forest: the roots, then the children level by level, "no" before "yes"."""
     forest, targets = forest_of(op), _targets(op)
     order = np.argsort(-forest.depth, kind="stable")
     nodes, tree = forest.roots[order], np.arange(order.size)
@@ -101,7 +101,7 @@ def _modes(forest: Forest) -> List[int]:
 
 
 def _weights(forest: Forest, at: Array, trees: Array, targets: int) -> Tuple[Array, Optional[Array]]:
-    """What ``Table`` says of weights and target."""
+    """The ``weights`` and the ``target`` of ``Table``."""
     dense = np.zeros((forest.mode.size, targets), forest.weight.dtype)
     np.add.at(dense, (forest.at, forest.target), forest.weight)
     used = np.zeros((forest.roots.size, targets), np.bool_)
@@ -115,7 +115,7 @@ def _weights(forest: Forest, at: Array, trees: Array, targets: int) -> Tuple[Arr
 
 
 def _surely_scored(forest: Forest, targets: int) -> bool:
-    """Whether every row gets a weight for every target: for each there is a tree all of whose leaves have one."""
+    """Whether every row surely gets a weight for every target: each target has a tree whose leaves all have one."""
     tree_of = np.zeros(forest.mode.size, np.int64)
     nodes, tree = forest.roots, np.arange(forest.roots.size)
     while nodes.size:
@@ -137,7 +137,7 @@ def _targets(op: OperatorDef) -> int:
 
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    """Sums and averages of comparisons."""
+    """Accepts sums and averages over trees whose tests are comparisons."""
     forest = forest_of(op)
     if aggregate_of(op) in ("MIN", "MAX"):
         return "takes sums and averages alone"
@@ -149,18 +149,18 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     return None
 
 
-_NBYTES = 40  # of one row in one tree: node, index, x, value, weight, flags
+_NBYTES = 40  # per row and tree: node, index, x, value, weight, flags
 
 
 def _cut(rows: int, trees: int) -> Tuple[int, int]:
-    """Rows and trees of a block: all rows and as many trees as fit beside them, or one tree and the rows that fit."""
+    """The numbers of rows and trees in a block: all rows and the trees that fit, or one tree and the rows that fit."""
     most = max(usual_block_nbytes() // _NBYTES, 256)
     step = max(min(rows, most), 1)
     return step, max(min(trees, most // step), 1)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """Node and index; x and value; flags; modes; X transposed and where it is NaN; leaves' weights; sums."""
+    """Node and index; x and value; flags; modes; X transposed; where X is NaN; leaf weights; sums."""
     (x,) = inputs
     assert x is not None
     table, targets = table_of(op, x.shape[1]), _targets(op)
@@ -179,7 +179,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 
 
 class Descent:
-    """The rows of one block of X, on their way down all trees."""
+    """Takes the rows of one block of X down all trees."""
 
     def __init__(self, call: Call, first: int, last: int):
         table, features = table_of(call.op, call.inputs[0].shape[1]), call.inputs[0].shape[1]
@@ -195,13 +195,13 @@ class Descent:
         forest = forest_of(call.op)
         self.comparisons = [(mode, COMPARISONS[MODES[mode]]) for mode in _modes(forest)]
         if len(self.comparisons) > 1 and self.comparisons[0][0]:
-            self.comparisons.insert(0, (0, np.less_equal))  # what leaves compare by
+            self.comparisons.insert(0, (0, np.less_equal))  # the comparison of leaves
         self.follows_missing = bool(table.nan_is_true.any())
         starts = range(0, table.depth.size, most)
         self.blocks = [self._block(call, start, min(start + most, table.depth.size)) for start in starts]
 
     def _block(self, call: Call, first: int, last: int) -> Tuple[Any, ...]:
-        """The trees' roots, the whole arrays, those of each level, the weights' array and the matrix of sums."""
+        """The roots, the array of nodes, the arrays of each level, the array of leaf weights, the matrix or None."""
         table, trees, rows = self.table, last - first, self.columns.size
         flat = [*call.scratch[0], *call.scratch[1], *call.scratch[2], call.scratch[3]]
         whole = [part[: trees * rows].reshape(trees, rows) for part in flat]
@@ -215,7 +215,7 @@ class Descent:
         return roots, whole[0], levels, call.scratch[6][: trees * rows].reshape(trees, rows), matrix
 
     def run(self) -> Array:
-        """The totals of these rows, (rows, targets); overwritten by the next run."""
+        """The totals of these rows, (rows, targets). The next run overwrites them."""
         np.copyto(self.turned[:-1], self.x.T)
         self.turned[-1] = 0
         missing = self.follows_missing and bool(np.isnan(self.turned, out=self.missing).any())
@@ -234,7 +234,7 @@ class Descent:
         return totals
 
     def _descend(self, level: Tuple[Array, ...], missing: bool) -> None:
-        """One level: the nodes' children become the nodes."""
+        """Goes down one level: each node is replaced by the child that its test selects."""
         node, index, x, value, holds, flag, other, mode = level
         table = self.table
         np.take(self.offset, node, out=index, mode="clip")

@@ -1,8 +1,8 @@
-"""ONNX's steps of optimisers, domain ai.onnx.preview.training.
+"""ONNX's optimisers, one step each; domain ai.onnx.preview.training.
 
-Inputs: the learning rate R, the count of steps T, then for n tensors: n values, n gradients, and n of each state.
-Outputs: n new values, then n of each new state. With ``norm_coefficient`` c the gradient is g + c x. Source: ONNX's
-operator docs.
+Inputs: the learning rate R and the step count T; then, for n tensors, n values, n gradients, and n of each state.
+Outputs: n new values, then n of each new state. With ``norm_coefficient`` c, the gradient of a value x is g + c x.
+Source: ONNX's operator docs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 DOMAIN = "ai.onnx.preview.training"
-# new value and new states from (op, rate, steps, value, gradient, *states), in float64
+# computes the new value and the new states from (op, rate, steps, value, gradient, *states), in float64
 Step = Callable[..., Sequence[Array]]
 
 

@@ -1,4 +1,4 @@
-"""Features of tabular models: scaling, filling gaps, encoding categories, joining columns."""
+"""Features of tabular models: scaling, imputing missing values, encoding categories, joining columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = ("float32", "float64", "int32", "int64")
 
 
 def _columns(op: OperatorDef, x: TensorSpec, *names: str) -> None:
-    """ShapeError or ArgumentError unless each attribute has one number, or one a column of X."""
+    """ShapeError or ArgumentError unless each attribute has one number, or one per column of X."""
     require(op, x.ndim >= 1, "X must have a dimension", x)
     for name in names:
         count = len(op.get_floats(name))
@@ -27,7 +27,7 @@ def _columns(op: OperatorDef, x: TensorSpec, *names: str) -> None:
 
 @operator("Scaler", domain="ai.onnx.ml", dtypes=PLAIN)
 def scaler(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = (X - offset) * scale, one number for all columns or one a column; float32."""
+    """Y = (X - offset) * scale, float32; each attribute has one number for all columns, or one per column."""
     _columns(op, x, "offset", "scale")
     return [TensorSpec(x.shape, np.float32)]
 
@@ -40,7 +40,7 @@ def scaler_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Normalizer", domain="ai.onnx.ml", dtypes=PLAIN)
 def normalizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Each row divided by its norm: MAX (the largest number, as it is), L1 or L2; float32. A norm of 0 divides by 1.
+    """Each row divided by its norm, float32: MAX (the signed maximum), L1 or L2. A row whose norm is 0 is kept.
 
     X: (features) or (N, features).
     """
@@ -67,9 +67,9 @@ def normalizer_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("Imputer", domain="ai.onnx.ml", dtypes=PLAIN)
 def imputer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X with ``replaced_value_float`` (0; NaN for gaps) or ``replaced_value_int64`` replaced by the imputed values.
+    """X with elements equal to ``replaced_value_float`` (0) or ``replaced_value_int64`` (0) replaced by imputed values.
 
-    There is one imputed value for all columns, or one a column.
+    A ``replaced_value_float`` of NaN matches NaN. There is one imputed value for all columns, or one per column.
     """
     count = len(_imputed(op, x.dtype))
     require(op, x.ndim >= 1, "X must have a dimension", x)
@@ -94,9 +94,9 @@ def imputer_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("FeatureVectorizer", domain="ai.onnx.ml", inputs=(1, None), dtypes=PLAIN)
 def feature_vectorizer(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """The inputs side by side, (N, the sum of their columns) float32. A vector (features) is one row of them.
+    """The inputs side by side, (N, the sum of their columns) float32. An input (features) is one row.
 
-    ``inputdimensions``: the columns of each; an input with more is cut, one with fewer filled up with zeros.
+    ``inputdimensions``: the number of columns of each input; a wider input is cut, a narrower one padded with zeros.
     """
     specs = [x for x in inputs if x is not None]
     require(op, len(specs) == len(inputs) and all(x.ndim in (1, 2) for x in specs), "inputs must be (N, C)", *inputs)
@@ -130,7 +130,7 @@ def _text(element: Any) -> bytes:
 
 
 def _keys(x: Array) -> List[Any]:
-    """The elements of X as keys of a dict: bytes for strings, numbers as Python has them."""
+    """The elements of X as keys of a dict: bytes for strings, Python numbers for numbers."""
     flat = x.reshape(-1)
     return [_text(element) for element in flat] if x.dtype == object else flat.tolist()
 
@@ -143,10 +143,10 @@ def _array(values: Sequence[Any], dtype: Any) -> Array:
 
 @operator("OneHotEncoder", domain="ai.onnx.ml", dtypes=(*PLAIN, "object"))
 def one_hot_encoder(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[..., c] = 1 where X is category c, else 0; float32, X's shape with the categories behind it.
+    """Y[..., c] = 1 where X is category c, else 0; float32, X's shape with one more dimension for the categories.
 
-    ``cats_int64s`` for numbers (whole parts count), ``cats_strings`` for strings. ``zeros`` (1): what is in no category
-    has no 1; with 0 it is an error.
+    ``cats_int64s``: the categories of numbers, which are truncated first; ``cats_strings``: those of strings. An
+    element in no category gets only zeros, or is an error if ``zeros`` (1) is 0.
     """
     return [TensorSpec((*x.shape, len(_categories(op, x.dtype))), np.float32)]
 
@@ -175,11 +175,11 @@ def one_hot_encoder_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("LabelEncoder", domain="ai.onnx.ml", dtypes=(*NUMBERS, "object"))
 def label_encoder(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = the value that stands at X's key, else the default; strings, int64 or floats in and out.
+    """Y = the value that belongs to the key X, else the default. Keys and values are strings, int64 or floats.
 
-    ``keys_strings``, ``keys_int64s``, ``keys_floats`` or ``keys_tensor``, and as many values of any of these kinds;
-    ``default_string`` ("_Unused"), ``default_int64`` (-1), ``default_float`` (-0.0), ``default_tensor``. A key of
-    NaN is found by NaN. The oldest form has ``classes_strings``, from or to their indices.
+    Attributes: ``keys_strings``, ``keys_int64s``, ``keys_floats`` or ``keys_tensor``; as many values of any of these
+    kinds; and ``default_string`` ("_Unused"), ``default_int64`` (-1), ``default_float`` (-0.0) or ``default_tensor``.
+    NaN matches a key that is NaN. The oldest form has ``classes_strings``: it maps them to their indices, or back.
     """
     keys, values, _ = _table(op, x.dtype)
     if len(keys) != values.size:
@@ -191,7 +191,7 @@ _NAN = "nan"
 
 
 def _table(op: OperatorDef, dtype: np.dtype[Any]) -> Tuple[List[Any], Array, Any]:
-    """Keys, values, and the default."""
+    """The keys, the values, and the default value."""
     classes = op.get_strs("classes_strings")
     if classes:
         names = _array([text.encode() for text in classes], object)
@@ -229,15 +229,17 @@ def label_encoder_reference(op: OperatorDef, x: Array) -> List[Any]:
     keys, values, default = _table(op, x.dtype)
     places: Dict[Any, int] = {}
     for place, key in enumerate(keys):
-        places.setdefault(key, place)  # the first of equal keys
+        places.setdefault(key, place)  # of equal keys, the first counts
     found = [places.get(_NAN if key != key else key, values.size) for key in _keys(x)]
     return [np.append(values, _array([default], values.dtype))[np.array(found, np.intp)].reshape(x.shape)]
 
 
 @operator("CategoryMapper", domain="ai.onnx.ml", dtypes=("object", "int64"))
 def category_mapper(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Strings to the integers that stand beside them, integers to the strings; ``default_int64`` (-1) or
-    ``default_string`` ("_Unused") for all others."""
+    """Maps each of ``cats_strings`` to the integer of the same index in ``cats_int64s``, or back.
+
+    Anything else becomes ``default_int64`` (-1) or ``default_string`` ("_Unused").
+    """
     strings, integers = op.get_strs("cats_strings"), op.get_ints("cats_int64s")
     if len(strings) != len(integers):
         raise ArgumentError(op, f"{len(strings)} strings and {len(integers)} integers")
@@ -258,7 +260,7 @@ def category_mapper_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", inputs=2, dtypes=NUMBERS)
 def array_feature_extractor(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
-    """The columns, along the last dimension of X, that the indices name; of a vector as a matrix of one row."""
+    """The columns of X, along its last dimension, that the indices select; from a vector, a matrix of one row."""
     require_indices(op, indices)
     require(op, x.ndim > 0 and indices.size > 0, "X must have a dimension, and there must be an index", x, indices)
     return [x.with_shape((*(x.shape[:-1] or (1,)), indices.size))]

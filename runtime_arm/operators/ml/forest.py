@@ -1,7 +1,7 @@
 """A tree ensemble as one table of nodes, whichever operator it comes from. No operator is declared here.
 
-``TreeEnsembleClassifier`` and ``TreeEnsembleRegressor`` list nodes by the ids of tree and node and give weights to
-leaves; ``TreeEnsemble`` (ai.onnx.ml 5) lists inner nodes and leaves apart, by index. Source: the operator docs of
+``TreeEnsembleClassifier`` and ``TreeEnsembleRegressor`` identify nodes by tree id and node id and give weights to
+leaves; ``TreeEnsemble`` (ai.onnx.ml 5) lists inner nodes and leaves separately, by index. Source: the operator docs of
 ai.onnx.ml 1, 3 and 5.
 """
 
@@ -31,12 +31,12 @@ _NUMBER_OF_MODE = {mode: number for number, mode in enumerate(MODES)}
 
 
 class Forest(NamedTuple):
-    """The nodes of all trees. Arrays have one element a node, unless they say otherwise.
+    """The nodes of all trees. Arrays have one element per node, unless stated otherwise.
 
-    ``mode``: index into ``MODES``. A row x goes on to ``on_true`` if ``x[feature] MODE value`` holds, else to
-    ``on_false``; where x[feature] is NaN, ``nan_is_true`` sends it to ``on_true`` all the same. ``roots``: the first
-    node of each tree. ``members``: the values that a BRANCH_MEMBER node compares with, by node. A leaf ``at[i]`` adds
-    ``weight[i]`` to target ``target[i]``. ``depth``: of each tree, 0 for a single leaf.
+    ``mode``: an index into ``MODES``. A row x goes on to ``on_true`` if ``x[feature] MODE value`` holds, or if
+    x[feature] is NaN and ``nan_is_true`` is set; otherwise to ``on_false``. ``roots``: the root of each tree.
+    ``members``: for each BRANCH_MEMBER node, the set of values that it tests for. Leaf ``at[i]`` adds ``weight[i]`` to
+    target ``target[i]``. ``depth``: the depth of each tree, 0 for a single leaf.
     """
 
     mode: Array
@@ -59,7 +59,7 @@ class Forest(NamedTuple):
 
 
 def numbers(op: OperatorDef, name: str) -> Array:
-    """The floats of attribute NAME, or NAME_as_tensor, which may be float64."""
+    """The floats of attribute ``name``, or its tensor form (``name`` with "_as_tensor"), which may be float64."""
     if op.has(f"{name}_as_tensor"):
         return np.asarray(op.get_tensor(f"{name}_as_tensor")).reshape(-1)
     return np.asarray(op.get_floats(name), np.float32)
@@ -74,7 +74,7 @@ def _integers(op: OperatorDef, name: str, count: int) -> Array:
 
 @lru_cache(maxsize=8)
 def forest_of(op: OperatorDef) -> Forest:
-    """The forest of a tree operator. ArgumentError if its attributes make none."""
+    """The forest of a tree operator. ArgumentError if its attributes do not describe one."""
     return _by_index(op) if op.type == "TreeEnsemble" else _by_id(op)
 
 
@@ -144,7 +144,7 @@ def _flags(op: OperatorDef, count: int) -> Array:
 def _roots(
     op: OperatorDef, on_true: Array, on_false: Array, leaf: Array, count: int, firsts: Array, trees: Array
 ) -> Array:
-    """The node of each tree that is no other's child, in the order in which the trees come."""
+    """The root of each tree, the only node that is no other's child; in the order in which the trees are listed."""
     child = np.zeros(count, np.int64)
     np.add.at(child, on_true[~leaf], 1)
     np.add.at(child, on_false[~leaf], 1)
@@ -157,7 +157,7 @@ def _roots(
 
 
 def _depths(op: OperatorDef, roots: Array, on_true: Array, on_false: Array, leaf: Array) -> Array:
-    """The depth of each tree. ArgumentError unless each node has one way to it from its root."""
+    """The depth of each tree. ArgumentError unless exactly one path leads from its root to each node."""
     depths = np.zeros(roots.size, np.int64)
     seen = np.zeros(leaf.size, np.bool_)
     nodes, tree, depth = roots, np.arange(roots.size), 0
@@ -209,7 +209,7 @@ def _by_index(op: OperatorDef) -> Forest:
     def padded(values: Array) -> Array:
         return np.concatenate([values, np.zeros(leaf_of.size, values.dtype)])
 
-    # A node that is its own two leaves is a tree of one leaf: exporters write it as a split that decides nothing.
+    # Exporters write a tree of a single leaf as a split that decides nothing: both of its children are that leaf.
     leaf = mode == _NUMBER_OF_MODE[LEAF]
     return Forest(
         mode,
@@ -228,7 +228,7 @@ def _by_index(op: OperatorDef) -> Forest:
 
 
 def _members(op: OperatorDef, mode: Array) -> Dict[int, Array]:
-    """The sets of the BRANCH_MEMBER nodes: ``membership_values`` holds them one after the other, NaN between them."""
+    """The sets of the BRANCH_MEMBER nodes: ``membership_values`` lists them one after another, each ended by NaN."""
     nodes = np.flatnonzero(mode == _NUMBER_OF_MODE[MEMBER])
     if not nodes.size:
         return {}
@@ -241,7 +241,7 @@ def _members(op: OperatorDef, mode: Array) -> Dict[int, Array]:
 
 
 def leaves_reached(forest: Forest, rows: Array) -> Array:
-    """The leaf that each row of each tree ends in, (trees, N). ``rows``: (N, features)."""
+    """The leaf that each row reaches in each tree, (trees, N). ``rows``: (N, features)."""
     reached = np.empty((forest.roots.size, rows.shape[0]), np.int64)
     every = np.arange(rows.shape[0])
     for tree, root in enumerate(forest.roots):
@@ -254,7 +254,7 @@ def leaves_reached(forest: Forest, rows: Array) -> Array:
 
 
 def _holds(forest: Forest, node: Array, x: Array) -> Any:
-    """Whether the test of each node holds for its x; leaves send back to themselves either way."""
+    """Whether the test of each node holds for its x. For leaves it makes no difference: both children are the leaf."""
     value = forest.value[node]
     holds = forest.nan_is_true[node] & np.isnan(x)
     for number, compare in enumerate(COMPARISONS.values()):
@@ -265,9 +265,10 @@ def _holds(forest: Forest, node: Array, x: Array) -> Any:
 
 
 def target_totals(forest: Forest, reached: Array, targets: int, reduce: str) -> Tuple[Array, Array]:
-    """(N, targets) float64: the weights of the leaves reached, and whether any leaf had one for that target.
+    """The weights of the leaves reached, reduced over the trees; and whether any of the leaves has one for the target.
 
-    ``reduce``: SUM, AVERAGE (over all trees), MIN or MAX. What no leaf has a weight for is 0.
+    Both are (N, targets); the first is float64, and 0 where no leaf has a weight. ``reduce``: SUM, AVERAGE (over all
+    trees), MIN or MAX.
     """
     dense = np.zeros((forest.mode.size, targets))
     given = np.zeros((forest.mode.size, targets), np.bool_)
@@ -295,7 +296,7 @@ def require_targets(op: OperatorDef, forest: Forest, targets: int, features: int
 
 
 def base_values(op: OperatorDef, targets: Sequence[int]) -> Array:
-    """``base_values``, float64; ArgumentError unless there are as many as one of ``targets`` says."""
+    """``base_values`` as float64. ArgumentError unless their number is one of ``targets``."""
     values = numbers(op, "base_values").astype(np.float64)
     if values.size not in targets:
         raise ArgumentError(op, f"base_values needs {' or '.join(map(str, targets))} numbers, got {values.size}")

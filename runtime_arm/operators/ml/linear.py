@@ -1,6 +1,7 @@
 """Linear models and support vector machines.
 
-What ai.onnx.ml leaves open is done as onnxruntime does it (core/providers/cpu/ml/svmclassifier.cc and its neighbours).
+Where ai.onnx.ml leaves something open, this follows onnxruntime (core/providers/cpu/ml/svmclassifier.cc and the files
+beside it).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ROWS = ("float32", "float64", "int32", "int64")
 
 
 def _rows(x: TensorSpec) -> Tuple[int, int]:
-    """How many rows and columns there are; a vector is one row."""
+    """The numbers of rows and of columns; a vector is one row."""
     return (x.shape[0] if x.ndim > 1 else 1), x.shape[-1]
 
 
@@ -34,7 +35,7 @@ def _matrix(op: OperatorDef, x: TensorSpec, targets: int) -> Array:
 
 
 def _products(op: OperatorDef, x: Array, targets: int) -> Array:
-    """X times the coefficients, plus the intercepts; in float64 of X as float32."""
+    """X times the coefficients, plus the intercepts; X is rounded to float32, the rest is computed in float64."""
     spec = TensorSpec.known(x)
     rows = x.reshape(_rows(spec)).astype(np.float32).astype(np.float64)
     intercepts = np.asarray(op.get_floats("intercepts"), np.float64)
@@ -49,7 +50,7 @@ def _check_intercepts(op: OperatorDef, targets: int) -> None:
 
 
 def _coefficients_per_row(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """Every coefficient and every number of the support vectors is multiplied once for each row of X."""
+    """The multiply-adds: one per row of X for each coefficient and for each number in the support vectors."""
     (x,) = inputs
     assert x is not None
     return _rows(x)[0] * (len(op.get_floats("coefficients")) + len(op.get_floats("support_vectors")))
@@ -74,8 +75,8 @@ def linear_regressor_reference(op: OperatorDef, x: Array) -> List[Any]:
 def linear_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The label with the highest score, (N,) int64 or strings, and the scores, (N, classes) float32.
 
-    Scores are  X coefficients^T + intercepts,  one an intercept. With one score s and two labels the second label wins
-    above 0 and the scores are (1 - s, s), or (logistic(-s), logistic(s)).
+    The scores are  X coefficients^T + intercepts,  one per intercept. With one score s and two labels, the second label
+    wins if s is above 0, and the scores are (1 - s, s), or with LOGISTIC (logistic(-s), logistic(s)).
     """
     targets = max(len(op.get_floats("intercepts")), 1)
     labels = labels_of(op, "classlabels_ints")
@@ -103,7 +104,7 @@ _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
 
 def _similarities(op: OperatorDef, x: Array, vectors: Array, kind: str) -> Array:
-    """(N, vectors): the kernel function of each row of X and each vector."""
+    """The kernel function of each row of X and each support vector, (N, vectors)."""
     gamma, coef0, degree = op.get_floats("kernel_params", (0.0, 0.0, 3.0))
     with np.errstate(all="ignore"):
         if kind == "RBF":
@@ -135,11 +136,11 @@ def _vectors(op: OperatorDef, count: int, features: int) -> Array:
 
 @operator("SVMRegressor", domain="ai.onnx.ml", dtypes=ROWS, multiply_adds=_coefficients_per_row)
 def svm_regressor(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n] = sum over i of coefficients[i] * K(X[n], vector i), + rho; (N, 1) float32.
+    """Y[n] = sum over i of coefficients[i] * K(X[n], vector i), plus rho; (N, 1) float32.
 
     K: LINEAR x.v, POLY (gamma x.v + coef0)^degree, RBF exp(-gamma |x - v|^2), SIGMOID tanh(gamma x.v + coef0), with
-    ``kernel_params`` = gamma, coef0, degree. Without vectors (``n_supports`` 0) Y = X coefficients + rho.
-    ``one_class``: 1 where Y is above 0, else -1.
+    ``kernel_params`` = gamma, coef0, degree. Without support vectors (``n_supports`` 0), Y = X coefficients + rho. With
+    ``one_class``, Y is 1 where this is above 0, else -1.
     """
     _kernel_of(op)
     require(op, x.ndim in (1, 2), "X must be (features) or (N, features)", x)
@@ -168,14 +169,15 @@ def svm_regressor_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("SVMClassifier", domain="ai.onnx.ml", outputs=2, dtypes=ROWS, multiply_adds=_coefficients_per_row)
 def svm_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The label that wins, (N,) int64 or strings, and scores, float32.
+    """The winning label, (N,) int64 or strings, and the scores, float32.
 
-    Between each two classes i < j stands a machine, as in libsvm:  sum over the vectors of i and j of coefficient *
-    K(x, vector), + rho;  above 0 it votes for i. The label has most votes. With ``prob_a`` and ``prob_b`` the scores
-    are probabilities, (N, classes): by pairwise coupling (Wu, Lin, Weng, JMLR 5, 2004, algorithm 2). Without, they are
-    the machines' values, (N, machines); for two classes (-s, s), behind LOGISTIC (logistic(-s), logistic(s)), behind
-    any other transform (1 - s, s). Without vectors the scores are X coefficients + rho, a row of coefficients a class,
-    and the highest wins. K: as for SVMRegressor.
+    As in libsvm, there is a machine for each pair of classes i < j. Its value is the sum, over the support vectors of
+    i and j, of coefficient * K(x, vector), plus rho; above 0 it votes for i, otherwise for j. The label with the most
+    votes wins. With ``prob_a`` and ``prob_b`` the scores are probabilities, (N, classes), by pairwise coupling (Wu,
+    Lin, Weng, JMLR 5, 2004, algorithm 2). Without them the scores are the machines' values, (N, machines). For two
+    classes the single value s gives (-s, s), with LOGISTIC (logistic(-s), logistic(s)), and with any other transform
+    (1 - s, s). Without support vectors the scores are  X coefficients^T + rho,  with a row of coefficients for each
+    class, and the highest score wins. K: as for SVMRegressor.
     """
     _kernel_of(op)
     transform_of(op)
@@ -243,7 +245,7 @@ def _duels(op: OperatorDef, rows: Array, classes: int) -> Tuple[Array, Array]:
 
 
 def _coupled(pairwise: Array, classes: int) -> Array:
-    """The probabilities of the classes from those of each pair: algorithm 2 of Wu, Lin and Weng."""
+    """The probabilities of the classes, from those of each pair of classes: algorithm 2 of Wu, Lin and Weng."""
     r = np.zeros((classes, classes))
     upper = np.triu_indices(classes, 1)
     r[upper], r.T[upper] = pairwise, 1 - pairwise

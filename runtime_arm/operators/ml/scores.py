@@ -1,6 +1,6 @@
-"""Scores of classes: transforms behind a model, and the label of the winner. No operator is declared here.
+"""Scores of classes: the transforms that follow a model, and the winning label. No operator is declared here.
 
-Source: onnxruntime, core/providers/cpu/ml/ml_common.h, whose behaviour ai.onnx.ml leaves open in places.
+Source: onnxruntime, core/providers/cpu/ml/ml_common.h, which settles what ai.onnx.ml leaves open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 
 def transform_of(op: OperatorDef) -> str:
-    """``post_transform`` (NONE). ArgumentError for one that does not exist."""
+    """``post_transform``, by default NONE. ArgumentError if there is no such transform."""
     transform = op.get_str("post_transform", "NONE")
     if transform not in TRANSFORMS:
         raise ArgumentError(op, f"post_transform must be one of {', '.join(TRANSFORMS)}, got {transform!r}")
@@ -24,7 +24,7 @@ def transform_of(op: OperatorDef) -> str:
 
 
 def transformed(scores: Array, transform: str) -> Array:
-    """The scores, (N, C), behind a transform; SOFTMAX over C, SOFTMAX_ZERO over those that are not 0.
+    """The scores, (N, C), after a transform. SOFTMAX is over C, SOFTMAX_ZERO over the scores that are not 0.
 
     A single score, C = 1, stays as it is unless the transform is PROBIT.
     """
@@ -54,7 +54,7 @@ def logistic(scores: Array) -> Array:
 
 
 def _probit(scores: Array) -> Array:
-    """sqrt(2) * erfinv(2 * scores - 1), erfinv by Winitzki's approximation with a = 0.147, as onnxruntime has it."""
+    """sqrt(2) * erfinv(2 * scores - 1), with Winitzki's approximation of erfinv, a = 0.147, as in onnxruntime."""
     x = 2 * scores - 1
     log = np.log((1 - x) * (1 + x))
     v = 2 / (3.14159 * 0.147) + 0.5 * log
@@ -76,7 +76,7 @@ def labels_of(op: OperatorDef, integers: str) -> Array:
 
 
 def label_pair(labels: Array) -> Array:
-    """The labels of "no" and "yes": those of a model of two classes, else 0 and 1."""
+    """The labels for "no" and "yes": the model's own if it has two classes, else 0 and 1."""
     if labels.size == 2:
         return labels
     if labels.dtype != object:
@@ -87,7 +87,10 @@ def label_pair(labels: Array) -> Array:
 
 
 def both_classes(score: Array, transform: str, complement: bool) -> Array:
-    """(N, 2) from the score of "yes", (N,): beside it its complement to 1, else its opposite."""
+    """The scores for "no" and "yes", (N, 2), from the score s for "yes", (N,).
+
+    They are (1 - s, s) with ``complement``, else (logistic(-s), logistic(s)) for LOGISTIC, else (-s, s).
+    """
     if complement:
         return np.stack([1 - score, score], axis=1)
     if transform == "LOGISTIC":

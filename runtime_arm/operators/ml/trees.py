@@ -1,8 +1,8 @@
 """Ensembles of decision trees: random forests, gradient boosting, isolation forests.
 
-What the operators leave open is done as onnxruntime does it (core/providers/cpu/ml/tree_ensemble_aggregator.h), but for
-the label of a model of two classes that gives weight to both: here it is the class with the higher score; onnxruntime
-answers 1 or 0, whatever the labels are.
+Where the operators leave something open, this follows onnxruntime (core/providers/cpu/ml/tree_ensemble_aggregator.h).
+The exception is the label of a model of two classes that gives weight to both: here the class with the higher score
+wins; onnxruntime answers 1 or 0, whatever the labels are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 def aggregate_of(op: OperatorDef) -> str:
-    """``aggregate_function``: SUM, AVERAGE, MIN or MAX; TreeEnsemble numbers them."""
+    """``aggregate_function``: SUM, AVERAGE, MIN or MAX. TreeEnsemble gives it as a number."""
     if op.type == "TreeEnsemble":
         number = op.get_int("aggregate_function", 1)
         if not 0 <= number < len(_AGGREGATES):
@@ -43,7 +43,7 @@ def aggregate_of(op: OperatorDef) -> str:
 
 
 def transform_of_trees(op: OperatorDef) -> str:
-    """``post_transform`` by name; TreeEnsemble numbers them in the same order."""
+    """The name of ``post_transform``. TreeEnsemble gives it as a number."""
     if op.type != "TreeEnsemble":
         return transform_of(op)
     number = op.get_int("post_transform", 0)
@@ -54,7 +54,7 @@ def transform_of_trees(op: OperatorDef) -> str:
 
 
 def rows_of(op: OperatorDef, x: Array, forest: Forest) -> Array:
-    """X as rows of the type that the thresholds have."""
+    """X as rows, converted to the type of the thresholds."""
     return x.reshape(-1, x.shape[-1]).astype(forest.value.dtype, copy=False)
 
 
@@ -71,11 +71,10 @@ def _checked(op: OperatorDef, x: TensorSpec, targets: int) -> Forest:
 
 @operator("TreeEnsembleRegressor", domain="ai.onnx.ml", dtypes=ROWS)
 def tree_ensemble_regressor(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y[n, k] = post_transform(base_values[k] + the aggregate over all trees of the weight for k of the leaf that X[n]
-    reaches).
+    """Y[n, k] = post_transform(base_values[k] + the aggregate of w[k] over all trees); float32.
 
-    X: (N, features), Y: (N, n_targets) float32. ``aggregate_function``: SUM, AVERAGE over the trees, MIN or MAX.
-    Source: ONNX, ai.onnx.ml 1 and 3.
+    w: the weights of the leaf that X[n] reaches in a tree. X: (N, features), Y: (N, n_targets).
+    ``aggregate_function``: SUM, AVERAGE over the trees, MIN or MAX. Source: ONNX, ai.onnx.ml 1 and 3.
     """
     targets = op.get_int("n_targets", 1)
     _checked(op, x, targets)
@@ -85,7 +84,7 @@ def tree_ensemble_regressor(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("TreeEnsemble", domain="ai.onnx.ml", dtypes=("float16", "float32", "float64"))
 def tree_ensemble(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """As TreeEnsembleRegressor, with nodes and leaves by index, set membership as a test, and Y of X's type.
+    """Like TreeEnsembleRegressor, but with nodes and leaves by index, tests of set membership, and Y of X's type.
 
     Source: ONNX, ai.onnx.ml 5.
     """
@@ -105,7 +104,7 @@ def regressor_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def regressed(op: OperatorDef, totals: Array) -> Array:
-    """The outputs from the totals of the trees, (N, targets)."""
+    """The output, from the totals of the trees, (N, targets)."""
     if op.type == "TreeEnsembleRegressor":
         base = base_values(op, (0, totals.shape[1]))
         totals = totals + base if base.size else totals
@@ -116,10 +115,11 @@ def regressed(op: OperatorDef, totals: Array) -> Array:
 def tree_ensemble_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The label with the highest score, (N,) int64 or strings, and the scores, (N, classes) float32.
 
-    A score is the class's base value plus the sum over all trees of the leaf's weight for the class, behind
-    ``post_transform``. A model of two labels whose leaves give weight to class 0 alone has one score s, of the second
-    label: where no weight is negative that label wins above 0.5 and the scores are (1 - s, s), else it wins above 0 and
-    they are (-s, s), or (logistic(-s), logistic(s)). Source: ONNX, ai.onnx.ml 1 and 3.
+    A score is the class's base value plus the sum, over all trees, of the leaf's weight for the class; then
+    ``post_transform`` follows. A model of two labels whose leaves give weight to class 0 alone has one score s, which
+    is that of the second label. If no weight is negative, that label wins above 0.5, and the scores are (1 - s, s);
+    otherwise it wins above 0, and they are (-s, s). With LOGISTIC they are (logistic(-s), logistic(s)) in both cases.
+    Source: ONNX, ai.onnx.ml 1 and 3.
     """
     labels = labels_of(op, "classlabels_int64s")
     _checked(op, x, labels.size)
@@ -136,7 +136,7 @@ def classifier_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def classified(op: OperatorDef, forest: Forest, totals: Array, touched: Array) -> List[Any]:
-    """Labels and scores from the totals of the trees, (N, classes), and from whether a leaf had a weight at all."""
+    """Labels and scores, from the totals of the trees, (N, classes). ``touched``: whether any leaf had a weight."""
     labels, transform = labels_of(op, "classlabels_int64s"), transform_of(op)
     base = base_values(op, (0, 1, labels.size))
     used = np.unique(forest.target)

@@ -1,4 +1,4 @@
-"""Strings: blobs of bytes objects, cut, compared and joined byte by byte. Source: caffe2/operators/string_ops.cc."""
+"""Caffe2's operators on strings. They cut, compare and join byte by byte. Source: caffe2/operators/string_ops.cc."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _declare("StringEquals", lambda text, op: text == _text(op, "text"), np.bool_, "
 
 
 def _printed(element: Any) -> bytes:
-    """An element as C++ streams print it: floats with six digits."""
+    """An element as a C++ stream prints it: floats with six significant digits."""
     return (
         f"{element:g}".encode()
         if isinstance(element, (float, np.floating))
@@ -71,9 +71,9 @@ def _printed(element: Any) -> bytes:
 
 @operator("StringJoin")
 def string_join(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The elements of each row (``axis`` 0) or column (1) of X, each with ``delimiter`` (,) behind it.
+    """The elements of each row (``axis`` 0) or column (1) of X, each followed by ``delimiter`` (,).
 
-    X: a vector, which is a column, or a matrix; not empty.
+    X: a matrix, or a vector, which is taken as a column; not empty.
     """
     axis = op.get_int("axis", 0)
     require(

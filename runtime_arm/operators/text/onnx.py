@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _texts(x: Array) -> List[str]:
-    """The elements as text; bytes that are no UTF-8 are kept as surrogates."""
+    """The elements as text; bytes that are not UTF-8 become surrogates."""
     return [
         element.decode("utf-8", "surrogateescape") if isinstance(element, bytes) else str(element)
         for element in x.reshape(-1).tolist()
@@ -30,7 +30,7 @@ def _blob(texts: Sequence[str], shape: Sequence[int]) -> Array:
 
 @operator("StringConcat", domain="onnx", inputs=2, dtypes=("object",))
 def string_concat(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
-    """Each string of X followed by that of Y; the two broadcast as in NumPy."""
+    """Each string of X followed by the one of Y; the inputs broadcast as in NumPy."""
     require(op, y.dtype == object, "both inputs must be strings", x, y)
     return [x.with_shape(broadcast(op, (x, y)))]
 
@@ -43,9 +43,9 @@ def string_concat_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
 
 @operator("RegexFullMatch", domain="onnx", dtypes=("object",))
 def regex_full_match(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Whether the whole of each string matches ``pattern``, bool.
+    """Whether each string as a whole matches ``pattern``; bool.
 
-    The pattern is RE2's in ONNX and Python's here: they agree but for rare constructs, such as RE2's \\C and \\pN.
+    ONNX uses the syntax of RE2, this uses Python's: they agree except for rare constructs, such as RE2's \\C and \\pN.
     """
     _pattern(op)
     return [x.with_dtype(np.bool_)]
@@ -66,10 +66,10 @@ def regex_full_match_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("StringSplit", domain="onnx", outputs=2, dtypes=("object",))
 def string_split(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """The pieces of each string between delimiters, and how many they are.
+    """The pieces of each string between delimiters, and the number of pieces.
 
-    Y: X's shape with the most pieces behind it, filled up with empty strings; Z: X's shape, int64. ``delimiter``: by
-    default, and where it is empty, any run of white space. ``maxsplit``: at most so many cuts, from the left.
+    Y: X's shape and one more dimension, the largest number of pieces, padded with empty strings. Z: X's shape, int64.
+    ``delimiter``: if missing or empty, any run of white space. ``maxsplit``: the maximum number of cuts, from the left.
     """
     _, width = _pieces(op, value_of(op, x, "X"))
     return [x.with_shape((*x.shape, width)), TensorSpec(x.shape, np.int64)]
@@ -93,10 +93,10 @@ _CASES: Dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPP
 
 @operator("StringNormalizer", domain="onnx", dtypes=("object",))
 def string_normalizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """X without ``stopwords``, in another case; a single empty string where nothing is left.
+    """X without ``stopwords``, in the case asked for; a single empty string if nothing is left.
 
-    X: (C,) or (1, C). ``case_change_action``: NONE, LOWER or UPPER. ``is_case_sensitive`` (0): whether stop words are.
-    The locale makes no difference.
+    X: (C,) or (1, C). ``case_change_action``: NONE, LOWER or UPPER. ``is_case_sensitive`` (0): whether stop words must
+    match in case. The locale makes no difference.
     """
     require(op, x.ndim == 1 or (x.ndim == 2 and x.shape[0] == 1), "X must be (C,) or (1, C)", x)
     if op.get_str("case_change_action", "NONE") not in _CASES:

@@ -16,7 +16,7 @@ Gram = Tuple[int, ...]
 
 
 def _grams(op: OperatorDef) -> Dict[Gram, int]:
-    """The place in the pool of each n-gram."""
+    """The index of each n-gram in the pool."""
     pool = op.get_ints("pool_int64s")
     starts = list(op.get_ints("ngram_counts"))
     grams: List[Gram] = []
@@ -34,10 +34,11 @@ def _grams(op: OperatorDef) -> Dict[Gram, int]:
 def tf_idf_vectorizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(C,) or (N, C), float32: how often the n-grams of a pool occur in each row of X.
 
-    The pool, ``pool_int64s``, holds the n-grams of 1 element, then those of 2, and so on; ``ngram_counts`` says where
-    each kind starts, ``ngram_indexes`` which element of Y each n-gram is. Those of
-    ``min_gram_length`` to ``max_gram_length`` elements count, with up to ``max_skip_count`` elements left out between
-    neighbours. ``mode``: TF the count, IDF ``weights`` (1) where it is not 0, TFIDF the product of both.
+    The pool, ``pool_int64s``, holds the n-grams of 1 element, then those of 2, and so on. ``ngram_counts`` says where
+    each length starts, ``ngram_indexes`` which column of Y belongs to each n-gram. Only n-grams of ``min_gram_length``
+    to ``max_gram_length`` elements are counted. Between neighbouring elements of an n-gram, up to ``max_skip_count``
+    elements may be skipped, the same number each time. ``mode``: TF is the count, IDF is the weight from ``weights``
+    (1) where the count is not 0, TFIDF is the product of count and weight.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
     columns = op.get_ints("ngram_indexes")
