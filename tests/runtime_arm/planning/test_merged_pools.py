@@ -1,4 +1,4 @@
-"""Convolutions that a plan merges with the pool after them: when, and what is visible from outside."""
+"""A plan merges a convolution with the pool after it: when it does so, and what is visible from outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pair(
     more: Tuple[OperatorDef, ...] = (),
     **pooling: Any,
 ) -> Pair:
-    """x - a - b - p - y: convolutions of 3x3, except that p is a pool of b."""
+    """x - a - b - p - y: 3x3 convolutions, except that p is a pool of b."""
     ops = (
         OperatorDef.of("ConvRelu", ["x", "a_w", "a_b"], ["a"], kernel=3, pad=1),
         OperatorDef.of("ConvRelu", ["a", "b_w", "b_b"], ["b"], kernel=3, pad=1, engine=convolution),
@@ -58,7 +58,7 @@ def operators(net: Pair) -> List[str]:
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function after whose call plans merge nothing."""
+    """A function: once it has been called, plans merge nothing."""
     return lambda: monkeypatch.setattr(merging, "merge", lambda last, before: None)
 
 
@@ -86,11 +86,11 @@ def test_a_pool_with_an_activation_of_its_own_stays_apart() -> None:
         {"outputs": ("b", "y")},
     ],
 )
-def test_engine_preferences_prevent_the_merge(wishes: Dict[str, Any]) -> None:
+def test_engines_windows_and_outputs_that_prevent_the_merge(wishes: Dict[str, Any]) -> None:
     assert operators(pair(**wishes)) == APART
 
 
-def test_a_blob_with_two_readers_is_not_left_out() -> None:
+def test_a_blob_with_two_readers_prevents_the_merge() -> None:
     sigmoid = OperatorDef.of("Sigmoid", ["b"], ["z"])
     assert operators(pair(outputs=("y", "z"), more=(sigmoid,))) == [*APART, "Sigmoid"]
 
@@ -105,7 +105,7 @@ def test_the_merged_step_computes_the_same_bits(engine: str, threads: int, apart
         np.testing.assert_array_equal(predictor.run({"x": X})["y"], together)
 
 
-def test_workers_split_it() -> None:
+def test_workers_split_the_merged_step() -> None:
     segment = planned(pair(), threads=2)
     assert [step.workers for step in segment.steps if step.op.type == "PooledConv"] == [2]
     with Predictor(pair(convolution="REFERENCE"), threads=1) as slow, Predictor(pair(), threads=2) as fast:
@@ -128,7 +128,7 @@ def test_a_paranoid_run_succeeds() -> None:
     run_paranoid(pair(), {"x": X})
 
 
-def test_the_blob_between_counts_as_work_but_takes_no_memory_of_the_plan(apart: Any) -> None:
+def test_the_blob_in_between_counts_as_work_but_takes_no_memory(apart: Any) -> None:
     segment = planned(pair())
     step = next(step for step in segment.steps if step.op.type == "PooledConv")
     assert cost_of(step.op, step.in_specs, step.out_specs).multiply_adds == 2 * 75 * 70 * 64 * 32 * 9

@@ -1,4 +1,4 @@
-"""Convolutions that a plan merges into one step: when, and what is visible from outside."""
+"""A plan merges three convolutions into one step: when it does so, and what is visible from outside."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def planned(net: Pair) -> Segment:
 
 
 def convolutions(net: Pair) -> List[str]:
-    """The types of the steps that run, sorted, without the addition and the conversions of layouts."""
+    """The types of the steps that run, sorted, without the addition and the layout conversions."""
     return sorted(step.op.full_type for step in planned(net).steps if step.op.type not in ("Add", "ChangeLayout"))
 
 
 @pytest.fixture
 def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a CPU whose BLAS multiplies small matrices fast."""
+    """Simulates a CPU whose BLAS multiplies small matrices fast."""
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
 
 
@@ -66,7 +66,7 @@ def test_a_block_is_merged_where_small_products_are_fast(small_products: None) -
     assert convolutions(pair()) == MERGED
 
 
-def test_a_block_is_not_merged_where_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_not_merged_where_small_products_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
     assert convolutions(pair()) == APART
 
@@ -79,7 +79,7 @@ def test_engine_preferences_prevent_the_merge(engines: Sequence[str], small_prod
 
 
 def test_a_convolution_is_part_of_one_block_only(small_products: None) -> None:
-    """Of 1x1, 3x3, 1x1, 3x3, 1x1, the middle one could end one block and begin another."""
+    """In 1x1, 3x3, 1x1, 3x3, 1x1, the middle convolution could end one block or begin another."""
     block = pair()
     wide = {"p": (96, 96, 1, 1), "g": (96, 1, 3, 3), "q": (16, 96, 1, 1)}
     weights = {f"{name}_w2": np.ones(shape, np.float32) / 96 for name, shape in wide.items()}
@@ -100,7 +100,7 @@ def test_a_convolution_is_part_of_one_block_only(small_products: None) -> None:
 
 
 @pytest.mark.parametrize("between", ["e", "f"])
-def test_an_output_of_the_net_is_not_left_out(between: str, small_products: None) -> None:
+def test_an_output_of_the_net_inside_the_block_prevents_the_merge(between: str, small_products: None) -> None:
     assert convolutions(pair(outputs=(between, "y"))) == APART
 
 
@@ -118,7 +118,7 @@ def test_a_paranoid_run_succeeds(small_products: None) -> None:
     run_paranoid(pair(), {"x": X})
 
 
-def test_the_blob_between_counts_as_work_but_takes_no_memory_of_the_plan(small_products: None) -> None:
+def test_the_blobs_in_between_count_as_work_but_take_no_memory(small_products: None) -> None:
     segment = planned(pair())
     step = next(step for step in segment.steps if step.op.full_type in MERGED)
     pixels = X.size // X.shape[1]
@@ -128,7 +128,7 @@ def test_the_blob_between_counts_as_work_but_takes_no_memory_of_the_plan(small_p
 
 
 def test_a_block_of_few_channels_passes_planes_to_the_next_one(small_products: None) -> None:
-    """The beginning of a MobileNetV2: a first convolution's block, then one with a stride of 2."""
+    """The beginning of a MobileNetV2: a block with the first convolution, then a block with a stride of 2."""
     shapes = {
         "e": (32, 3, 3, 3),
         "f": (32, 1, 3, 3),

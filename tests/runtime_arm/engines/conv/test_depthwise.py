@@ -1,4 +1,4 @@
-"""DEPTHWISE against the reference on drawn shapes; where its blocks meet; what it refuses and what it takes."""
+"""DEPTHWISE against the reference on random shapes and at the edges of its blocks; when it is chosen or refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def problem(
 
 @st.composite
 def problems(draw: Any) -> Problem:
-    """Single pixels and channels, kernels as large as the padded image, pads beyond the kernel, every stride."""
+    """Includes single pixels and channels, kernels as large as the padded image, and pads larger than the kernel."""
 
     def pair(values: Any, count: int = 2) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
@@ -129,7 +129,7 @@ def test_a_run_allocates_nothing(stride: int) -> None:
 
 
 @pytest.mark.parametrize("size", [14, 112, 1024])
-def test_lines_stay_within_their_bound_whatever_the_size_of_the_image(size: int) -> None:
+def test_the_buffer_of_lines_is_bounded_for_any_image_size(size: int) -> None:
     op, inputs = problem((size, size), 16, (3, 3), pad=1)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
     (lines,) = schema.kernels["DEPTHWISE"].scratch(op, specs, schema.infer(op, specs))

@@ -1,4 +1,4 @@
-"""FFT: the transforms by their definition, the engine against the reference, what it counts, bounds, refuses, takes."""
+"""FFT: its transforms, agreement with the reference, multiplies, bounds, and when it is chosen or refused."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def problem(
 
 @st.composite
 def problems(draw: Any) -> Problem:
-    """Single pixels and channels, prime sizes, pads beyond half of the kernel, groups, dilations."""
+    """Includes single pixels and channels, prime sizes, pads of more than half the kernel, groups, and dilations."""
 
     def pair(values: Any, count: int = 2) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
@@ -156,7 +156,7 @@ def test_ends_with_the_epilogue_of_fused_operators() -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 20), st.integers(0, 20), st.integers(1, 15), st.integers(1, 40))
-def test_no_pixel_is_met_around_the_circle(image: int, head: int, tail: int, kernel: int, tile: int) -> None:
+def test_no_pixel_is_read_by_wrapping_around(image: int, head: int, tail: int, kernel: int, tile: int) -> None:
     image = max(image, kernel - head - tail)
     op, inputs = problem((image, 1), (1, 1, kernel, 1), pads=[head, 0, tail, 0])
     side = Side.of(convolution(op, inputs).window, 0, tile)
@@ -176,8 +176,8 @@ def test_no_pixel_is_met_around_the_circle(image: int, head: int, tail: int, ker
 @pytest.mark.parametrize(
     ("kernel", "tile", "count"), [(5, 7, 3 * 61 / 7**2), (7, 9, 3 * 113 / 9**2), (31, 33, 3 * 1985 / 33**2)]
 )
-def test_multiplies_an_output_and_channel(kernel: int, tile: int, count: float) -> None:
-    """1.5 places an output, of which there are ((m + k - 1) / m)^2: 3.7, 4.2 and 5.5 multiplies, not 25, 49 and 961."""
+def test_multiplies_per_output_and_channel(kernel: int, tile: int, count: float) -> None:
+    """1.5 multiplies per place, ((m + k - 1) / m)^2 places per output: 3.7, 4.2 and 5.5, not 25, 49 and 961."""
     op, inputs = problem((3 * tile, 2 * tile), (5, 3, kernel, kernel), pad=kernel // 2)
     tiling = Tiling.of(convolution(op, inputs), tile)
     filters = transform_filters(tiling.period, (1, 1), 1, inputs[1])
@@ -216,7 +216,7 @@ def test_is_chosen_where_it_saves_time(shape: Any, filters: Any, engine: str) ->
 
 
 @pytest.mark.parametrize("algorithm", ["FT8", "FT16"])
-def test_is_what_real_files_call_an_algorithm_of_nnpack(algorithm: str) -> None:
+def test_is_chosen_for_the_fourier_algorithms_of_nnpack(algorithm: str) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=5, engine="NNPACK", algo=algorithm)
     specs = specs_of([np.zeros((1, 1, 9, 9), np.float32), np.zeros((1, 1, 5, 5), np.float32)], (1,))
     kernel, _ = lookup(op).choose(op, specs, lookup(op).infer(op, specs))
@@ -245,7 +245,7 @@ def test_refuses(x: Any, w: Any, arguments: Any, constants: Any, reason: str) ->
 @pytest.mark.parametrize(
     ("x", "w", "dilation"), [((1, 1, 1, 9000), (1, 1, 1, 300), 1), ((1, 64, 99, 99), (64, 64, 3, 3), 40)]
 )
-def test_refuses_what_would_take_memory_out_of_bounds(x: Any, w: Any, dilation: int) -> None:
+def test_refuses_what_would_take_too_much_memory(x: Any, w: Any, dilation: int) -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=list(w[2:]), dilation=dilation)
     schema, specs = lookup(op), specs_of([np.zeros(x, np.float32), np.zeros(w, np.float32)], (1,))
     refusal = schema.kernels["FFT"].supports(op, specs, schema.infer(op, specs))
@@ -253,7 +253,7 @@ def test_refuses_what_would_take_memory_out_of_bounds(x: Any, w: Any, dilation: 
     assert "takes circles of more than 255 places, or 8 times the memory of the filters" in refusal
 
 
-def test_refuses_halves() -> None:
+def test_refuses_float16() -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=5)
     operands = [np.zeros(shape, np.float16) for shape in ((1, 4, 20, 20), (4, 4, 5, 5))]
     schema, specs = lookup(op), specs_of(operands, (1,))
@@ -268,8 +268,8 @@ def test_a_run_allocates_nothing(filters: Any) -> None:
 
 
 @pytest.mark.parametrize(("channels", "group"), [(64, 1), (64, 64), (512, 1)])
-def test_scratch_is_bounded_whatever_the_size_of_the_image(channels: int, group: int) -> None:
-    """By BLOCK_NBYTES, or by what LEAST_TILES take where that is more."""
+def test_scratch_is_bounded_for_any_image_size(channels: int, group: int) -> None:
+    """The bound is BLOCK_NBYTES, or the size of LEAST_TILES tiles if that is larger."""
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=7, pad=3, group=group)
     for size in (56, 256, 2048):
         specs = specs_of(

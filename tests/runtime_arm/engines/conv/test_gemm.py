@@ -1,4 +1,4 @@
-"""Panels: the same product however it is cut."""
+"""Panels: the product is the same, however the matrices are cut."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_products(rows: int, depth: int, width: int, small: bool, monkeypatch: A
         (384, 64),
     ],
 )
-def test_a_hint_says_how_wide_panels_are_if_it_divides(hint: Any, panel: int, monkeypatch: Any) -> None:
+def test_a_hint_sets_the_width_of_panels_if_it_is_valid(hint: Any, panel: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     b = np.random.default_rng(0).integers(-8, 9, (64, 192)).astype(np.float32)
     a, out = np.ones((1, 100, 64), np.float32), np.full((1, 100, 192), np.nan, np.float32)
@@ -63,9 +63,7 @@ def test_small_products_stay_small(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize(("depth", "width"), [(33, 64), (193, 32), (97, 24), (128, 16)])
-def test_a_matrix_that_is_a_panel_itself_is_multiplied_in_small_products(
-    depth: int, width: int, monkeypatch: Any
-) -> None:
+def test_a_matrix_of_a_single_panel_is_multiplied_in_small_products(depth: int, width: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     a, out = np.ones((1, 3136, depth), np.float32), np.empty((1, 3136, width), np.float32)
     panels = Panels(np.ones((depth, width), np.float32), 3136)

@@ -1,4 +1,4 @@
-"""Blocks of IM2COL: they cover every output once, and stay within their bound."""
+"""IM2COL: its blocks cover every output once and stay within their bound; padding; splitting among workers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_blocks_cover_every_output_once_and_are_bounded(
     assert (covered == 1).all()
 
 
-def test_padding_may_be_any_number_that_is_known_when_the_step_runs() -> None:
+def test_the_padding_value_is_read_when_the_step_runs() -> None:
     window = Window((1, 1, 2), (1, 1, 2), (1, 1, 1), (1, 1, 1), (0, 0, 1), (0, 0, 1), (1, 1, 3))
     taps, padding = np.zeros((1, 1, 1, 1, 1, 2, 1, 1, 3), np.float32), np.zeros((), np.uint8)
     x = np.array([5, 6], np.uint8).reshape(1, 1, 1, 1, 1, 2)
@@ -55,7 +55,7 @@ def test_padding_may_be_any_number_that_is_known_when_the_step_runs() -> None:
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("filters", [1, 2, 23])
-def test_workers_split_the_filters_of_few_pixels(filters: int, batch: int, workers: int) -> None:
+def test_workers_split_filters_if_there_are_few_pixels(filters: int, batch: int, workers: int) -> None:
     draw = np.random.default_rng(0)
     shapes = [(batch, 40, 6, 7), (filters, 40, 3, 3), (filters,), (batch, filters, 3, 4), (filters,)]
     inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]

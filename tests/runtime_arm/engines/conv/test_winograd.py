@@ -1,4 +1,4 @@
-"""WINOGRAD: the transforms by their definition, the engine against the reference, what it counts, refuses and takes."""
+"""WINOGRAD: its transforms, agreement with the reference, multiplies, and when it is chosen or refused."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_transforms_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("tile", "taps"), [(2, 3), (4, 3), (6, 3), (2, 5), (4, 5)])
-def test_the_pixels_at_both_ends_go_into_one_frequency_each(tile: int, taps: int) -> None:
+def test_each_end_pixel_goes_into_one_frequency_only(tile: int, taps: int) -> None:
     first, last = transforms(tile, taps).input[:, 0], transforms(tile, taps).input[:, -1]
     assert first.tolist() == [1] + [0] * (tile + taps - 2)
     assert last.tolist() == [0] * (tile + taps - 2) + [1]
 
 
 @pytest.mark.parametrize(("tile", "taps", "count"), [(2, 3, 4.0), (4, 3, 2.25), (2, 5, 9.0), (4, 5, 4.0)])
-def test_multiplies_an_output_and_channel(tile: int, taps: int, count: float) -> None:
+def test_multiplies_per_output_and_channel(tile: int, taps: int, count: float) -> None:
     op, inputs = problem((24, 40), 5, 7, taps=taps, pad=taps // 2)
     convolution = convolution_of(op, *specs_of(inputs)[:2])  # type: ignore[arg-type]
     tiling = winograd.Tiling(convolution, tile, 4)
@@ -73,7 +73,7 @@ def problem(
 
 @st.composite
 def problems(draw: Any) -> Problem:
-    """Single pixels and channels, prime sizes, pads beyond half of the kernel."""
+    """Includes single pixels and channels, prime sizes, and pads of more than half the kernel."""
     pads, taps = draw(st.lists(st.integers(0, 5), min_size=4, max_size=4)), draw(st.sampled_from([3, 5]))
     sizes = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17])
     image = [max(draw(sizes), taps - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
@@ -139,7 +139,7 @@ def test_wide_tiles_and_kernels_cost_accuracy() -> None:
     ("engine", "tile"),
     [("", None), ("NNPACK", None), ("WINOGRAD:f4x4_3x3", None), ("WINOGRAD:f2x2_5x5", 2), ("WINOGRAD:f4x4_5x5", 4)],
 )
-def test_takes_larger_kernels_by_the_name_of_their_variant_alone(engine: str, tile: Any) -> None:
+def test_takes_larger_kernels_only_if_their_variant_is_named(engine: str, tile: Any) -> None:
     op, inputs = problem((28, 28), 64, 64, taps=5, pad=2, engine=engine)
     schema, specs = lookup(op), specs_of(inputs, WEIGHTS)
     kernel, refusals = schema.choose(op, specs, schema.infer(op, specs))
@@ -208,7 +208,7 @@ def test_a_run_allocates_nothing() -> None:
     assert allocated_nbytes(op, inputs, "WINOGRAD", constants=WEIGHTS) < NUMPY_NBYTES
 
 
-def test_scratch_is_bounded_whatever_the_size_of_the_image() -> None:
+def test_scratch_is_bounded_for_any_image_size() -> None:
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
     sizes = []
     for size in (256, 2048):

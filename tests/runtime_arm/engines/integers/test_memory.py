@@ -1,4 +1,4 @@
-"""Kernels of quantised operators compute within their buffers: none allocates anything of the size of a blob."""
+"""Kernels of quantised operators compute within their buffers: none allocates as much as a blob."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def filters(*shape: int) -> np.ndarray:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_allocates_no_blob(type: str, engine: str, inputs: List[Any], arguments: Any) -> None:
+def test_allocates_less_than_a_blob(type: str, engine: str, inputs: List[Any], arguments: Any) -> None:
     domain, name = type.rsplit(".", 1)
     names = [f"i{index}" for index in range(len(inputs))]
     outputs = ["y", "scale", "zero_point"] if name == "DynamicQuantizeLinear" else ["y"]

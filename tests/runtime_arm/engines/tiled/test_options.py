@@ -1,4 +1,4 @@
-"""Every option of every operator between blobs in tiles, against the reference, with one worker and with several."""
+"""Every option of every operator on blobs in tiles, against the reference, with one worker and with several."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_convolutions(problem: Problem, workers: int) -> None:
 
 
 @pytest.mark.parametrize("image", [(9, 9), (9, 13), (11, 30)])
-def test_kernels_that_reach_far_from_positions_of_no_image(image: Tuple[int, int]) -> None:
+def test_dilated_kernels_at_positions_outside_the_image(image: Tuple[int, int]) -> None:
     inputs = [normal(1, 9, *image), normal(5, 9, 5, 5)]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=5, stride=2, dilation=2, pad=2)
     assert_options_agree((op, inputs, (1,)))
@@ -134,7 +134,7 @@ def test_strips_join_seamlessly(
 
 @pytest.mark.parametrize("image", [(24, 31), (9, 67), (5, 5)])
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 2, 1), (1, 2, 1), (5, 3, 1), (3, 2, 2), (2, 4, 1)])
-def test_strides_pass_over_pixels_of_one_plane(
+def test_strided_convolutions_can_read_tiles_of_one_pixel(
     kernel: int, stride: int, dilation: int, image: Tuple[int, int], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 20_000)
@@ -160,7 +160,7 @@ def test_columns_of_deep_layers_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("depth", "filters", "calls"), [(148, 64, 2), (364, 96, 1), (393, 512, 1)])
-def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(
+def test_products_of_first_convolutions_are_cut_only_where_that_pays(
     depth: int, filters: int, calls: int, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
@@ -185,7 +185,7 @@ def test_first_convolutions_are_cut_where_pieces_are_worth_their_calls(
         (3, 64, 7, 2),
     ],
 )
-def test_hints_change_how_it_is_cut_and_no_result(
+def test_hints_change_no_result(
     channels: int, filters: int, kernel: int, stride: int, hint: str, small: bool, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
@@ -203,7 +203,7 @@ def tiled_kernel(channels: int, filters: int, kernel: int, engine: str = "", siz
     return op, found, found.scratch(op, specs, lookup(op).infer(op, specs))
 
 
-def test_a_kernel_tells_the_hints_that_would_change_it(monkeypatch: Any) -> None:
+def test_a_kernel_lists_the_hints_that_would_change_it(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 20)
     op, kernel, _ = tiled_kernel(64, 192, 1)
@@ -244,7 +244,7 @@ def test_smaller_blocks_take_less_scratch() -> None:
         "block=banana,block=65536",
     ],
 )
-def test_a_hint_that_makes_no_sense_is_passed_over(hint: str) -> None:
+def test_an_invalid_hint_is_ignored(hint: str) -> None:
     op, kernel, scratch = tiled_kernel(64, 64, 3)
     hinted, same, asked = tiled_kernel(64, 64, 3, hint)
     assert (same.engine, asked, same.hints(hinted)) == (kernel.engine, scratch, kernel.hints(op))
@@ -320,8 +320,7 @@ def test_global_average_pools() -> None:
 
 
 def elementwise_operators() -> List[OperatorDef]:
-    """Of every elementwise operator of the registry that takes float32 and has a fast kernel, one with as few inputs as
-    possible."""
+    """Every elementwise operator that takes float32 and has a fast kernel, with the fewest inputs it allows."""
     found = []
     for schema in registered():
         if schema.kind is Kind.ELEMENTWISE and schema.kernels and "float32" in (schema.dtypes or ("float32",)):
@@ -330,7 +329,7 @@ def elementwise_operators() -> List[OperatorDef]:
     return found
 
 
-def test_every_elementwise_operator_runs_between_tiles_as_it_does_elsewhere() -> None:
+def test_every_elementwise_operator_gives_the_same_result_in_tiles() -> None:
     with_options = set()
     for op in elementwise_operators():
         inputs = [normal(2, 3, 7, 5), normal(2, 3, 7, 5)[::-1].copy()][: len(op.input)]
@@ -345,7 +344,7 @@ def test_every_elementwise_operator_runs_between_tiles_as_it_does_elsewhere() ->
 
 
 @pytest.mark.parametrize("type", ["Add", "Mul", "Sum", "Sub", "Max"])
-def test_elementwise_of_two(type: str) -> None:
+def test_elementwise_operators_of_two_inputs(type: str) -> None:
     inputs = [normal(2, 3, 7, 5), normal(2, 3, 7, 5)[::-1].copy()]
     assert_options_agree((OperatorDef.of(type, ["A", "B"], ["Y"]), inputs, ()), workers=2, least=4)
 
@@ -379,7 +378,7 @@ def test_batch_norm() -> None:
     assert_options_agree((swish, [normal(1, 6, 2, 1), *inputs[1:]], (1, 2, 3, 4)), least=4)
 
 
-def test_what_is_asked_for_is_all_there_is() -> None:
+def test_all_options_use_the_engine_that_is_asked_for() -> None:
     inputs = [normal(1, 16, 14, 14), normal(16, 16, 3, 3), normal(16)]
     for engine, expected in (("WINOGRAD", {"WINOGRAD"}), ("IM2COL", {"IM2COL"}), ("!WINOGRAD", {"IM2COL"})):
         op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], engine=engine, kernel=3, pad=1)
@@ -388,8 +387,8 @@ def test_what_is_asked_for_is_all_there_is() -> None:
 
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("sizes", [(60, 61), (61, 60)])
-def test_weights_that_are_kept_from_plan_to_plan_suit_the_padding_of_each(kernel: int, sizes: Tuple[int, int]) -> None:
-    """With a stride of 2, images of odd and of even sizes are padded differently for one ``auto_pad``."""
+def test_weights_kept_across_plans_suit_the_padding_of_each_plan(kernel: int, sizes: Tuple[int, int]) -> None:
+    """With a stride of 2, the same ``auto_pad`` pads images of odd and of even sizes differently."""
     draw = np.random.default_rng(0)
     op = OperatorDef.of(
         "Conv",

@@ -1,4 +1,4 @@
-"""Convolutions with the channels first inside, against the reference, by one worker and by several."""
+"""Convolutions that compute with the channels first, against the reference, with one worker and with several."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_addend(workers: int) -> None:
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("activation", ["Relu", "onnx.HardSwish"])
 @pytest.mark.parametrize("image", [(28, 28), (14, 14), (12, 26)])
-def test_a_pool_behind_it(image: Size, activation: str) -> None:
+def test_a_pool_after_a_convolution(image: Size, activation: str) -> None:
     for workers in (1, 2):
         Problem((1, 9, *image), 20, activation=activation).check(workers)
 
@@ -126,7 +126,7 @@ def test_other_kernels(channels: int, filters: int, kernel: int, stride: int, im
         (868, 7, 1, (14, 14)),
     ],
 )
-def test_strided_ones_by_pairs_of_columns(
+def test_strided_convolutions_by_pairs_of_columns(
     channels: int, filters: int, pad: int, image: Size, workers: int, monkeypatch: Any
 ) -> None:
     bound: List[Any] = []
@@ -143,7 +143,7 @@ def test_strided_ones_by_pairs_of_columns(
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_strided_one_with_an_addend(workers: int) -> None:
+def test_a_strided_convolution_with_an_addend(workers: int) -> None:
     inputs = [normal(1, 16, 14, 14), normal(20, 16, 3, 3), normal(20), normal(1, 20, 7, 7)]
     op = OperatorDef.of("FusedConv", ["X", "W", "b", "Z"], ["Y"], domain="armnet", kernel=3, stride=2, pad=1)
     assert_options_agree((op, inputs, (1, 2)), workers)
@@ -171,20 +171,20 @@ def test_where_pairs_of_columns_pay(channels: int, image: Size, pad: int, suits:
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_a_pool_behind_a_pointwise_one() -> None:
+def test_a_pool_after_a_pointwise_convolution() -> None:
     for workers in (1, 2):
         Problem((1, 9, 8, 8), 20, 1, activation="Relu").check(workers)
 
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_hints_of_small_blocks_harm_nothing(workers: int) -> None:
+def test_hints_of_small_blocks_change_no_result(workers: int) -> None:
     inputs = [normal(1, 1000, 7, 7), normal(40, 1000, 1, 1)]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1, engine="block=65536")
     assert_options_agree((op, inputs, (1,)), workers)
 
 
-def test_where_it_pays(monkeypatch: Any) -> None:
+def test_where_channels_first_pays(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     assert tiles_that_suit(512, (28, 28), 512) == [(4, 4)]
     assert tiles_that_suit(512, (14, 14), 512) == [(2, 2), (2, 4), (4, 4)]
@@ -198,7 +198,7 @@ def test_where_it_pays(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_deep_layers_of_few_pixels_run_so_where_blas_multiplies_small_matrices(small: bool, monkeypatch: Any) -> None:
+def test_deep_layers_of_few_pixels_are_planar_where_small_products_are_fast(small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     bound: List[Any] = []
     bind = PlanarColumns.bind

@@ -28,7 +28,7 @@ def normal(*shape: int) -> Any:
 
 
 class Problem:
-    """A convolution of an image (N, C, H, W) by so many filters, and a pool of stride ``step``."""
+    """A convolution of an image (N, C, H, W), and a pool of size ``window`` and stride ``step``."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Problem:
         return tiled_options(self.op, self.inputs, self.constants)
 
     def check(self, workers: int = 1, least: int = 1) -> List[Option]:
-        """All options make what the reference does."""
+        """AssertionError unless all options agree with the reference."""
         expected = run_kernel(self.op, self.inputs)[0]
         x, w = self.inputs[:2]
         terms = w[0].size + 1
@@ -108,7 +108,7 @@ sizes = st.sampled_from([4, 5, 6, 7, 8, 9, 13, 16])
     workers=st.integers(1, 3),
 )
 @settings(max_examples=120)
-def test_it_is_the_pool_of_the_convolution(
+def test_equals_the_convolution_followed_by_the_pool(
     batch: int,
     channels: int,
     height: int,
@@ -177,7 +177,7 @@ def test_workers_split_filters(kernel: int, filters: int, activation: str, small
         ("!WINOGRAD,!IM2COL", set()),
     ],
 )
-def test_it_runs_by_the_engines_of_the_convolution(engine: str, expected: Any) -> None:
+def test_uses_the_engines_that_the_convolution_asks_for(engine: str, expected: Any) -> None:
     problem = Problem((1, 16, 14, 14), 16)
     first, pool = problem.op.get_net("layers").op
     asking = OperatorDef("FusedConv", first.input, first.output, first.arg, domain="armnet", engine=engine)
@@ -196,7 +196,7 @@ def test_it_runs_by_the_engines_of_the_convolution(engine: str, expected: Any) -
         {"legacy_pad": 3, "image": (1, 16, 13, 14)},
     ],
 )
-def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
+def test_unsupported_arguments_have_no_options(arguments: Dict[str, Any]) -> None:
     problem = Problem(**{"image": (1, 16, 14, 14), "filters": 16, **arguments})
     if "group" in arguments:
         problem.inputs[1] = normal(16, 8, 3, 3)
@@ -234,7 +234,7 @@ AVERAGE = OperatorDef.of("AveragePool", ["convolved"], ["y"], kernel=2, stride=2
         NetDef(op=(RELU, AVERAGE.replace(type="MaxPool"))),
     ],
 )
-def test_layers_must_be_two_that_fit(net: NetDef) -> None:
+def test_layers_must_be_a_convolution_and_a_max_pool(net: NetDef) -> None:
     op = OperatorDef.of("PooledConv", ["x", "w"], ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):
         run_kernel(op, [normal(1, 4, 5, 5), normal(4, 4, 3, 3)])

@@ -1,4 +1,4 @@
-"""Three convolutions at once, strip by strip, against the reference kernels of the three."""
+"""Three convolutions in one step, strip by strip, against the reference kernels of the three."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ assert separable_block_options  # declares the options
 
 @pytest.fixture(autouse=True)
 def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a CPU whose BLAS multiplies small matrices fast."""
+    """Simulates a CPU whose BLAS multiplies small matrices fast."""
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
 
 
@@ -42,7 +42,7 @@ def fused(x: str, y: str, activation: str = "", more: Tuple[str, ...] = (), **ar
 
 
 class Problem:
-    """A block of three convolutions with its operands: channels of X, between, and of Y."""
+    """A block of three convolutions with its operands. channels: those of X, of the blobs in between, and of Y."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Problem:
         return tiled_options(self.op, self.inputs, self.constants)
 
     def check(self, workers: int = 1) -> None:
-        """All options make what the reference does."""
+        """AssertionError unless all options agree with the reference."""
         expected = run_kernel(self.op, self.inputs)[0]
         x, (expand, _, filtered, _, project, *_) = self.inputs[0], self.inputs[1:]
         terms = expand[0].size * 9 * filtered.shape[0]
@@ -122,7 +122,9 @@ def test_pointwise_first(workers: int, **arguments: Any) -> None:
     step=st.integers(1, 2),
     pad=st.integers(0, 2),
 )
-def test_windows_first(image: Tuple[int, int], stride: int, batch: int, kernel: int, step: int, pad: int) -> None:
+def test_a_kernel_of_several_pixels_first(
+    image: Tuple[int, int], stride: int, batch: int, kernel: int, step: int, pad: int
+) -> None:
     height, width = (max(size, kernel) for size in image)
     problem = Problem(
         (3, 16, 8),
@@ -141,7 +143,7 @@ def test_uneven_padding(image: Tuple[int, int], pads: Tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
-def test_the_last_one_may_end_with_anything(activation: str) -> None:
+def test_the_last_convolution_may_have_any_activation(activation: str) -> None:
     Problem((8, 32, 16), (9, 10), activations=("Relu", "", activation), adds=activation != "PRelu").check(2)
 
 
@@ -175,14 +177,14 @@ def test_strips_and_groups_join_seamlessly(
         {"channels": (16, 16, 8), "group": 1},
     ],
 )
-def test_what_it_leaves_to_others(arguments: Dict[str, Any]) -> None:
+def test_unsupported_blocks_have_no_options(arguments: Dict[str, Any]) -> None:
     problem = Problem(**{"channels": (16, 32, 8), "image": (8, 8), **arguments})
     if arguments.get("group") == 1:
         problem.inputs[3] = normal(16, 16, 3, 3)
     assert problem.options() == []
 
 
-def test_limits_that_move_zero_are_left_to_others() -> None:
+def test_blocks_whose_limits_change_zero_have_no_options() -> None:
     problem = Problem((16, 32, 8), (8, 8))
     layers = problem.op.get_net("layers")
     first = OperatorDef.of(
@@ -200,7 +202,7 @@ def test_limits_that_move_zero_are_left_to_others() -> None:
     assert tiled_options(op, problem.inputs, problem.constants) == []
 
 
-def test_images_that_are_too_wide_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_are_too_wide_have_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(separable_block_kernel, "usual_block_nbytes", lambda: 4096)
     assert Problem((16, 32, 8), (32, 64)).options() == []
 
@@ -214,7 +216,7 @@ def test_scratch_does_not_grow_with_the_image() -> None:
 
 
 @pytest.mark.parametrize("net", [NetDef(), NetDef(op=(fused("x", "expanded", kernel=1),) * 3)])
-def test_layers_must_be_three_that_fit(net: NetDef) -> None:
+def test_layers_must_be_three_that_form_a_block(net: NetDef) -> None:
     inputs = Problem((4, 8, 4), (5, 5)).inputs
     op = OperatorDef.of("SeparableBlock", list("xabcdefgh"), ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):

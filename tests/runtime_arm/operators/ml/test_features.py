@@ -1,4 +1,4 @@
-"""Features of tabular models: onnxruntime's answers, refusals."""
+"""Features of tabular models: agreement with onnxruntime, and refusals."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_categories_are_mapped_both_ways() -> None:
     assert run_kernel(op, [np.array([7, 1])])[0].tolist() == ["ü".encode(), b"_Unused"]
 
 
-def test_the_oldest_label_encoder_counts_its_classes() -> None:
+def test_the_oldest_label_encoder_maps_classes_to_indices_and_back() -> None:
     op = op_of("LabelEncoder", classes_strings=["b", "z"], default_int64=9)
     assert run_kernel(op, [STRINGS])[0].tolist() == [[0, 9], [9, 1]]
     assert run_kernel(op, [np.array([1, 5])])[0].tolist() == [b"z", b"_Unused"]
 
 
-def test_columns_are_joined_cut_and_filled_up() -> None:
+def test_columns_are_joined_cut_and_padded() -> None:
     op = op_of("FeatureVectorizer", "A B", inputdimensions=[2, 4])
     expected = [[1, -2, 1, -2, 0, 0], [0, 0, 0, 0, 0, 0], [3, 4, 3, 4, -12, 0]]
     assert run_kernel(op, [X, X.astype(np.int64)])[0].tolist() == expected

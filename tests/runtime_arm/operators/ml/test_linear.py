@@ -1,4 +1,4 @@
-"""Linear models and support vector machines: onnxruntime's answers, refusals."""
+"""Linear models and support vector machines: agreement with onnxruntime, and refusals."""
 
 from __future__ import annotations
 

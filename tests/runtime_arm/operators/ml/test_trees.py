@@ -1,4 +1,4 @@
-"""Tree ensembles: onnxruntime's answers, the engine against the reference kernel, refusals."""
+"""Tree ensembles: agreement with onnxruntime, the engine against the reference kernel, and refusals."""
 
 from __future__ import annotations
 
@@ -94,21 +94,21 @@ def test_one_score_for_two_classes_answers_as_onnxruntime_does(
     np.testing.assert_allclose(ours[1], scores, rtol=1e-6, atol=1e-6)
 
 
-def test_of_two_classes_with_scores_of_their_own_the_higher_one_wins() -> None:
+def test_the_higher_of_two_scores_wins() -> None:
     weights = [(1, 0, 0.8), (1, 1, 0.2), (2, 0, 0.3), (2, 1, 0.7)]
     op = classifier(**stump(weights, classlabels_int64s=[4, 9]))
     assert lookup(op).evaluate(op, [np.array([[-1], [1]], np.float32)])[0].tolist() == [4, 9]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3000])
-def test_any_number_of_rows_goes_down_any_number_of_trees(count: int) -> None:
+def test_any_number_of_rows_descends_many_trees(count: int) -> None:
     random = np.random.RandomState(0)
     op = regressor(n_targets=2, **forest(random, "target", 2, trees=40, depth=9, one_target=True))
     assert_engines_match_reference(op, [rows(random, count)], terms=40)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int64])
-def test_rows_of_other_types_are_compared_as_the_thresholds_are(dtype: Any) -> None:
+def test_rows_are_converted_to_the_type_of_the_thresholds(dtype: Any) -> None:
     random = np.random.RandomState(1)
     op = regressor(**forest(random, "target", 1, modes=EVERY_MODE))
     x = (rows(random, 30) * 3).astype(dtype)

@@ -1,4 +1,4 @@
-"""ONNX's operators on strings: what the cases of ONNX leave out, and refusals."""
+"""ONNX's operators on strings: what ONNX's own test cases leave out, and refusals."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def op_of(type: str, inputs: str = "X", outputs: str = "Y", **attributes: Any) -
     return OperatorDef.of(type, inputs.split(), outputs.split(), domain="onnx", **attributes)
 
 
-def test_bytes_that_are_no_text_are_kept() -> None:
+def test_bytes_that_are_not_utf8_are_kept() -> None:
     (joined,) = computed(op_of("StringConcat", "X B"), [b"\xff", "ü".encode()], [b"\xc3", b"!"])
     assert joined.tolist() == [b"\xff\xc3", "ü!".encode()]
 
 
-def test_what_splits_to_nothing_has_no_pieces() -> None:
+def test_blank_strings_have_no_pieces() -> None:
     pieces, counts = computed(op_of("StringSplit", outputs="Y Z"), [b"", b"  ", b" a  b "])
     assert pieces.tolist() == [[b"", b""], [b"", b""], [b"a", b"b"]]
     assert counts.tolist() == [0, 0, 2]
 
 
-def test_a_word_is_unwanted_in_any_case_unless_cases_count() -> None:
+def test_stop_words_match_in_any_case_unless_case_sensitive() -> None:
     words = [b"The", b"the", b"cat"]
     assert computed(op_of("StringNormalizer", stopwords=["the"]), words)[0].tolist() == [b"cat"]
     kept = op_of("StringNormalizer", stopwords=["the"], is_case_sensitive=1, case_change_action="UPPER")

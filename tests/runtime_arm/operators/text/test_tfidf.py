@@ -1,4 +1,4 @@
-"""ONNX's counts of n-grams, picks of features and thresholds: its cases, loops, refusals."""
+"""TfIdfVectorizer against plain loops and in corner cases; Binarizer at its threshold; refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def vectorizer(**changed: Any) -> OperatorDef:
 
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
-def test_counts_neighbours_up_to_the_skips(mode: str) -> None:
+def test_counts_n_grams_with_skips(mode: str) -> None:
     x = np.random.RandomState(0).randint(2, 9, (5, 30))
     weights = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
     expected = np.zeros((5, 7), np.float32)
@@ -46,13 +46,13 @@ def test_counts_neighbours_up_to_the_skips(mode: str) -> None:
     assert expected[:, 4:].any()
 
 
-def test_endless_grams_and_skips_end() -> None:
+def test_huge_lengths_and_skips_do_not_run_forever() -> None:
     op = vectorizer(max_gram_length=1 << 40, max_skip_count=1 << 40)
     assert_same(run_kernel(op, [np.array([5, 2, 6])])[0], np.array([1, 0, 1, 0, 1, 0, 0], np.float32))
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
-def test_nothing_counts_as_nothing(shape: Any) -> None:
+def test_an_empty_input_has_no_n_grams(shape: Any) -> None:
     y = run_kernel(vectorizer(), [np.zeros(shape, np.int64)])[0]
     assert_same(y, np.zeros((*shape[:-1], 7), np.float32))
 
@@ -79,7 +79,7 @@ def test_refuses(op: OperatorDef, inputs: Any, rule: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
-def test_a_threshold_itself_is_not_above(dtype: Any) -> None:
+def test_the_threshold_itself_is_not_above_the_threshold(dtype: Any) -> None:
     x: Array = np.array([-1, 2, 3], dtype)
     op = OperatorDef.of("Binarizer", ["X"], ["Y"], domain="ai.onnx.ml", threshold=2.0)
     assert_same(run_kernel(op, [x])[0], np.array([0, 0, 1], dtype))
