@@ -1,4 +1,4 @@
-"""The benchmarks' tables, made of figures that need no clock, and the models that they time."""
+"""The tables of the benchmarks, made from given figures, and the models that the benchmarks time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_results_become_markdown_with_a_picture(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-def test_parts_measured_anew_replace_theirs_alone(
+def test_measuring_a_part_again_replaces_only_that_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "results.json"
@@ -111,14 +111,14 @@ def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:
     assert found == [*alone, *pairs, ("init_net.pb", "predict_net.pb")]
 
 
-def test_networks_of_bytes_are_left_out() -> None:
+def test_networks_with_8_bit_weights_are_left_out() -> None:
     net = NetDef.from_text('net "n": x, w -> y\nMatMul(x, w) -> y')
     for dtype, expected in ((np.float32, True), (np.int8, False), (np.uint8, False), (np.int64, True)):
         init = NetDef("init", (fill("w", np.ones((2, 2), dtype)),), (), ("w",))
         assert models.is_float(Pair.from_nets(init, net)) is expected
 
 
-def test_models_run_on_what_was_recorded_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_run_on_their_recorded_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "SHARED", tmp_path)
     (tmp_path / "references").mkdir()
     pictures = np.ones((4, 3, 8, 8), np.float32)

@@ -1,4 +1,4 @@
-"""scripts/conformance: counts, and what is said of sets that do not exist."""
+"""scripts/conformance: its counts, and the error for unknown sets."""
 
 from __future__ import annotations
 

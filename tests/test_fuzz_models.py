@@ -1,4 +1,4 @@
-"""scripts/fuzz_models: a short run finds nothing; what escapes, crashes or hangs is found, named and kept once."""
+"""scripts/fuzz_models: a short run finds nothing; escaping exceptions, crashes and hangs are named and kept once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def models(fuzz: Dict[str, Any]) -> List[Any]:
 
 
 def run_with(fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, behaviour: Any, count: int = 3) -> List[Any]:
-    """The results of some cases if every case behaves so."""
+    """The results of ``count`` cases if each of them runs ``behaviour``."""
     monkeypatch.setitem(fuzz["work"].__globals__, "run", behaviour)
     return list(fuzz["results_of"](models(fuzz), range(count), fuzz["Limits"](2.0, 8 << 30)))
 
 
-def test_a_short_run_finds_nothing_and_can_go_on(tmp_path: Path) -> None:
+def test_a_short_run_finds_nothing_and_can_be_resumed(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "--findings", str(tmp_path), "--count"]
     first = subprocess.run([*command, "200"], capture_output=True, text=True, check=False)
     assert first.returncode == 0, first.stdout + first.stderr
@@ -48,7 +48,7 @@ def test_a_case_is_always_the_same(fuzz: Dict[str, Any]) -> None:
     assert cases[0] == cases[2] != cases[1]
 
 
-def test_a_refusal_is_none_and_an_exception_is_a_finding(
+def test_an_exception_that_escapes_is_a_finding_and_kept_once(
     fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def refuse(model: Any, folder: Path) -> str:
@@ -64,7 +64,7 @@ def test_a_refusal_is_none_and_an_exception_is_a_finding(
     assert "array is too big" in (kept / "finding.txt").read_text()
 
 
-def test_crashes_and_endless_cases_are_findings_and_the_others_go_on(
+def test_crashes_and_hangs_are_findings_and_the_other_cases_still_run(
     fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (fuzz["case"](models(fuzz), number) for number in (0, 1))
@@ -84,7 +84,7 @@ def test_crashes_and_endless_cases_are_findings_and_the_others_go_on(
     assert results == [(0, "finding", "crashes_9"), (1, "finding", "hangs"), (2, "ran", "")]
 
 
-def test_what_armnet_refuses_is_counted_by_its_kind(fuzz: Dict[str, Any], tmp_path: Path) -> None:
+def test_refusals_are_counted_by_error_type(fuzz: Dict[str, Any], tmp_path: Path) -> None:
     assert fuzz["run"](models(fuzz)[0], tmp_path) in ("FormatError", "ExportError")
 
 

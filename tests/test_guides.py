@@ -15,7 +15,7 @@ GUIDES = ("CONTRIBUTING.md", "ARCHITECTURE.md")
 
 
 def paths_in(guide: str) -> List[str]:
-    """What stands in backticks and has a slash in it, is no command, and lies in the repository."""
+    """The paths of the repository in backticks: words with a slash, without blanks, that do not start with ``..``."""
     names = re.findall(r"`([\w./-]+/[\w./-]*)`", (ROOT / guide).read_text(encoding="utf-8"))
     return [name for name in names if not name.startswith("..")]
 

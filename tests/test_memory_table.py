@@ -1,4 +1,4 @@
-"""scripts/memory_table: figures that hang together."""
+"""scripts/memory_table: its figures are consistent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(*arguments: str) -> Any:
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
 
 
-def test_figures_hang_together(shared: Path) -> None:
+def test_figures_are_consistent(shared: Path) -> None:
     completed = run("--json", "squeezenet", "unet")
     assert completed.returncode == 0, completed.stderr
     document = json.loads(completed.stdout)

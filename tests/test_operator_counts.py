@@ -1,4 +1,4 @@
-"""scripts/operator_counts: of well-known networks no normalisation, no lone activation and hardly a copy is left."""
+"""scripts/operator_counts: well-known networks keep no separate normalisation or activation and hardly any copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACTIVATIONS = {"Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "Swish", "onnx.H
 NORMALISATIONS = {"SpatialBN", "Mul", "Add"}
 
 
-def test_what_is_left_of_well_known_networks() -> None:
+def test_operators_that_are_left_in_well_known_networks() -> None:
     words = [sys.executable, str(SCRIPT), "--json", "--image-size", "64"]
     completed = subprocess.run(words, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
@@ -26,11 +26,11 @@ def test_what_is_left_of_well_known_networks() -> None:
     for row in rows.values():
         assert not row["after"].keys() & (ACTIVATIONS | NORMALISATIONS), row
         assert sum(row["after"].values()) < 0.64 * sum(row["before"].values())
-    # Without those that are left, of 58, DenseNet would need more memory: its first dense block while most is live.
+    # DenseNet keeps a few of its 58 copies: without them its first dense block, which sets the peak, would need more.
     copies = {name: row["copies"]["after"] for name, row in rows.items()}
     assert copies.pop("densenet121") <= 3
     assert not any(copies.values()), copies
-    # A normalisation in front of its convolution, with the activation between them, is one operator with that.
+    # A normalisation before a convolution becomes one operator with the activation between them.
     assert rows["densenet121"]["after"]["armnet.FusedBatchNorm"] == 62
     assert rows["densenet121"]["normalisations_behind"] == {"Concat": 58, "AveragePool": 3, "armnet.FusedMaxPool": 1}
 

@@ -1,4 +1,4 @@
-"""What a user gets by pip."""
+"""What pip installs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.paths import ROOT, tracked
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel of a copy without earlier builds: setuptools would pack what they left behind."""
+    """The wheel, built from a clean copy: setuptools would pack the leftovers of earlier builds."""
     folder = tmp_path_factory.mktemp("wheel")
     for path in tracked():
         target = folder / "source" / path
@@ -33,7 +33,7 @@ def test_the_wheel_has_these_top_level_names_and_no_others(wheel: zipfile.ZipFil
     assert tops == set(OURS)
 
 
-def test_the_wheel_holds_every_module_and_the_schema_and_no_module_more(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_every_module_and_the_schema_and_no_other_module(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     wanted = {str(path) for path in tracked(*OURS) if path.suffix in (".py", ".proto", ".desc", ".typed", ".c")}
     assert wanted <= packed, f"not in the wheel: {sorted(wanted - packed)}"

@@ -1,4 +1,4 @@
-"""The README: its example prints what it says, its commands run, and its figures stand in BENCHMARKS.md."""
+"""The README: its example prints the output shown, its commands run, and its figures are those of BENCHMARKS.md."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BENCHMARKS = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty folder with the demo's files."""
+    """A new folder that holds only the demo's files."""
     (tmp_path / "demo").symlink_to(ROOT / "demo")
     return tmp_path
 
 
-def test_the_example_prints_what_stands_below_it(folder: Path) -> None:
+def test_the_example_prints_the_output_shown_below_it(folder: Path) -> None:
     pytest.importorskip("onnx", reason="the example exports an ONNX file")
     example, output = re.search(r"```python\n(.*?)```\s*```\n(.*?)```", README, re.DOTALL).groups()  # type: ignore[union-attr]
     assert len(example.strip().splitlines()) <= 12
@@ -33,7 +33,7 @@ def test_the_example_prints_what_stands_below_it(folder: Path) -> None:
     assert (folder / "digits" / "model.json").exists()
 
 
-def test_its_commands_run_one_after_the_other(folder: Path) -> None:
+def test_its_commands_run_in_order(folder: Path) -> None:
     for package in ("onnx", "onnxruntime", "PIL"):
         pytest.importorskip(package, reason=f"the commands need {package}")
     script = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))

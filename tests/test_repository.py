@@ -17,7 +17,7 @@ GITHUB = ROOT / ".github"
 TEMPLATES = sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
-def test_no_folder_has_more_python_files_than_a_reader_can_survey() -> None:
+def test_no_folder_has_too_many_python_files() -> None:
     files = [path for path in tracked(*OURS, "tests", "scripts") if path.suffix == ".py" and path.stem != "__init__"]
     counts = Counter(str(path.parent) for path in files)
     assert sum(counts.values()) > 500
@@ -34,7 +34,7 @@ def test_no_folder_has_more_python_files_than_a_reader_can_survey() -> None:
     ],
 )
 def test_modules_import_nothing_but_numpy(package: str, without: Sequence[str]) -> None:
-    """A device has NumPy alone. Of the readers ONNX's needs a package; all others are imported when they are needed."""
+    """A device has only NumPy, so modules outside ``without`` import other packages only where they use them."""
     program = f"""{NUMPY_ALONE}
 import importlib, pkgutil
 done = 0
@@ -55,11 +55,11 @@ def parsed(path: Path) -> Any:
 
 def test_github_runs_what_ci_runs() -> None:
     workflow = parsed(GITHUB / "workflows/ci.yml")
-    assert set(workflow[True]) == {"push", "pull_request"}  # YAML 1.1 reads the key "on" as a truth value
+    assert set(workflow[True]) == {"push", "pull_request"}  # YAML 1.1 reads the key "on" as a Boolean
     (job,) = workflow["jobs"].values()
     assert job["steps"][-1]["run"] == "./.ci/run"
     versions = next(step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", ""))
-    assert versions.split()[-1] == "3.11"  # the last one is the default
+    assert versions.split()[-1] == "3.11"  # the last version is the default
     assert "3.9" in versions.split()
     assert (ROOT / job["env"]["ARMNET_APT_SOURCES"].replace("${{ github.workspace }}/", "")).is_file()
 

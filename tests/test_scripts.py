@@ -1,4 +1,4 @@
-"""The shell scripts: clean by shellcheck, and what is installed on devices can be had."""
+"""The shell scripts: shellcheck finds nothing, and the packages that they install on devices exist."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SCRIPTS = ROOT / "scripts"
 
 
 def shell_scripts() -> List[Path]:
-    """Those of scripts/, and what CI runs."""
+    """The shell scripts of scripts/, and the one that CI runs."""
     files = [path for path in [*SCRIPTS.iterdir(), ROOT / ".ci/run"] if path.is_file()]
     return sorted(path for path in files if path.suffix == ".sh" or path.read_bytes().startswith(b"#!/usr/bin/env ba"))
 
 
 def bash(script: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script as it is run over ssh: read from the standard input."""
+    """Runs a script as over ssh: bash reads it from standard input."""
     with script.open() as text:
         return subprocess.run(
             ["bash", "-s", "--", *words],
@@ -40,7 +40,7 @@ def bash(script: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 @pytest.fixture
 def device(tmp_path: Path) -> Dict[str, str]:
-    """An environment whose programs note how they are called, in the file ``calls``, and read all of their input."""
+    """An environment whose programs append their command line to the file ``calls`` and read all of their input."""
     for name in ("apt-get", "sudo", "pkg", "sshd", "pgrep", "python", "python3", "hostname"):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/calls\ncat > /dev/null\n[ {name} != pgrep ]\n')
@@ -104,7 +104,7 @@ def test_mistakes_are_one_line_and_status_2(script: str, words: List[str], probl
     assert problem in line
 
 
-def test_scripts_can_be_started() -> None:
+def test_scripts_are_executable() -> None:
     for script in shell_scripts():
         assert script.suffix == ".sh" or os.access(script, os.X_OK), script
 
@@ -149,7 +149,7 @@ def test_a_quick_test_says_in_one_line_which_packages_are_missing(checkout: Path
     assert line == "scripts/test --quick: python3 lacks ruff mypy: python3 -m pip install ruff mypy"
 
 
-def test_the_test_script_explains_itself() -> None:
+def test_the_test_script_has_help() -> None:
     done = subprocess.run([SCRIPTS / "test", "--help"], capture_output=True, text=True, check=True)
     for word in ("scripts/test --quick", "--full", "--help", "PYTEST-ARGUMENT"):
         assert word in done.stdout
@@ -157,13 +157,13 @@ def test_the_test_script_explains_itself() -> None:
 
 
 def jobs(folder: Path, commands: str) -> List[str]:
-    """A script that runs these commands by scripts/jobs.sh, two at once."""
+    """A command line that runs these commands with scripts/jobs.sh, two at a time."""
     functions = "say() { printf '\\n== %s\\n' \"$*\" >&2; }; await() { until [ -e $1 ]; do sleep 0.02; done; }"
     script = f"set -euo pipefail; {functions}; source {SCRIPTS}/jobs.sh; at_once=2; {commands}; await_all || exit 1"
     return ["timeout", "60", "bash", "-c", script]
 
 
-def test_parts_run_beside_one_another_and_failures_are_named(tmp_path: Path) -> None:
+def test_parts_run_in_parallel_and_failures_are_named(tmp_path: Path) -> None:
     commands = """first() { echo of first; touch a; await b; }; second() { touch b; await a; false; echo on and on; }
     beside "the first" first; beside "the second" second; beside "the third" echo of third"""
     done = subprocess.run(jobs(tmp_path, commands), cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -183,9 +183,9 @@ def test_no_more_parts_run_than_there_are_cores(tmp_path: Path) -> None:
     assert set(done.stdout.split()) <= {"1", "2"}
 
 
-def test_when_the_tests_are_ended_their_parts_end(tmp_path: Path) -> None:
+def test_terminating_the_tests_terminates_their_parts(tmp_path: Path) -> None:
     commands = 'part() { python3 -c \'import time; open("started", "w"); time.sleep(600)\'; }; beside long part'
-    # a background job of a shell without job control ignores Ctrl-C, and hands that on to all that it starts
+    # A shell without job control starts background jobs with SIGINT ignored, and their children inherit that.
     with subprocess.Popen(
         jobs(tmp_path, commands)[2:],
         cwd=tmp_path,

@@ -13,7 +13,7 @@ from tests.support.paths import DEMO
 
 @pytest.fixture
 def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
-    """Runs a command."""
+    """Runs a command and returns its outcome."""
 
     def run(*words: object) -> Outcome:
         capsys.readouterr()

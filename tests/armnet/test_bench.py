@@ -1,4 +1,4 @@
-"""Timing beside other runtimes: what is timed, and the warnings about the figures."""
+"""Timing against other runtimes: what is timed, and the warnings about the figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.paths import DEMO
 
 @pytest.fixture
 def beside_its_source(digits: Path, tmp_path: Path) -> Path:
-    """The digits pair, in a folder with the model that it was made from."""
+    """The digits pair, in a folder with the model it was made from."""
     shutil.copytree(digits, tmp_path / "digits")
     shutil.copy(DEMO / "digits.onnx", tmp_path)
     return tmp_path / "digits"
@@ -88,7 +88,7 @@ def test_a_large_difference_is_explained(
     armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rival(name: str, exact: Optional[float]) -> Callable[..., Rival]:
-        """Answers with other numbers than armnet; by its reference kernels, if it has any, off by ``exact``."""
+        """Returns outputs that differ from armnet's; those of its reference kernels, if any, differ by ``exact``."""
         return lambda original, feeds, threads: Rival(
             name,
             "a model",
@@ -123,7 +123,7 @@ def test_candidates_take_turns_and_slow_ones_get_fewer_runs(monkeypatch: pytest.
 
 
 class Clock:
-    """Replaces the module time; its time passes only in sleep."""
+    """Replaces the module time; time passes only in sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""The command line: every command describes itself; a mistake is one line that names the help, and exit status 2."""
+"""The command line: every command has help; a mistake gives one line that points to it, and exit status 2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 
 def parsers_below(parser: argparse.ArgumentParser) -> List[argparse.ArgumentParser]:
-    """The parsers of a command's actions, or its own if it has none."""
+    """The parsers of a command's actions, or the command's own parser if it has no actions."""
     actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return [sub for action in actions for sub in action.choices.values()] or [parser]
 
@@ -46,7 +46,7 @@ def test_help_has_an_example_and_describes_every_argument(armnet: Armnet, comman
 
 
 def mistakes(parser: argparse.ArgumentParser) -> Iterator[List[str]]:
-    """Command lines that the parser cannot accept: an unknown option, and for each argument what it does not take."""
+    """Command lines that the parser rejects: an unknown option, and an invalid use of each argument."""
     yield ["--frobnicate"]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -74,19 +74,21 @@ def test_a_mistake_is_one_line_that_names_the_help(armnet: Armnet, command: str)
         refused(outcome, f"armnet {command}", "--help tells more")
 
 
-def test_the_name_of_the_mistaken_option_is_told(armnet: Armnet) -> None:
+def test_the_error_names_the_option(armnet: Armnet) -> None:
     refused(armnet("run", "pair", "--input", "x.npy", "--threads", "many"), "--threads", "'many'")
     refused(armnet("run", "pair"), "--input")
     refused(armnet("bench", "pair", "--run\ns"), r"--run\ns")
 
 
-def test_an_unknown_command_is_answered_with_those_that_exist(armnet: Armnet) -> None:
+def test_an_unknown_command_is_refused_with_a_list_of_commands(armnet: Armnet) -> None:
     refused(armnet("frobnicate"), "'frobnicate'", ", ".join(COMMANDS), "--help tells more")
     refused(armnet("--frobnicate"), "--frobnicate", "--help tells more")
 
 
 @pytest.mark.parametrize("words", [["--frobnicate"], ["--top"], ["--threads", "many"], ["--info", "--bench"], []])
-def test_the_same_holds_for_a_bundle(words: List[str], digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_with_a_bundle_is_one_line_that_names_the_help(
+    words: List[str], digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         status = run_bundle(str(digits), words, "app.pyz")
     except SystemExit as leaving:
@@ -95,7 +97,7 @@ def test_the_same_holds_for_a_bundle(words: List[str], digits: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("words", [[], ["--frobnicate"], ["--bench", "x"]])
-def test_the_same_holds_for_the_runtime_as_a_module(words: List[str]) -> None:
+def test_a_mistake_with_the_runtime_module_is_one_line_that_names_the_help(words: List[str]) -> None:
     command = [sys.executable, "-m", "runtime_arm", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     refused((done.returncode, done.stdout, done.stderr), "python3 -m runtime_arm", "--help tells more")

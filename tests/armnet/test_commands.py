@@ -59,7 +59,7 @@ def test_several_pictures_are_stacked_in_the_output(armnet: Armnet, digits: Path
     assert np.load(tmp_path / "out.npz")["probabilities"].shape == (3, 1, 10)
 
 
-def test_compare_agrees_on_what_we_exported(armnet: Armnet, digits: Path) -> None:
+def test_compare_finds_no_difference_in_an_exported_pair(armnet: Armnet, digits: Path) -> None:
     pytest.importorskip("onnxruntime", reason="comparing needs onnxruntime")
     status, out, _ = armnet("compare", DEMO / "digits.onnx", digits, "--json")
     assert status == 0
@@ -76,7 +76,7 @@ def test_names_with_line_breaks_are_refused_in_one_line(armnet: Armnet, tmp_path
     refused(armnet("export", tmp_path / "m.onnx", "-o", tmp_path / "pair"), r"node 'un\nheard' (Un\nheard)")
 
 
-def test_compare_asks_for_sizes_that_nobody_gave(armnet: Armnet, tmp_path: Path) -> None:
+def test_compare_asks_for_open_sizes(armnet: Armnet, tmp_path: Path) -> None:
     source = tmp_path / "m.onnx"
     onnx.save(
         one_node("MaxPool", [np.zeros((1, 1, 9, 9), np.float32)], shapes=[["n", 1, "h", "w"]], kernel_shape=[3, 3]),
@@ -90,7 +90,7 @@ def test_compare_asks_for_sizes_that_nobody_gave(armnet: Armnet, tmp_path: Path)
     assert armnet("compare", source, tmp_path / "pair", "--shape", "a=1,1,9,9")[0] == 0
 
 
-def test_sizes_that_no_machine_holds_are_refused(armnet: Armnet, digits: Path) -> None:
+def test_sizes_beyond_memory_are_refused(armnet: Armnet, digits: Path) -> None:
     refused(
         armnet("inspect", digits, "--shape", "image=99999999999,1,99999999,8"),
         "input 'image' of shape (99999999999, 1, 99999999, 8) needs",
@@ -142,7 +142,7 @@ def test_support_answers_before_conversion(armnet: Armnet, tmp_path: Path) -> No
     assert not (tmp_path / "odd").exists()
 
 
-def test_pack_makes_a_file_that_answers(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+def test_pack_makes_a_file_that_runs(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "digits.pyz"
     assert armnet("pack", digits, "-o", bundle, "--sample", DEMO / "pictures" / "digit_3.png")[0] == 0
     done = subprocess.run(
@@ -157,7 +157,7 @@ def test_pack_makes_a_file_that_answers(armnet: Armnet, digits: Path, tmp_path: 
     assert subprocess.run([sys.executable, str(bundle), "--self-test"], check=False, cwd=tmp_path).returncode == 0
 
 
-def test_unfit_inputs_are_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+def test_unsuitable_inputs_are_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "rank.npy", np.zeros((8, 8), np.float32))
     np.save(tmp_path / "dtype.npy", np.zeros((1, 1, 8, 8)))
     np.save(tmp_path / "channels.npy", np.zeros((1, 3, 8, 8), np.float32))
@@ -209,7 +209,7 @@ def test_a_full_disk_is_refused(armnet: Armnet, digits: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_standard_output_without_room_is_refused(digits: Path) -> None:
+def test_a_full_standard_output_is_refused(digits: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "armnet", "inspect", str(digits)],
@@ -235,7 +235,7 @@ def test_a_damaged_pair_is_refused(armnet: Armnet, digits: Path, tmp_path: Path)
         refused(armnet("inspect", pair), name)
 
 
-def test_sizes_that_nobody_gave_are_asked_for(armnet: Armnet, tmp_path: Path) -> None:
+def test_open_sizes_are_asked_for(armnet: Armnet, tmp_path: Path) -> None:
     net = NetDef.from_text('net "": data, w -> y\n Conv(data, w) -> y  kernel=3')
     weights = NetDef("init", (fill("w", np.ones((1, 1, 3, 3), np.float32)),))
     Pair(weights, net, (TensorInfo("data", ("n", 1, "h", "w"), "float32"),)).save(tmp_path / "open")
@@ -251,9 +251,7 @@ def test_sizes_that_nobody_gave_are_asked_for(armnet: Armnet, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", [["inspect"], ["profile"], ["bench", "--runs", "1", "--threads", "1"]])
-def test_who_plans_for_sizes_that_nobody_gave_or_passes_a_tuning_over_says_so(
-    armnet: Armnet, tmp_path: Path, command: List[str]
-) -> None:
+def test_open_sizes_and_ignored_tunings_are_reported(armnet: Armnet, tmp_path: Path, command: List[str]) -> None:
     net = NetDef.from_text('net "": data -> y\n Relu(data) -> y')
     Pair(NetDef("init"), net, (TensorInfo("data", ("n", 1, "h", 8), "float32"),)).save(tmp_path / "open")
     (tmp_path / "open/tuning.json").write_text("{")
@@ -263,7 +261,7 @@ def test_who_plans_for_sizes_that_nobody_gave_or_passes_a_tuning_over_says_so(
     assert "open sizes" not in armnet(command[0], tmp_path / "open", *command[1:], "--shape", "data=1,1,8,8")[2]
 
 
-def test_a_count_of_answers_below_zero_is_refused(armnet: Armnet, digits: Path) -> None:
+def test_a_negative_top_is_refused(armnet: Armnet, digits: Path) -> None:
     picture = next((DEMO / "pictures").glob("*.png"))
     refused(armnet("run", digits, "--input", picture, "--top", -1), "--top must be 0 or more, got -1")
 
@@ -278,13 +276,13 @@ def test_a_count_of_answers_below_zero_is_refused(armnet: Armnet, digits: Path) 
         ('{"scale": "loud"}', "scale"),
     ],
 )
-def test_preprocessing_is_checked_when_it_is_given(armnet: Armnet, tmp_path: Path, rule: str, complaint: str) -> None:
+def test_preprocessing_is_checked_at_export(armnet: Armnet, tmp_path: Path, rule: str, complaint: str) -> None:
     pytest.importorskip("onnx", reason="exporting needs onnx")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "digits", "--preprocessing", rule), complaint)
     assert not (tmp_path / "digits").exists()
 
 
-def test_a_full_disk_is_told_by_the_name_that_the_user_gave(
+def test_a_full_disk_is_reported_with_the_path_that_the_user_gave(
     armnet: Armnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnx", reason="exporting needs onnx")

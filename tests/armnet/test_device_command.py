@@ -33,7 +33,7 @@ DEAD = "ssh://127.0.0.1:1"
 
 @pytest.fixture(params=["local", "emulated:armhf"])
 def target(request: pytest.FixtureRequest) -> str:
-    """Targets on this computer; the 64-bit one is what the ssh server gives."""
+    """Targets on this computer; the ssh server covers the 64-bit one."""
     name: str = request.param
     try:
         if name != "local":
@@ -52,13 +52,13 @@ def packed(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bundle(packed: Path, tmp_path: Path) -> Path:
-    """A copy that may be changed."""
+    """A copy of the bundle, which the test may change."""
     return Path(shutil.copy(packed, tmp_path))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    """An ssh server whose Python is an emulated machine's."""
+    """An ssh server that runs the Python of an emulated machine."""
     try:
         with ssh_server(tmp_path_factory.mktemp("ssh")) as running:
             running.use_python(emulated("arm64").python)
@@ -76,7 +76,7 @@ def test_the_targets_are_listed(armnet: Armnet) -> None:
     assert [row["target"] for row in listed["targets"]] == [name for name, _ in known_targets()]
 
 
-def test_the_suite_runs_on_targets_and_says_what_they_are(armnet: Armnet, target: str, bundle: Path) -> None:
+def test_the_suite_runs_on_targets_and_describes_them(armnet: Armnet, target: str, bundle: Path) -> None:
     words = ["device", "test", target, "--bundle", bundle, "--select", "bundle or blas_threads"]
     status, out, err = armnet(*words, "--json")
     assert status == 0, out
@@ -96,7 +96,7 @@ def test_a_failing_suite_is_status_1_and_a_table(armnet: Armnet, bundle: Path) -
     assert re.search(r"^local: failed .*expected_outputs\[digits\]: .*pair/init_net.pb", out, re.MULTILINE)
 
 
-def test_a_target_that_cannot_be_used_does_not_keep_others_from_being_tested(armnet: Armnet) -> None:
+def test_an_unusable_target_does_not_stop_the_others(armnet: Armnet) -> None:
     status, out, err = armnet("device", "test", DEAD, "local", "--select", "blas_threads", "--json")
     assert status == 2
     answer = json.loads(out)
@@ -105,7 +105,9 @@ def test_a_target_that_cannot_be_used_does_not_keep_others_from_being_tested(arm
     assert f"armnet: {answer['refused'][0]}" in err
 
 
-def test_a_network_answers_there_as_it_does_here(armnet: Armnet, target: str, digits: Path, tmp_path: Path) -> None:
+def test_a_network_gives_the_same_outputs_on_a_target_as_here(
+    armnet: Armnet, target: str, digits: Path, tmp_path: Path
+) -> None:
     words = ["--input", *PICTURES, "--top", "1"]
     assert armnet("run", digits, *words, "--output", tmp_path / "here.npz")[0] == 0
     status, out, _ = armnet("device", "run", target, digits, *words, "--output", tmp_path / "there.npz", "--json")
@@ -117,7 +119,7 @@ def test_a_network_answers_there_as_it_does_here(armnet: Armnet, target: str, di
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-5)
 
 
-def test_a_bundle_answers_by_what_it_holds(armnet: Armnet, target: str, bundle: Path) -> None:
+def test_a_bundle_runs_on_a_target(armnet: Armnet, target: str, bundle: Path) -> None:
     status, out, _ = armnet("device", "run", target, bundle, "--input", PICTURES[7], "--top", 1)
     assert status == 0
     assert out.split()[-1] == "7"
@@ -133,7 +135,7 @@ def test_a_network_is_timed(armnet: Armnet, digits: Path) -> None:
     assert facts["identity"]["cpu"]
 
 
-def test_the_doctor_looks_at_targets(armnet: Armnet, target: str, digits: Path) -> None:
+def test_the_doctor_examines_targets(armnet: Armnet, target: str, digits: Path) -> None:
     status, out, _ = armnet("device", "doctor", target, digits)
     assert status == 0
     assert "fits" in out
@@ -142,7 +144,7 @@ def test_the_doctor_looks_at_targets(armnet: Armnet, target: str, digits: Path) 
     assert (facts["command"], facts["target"], facts["network"]) == ("device doctor", target, None)
 
 
-def test_all_of_it_over_ssh(
+def test_run_doctor_and_test_work_over_ssh(
     armnet: Armnet, server: SshServer, digits: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARMNET_SSH_CONFIG", str(server.config))
@@ -154,7 +156,7 @@ def test_all_of_it_over_ssh(
     assert server.left_behind() == []
 
 
-def test_a_killed_command_leaves_nothing_there(
+def test_a_killed_command_leaves_nothing_on_the_device(
     server: SshServer, digits: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "in.npy", np.zeros((1, 1, 8, 8), np.float32))
@@ -173,14 +175,14 @@ def test_a_killed_command_leaves_nothing_there(
 
 
 class TestRefusals:
-    """Each is one line and exit status 2."""
+    """Each refusal is one line and exit status 2."""
 
     @pytest.mark.parametrize("action", ["run", "bench", "doctor"])
     def test_a_dead_host(self, armnet: Armnet, digits: Path, action: str) -> None:
         rest = ["--input", PICTURES[0]] if action == "run" else []
         refused(armnet("device", action, DEAD, digits, *rest), DEAD, "Connection refused")
 
-    def test_what_is_no_target_pair_bundle_or_input(self, armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    def test_invalid_targets_pairs_bundles_and_inputs(self, armnet: Armnet, digits: Path, tmp_path: Path) -> None:
         refused(armnet("device", "bench", "toaster", digits), "no target 'toaster'; there are local, emulated:arm64")
         refused(armnet("device", "bench", "ssh://-oProxyCommand=x", digits), "is not an address")
         refused(armnet("device", "bench", "local", tmp_path / "nowhere"), "nowhere")
@@ -193,7 +195,7 @@ class TestRefusals:
         assert (status, out) == (2, "")
         assert err.splitlines()[-1] == "armnet: local: no test matches 'nothing_of_this_name'; no test was run"
 
-    def test_a_run_out_of_time(
+    def test_a_run_that_times_out(
         self, armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -225,7 +227,7 @@ class TestCount:
         assert types.count("Conv") == 4
         assert sum(op["counts"]["instructions"] for op in facts["operators"]) < 1.1 * facts["network"]["instructions"]
 
-    def test_beside_other_runtimes(self, armnet: Armnet, digits: Path) -> None:
+    def test_other_runtimes_are_counted_too(self, armnet: Armnet, digits: Path) -> None:
         status, out, err = armnet("device", "count", digits, "--against", DEMO / "digits.onnx")
         if "pip has no" in err:
             pytest.skip(err)

@@ -18,7 +18,7 @@ OPENBLAS = {"name": "OpenBLAS", "core": "cortexa72", "config": "", "path": "/usr
 
 
 def facts(**changes: Any) -> Dict[str, Any]:
-    """What is known of a healthy machine, with changes."""
+    """The facts of a healthy machine, with these changes."""
     known: Dict[str, Any] = {
         "identity": {"blas": OPENBLAS, "machine": "aarch64"},
         "condition": {"slowed": [], "celsius": {"cpu": 50.0}, "available_nbytes": 1 << 30},
@@ -43,7 +43,7 @@ def test_a_healthy_machine_has_no_warnings() -> None:
         ({"network": {"fits": False}}, "does not fit"),
     ],
 )
-def test_what_is_wrong_is_said(changes: Dict[str, Any], warning: str) -> None:
+def test_each_problem_causes_a_warning(changes: Dict[str, Any], warning: str) -> None:
     (found,) = doctor.warnings(facts(**changes))
     assert warning in found
 
@@ -82,11 +82,11 @@ def test_a_network_that_does_not_fit(armnet: Armnet, digits: Path, monkeypatch: 
     assert "WARNING      the network does not fit into the free memory" in out
 
 
-def test_what_is_no_pair_is_refused(armnet: Armnet, tmp_path: Path) -> None:
+def test_a_path_without_a_pair_is_refused(armnet: Armnet, tmp_path: Path) -> None:
     refused(armnet("doctor", tmp_path / "nowhere"), "nowhere")
 
 
-def test_a_numpy_on_the_reference_blas_is_warned_of_loudly() -> None:
+def test_a_numpy_with_the_reference_blas_causes_a_prominent_warning() -> None:
     try:
         machine = emulated("arm64")
     except EmulationUnavailable as error:

@@ -1,4 +1,4 @@
-"""The report page: whole, safe and without need of anything else; the timeline that it shows."""
+"""The report page is complete, safe and self-contained; its timeline is right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NET = """
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, and whether every one is closed."""
+    """The tags of a page with their attributes, and whether every tag is closed."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -63,7 +63,7 @@ class Page(HTMLParser):
 
 
 def saved(folder: Path, names: Dict[str, str]) -> Path:
-    """The pair of NET with some blobs called otherwise."""
+    """Saves the pair of NET with some blobs renamed, and returns its folder."""
     net = NetDef.from_text(NET)
     ops = [
         op.replace(
@@ -85,7 +85,7 @@ def page_of(folder: Path, names: Optional[Dict[str, str]] = None) -> str:
     return (folder / "page.html").read_text("utf-8")
 
 
-def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_complete_and_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = page_of(tmp_path)
     page = Page(content)
     assert capsys.readouterr().out == ""
@@ -129,7 +129,7 @@ def test_text_shows_the_bytes_in_use_as_bars(tmp_path: Path, capsys: pytest.Capt
     assert any(line.startswith("arena") for line in lines)
 
 
-def test_the_timeline_says_what_lies_where_and_how_much_is_live() -> None:
+def test_the_timeline_shows_where_each_blob_lies_and_how_much_is_live() -> None:
     net = NetDef.from_text('net "": x -> y\n Softmax(x) -> a\n Relu(a) -> b\n Softmax(b) -> y')
     segment = Executor(net, {}).plan({"x": np.zeros((8, 16), np.float32)}, ["y"])
     one = timeline(segment)
@@ -152,6 +152,6 @@ def test_a_chain_stays_in_one_lane_and_a_shortcut_gets_its_own() -> None:
     assert picture(nodes).count("<path") == 4
 
 
-def test_a_name_that_is_written_anew_is_another_blob() -> None:
+def test_a_name_that_is_written_again_is_another_blob() -> None:
     rows = [{"type": "Relu", "reads": ["x", "w"], "outputs": ["x"]}, {"type": "Relu", "reads": ["x"], "outputs": ["y"]}]
     assert nodes_of(rows, ["x"]) == [Node("input", (), [0]), Node("Relu", [0], [1]), Node("Relu", [1], [2])]

@@ -81,7 +81,7 @@ def test_explain_shows_every_rewrite(folder: Path, capsys: pytest.CaptureFixture
         assert line in out.splitlines()
 
 
-def test_stop_after_leaves_the_rest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_after_skips_the_later_rewrites(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     optimized(folder, capsys, "--stop-after", "1")
     types = [op.type for op in Pair.load(folder / "cheap").predict_net.op]
     assert types == ["Conv", "Relu", "Softmax"]
@@ -121,7 +121,7 @@ def test_warnings_go_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str])
     assert err.startswith("warning: the shape of input 'x' is not known")
 
 
-def test_json_explains_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_includes_the_explanations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = optimized(folder, capsys, "--json", "--explain")
     facts = json.loads(out)
     assert len(facts["rewrites"]) == facts["steps"] == 3
@@ -129,7 +129,7 @@ def test_json_explains_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert facts["rewrites"][0]["before"] == ["Conv(x, w) -> a  kernel=1", "Mul(a, s) -> b"]
 
 
-def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paranoid_runs_the_result_in_poisoned_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = optimized(folder, capsys, "--paranoid")
     assert status == 0
     assert "of free memory poisoned before 2 steps; the outputs equal those of a run without a memory plan" in out
@@ -145,7 +145,7 @@ def test_a_paranoid_result_is_tried_in_poisoned_memory(folder: Path, capsys: pyt
         assert "--paranoid runs on one core and returns only outputs" in capsys.readouterr().err
 
 
-def test_what_was_measured_goes_with_the_net_for_which_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tuning_is_kept_only_for_the_net_that_was_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     optimized(folder, capsys, "--engines", "measure", "--threads", "1")
     measured = folder / "cheap/tuning.json"
     again = ["optimize", str(folder / "cheap"), "-o", str(folder / "again")]
@@ -157,7 +157,9 @@ def test_what_was_measured_goes_with_the_net_for_which_it_was(folder: Path, caps
     assert "tuning.json belongs to another net" in optimized(folder, capsys)[1]
 
 
-def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measured_engines_are_saved_with_the_pair_and_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, out, _ = optimized(folder, capsys, "--engines", "measure", "--threads", "1", "--json")
     facts = json.loads(out)
     assert status == 0
@@ -182,7 +184,7 @@ def test_measured_engines_are_kept_beside_the_pair_and_told(folder: Path, capsys
         (["--engines", "WARP"], "no operator has an engine 'WARP'"),
     ],
 )
-def test_what_contradicts_itself_is_refused_and_nothing_written(
+def test_contradictory_options_are_refused_and_nothing_is_written(
     folder: Path, capsys: pytest.CaptureFixture[str], words: List[str], complaint: str
 ) -> None:
     status, out, err = optimized(folder, capsys, *words)
@@ -191,7 +193,7 @@ def test_what_contradicts_itself_is_refused_and_nothing_written(
     assert not (folder / "cheap").exists()
 
 
-def test_biases_stay_where_they_are_if_told_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keep_biases_leaves_biases_in_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = {"w": np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1), "b": np.array([1, -2], np.float32)}
     text = 'net "two": x, w, b -> y\nConvRelu(x, w, b) -> a  kernel=1\nConv(a, w, b) -> y  kernel=1'
     fills = tuple(fill(name, value) for name, value in weights.items())

@@ -1,4 +1,4 @@
-"""Where the time goes: every operator, their sums, and the trace for a viewer."""
+"""``armnet profile``: the time of every operator, the totals, and the trace for a viewer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.optimize.nets import pair_of
 from tests.support.commands import Armnet, refused
 
 
-def test_every_operator_is_told_with_its_share(armnet: Armnet, digits: Path) -> None:
+def test_every_operator_is_listed_with_its_share(armnet: Armnet, digits: Path) -> None:
     status, out, _ = armnet("profile", digits, "--threads", 1, "--rounds", 2, "--json")
     assert status == 0
     facts = json.loads(out)
@@ -30,7 +30,7 @@ def test_every_operator_is_told_with_its_share(armnet: Armnet, digits: Path) -> 
     assert convolution["refused"], "it must say why not another engine"
 
 
-def test_the_trace_is_one_that_viewers_read(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+def test_the_trace_has_the_format_that_viewers_read(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     status, out, _ = armnet("profile", digits, "--rounds", 1, "--sort", "time", "--trace", trace)
     assert status == 0
@@ -41,7 +41,7 @@ def test_the_trace_is_one_that_viewers_read(armnet: Armnet, digits: Path, tmp_pa
     assert "why not another engine" in out.splitlines()[0]
 
 
-def test_the_hints_that_an_operator_goes_by_are_told(armnet: Armnet, tmp_path: Path) -> None:
+def test_the_hints_that_an_operator_follows_are_listed(armnet: Armnet, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) for name in "vw"}
     pair = pair_of(
@@ -60,12 +60,12 @@ def test_the_hints_that_an_operator_goes_by_are_told(armnet: Armnet, tmp_path: P
 
 
 @pytest.mark.parametrize("rounds", [0, -1])
-def test_fewer_than_one_round_are_refused(armnet: Armnet, digits: Path, rounds: int) -> None:
+def test_fewer_than_one_round_is_refused(armnet: Armnet, digits: Path, rounds: int) -> None:
     refused(armnet("profile", digits, "--rounds", rounds), f"--rounds must be 1 or more, got {rounds}")
 
 
 @pytest.mark.parametrize("command", ["profile", "bench", "inspect"])
-def test_sizes_that_no_machine_holds_are_refused(armnet: Armnet, digits: Path, command: str) -> None:
+def test_sizes_beyond_memory_are_refused(armnet: Armnet, digits: Path, command: str) -> None:
     outcome = armnet(command, digits, "--shape", "image=99999999999,1,8,8")
     refused(outcome, "input 'image' of shape (99999999999, 1, 8, 8) needs", "of this machine")
 

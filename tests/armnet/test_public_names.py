@@ -1,4 +1,4 @@
-"""The public interface: what can be imported, from where, with which packages, and what ``help`` says about it."""
+"""The public interface: what can be imported, from where and with which packages; what ``help`` says about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import runtime_arm
 from tests.support.interpreter import NUMPY_ALONE, python
 from tests.support.paths import DEMO, ROOT
 
-# What design.md promises under the names of the working packages.
+# The imports from the working packages that design.md promises.
 CONTRACTS = [
     "from runtime_arm import Pair, Predictor, QuantizedTensor, Workspace, load",
     "from runtime_arm.pair import Pair",
@@ -46,7 +46,7 @@ for name in {package.__all__!r}:
 
 
 @pytest.mark.parametrize("statement", CONTRACTS)
-def test_what_the_working_packages_promise_can_be_imported(statement: str) -> None:
+def test_the_promised_names_of_the_working_packages_can_be_imported(statement: str) -> None:
     if "onnx_backend" in statement:
         pytest.importorskip("onnx", reason="ONNX's backend interface comes from the package onnx")
     exec(statement, {})
@@ -133,7 +133,7 @@ except armnet.ArmnetError as error:
         ("import armnet.onnx_backend", "onnx"),
     ],
 )
-def test_what_needs_a_package_says_in_one_line_how_to_install_it(use: str, package: str, digits: Path) -> None:
+def test_a_missing_package_causes_one_line_that_says_how_to_install_it(use: str, package: str, digits: Path) -> None:
     program = f"""{NUMPY_ALONE}
 import armnet
 PAIR = {str(digits)!r}

@@ -1,4 +1,4 @@
-"""Emulated machines for the tests of this folder; a test is skipped with the reason where they cannot be had."""
+"""Emulated machines for the tests of this folder. Where they are unavailable, a test is skipped with the reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _machine(architecture: str, cpu: str) -> Machine:
 
 @pytest.fixture(scope="session", params=[(name, cpu) for name, cpus in CPUS.items() for cpu in cpus], ids="-".join)
 def machine(request: pytest.FixtureRequest) -> Machine:
-    """Every emulated machine in turn."""
+    """Each emulated machine in turn."""
     return _machine(*request.param)
 
 
@@ -36,7 +36,7 @@ def armhf() -> Machine:
 
 @pytest.fixture(scope="session")
 def counting() -> Path:
-    """The counting plugin; a test that counts instructions asks for it."""
+    """The counting plugin, for tests that count instructions."""
     try:
         return counting_plugin()
     except EmulationUnavailable as error:

@@ -1,4 +1,4 @@
-"""Packed networks on emulated machines: SqueezeNet and the digits net give there what they gave here."""
+"""Packed networks on emulated machines: SqueezeNet and the digits net give the same outputs there as here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 def weights_nbytes(net: NetDef) -> int:
-    """Bytes of the weights alone."""
+    """Bytes of the weights."""
     return sum(op.get_tensor("values").nbytes for op in net.op if op.has("values"))
 
 
@@ -77,7 +77,7 @@ def test_squeezenet_gives_its_reference_answers(target: Target, bundle: Path, re
     assert [answer["score"] for answer in run["top"]] == pytest.approx(wanted[best].tolist(), rel=1e-3)
 
 
-def test_a_bundle_changed_on_the_way_is_refused_there(target: Target, digits: Path, tmp_path: Path) -> None:
+def test_a_bundle_damaged_in_transfer_is_refused(target: Target, digits: Path, tmp_path: Path) -> None:
     data = bytearray(digits.read_bytes())
     at = data.find(b"pair/init_net.pb") + 50_000
     data[at] ^= 1

@@ -1,4 +1,4 @@
-"""The suite runs here as it does on devices, finds what is broken, and its vectors hold every fast operator."""
+"""The suite runs here as on devices and finds defects; its vectors cover every operator with a fast kernel."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_suite_that_cannot_start_says_why(files: Files, tmp_path: Path) -> Non
         run_suite(target, {**files, "runtime_arm/machine/identity.py": tmp_path / "identity.py"})
 
 
-def test_progress_is_told_while_the_suite_runs(files: Files) -> None:
+def test_progress_is_reported_while_the_suite_runs(files: Files) -> None:
     told = []
     with target_of("local") as target:
         result = run_suite(target, files, select="golden", progress=lambda done, total: told.append((done, total)))
@@ -108,7 +108,7 @@ def test_cases_are_the_same_each_time() -> None:
             )
 
 
-def test_vectors_come_back_from_their_file(tmp_path: Path) -> None:
+def test_vectors_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
     (op, inputs, constants), *_ = case("Int8Add", "q 2x3", "q 2x3", Y_scale=0.5, Y_zero_point=3)
     odd = [np.float32(2), np.zeros((0, 3), np.int8), None, np.array([True]), np.ones((2, 2), np.float16)]
     written = [

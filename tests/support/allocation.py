@@ -1,4 +1,4 @@
-"""How much memory a kernel takes while it runs."""
+"""Measures the memory that a kernel allocates while it runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from runtime_arm.planning.arena import allocate
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.schema import lookup
 
-NUMPY_NBYTES = 128 << 10  # what NumPy's iterators take for themselves, whatever the arrays' size
+NUMPY_NBYTES = 128 << 10  # what NumPy's iterators allocate, whatever the size of the arrays
 
 
 def allocated_nbytes(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int] = ()) -> int:
-    """The peak of what the bound kernel allocates in its second run."""
+    """The peak, in bytes, of what the bound kernel allocates in its second run."""
     schema, specs = lookup(op), specs_of(inputs, constants)
     outputs = schema.infer(op, specs)
     kernel = schema.kernels[engine]

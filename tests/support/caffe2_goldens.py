@@ -17,14 +17,14 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.registry.specs import QuantizedTensor
 from tests.support.paths import GOLDENS
 
-TERMS = 1024  # no recorded sum has more terms, and Caffe2 added them in float32 too
+TERMS = 1024  # no recorded sum has more terms; Caffe2 also added them in float32
 
 Case = Dict[str, Any]
 
 
 @cache
 def goldens_module() -> Any:
-    """The reader that lies beside the recordings."""
+    """The reader in the folder of the recordings."""
     spec = importlib.util.spec_from_file_location("load_goldens", GOLDENS / "load_goldens.py")
     assert spec is not None
     assert spec.loader is not None
@@ -40,8 +40,10 @@ def load_cases(kind: str = "ops") -> List[Case]:
 
 
 def golden_cases(kind: str = "ops", status: str = "", types: Collection[str] = ()) -> List[Any]:
-    """Parameters for pytest: the cases of a kind, a status and some types ("", (): all), one skipped where there are
-    no recordings."""
+    """Parameters for pytest: the cases of a kind with this status ("": any) and one of these types ((): any).
+
+    Where the recordings are absent: a single skipped parameter.
+    """
     cases = load_cases(kind)
     if not cases:
         return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
@@ -52,9 +54,9 @@ def golden_cases(kind: str = "ops", status: str = "", types: Collection[str] = (
 
 
 def run_case(case: Case, *, engine: str = "", terms: int = TERMS) -> None:
-    """Runs the case's net in a Workspace and compares: values, shapes, dtypes; refused where Caffe2 refused or crashed.
+    """Runs the case's net in a Workspace and compares values, shapes and dtypes; it must fail where Caffe2 failed.
 
-    engine: what every operator of a case that is ok asks for instead of what it was recorded with ("REFERENCE", ...).
+    engine: replaces the recorded engine of every operator in a case whose status is ok ("REFERENCE", ...).
     """
     net = NetDef.from_bytes(case["netdef"], case["id"])
     if engine and case["status"] == "ok":
@@ -71,7 +73,7 @@ def run_case(case: Case, *, engine: str = "", terms: int = TERMS) -> None:
 
 
 def assert_refused(workspace: Workspace, net: NetDef, case: Case) -> None:
-    """The net is refused with an error of ours; as an unknown operator only where Caffe2 does not know it either."""
+    """The net is refused with an ArmnetError; with UnknownOperator only if Caffe2 did not know the operator either."""
     with pytest.raises(ArmnetError) as caught:
         workspace.run_net_once(net)
     unknown_there = "Cannot create operator" in case.get("error", "")
@@ -79,7 +81,7 @@ def assert_refused(workspace: Workspace, net: NetDef, case: Case) -> None:
 
 
 def blob_value(blob: Case) -> Any:
-    """What to feed for a recorded blob, or what to expect of it."""
+    """The value of a recorded blob, to feed or to compare with."""
     if blob["kind"] == "string":
         values = np.array([base64.b64decode(text) for text in blob["values_b64"]], object)
         return values.reshape(blob["shape"])
@@ -89,7 +91,7 @@ def blob_value(blob: Case) -> Any:
 
 
 def compare(actual: Any, blob: Case, case: Case, terms: int) -> None:
-    """AssertionError unless the blob is as recorded, by the case's kind: exact, approx or shape_only."""
+    """Raises AssertionError unless the blob is as recorded, by the case's kind: exact, approx or shape_only."""
     what = f"{case['id']} ({case['tag'].strip()}): {blob['name']}"
     if case["kind"] == "shape_only":
         assert (actual.shape, actual.dtype.name) == (tuple(blob["shape"]), blob["dtype"]), what

@@ -20,7 +20,7 @@ def load_nets() -> List[Case]:
 
 
 def golden_nets() -> List[Any]:
-    """Parameters for pytest, one a net; one skipped with the reason where the recordings are absent."""
+    """Parameters for pytest, one per net; a single skipped one with the reason where the recordings are absent."""
     nets = load_nets()
     if not nets:
         return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
@@ -28,13 +28,13 @@ def golden_nets() -> List[Any]:
 
 
 def pair_of(case: Case) -> Pair:
-    """The pair as it stands."""
+    """The pair of the two recorded nets, unchanged."""
     with Predictor(case["init_net"], case["predict_net"], threads=1) as predictor:
         return predictor.pair
 
 
 def write_files(case: Case, folder: Path) -> List[Path]:
-    """The two files as a phone has them."""
+    """Writes the two files as they lie on a phone, and returns their paths."""
     paths = [folder / "init_net.pb", folder / "predict_net.pb"]
     for path, name in zip(paths, ("init_net", "predict_net")):
         path.write_bytes(case[name])
@@ -42,7 +42,7 @@ def write_files(case: Case, folder: Path) -> List[Path]:
 
 
 def check_net(case: Case, pair: Pair) -> None:
-    """AssertionError unless the pair computes the recorded outputs, in the recorded order; twice."""
+    """Raises AssertionError unless the pair computes the recorded outputs, in the recorded order; twice."""
     with Predictor(pair, threads=1) as predictor:
         for _ in range(2):
             outputs = predictor.run([case["data"]])

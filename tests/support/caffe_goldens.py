@@ -19,8 +19,8 @@ from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
 from tests.support.paths import GOLDENS
 
-TERMS = 1024  # no recorded sum has more terms, and Caffe added them in float32 too
-# Layer types of forks, which BVLC's Caffe does not know and armnet does.
+TERMS = 1024  # no recorded sum has more terms; Caffe also added them in float32
+# Cases with layer types of forks, which armnet knows and BVLC's Caffe does not.
 ACCEPTED_FROM_FORKS = ("ReLU6_000",)
 _SPLIT = re.compile(r"(.+)_split_\d+")
 
@@ -41,7 +41,7 @@ def load_cases() -> List[Case]:
 
 
 def golden_cases(*statuses: str) -> List[Any]:
-    """Parameters for pytest, one per case with these statuses; a skipped one with the reason if there are none."""
+    """Parameters for pytest, one per case with these statuses; one skipped with the reason if there are none."""
     cases = [case for case in load_cases() if case["status"] in statuses]
     if not cases:
         return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {GOLDENS}"))]
@@ -65,7 +65,7 @@ def recorded_blobs(case: Case) -> Dict[str, Any]:
 
 
 def run_case(case: Case) -> None:
-    """Export and run the net and compare every blob; a net that Caffe refused must be refused, naming the layer."""
+    """Exports and runs the net and compares every blob; a net that Caffe refused must be refused, naming the layer."""
     with tempfile.TemporaryDirectory() as folder:
         if case["status"] == "ok":
             _compare(case, exported(case, Path(folder)))

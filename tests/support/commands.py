@@ -11,7 +11,7 @@ Armnet = Callable[..., Outcome]
 
 
 def refused(outcome: Outcome, *fragments: str) -> None:
-    """One line on stderr, status 2, nothing on stdout."""
+    """Asserts one line on stderr, status 2, and nothing on stdout."""
     status, out, err = outcome
     assert status == 2, outcome
     assert out == ""

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def assert_same(actual: Any, expected: Any) -> None:
-    """AssertionError unless both arrays have one shape, one dtype and the same elements; NaN equals NaN."""
+    """Raises AssertionError unless both arrays have one shape, one dtype and the same elements; NaN equals NaN."""
     assert actual.shape == expected.shape
     assert actual.dtype == expected.dtype
     np.testing.assert_array_equal(actual, expected)

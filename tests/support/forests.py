@@ -23,10 +23,10 @@ def forest(
     missing: bool = False,
     one_target: bool = False,
 ) -> Dict[str, Any]:
-    """Attributes of an ensemble; ``prefix`` is "class" or "target".
+    """Attributes of a random ensemble; ``prefix`` is "class" or "target".
 
-    Every leaf gives weight to all targets, or with ``one_target`` to the target of its tree alone. Thresholds have one
-    decimal, so that rows with one decimal can equal them. ``missing``: at some nodes the test holds for NaN.
+    Every leaf has weights for all targets; with ``one_target`` only for the target of its tree. Thresholds have one
+    decimal, so that rows with one decimal can equal them. ``missing``: NaN takes the true branch at some nodes.
     """
     nodes: Dict[str, List[Any]] = {name: [] for name in _NODES.split()}
     weights: Dict[str, List[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
@@ -56,7 +56,7 @@ def forest(
 
 
 def rows(random: np.random.RandomState, number: int, features: int = 5, missing: bool = False) -> Any:
-    """(number, features) float32 with one decimal; with ``missing`` some are NaN."""
+    """(number, features) float32 with one decimal; with ``missing``, some values are NaN."""
     x = random.randn(number, features).round(1).astype(np.float32)
     if missing:
         x[random.rand(*x.shape) < 0.2] = np.nan

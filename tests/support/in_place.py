@@ -1,4 +1,4 @@
-"""Runs a kernel whose output is the memory of one of its inputs, as the planner lets it."""
+"""Runs a kernel that writes its output over one of its inputs, as the planner allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.registry.schema import lookup
 
 
 def run_in_place(op: OperatorDef, inputs: Sequence[Any], engine: str, index: int = 0) -> Array:
-    """Output 0 of the engine, which wrote it over a copy of that input."""
+    """Output 0 of the kernel of ``engine``, which writes it over a copy of input ``index``."""
     schema, specs = lookup(op), specs_of(inputs)
     assert index in schema.inplace[0], f"{op.full_type} may not overwrite input {index}"
     outputs = schema.infer(op, specs)

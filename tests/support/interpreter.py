@@ -1,4 +1,4 @@
-"""Programs in an interpreter of their own, also in one that has no packages but NumPy."""
+"""Runs programs in a separate interpreter, with all packages or with NumPy alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from runtime_arm.imports import OURS
 from tests.support.paths import ROOT
 
-# Makes the import of every package fail that is neither Python's own nor NumPy nor armnet's.
+# Makes every import fail except those of the standard library, NumPy and armnet.
 NUMPY_ALONE = f"""
 import sys
 
@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def python(program: str, folder: Path = ROOT) -> str:
-    """What the program prints in an interpreter of its own."""
+    """What the program prints when it runs in a separate interpreter."""
     words = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -32,8 +32,12 @@ NETS = [
 
 
 class Recorded(NamedTuple):
-    """A net whose operators are named by their place; ``specs`` of inputs and weights, bytes of each blob, and, in
-    bytes of blobs that are neither: all of them, the best that Caffe2's planners reached, and those live at a time."""
+    """A net whose operators are named by their position.
+
+    ``specs`` describes its inputs and weights; ``sizes`` has the bytes of each blob. The other figures are bytes of
+    blobs that are neither input nor weight: ``before``, all of them; ``best_of_caffe2``, the best that Caffe2's
+    planners reached; ``live``, the most that is live at a time.
+    """
 
     name: str
     net: NetDef
@@ -60,7 +64,7 @@ def recorded(shared: Path, name: str) -> Recorded:
 
 
 def activation_bytes(net: NetDef, original: NetDef, sizes: Dict[str, int]) -> int:
-    """Bytes of the blobs that the net writes, a shared one at the largest that it carries."""
+    """Bytes of the blobs that the net writes; a shared blob counts as the largest that it holds."""
     largest: Dict[str, int] = {}
     unshared = {op.name: op for op in original.op}
     for op in net.op:

@@ -1,6 +1,6 @@
 """Single ONNX nodes: the cases of ONNX's backend suite, and one-node models run in onnxruntime as a reference.
 
-Where onnx is not installed there are no cases, and a test that calls the witness is skipped.
+Without onnx there are no cases; without onnx or onnxruntime a test that calls ``witness`` is skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
 DATA_TYPES = "FLOAT DOUBLE FLOAT16 BOOL STRING INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
-ML_OPSET = 3  # of ai.onnx.ml; 5 is another form of the tree operators
+ML_OPSET = 3  # of ai.onnx.ml; opset 5 defines the tree operators differently
 DTYPE_ATTRIBUTES = ("dtype", "output_dtype", "output_datatype", "precision", "to")
 
 
@@ -37,7 +37,7 @@ class NodeCase(NamedTuple):
 def node_cases(*types: str) -> List[Any]:
     """Parameters for pytest: the NodeCases of these operators, by default of all operators of the runtime.
 
-    Only cases of one node without sub-nets, and only where the runtime has the data types.
+    Only cases of one node without sub-nets whose data types the runtime has.
     """
     if find_spec("onnx") is None:
         return []
@@ -75,7 +75,7 @@ def _all_cases() -> List[NodeCase]:
 
 
 def _is_supported(value: Any) -> bool:
-    """Whether a recorded operand is a tensor of a data type that the runtime has: no bfloat16, no 4 or 8-bit floats."""
+    """Whether a recorded operand is a tensor whose data type the runtime has: no bfloat16, no 4-bit or 8-bit floats."""
     import onnx
 
     types = {onnx.TensorProto.DataType.Value(name) for name in DATA_TYPES.split()}

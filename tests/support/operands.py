@@ -10,12 +10,12 @@ from runtime_arm.netdef import Array, OperatorDef
 
 
 def caffe2(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> OperatorDef:
-    """``caffe2("Conv", "X W", kernel=3)``: an operator of Caffe2's; names are separated by blanks."""
+    """``caffe2("Conv", "X W", kernel=3)``: an operator of Caffe2; names are separated by blanks."""
     return OperatorDef.of(type, inputs.split(), outputs.split(), **arguments)
 
 
 def onnx(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> OperatorDef:
-    """The same for an operator of the domain "onnx"; the input ``-`` is left out."""
+    """The same for an operator of the domain "onnx"; ``-`` stands for an omitted input."""
     names = ["" if name == "-" else name for name in inputs.split()]
     return OperatorDef.of(type, names, outputs.split(), domain="onnx", **arguments)
 

@@ -1,8 +1,8 @@
 """Convolutional nets drawn at random.
 
 They have branches, residual additions, concatenations, views, shared weights, in-place writes, several outputs and
-outputs in the middle; where a test asks for them, runs of operators that a plan merges, and operators whose output
-shape depends on data.
+intermediate blobs as outputs. On request they also have runs of operators that a plan merges, and operators whose
+output shape depends on data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RandomNet(NamedTuple):
 
 
 class Drawing:
-    """A net that grows: what is drawn next reads what is there."""
+    """A net under construction: each operator that is drawn reads blobs that exist already."""
 
     def __init__(self, draw: st.DrawFn, shape: Shape):
         self.draw = draw
@@ -158,7 +158,7 @@ def _separable_block(d: Drawing) -> None:
 
 
 def _pooled_convolution(d: Drawing) -> None:
-    """A convolution and the max pool behind it, which a plan may run as one step."""
+    """A convolution followed by a max pool, which a plan may run as one step."""
     x = d.blob()
     n, c, h, w = d.shapes[x]
     if min(h, w) >= 2:
@@ -167,9 +167,9 @@ def _pooled_convolution(d: Drawing) -> None:
 
 
 def _border(d: Drawing) -> None:
-    """An operator whose output shape depends on data, and an image that is shifted by what comes of it.
+    """NonZero, whose output shape depends on data, and an image to which a small multiple of its result is added.
 
-    It looks for large elements: of the input those above zero, of another blob all, so that rounding changes nothing.
+    NonZero finds the elements of the input above zero, or all those of another blob, so that rounding changes nothing.
     """
     source, image, number = d.draw(st.sampled_from(["x", d.blob()])), d.blob(), len(d.ops)
     large, places, floats, total, small = (
@@ -189,7 +189,7 @@ def _border(d: Drawing) -> None:
 
 
 def _branch(d: Drawing) -> None:
-    """One of two nets, which data choose; both know blobs of the net around them by name."""
+    """An If whose condition depends on data; both of its nets read blobs of the enclosing net by name."""
     x, number = d.blob(), len(d.ops)
     y, output = d.like(x), f"b{number}"
     mean, condition = f"mean{number}", f"condition{number}"
@@ -253,9 +253,9 @@ MERGED: Sequence[Kind] = (
 def random_nets(
     draw: st.DrawFn, most_operators: int = 12, kinds: Sequence[Kind] = KINDS, sizes: Tuple[int, int] = (1, 9)
 ) -> RandomNet:
-    """A net of up to that many operators of these kinds that computes finite numbers from finite inputs.
+    """A net drawn from up to ``most_operators`` of these kinds; it computes finite numbers from finite inputs.
 
-    sizes: the least and the largest height and width of the input.
+    sizes: the smallest and the largest height and width of the input.
     """
     height, width = (draw(st.integers(*sizes)) for _ in range(2))
     shape = (draw(st.integers(1, 2)), draw(st.integers(1, 5)), height, width)

@@ -1,7 +1,8 @@
-"""A real sshd on loopback whose logins land on an emulated ARM machine: keys, ports and files of its own, any user's.
+"""A real sshd on loopback whose logins land on an emulated ARM machine. It has its own keys, port and files, and runs
+as any user.
 
-sshd is unpacked into the cache, not installed. As root it insists on a user "sshd", which is made up by libnss-wrapper,
-and on /run/sshd.
+sshd is unpacked into the cache, not installed. When root runs it, it requires /run/sshd and a user "sshd", which
+libnss-wrapper simulates.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from device_tests.host.emulation.sysroot import unpack
 PACKAGES = ("openssh-server", "libwrap0", "libnss-wrapper")
 RECIPE = 1
 PRIVILEGE_SEPARATION = Path("/run/sshd")
-HOST = "device"  # an alias of the configuration
+HOST = "device"  # an alias in the client's configuration
 
 
 @dataclass(frozen=True)
 class SshServer:
-    """A running server. ``config`` is a client's configuration that knows it as HOST; ``devices`` is its TMPDIR."""
+    """A running server. ``config`` is a client's configuration that calls it HOST; ``devices`` is TMPDIR on it."""
 
     folder: Path
     port: int
@@ -38,7 +39,7 @@ class SshServer:
     process: subprocess.Popen[bytes]
 
     def use_python(self, *command: object) -> None:
-        """Make ``python3`` on the device start this."""
+        """Makes ``python3`` on the device run this command."""
         python = self.folder / "bin/python3"
         python.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in command) + ' "$@"\n')
         python.chmod(0o755)
@@ -47,7 +48,7 @@ class SshServer:
         return (self.folder / "log").read_text()
 
     def left_behind(self) -> List[str]:
-        """What is in the device's temporary folder after it had time to clean up."""
+        """What remains in the device's temporary folder once it has had up to 20 s to clean up."""
         deadline = time.monotonic() + 20
         while any(self.devices.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -55,7 +56,7 @@ class SshServer:
 
 
 def server_files() -> Path:
-    """The root directory with sshd in it; EmulationUnavailable if it cannot be had."""
+    """The root directory that contains sshd; raises EmulationUnavailable if it cannot be provided."""
     if shutil.which("ssh") is None or shutil.which("ssh-keygen") is None:
         raise EmulationUnavailable("this computer has no ssh client")
     cache = cache_root()
@@ -73,7 +74,7 @@ def server_files() -> Path:
 
 @contextmanager
 def ssh_server(folder: Path) -> Iterator[SshServer]:
-    """A server that lives in ``folder`` and lets the present user in with a key that only ``config`` names."""
+    """A server that lives in ``folder`` and admits the current user with a key that only ``config`` names."""
     root = server_files()
     for name in ("bin", "devices"):
         (folder / name).mkdir()

@@ -16,7 +16,7 @@ ACTIVATIONS = st.sampled_from([0, 1, 2, 3])  # none, RELU, RELU_N1_TO_1, RELU6
 
 
 def scales(low: float = -8, high: float = -1) -> st.SearchStrategy[float]:
-    """Positive float32, between these powers of two."""
+    """Positive float32 values between 2**low and 2**high."""
     return st.floats(low, high).map(lambda power: float(np.float32(2.0**power)))
 
 
@@ -30,7 +30,7 @@ def affine(draw: Any, dtype: str, scale: Optional[st.SearchStrategy[float]] = No
 
 
 def whole_range(shape: Sequence[int], dtype: str, seed: int) -> Any:
-    """Integers from the whole range, including its ends."""
+    """Integers from the dtype's whole range, including both ends."""
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(seed)
     values = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
@@ -66,7 +66,7 @@ class Single:
         version: int = 1,
         **fields: Any,
     ) -> None:
-        """AssertionError unless armnet's output equals LiteRT's bit for bit."""
+        """Raises AssertionError unless armnet's output equals LiteRT's bit for bit."""
         y = self._model.tensor("y", dtype=dtype, quantization=quantization)
         self._model.operator(type, self._operands, [y], options, version=version, **fields)
         data = self._model.to_bytes([y])

@@ -50,7 +50,7 @@ TYPES = {
 
 @dataclass
 class Quantization:
-    """Scales and zero points, one of each, or one for each slice along ``axis``."""
+    """Scales and zero points: one of each, or one per slice along ``axis``."""
 
     scale: Sequence[float]
     zero_point: Sequence[int] = (0,)
@@ -68,7 +68,7 @@ class Sparsity:
 
 @dataclass
 class Tensor:
-    """One tensor. ``signature``: its shape with -1 for what is open."""
+    """One tensor. ``signature``: its shape, with -1 for open sizes."""
 
     name: str
     shape: Tuple[int, ...]
@@ -82,7 +82,7 @@ class Tensor:
 
 @dataclass
 class Operator:
-    """One operator; inputs that are left out are -1."""
+    """One operator; an omitted input is -1."""
 
     type: str
     inputs: List[int]
@@ -115,7 +115,7 @@ class Graph:
         return self.inputs[-1]
 
     def constant(self, name: str, values: Any, **more: Any) -> int:
-        """A tensor with that content."""
+        """A tensor with this content; float64 is stored as float32 and, without ``dtype``, int64 as int32."""
         array = np.asarray(values)
         array = array.astype(np.float32) if array.dtype == np.float64 else array
         array = array.astype(np.int32) if array.dtype == np.int64 and "dtype" not in more else array
@@ -134,7 +134,7 @@ class Graph:
         version: int = 1,
         **fields: Any,
     ) -> Sequence[int]:
-        """Append an operator; its outputs."""
+        """Appends an operator and returns its outputs."""
         self.operators.append(
             Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options, version)
         )
@@ -142,7 +142,7 @@ class Graph:
 
 
 class Model(Graph):
-    """A whole file: the main graph, further ones, signatures, metadata."""
+    """A whole file: the main graph, further graphs, signatures, metadata."""
 
     def __init__(self, name: str = "main"):
         super().__init__(name)
@@ -151,18 +151,18 @@ class Model(Graph):
         self.metadata: Dict[str, bytes] = {}
 
     def graph(self, name: str) -> Graph:
-        """A further graph; ``index`` it with ``graphs.index``."""
+        """Adds a further graph; ``graphs.index`` gives its index."""
         self.graphs.append(Graph(name))
         return self.graphs[-1]
 
     def to_bytes(self, outputs: Sequence[int] = ()) -> bytes:
-        """The file; ``outputs`` of the main graph, if they were not set."""
+        """The bytes of the file. ``outputs`` sets the outputs of the main graph."""
         self.outputs = list(outputs) or self.outputs
         return _Writer(self).finish()
 
 
 class _Writer:
-    """Writes a FlatBuffer: an object is written after those that it refers to."""
+    """Writes a FlatBuffer; an object is written after the objects that it refers to."""
 
     def __init__(self, model: Model):
         self._model = model
@@ -250,7 +250,7 @@ class _Writer:
         return self._table("Operator", OpcodeIndex=self._codes.index(code), **fields)
 
     def _value(self, value: Any) -> Any:
-        """A number itself; for a string, floats or integers the offset that the table stores."""
+        """A number as it is; for a string or an array of numbers, the offset that the table stores."""
         if isinstance(value, str):
             return self._builder.CreateString(value)
         if isinstance(value, (list, tuple, np.ndarray)):
@@ -311,7 +311,7 @@ class _Writer:
 
 
 def ours(folder: Path, data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
-    """The outputs, in order, of the file's exported pair; the file is written into ``folder``."""
+    """The outputs, in order, of the pair exported from the file, which is written into ``folder``."""
     path = folder / "model.tflite"
     path.write_bytes(data)
     with Predictor(export(path), threads=1) as predictor:
@@ -319,7 +319,7 @@ def ours(folder: Path, data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
 
 
 def interpreter(data: bytes, **options: Any) -> Any:
-    """LiteRT with reference kernels and allocated tensors; fast kernels for operators without reference kernels."""
+    """LiteRT with allocated tensors and reference kernels; with fast kernels where reference kernels are missing."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     options = {"model_content": data, "num_threads": 1, **options}
@@ -333,7 +333,7 @@ def interpreter(data: bytes, **options: Any) -> Any:
 
 
 def reference(data: bytes, feeds: Mapping[str, Any]) -> List[Any]:
-    """The outputs, in order, of LiteRT's reference kernels for inputs by name."""
+    """The outputs of LiteRT's reference kernels, in order; ``feeds`` has the inputs by name."""
     runner = interpreter(data)
     for detail in runner.get_input_details():
         if detail["name"] in feeds and tuple(detail["shape"]) != np.shape(feeds[detail["name"]]):

@@ -1,4 +1,4 @@
-"""Nets in tiles, however small they are."""
+"""Makes plans run nets in tiles, however small the nets are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime_arm.planning import layout_choice
 
 @contextmanager
 def tiles_everywhere() -> Iterator[None]:
-    """Whatever has an option in tiles takes one, be it worthwhile or not."""
+    """Everything that can run in tiles does, whether or not it pays."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(layout_choice, "_plain_time", lambda step, has_options: 1e12 if has_options else 0.0)
         yield

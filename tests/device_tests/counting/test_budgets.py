@@ -1,4 +1,4 @@
-"""Networks cost no more instructions than their budgets allow, and what costs more is named."""
+"""Networks stay within their instruction budgets, and whatever exceeds its budget is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUDGET = Budget({}, {"instructions": 10_000_000}, {"Conv -> y": 8_000_000, "Relu
 
 
 def counted(network: int, conv: int, relu: int, start: int = 500_000_000, **more: int) -> NetworkCounts:
-    """Counts of a network of these operators."""
+    """Counts of a network whose operators cost these numbers of instructions."""
 
     def counts(instructions: int) -> Counts:
         return Counts(1, instructions, 0, 0, 0)
@@ -36,15 +36,15 @@ def counted(network: int, conv: int, relu: int, start: int = 500_000_000, **more
     )
 
 
-def test_what_stays_within_two_per_cent_passes() -> None:
+def test_an_excess_within_two_per_cent_passes() -> None:
     assert excesses(BUDGET, counted(10_199_000, 8_159_000, 30_000)) == []
 
 
-def test_what_falls_passes() -> None:
+def test_lower_counts_pass() -> None:
     assert excesses(BUDGET, counted(1_000_000, 900_000, 10)) == []
 
 
-def test_what_grows_is_named_the_worst_first() -> None:
+def test_excesses_are_named_worst_first() -> None:
     lines = excesses(BUDGET, counted(11_000_000, 8_500_000, 530_001))
     assert lines == [
         "the network: 10,000,000 instructions allowed, 11,000,000 counted",
@@ -53,7 +53,7 @@ def test_what_grows_is_named_the_worst_first() -> None:
     ]
 
 
-def test_a_network_that_became_cheaper_passes_whatever_its_operators_cost() -> None:
+def test_a_cheaper_network_passes_whatever_its_operators_cost() -> None:
     assert excesses(BUDGET, counted(9_700_000, 1_000_000, 8_700_000)) == []
 
 
@@ -65,7 +65,7 @@ def test_the_noise_of_small_operators_passes() -> None:
     assert excesses(BUDGET, counted(10_000_000, 8_000_000, 49_000)) == []
 
 
-def test_operators_that_came_anew_are_named_if_the_network_grew() -> None:
+def test_new_operators_are_named_if_the_network_grew() -> None:
     assert excesses(BUDGET, counted(10_000_000, 7_000_000, 0, ConvRelu=2_000_000)) == []
     grown = excesses(BUDGET, counted(12_000_000, 8_000_000, 30_000, Softmax=2_000_000))
     assert "Softmax -> w" in grown[1]
@@ -93,12 +93,12 @@ def test_unknown_budgets_are_refused(tmp_path: Path) -> None:
         budgets.source_model("nowhere", tmp_path)
 
 
-OUTSIDE = 250_000  # instructions of a run that belong to no operator: inputs are checked and copied, outputs fetched
+OUTSIDE = 250_000  # instructions of a run outside operators: checking and copying inputs, fetching outputs
 
 
 @pytest.fixture(scope="module")
 def counts(arm64: Machine, counting: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, NetworkCounts]:
-    """Counts of every network that has a budget; two at a time."""
+    """Counts of every network that has a budget; two networks run at a time."""
     folder = tmp_path_factory.mktemp("networks")
 
     def one(name: str) -> NetworkCounts:
@@ -114,7 +114,9 @@ def conditions(arm64: Machine) -> Dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", budgets.NETWORKS)
-def test_the_network_keeps_its_budget(name: str, conditions: Dict[str, Any], request: pytest.FixtureRequest) -> None:
+def test_the_network_stays_within_its_budget(
+    name: str, conditions: Dict[str, Any], request: pytest.FixtureRequest
+) -> None:
     budget = budgets.read_budget(name)
     difference = budgets.other_conditions(budget, conditions)
     if difference:

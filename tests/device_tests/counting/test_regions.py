@@ -1,4 +1,4 @@
-"""Instruction counts are exact, repeat, and tell kinds and regions apart."""
+"""Instruction counts are exact and repeatable, and are separate for each kind and region."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report32(armhf: Machine, counting: Path) -> CountReport:
 
 
 def test_counts_repeat(report64: CountReport, arm64: Machine) -> None:
-    """Arithmetic to the instruction; the whole nearly, for locks and the allocator are waited for now and then."""
+    """Multiply-adds repeat exactly; totals only nearly, because a run sometimes waits for locks or the allocator."""
     again = counted(arm64).regions
     for name in ("matmul", "add", "outer", "inner"):
         first, second = report64.regions[name], again[name]
@@ -68,26 +68,26 @@ def test_counts_repeat(report64: CountReport, arm64: Machine) -> None:
         assert second.load_store == pytest.approx(first.load_store, rel=1e-4, abs=1000)
 
 
-def test_matmul_on_arm64_is_one_multiply_add_for_four_products(report64: CountReport) -> None:
+def test_matmul_on_arm64_is_one_multiply_add_per_four_products(report64: CountReport) -> None:
     matmul = report64.regions["matmul"]
     assert matmul.multiply_add == MULTIPLY_ADDS // 4
     assert 5_000_000 < matmul.instructions < 7_000_000
     assert matmul.multiply_add < matmul.simd_fp < matmul.instructions - matmul.load_store
 
 
-def test_matmul_on_armhf_is_one_multiply_add_a_product(report32: CountReport) -> None:
+def test_matmul_on_armhf_is_one_multiply_add_per_product(report32: CountReport) -> None:
     matmul = report32.regions["matmul"]
     assert MULTIPLY_ADDS <= matmul.multiply_add < 1.02 * MULTIPLY_ADDS
     assert matmul.multiply_add < matmul.simd_fp < matmul.instructions - matmul.load_store
 
 
-def test_an_addition_is_one_instruction_for_four_elements(report64: CountReport) -> None:
+def test_an_addition_is_one_instruction_per_four_elements(report64: CountReport) -> None:
     add = report64.regions["add"]
     assert add.entries == 3
     assert add.multiply_add == 0
     assert ELEMENTS // 4 <= add.simd_fp / add.entries < 1.02 * ELEMENTS / 4
     vectors_moved = 3 * ELEMENTS / 4
-    assert vectors_moved / 2 <= add.load_store / add.entries < vectors_moved  # some in pairs
+    assert vectors_moved / 2 <= add.load_store / add.entries < vectors_moved  # some instructions move two vectors
 
 
 @pytest.mark.parametrize("report", ["report64", "report32"])

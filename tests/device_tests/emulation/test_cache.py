@@ -1,4 +1,4 @@
-"""Folders of the cache are whole or rebuilt."""
+"""A folder of the cache is either complete or rebuilt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.errors import ArmnetError
 
 
 class Builder:
-    """Builds a folder of two files and counts how often."""
+    """Builds a folder of two files and counts the builds."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -27,7 +27,7 @@ class Builder:
         (folder / "b").symlink_to("inner/a")
 
     def get(self, recipe: object = 1) -> int:
-        """Asks for the folder; returns how often it has been built in all."""
+        """Asks for the folder; returns the number of builds so far."""
         assert built(self.folder, recipe, self) == self.folder
         assert (self.folder / "b").read_text() == "abc"
         assert not list(self.folder.parent.glob("*.partial"))
@@ -39,15 +39,15 @@ def builder(tmp_path: Path) -> Builder:
     return Builder(tmp_path / "cache/thing")
 
 
-def test_a_whole_folder_is_built_once(builder: Builder) -> None:
+def test_a_complete_folder_is_built_once(builder: Builder) -> None:
     assert [builder.get(), builder.get()] == [1, 1]
 
 
-def test_another_recipe_rebuilds(builder: Builder) -> None:
+def test_another_recipe_causes_a_rebuild(builder: Builder) -> None:
     assert [builder.get({"packages": ["x"]}), builder.get({"packages": ["y"]})] == [1, 2]
 
 
-def test_a_missing_a_truncated_and_an_extra_file_rebuild(builder: Builder) -> None:
+def test_missing_truncated_and_extra_files_cause_a_rebuild(builder: Builder) -> None:
     builder.get()
     (builder.folder / "b").unlink()
     assert builder.get() == 2
@@ -57,7 +57,7 @@ def test_a_missing_a_truncated_and_an_extra_file_rebuild(builder: Builder) -> No
     assert builder.get() == 4
 
 
-def test_a_damaged_stamp_rebuilds(builder: Builder) -> None:
+def test_a_damaged_stamp_causes_a_rebuild(builder: Builder) -> None:
     builder.get()
     (builder.folder / ".stamp.json").write_text('["not a stamp')
     assert builder.get() == 2
@@ -70,7 +70,7 @@ def test_bytecode_may_be_added(builder: Builder) -> None:
     assert builder.get() == 1
 
 
-def test_what_a_killed_build_left_is_thrown_away(builder: Builder) -> None:
+def test_leftovers_of_a_killed_build_are_removed(builder: Builder) -> None:
     leftover = builder.folder.with_name("thing.partial")
     leftover.mkdir(parents=True)
     (leftover / "inner").write_text("half done")

@@ -1,4 +1,4 @@
-"""The emulated computer boots into Python, and its root directory is archived as Linux reads it."""
+"""The emulated computer boots into Python, and its root directory is archived in the format that Linux reads."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_it_boots_into_python(computer: FullSystem, tmp_path: Path) -> None:
     }
 
 
-def test_too_little_memory_to_boot_is_said(computer: FullSystem, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_memory_to_boot_is_reported(computer: FullSystem, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--memory", "100", "--", "-c", "pass"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "the emulated system stopped before -c pass ended" in line
 
 
 def entries(archive: bytes) -> Dict[str, Tuple[int, bytes]]:
-    """Mode and content by name of a cpio archive in the format newc."""
+    """The mode and content of each entry of a cpio archive in the newc format, by name."""
     found: Dict[str, Tuple[int, bytes]] = {}
     at = 0
     while at < len(archive):

@@ -84,13 +84,13 @@ def test_the_wrapper_is_an_ordinary_program(armhf: Machine) -> None:
     assert done.returncode == 7
 
 
-def test_the_environment_is_what_is_given(arm64: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_the_one_given(arm64: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/of/the/host")
     program = "import os; print(os.environ.get('PYTHONPATH'), os.environ.get('GIVEN'))"
     assert arm64.run(["-c", program], timeout=60, env={"GIVEN": "here"}).stdout.split() == ["None", "here"]
 
 
-def test_a_program_out_of_time_dies_with_its_children(arm64: Machine, tmp_path: Path) -> None:
+def test_a_program_that_times_out_dies_with_its_children(arm64: Machine, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     program = (
         "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
@@ -141,7 +141,7 @@ class TestWhereItCannotBeHad:
         assert self.reason(capsys).endswith("not installed here: apt-get, apt-config, dpkg, dpkg-deb, tar")
 
     @pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not installed")
-    def test_where_the_mirror_is_out_of_reach(
+    def test_with_an_unreachable_mirror(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         sources = tmp_path / "nowhere.list"
@@ -152,7 +152,7 @@ class TestWhereItCannotBeHad:
         assert "/nonexistent/mirror" in line
         assert not list((tmp_path / "cache").rglob("*.partial"))
 
-    def test_with_sources_that_are_none(
+    def test_with_an_invalid_sources_file(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("ARMNET_APT_SOURCES", "/nonexistent.list")

@@ -1,4 +1,4 @@
-"""The built networks are those of the literature, run, and answer different pictures differently."""
+"""The built networks match the literature, run, and give different outputs for different pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = 32
 
 
 class Published(NamedTuple):
-    """What torchvision publishes of a network: learned parameters, multiply-adds at 224x224."""
+    """The figures that torchvision publishes for a network: learned parameters, and multiply-adds at 224x224."""
 
     parameters: int
     multiply_adds: float
@@ -35,7 +35,7 @@ PUBLISHED = {
 
 
 def learned_parameters(model: onnx.ModelProto) -> int:
-    """Elements of all weights but running statistics and the limits of Clip."""
+    """Elements of all weights except running statistics and the limits of Clip."""
     not_learned = set()
     for node in model.graph.node:
         if node.op_type == "BatchNormalization":
@@ -46,7 +46,7 @@ def learned_parameters(model: onnx.ModelProto) -> int:
 
 
 def multiply_adds(model: onnx.ModelProto) -> int:
-    """Multiply-adds of the convolutions and fully connected layers, from ONNX's own shape inference."""
+    """Multiply-adds of the convolutions and fully connected layers, from ONNX's shape inference."""
     graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
     shapes = {weight.name: tuple(weight.dims) for weight in graph.initializer}
     for value in [*graph.value_info, *graph.output]:
@@ -98,7 +98,7 @@ def test_network_is_valid_and_tells_pictures_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "densenet121", "googlenet", "unet"])
-def test_batch_normalisations_stay_nodes_of_their_own(name: str) -> None:
+def test_batch_normalisations_stay_separate_nodes(name: str) -> None:
     nodes = networks.build(name, image_size=SMALL).graph.node
     assert sum(node.op_type == "BatchNormalization" for node in nodes) >= 18
 

@@ -1,4 +1,4 @@
-"""Networks written as .tflite files compute the same there."""
+"""Networks written as .tflite files give the same outputs in LiteRT."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runtime_arm.engines.conv import gemm
 
 
 @pytest.mark.parametrize("network", ["mobilenet_v2", "squeezenet1_1", "resnet18"])
-def test_the_file_computes_the_same(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_gives_the_same_outputs_in_litert(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
-    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)  # plans merge most of their steps then
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)  # plans then merge most of their steps
     pair = optimize(export(build(network, image_size=64)))
     x = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype(np.float32)
     with Predictor(pair) as predictor:

@@ -1,4 +1,4 @@
-"""Targets on this computer, and what happens when they cannot be used."""
+"""Targets on this computer, and the errors when they cannot be used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["local", "emulated:arm64", "emulated:armhf"]
 
 @pytest.fixture(params=NAMES)
 def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
-    """Each kind of target, open, its folder in ``tmp_path``; nothing must be left there in the end."""
+    """Each kind of target in turn, open, with its folder in ``tmp_path``; it must leave nothing there."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
         with target_of(request.param) as opened:
@@ -54,7 +54,7 @@ def test_programs_run_in_a_folder_of_their_own(target: Target, program: Path, tm
         target.fetch("nowhere")
 
 
-def test_the_machine_says_what_it_is(target: Target) -> None:
+def test_the_machine_identifies_itself(target: Target) -> None:
     target.deploy(runtime_files())
     machines = {"local": os.uname().machine, "emulated:arm64": "aarch64", "emulated:armhf": "armv7l"}
     identity = target.identity()
@@ -63,14 +63,14 @@ def test_the_machine_says_what_it_is(target: Target) -> None:
     assert json.dumps(identity)
 
 
-def test_what_takes_too_long_and_what_is_killed(target: Target) -> None:
+def test_timeouts_and_killed_programs_are_reported(target: Target) -> None:
     with pytest.raises(DeviceError, match="not finished after 2 s"):
         target.run(["-S", "-c", "import time; time.sleep(600)"], timeout=2)
     with pytest.raises(DeviceError, match="killed there by signal 9"):
         target.run(["-S", "-c", "import os; os.kill(os.getpid(), 9)"])
 
 
-def test_stderr_is_heard_while_the_program_runs(target: Target, tmp_path: Path) -> None:
+def test_stderr_is_delivered_while_the_program_runs(target: Target, tmp_path: Path) -> None:
     program = f"""
 import os, sys, time
 print("ready", file=sys.stderr, flush=True)
@@ -107,6 +107,6 @@ def test_unknown_targets_are_refused(name: str) -> None:
         target_of(name)
 
 
-def test_the_last_line_is_the_last_that_says_something() -> None:
+def test_the_last_line_is_the_last_that_is_not_blank() -> None:
     assert last_line("a\n b \n\n") == "b"
     assert last_line(" \n") == ""

@@ -1,4 +1,4 @@
-"""Machines over ssh, by a real sshd whose logins land on an emulated ARM machine."""
+"""Machines over ssh, through a real sshd whose logins land on an emulated ARM machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
 
 @pytest.fixture
 def server(running: SshServer, monkeypatch: pytest.MonkeyPatch) -> SshServer:
-    """The server with nothing special about it; this Python is the device's."""
+    """The server in its default state; the device's Python is the one that runs the tests."""
     monkeypatch.setenv("ARMNET_SSH_CONFIG", str(running.config))
     (running.folder / "profile").unlink(missing_ok=True)
     running.use_python(sys.executable)
@@ -41,7 +41,7 @@ def server(running: SshServer, monkeypatch: pytest.MonkeyPatch) -> SshServer:
 
 
 def refused(server: SshServer, *fragments: str, name: str = NAME) -> None:
-    """Opening the target fails with one line, and nothing stays behind."""
+    """Opening the target fails with a message of one line, and leaves nothing behind."""
     with pytest.raises(DeviceError) as caught, SshTarget(name):
         pass
     message = str(caught.value)
@@ -52,7 +52,7 @@ def refused(server: SshServer, *fragments: str, name: str = NAME) -> None:
     assert server.left_behind() == []
 
 
-def test_files_go_there_programs_run_and_results_come_back(server: SshServer, arm64: Machine, tmp_path: Path) -> None:
+def test_files_are_copied_programs_run_and_results_come_back(server: SshServer, arm64: Machine, tmp_path: Path) -> None:
     server.use_python(arm64.python)
     (tmp_path / "data").write_bytes(bytes(range(256)) * 9999)
     (tmp_path / "module.py").write_text(
@@ -74,7 +74,7 @@ def test_files_go_there_programs_run_and_results_come_back(server: SshServer, ar
     assert server.left_behind() == []
 
 
-def test_what_a_login_script_prints_is_passed_over(server: SshServer) -> None:
+def test_the_output_of_a_login_script_is_ignored(server: SshServer) -> None:
     (server.folder / "profile").write_text("echo welcome\necho to the device >&2\n")
     with SshTarget(NAME) as target:
         assert target.output(["-c", "print(1)"]) == "1\n"
@@ -119,7 +119,7 @@ def test_addresses(name: str, address: Address) -> None:
         "ssh://\u0661",
     ],
 )
-def test_what_is_no_address_is_refused(name: str) -> None:
+def test_invalid_addresses_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="is not an address"):
         parse_address(name)
 
@@ -136,7 +136,7 @@ def test_a_wrong_key(server: SshServer, tmp_path: Path, monkeypatch: pytest.Monk
     refused(server, "Permission denied (publickey")
 
 
-def test_a_host_that_is_not_known_and_one_that_has_changed(
+def test_an_unknown_host_and_a_host_that_has_changed(
     server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "known_hosts").write_text("")
@@ -153,7 +153,7 @@ def test_a_device_without_numpy(server: SshServer) -> None:
     refused(server, "no NumPy", "apt-get install python3-numpy")
 
 
-def test_a_python_too_old(server: SshServer, tmp_path: Path) -> None:
+def test_a_python_that_is_too_old(server: SshServer, tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("import sys\nsys.version_info = (3, 7, 3)\nexec(sys.argv[2])\n")
     server.use_python(sys.executable, tmp_path / "old.py")
     refused(server, "Python 3.7.3", "3.9 or newer is needed")
@@ -167,15 +167,15 @@ def test_no_python_at_all(server: SshServer) -> None:
     assert not (server.folder / "x").exists()
 
 
-def test_a_file_that_may_not_be_written(server: SshServer, tmp_path: Path) -> None:
-    (server.folder / "profile").write_text("ulimit -f 8\n")  # blocks that a file may have
+def test_a_file_over_the_size_limit(server: SshServer, tmp_path: Path) -> None:
+    (server.folder / "profile").write_text("ulimit -f 8\n")  # the largest size of a file, in blocks
     (tmp_path / "big").write_bytes(bytes(5_000_000))
     with pytest.raises(DeviceError, match="too large"), SshTarget(NAME) as target:
         target.deploy({"big": tmp_path / "big"})
     assert server.left_behind() == []
 
 
-def test_a_disk_without_space(server: SshServer, tmp_path: Path) -> None:
+def test_a_full_disk(server: SshServer, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "armnet", str(small)]
@@ -196,7 +196,7 @@ def test_a_temporary_folder_that_cannot_be_written(server: SshServer) -> None:
     refused(server, "temporary directory")
 
 
-def test_stderr_is_heard_while_the_program_runs(server: SshServer, tmp_path: Path) -> None:
+def test_stderr_is_delivered_while_the_program_runs(server: SshServer, tmp_path: Path) -> None:
     program = f"""
 import os, sys, time
 print("ready", file=sys.stderr, flush=True)
@@ -216,7 +216,7 @@ def test_a_program_that_is_killed(server: SshServer) -> None:
     assert server.left_behind() == []
 
 
-def test_a_program_out_of_time_is_stopped_there(server: SshServer) -> None:
+def test_a_program_that_times_out_is_stopped_on_the_device(server: SshServer) -> None:
     program = f"import os, time; open('{server.folder}/pid', 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(DeviceError, match="no answer in time"), SshTarget(NAME) as target:
         target.run(["-c", program], timeout=2)
@@ -224,7 +224,7 @@ def test_a_program_out_of_time_is_stopped_there(server: SshServer) -> None:
     assert not Path("/proc", (server.folder / "pid").read_text()).exists()
 
 
-# Kills the sshd that serves this connection, unless the file named first exists, which it makes; then goes on.
+# Kills the sshd that serves this connection and creates the file named by its argument; does neither if it exists.
 DROP = """
 import os, sys, time
 
@@ -242,7 +242,7 @@ print("done")
 """
 
 
-def test_a_dropped_connection_is_made_anew(
+def test_a_dropped_connection_is_reopened(
     server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "drop.py").write_text(DROP)
@@ -258,7 +258,7 @@ def test_a_connection_that_drops_again_is_given_up(server: SshServer, tmp_path: 
     with SshTarget(NAME) as target:
         target.deploy({"drop.py": tmp_path / "drop.py"})
         with pytest.raises(DeviceError, match="connection was lost") as caught:
-            target.run(["drop.py", "once"])  # a file in the folder, which is another after the first drop
+            target.run(["drop.py", "once"])  # relative to the target's folder, which is a new one after each drop
         assert "\n" not in str(caught.value)
     assert server.left_behind() == []
 
@@ -279,7 +279,7 @@ with SshTarget({NAME!r}) as target:
     assert server.left_behind() == []
 
 
-def test_what_a_lost_device_left_is_removed_by_the_next_session(server: SshServer) -> None:
+def test_leftovers_of_a_lost_session_are_removed_by_the_next(server: SshServer) -> None:
     (server.devices / "armnet-device-lost/inner").mkdir(parents=True)
     with SshTarget(NAME), SshTarget(NAME) as other:
         assert len(list(server.devices.iterdir())) == 2
@@ -289,7 +289,7 @@ def test_what_a_lost_device_left_is_removed_by_the_next_session(server: SshServe
 
 def test_a_file_that_changes_while_it_is_copied(server: SshServer, tmp_path: Path) -> None:
     class Growing(type(tmp_path)):  # type: ignore[misc]
-        """Says that it is longer than it is."""
+        """Claims to be longer than it is."""
 
         def stat(self, **options: bool) -> os.stat_result:
             return os.stat_result((*super().stat(**options)[:6], 100, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""Files become feeds, and files that are none are refused in one line."""
+"""Files become feeds; unsuitable files are refused in one line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def npy(header: bytes) -> bytes:
-    """An .npy file that claims what ``header`` says, with next to nothing in it."""
+    """An .npy file with this header and almost no data."""
     header = header.ljust(117) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + b"xx"
 
 
 @pytest.mark.parametrize("array", [X.astype(">f4"), np.asfortranarray(X), X[:0], X[:, ::2], np.float32(3)])
-def test_arrays_are_read_however_they_lie(array: np.ndarray, tmp_path: Path) -> None:
+def test_arrays_are_read_whatever_their_layout(array: np.ndarray, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", array)
     np.testing.assert_array_equal(read_npy(str(tmp_path / "x.npy")), array)
 
@@ -38,7 +38,7 @@ def test_arrays_are_read_however_they_lie(array: np.ndarray, tmp_path: Path) -> 
         npy(b"\xff\0"),
     ],
 )
-def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
+def test_invalid_arrays_are_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     for name in ("x.npy", "x.npz"):
         (tmp_path / name).write_bytes(content)
     for refuse in (lambda: read_npy(str(tmp_path / "x.npy")), lambda: read_npz(str(tmp_path / "x.npz"), ["x"])):
@@ -47,14 +47,14 @@ def test_what_is_no_array_is_refused_in_one_line(content: bytes, tmp_path: Path)
         assert len(str(refusal.value).splitlines()) == 1
 
 
-def test_what_is_neither_an_array_nor_named_as_a_picture_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_neither_arrays_nor_named_as_pictures_are_refused(tmp_path: Path) -> None:
     for name, content in (("photo.heic", b"\0\0\0\x24ftypheic"), ("notes.txt", b"hello"), ("nothing", b"")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FeedError, match=rf"{name}: not an \.npy array; the names of pictures end in \.jpg, "):
             read_npy(str(tmp_path / name))
 
 
-def test_what_is_not_there_and_folders_are_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npy").mkdir()
     with pytest.raises(FeedError, match=r"x\.npy: cannot be read: Is a directory"):
         read_npy(str(tmp_path / "x.npy"))
@@ -62,7 +62,7 @@ def test_what_is_not_there_and_folders_are_refused(tmp_path: Path) -> None:
         read_npz(str(tmp_path / "y.npz"), ["x"])
 
 
-def test_a_damaged_archive_leaves_one_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_archive_causes_only_one_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, x=X)
     whole = path.read_bytes()
@@ -73,7 +73,7 @@ def test_a_damaged_archive_leaves_one_error(tmp_path: Path, capfd: pytest.Captur
     assert capfd.readouterr().err == ""
 
 
-def test_an_archive_and_an_array_under_each_others_names_are_refused(tmp_path: Path) -> None:
+def test_an_archive_named_as_an_array_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=X)
     (tmp_path / "x.npz").rename(tmp_path / "x.npy")
     with pytest.raises(FeedError, match=r"this is an archive; rename it to \.npz"):

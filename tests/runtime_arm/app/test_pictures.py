@@ -34,14 +34,14 @@ def test_channels_scale_mean_std_and_layout_are_applied_in_that_order(picture: P
     np.testing.assert_allclose(batch[0, 3, 5], [(1 - 1) / 1, (15 - 2) / 2, (6 - 3) / 4], rtol=1e-6)
 
 
-def test_the_declared_shape_gives_size_and_grayness(picture: Path) -> None:
+def test_the_declared_shape_sets_the_size_and_greyscale(picture: Path) -> None:
     assert read_picture(picture, {}, (1, 3, 8, 2)).shape == (1, 3, 8, 2)
     assert read_picture(picture, {}, ("batch", 1, 8, 2)).shape == (1, 1, 8, 2)
     assert read_picture(picture, {}, ("batch", 3, None, None)).shape == (1, 3, 4, 6)
     assert read_picture(picture, {"layout": "NHWC"}, (1, 8, 2, 1)).shape == (1, 8, 2, 1)
 
 
-def test_the_shorter_side_is_resized_and_the_middle_cut_out(picture: Path) -> None:
+def test_the_shorter_side_is_resized_and_the_centre_cropped(picture: Path) -> None:
     assert read_picture(picture, {"resize": 8}).shape == (1, 3, 8, 12)
     middle = read_picture(picture, {"crop": [2, 2]})
     assert middle[0, 0, :, 0].tolist() == [20, 40]
@@ -60,12 +60,12 @@ def test_integer_inputs_are_rounded_and_saturated(picture: Path) -> None:
 @pytest.mark.parametrize(
     "rule", [{"channels": "CMYK"}, {"resize": 0}, {"crop": [1, 2, 3]}, {"mean": [1, 2]}, {"zoom": 2}, {"layout": "CHW"}]
 )
-def test_senseless_preprocessing_is_refused(picture: Path, rule) -> None:
+def test_invalid_preprocessing_is_refused(picture: Path, rule) -> None:
     with pytest.raises(UsageError, match=next(iter(rule))):
         read_picture(picture, rule)
 
 
-def test_files_that_are_no_pictures_are_refused(tmp_path: Path, picture: Path) -> None:
+def test_files_that_are_not_pictures_are_refused(tmp_path: Path, picture: Path) -> None:
     (tmp_path / "cut.png").write_bytes(picture.read_bytes()[:40])
     (tmp_path / "text.jpg").write_text("not a picture")
     for name in ("cut.png", "text.jpg", "nowhere.bmp"):
@@ -73,7 +73,7 @@ def test_files_that_are_no_pictures_are_refused(tmp_path: Path, picture: Path) -
             read_picture(tmp_path / name, {})
 
 
-def test_of_sixteen_bits_the_upper_eight_count(tmp_path: Path) -> None:
+def test_sixteen_bit_pictures_keep_their_upper_eight_bits(tmp_path: Path) -> None:
     wide = np.array([[0x0000, 0x1234], [0x80FF, 0xFFFF]], np.uint16)
     Image.fromarray(wide).save(tmp_path / "wide.png")
     (tmp_path / "wide.pgm").write_bytes(b"P5\n2 2\n65535\n" + wide.astype(">u2").tobytes())
@@ -89,10 +89,10 @@ def test_pixels_without_a_known_range_are_refused(tmp_path: Path) -> None:
             read_picture(tmp_path / name, {})
 
 
-def test_a_picture_stands_upright_as_the_camera_noted(picture: Path, tmp_path: Path) -> None:
+def test_the_exif_orientation_is_applied(picture: Path, tmp_path: Path) -> None:
     upright = Image.open(picture).resize((16, 8), 0)
     exif = Image.Exif()
-    exif[0x112] = 6  # to be turned to the right
+    exif[0x112] = 6  # EXIF orientation: rotate 90 degrees clockwise
     upright.rotate(90, expand=True).save(tmp_path / "turned.png", exif=exif)
     np.testing.assert_array_equal(read_picture(tmp_path / "turned.png", {})[0].transpose(1, 2, 0), np.asarray(upright))
 
@@ -105,13 +105,13 @@ def test_transparent_palette_and_tiny_pictures_are_read(picture: Path, tmp_path:
     assert read_picture(tmp_path / "dot.png", {"resize": 8, "crop": 8}).shape == (1, 3, 8, 8)
 
 
-def test_a_strip_that_resizing_would_blow_up_is_refused(tmp_path: Path) -> None:
+def test_a_strip_that_resizing_would_make_huge_is_refused(tmp_path: Path) -> None:
     Image.new("L", (1, 60_000)).save(tmp_path / "strip.png")
     with pytest.raises(FeedError, match=r"strip\.png: 224x13440000 pixels are too many"):
         read_picture(tmp_path / "strip.png", {"resize": 224, "crop": 224})
 
 
-def test_pillow_8_which_debian_11_has_will_do(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pillow_8_of_debian_11_is_enough(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Older:
         """PIL.Image before 9.1."""
 
@@ -130,7 +130,7 @@ def test_the_best_answers_come_first_and_ties_keep_their_order() -> None:
     assert best(np.array([1.0, 2.0]), None, 1)[0].label == "1"
 
 
-def test_a_background_label_is_passed_over_where_the_network_has_no_such_class() -> None:
+def test_a_background_label_is_skipped_if_the_network_has_no_such_class() -> None:
     labels = ["background", "cat", "dog"]
     assert best(np.array([0.0, 1.0]), labels, 1)[0].label == "dog"
     assert best(np.array([0.0, 1.0, 0.0]), labels, 1)[0].label == "cat"
