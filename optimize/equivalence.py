@@ -1,13 +1,12 @@
-"""Holds an optimised pair against the plain one: no step may change what the net computes.
+"""Compares an optimised pair with the plain one: no step may change what the net computes.
 
-Names, order, shapes, dtypes and values of all outputs are compared on inputs drawn at random, for two choices of the
-sizes that the pair leaves open. Values may differ by rounding. How far rounding may carry them is measured, where it
-matters, on the plain net: its inputs and weights are changed in their last bits. A difference beyond that is a bug of
-ours; it is refused, and the message names the first step that makes it. What could not be compared, and why, goes into
-the report.
+The names, order, shapes, dtypes and values of all outputs are compared on random inputs, for two choices of the open
+sizes. Values may differ by rounding. If they differ by more than the tolerance, the effect of rounding is measured on
+the plain net: its inputs and weights are changed in their last bits. A larger difference is a bug in armnet; it raises
+an error that names the first step that causes it. The report says what could not be compared, and why.
 
-Chosen engines round more than direct sums do. They are held to the accuracy by ``pick_engines``; here they only must
-not be what a difference comes from.
+Chosen engines round more than direct sums do. ``pick_engines`` holds them to the accuracy; here, results that differ
+are compared again with direct sums, so that engines cannot be the cause.
 """
 
 from __future__ import annotations
@@ -36,28 +35,28 @@ from runtime_arm.planning.cost import cost_of
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
-TOLERANCE = 1e-4  # of the largest magnitude of an output: closer results count as equal without further measuring
-LAST_BITS = 2.0**-20  # by how much of itself a number is changed at most, to see how far rounding carries
-CHANGES = 3  # of the plain net, to see that
-BEYOND_ROUNDING = 32.0  # times as far as those changes carried: no rounding any more
-SMALLEST_CHANGED = 16  # elements; smaller weights may be limits or sizes
-MOST_WORK = 50_000_000_000  # multiply-adds that a sample may take: a few seconds
-# Sizes of samples where the net leaves them open: of the first dimension, of the others, and what each further one has
-# more. Of these choices the first two that the plain net takes are run.
+TOLERANCE = 1e-4  # relative to the largest magnitude of an output: closer results count as equal, with nothing measured
+LAST_BITS = 2.0**-20  # the largest relative change of a number when the effect of rounding is measured
+CHANGES = 3  # changed versions of the plain net that are run for that
+BEYOND_ROUNDING = 32.0  # a difference this many times as large as the effect of those changes is not rounding
+SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they may be limits or sizes
+MOST_WORK = 50_000_000_000  # multiply-adds that one sample may take: a few seconds
+# Open sizes of a sample, as (first, other, step): ``first`` for axis 0, ``other + step * axis`` for the other axes. The
+# first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
-SMALL_INTEGERS = 2  # integers below this are tried where larger ones are refused: they may be indices into small tables
+SMALL_INTEGERS = 2  # integers below this are tried if larger ones are refused: they may be indices into small tables
 
 
 class Steps(NamedTuple):
-    """How the optimised pair came to be: ``after`` gives the pair after the first so many of the steps."""
+    """The steps that made the optimised pair; ``after(n)`` is the pair after the first n steps."""
 
     made: Sequence[Step]
     after: Callable[[int], Pair]
 
 
 class _Sample(NamedTuple):
-    """Inputs, what the plain net makes of them, and which of its outputs are not the same each time."""
+    """Inputs, the plain net's outputs for them, and the names of the outputs that differ from run to run."""
 
     feeds: Feeds
     outputs: Dict[str, Any]
@@ -69,8 +68,8 @@ def require_equal(
 ) -> None:
     """OptimizationError, naming the first step that changes a result, unless both pairs compute the same.
 
-    declared: the inputs with the sizes that they leave open, of which ``plain`` has examples. program: the plain
-    pair's, before any step.
+    declared: the inputs with their open sizes, for which ``plain`` may have example shapes. program: that of the plain
+    pair, before any step.
     """
     freeze = _frozen(plain)
     plain, result = freeze(plain), freeze(result)
@@ -104,7 +103,7 @@ def _require_rounding_alone(
     steps: Steps,
     report: Report,
 ) -> None:
-    """OptimizationError unless rounding explains why results differ. Engines that round more are left out."""
+    """OptimizationError unless rounding explains why results differ. Both nets run with direct sums."""
     direct = directly(plain, options_of(plain, specs))
     sample = sample._replace(outputs=_run(direct, sample.feeds))
     limits = {name: TOLERANCE + BEYOND_ROUNDING * far for name, far in _carried_by_rounding(direct, sample).items()}
@@ -127,7 +126,7 @@ def _require_rounding_alone(
 
 
 def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> OptimizationError:
-    """The error that names the step with which results change, found by bisection."""
+    """The error that names the first step that changes results, found by bisection."""
     good, bad, reason = 0, len(steps.made), first
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -146,7 +145,7 @@ def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> Opt
 
 
 def _why_inferred_otherwise(program: Program, pair: Pair) -> Optional[str]:
-    """Why the pair's outputs are not of the names, shapes and dtypes of the plain program's, where they are known."""
+    """How the names and known shapes and dtypes of the outputs differ from the plain program's; None if they agree."""
     wanted, actual = program.net.external_output, pair.predict_net.external_output
     if wanted != actual:
         return f"the outputs are {', '.join(actual)} instead of {', '.join(wanted)}"
@@ -166,7 +165,7 @@ def _why_inferred_otherwise(program: Program, pair: Pair) -> Optional[str]:
 
 
 def _why_other_results(sample: _Sample, pair: Pair, limits: Mapping[str, float]) -> Optional[str]:
-    """Why the pair's results are others than the sample's; None if they differ by no more than the limits."""
+    """How the pair's results differ from the sample's; None if they differ by no more than the limits."""
     try:
         outputs = _run(pair, sample.feeds)
     except ArmnetError as error:
@@ -183,7 +182,7 @@ def _why_other_results(sample: _Sample, pair: Pair, limits: Mapping[str, float])
 
 
 def _form(output: Any) -> object:
-    """What rounding cannot change of an output: how many dimensions it has, and of which dtype it is."""
+    """The properties of an output that rounding cannot change: its number of dimensions and its dtype."""
     if isinstance(output, QuantizedTensor):
         return "quantised", _form(output.values)
     return (output.ndim, output.dtype) if isinstance(output, np.ndarray) else type(output)
@@ -200,7 +199,7 @@ def _described(output: Any) -> str:
 def _choices(
     declared: Sequence[TensorInfo], plain: Pair, program: Program, refusals: List[str]
 ) -> Iterator[Mapping[str, TensorSpec]]:
-    """The inputs' specs: of the example, then small ones, then the usual ones, then all others that are known."""
+    """The input specs to try: those of the example, then small, odd and usual sizes, then all others that are known."""
     is_open = not all(info.is_static for info in declared)
     asked: List[Tuple[Sequence[TensorInfo], Tuple[int, int, int]]] = []
     if not is_open or any(info not in declared for info in plain.inputs):
@@ -218,7 +217,7 @@ def _choices(
 
 
 def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str]) -> Optional[_Sample]:
-    """A sample that the plain net takes; None, and why, where there is none or where it takes too long."""
+    """A sample that the plain net accepts; None if it refuses or takes too long, with the reason in ``refusals``."""
     try:
         with Predictor(plain, threads=1) as predictor:
             steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
@@ -235,7 +234,7 @@ def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str]) -
 
 
 def _taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any]]:
-    """Inputs that the net takes, and what it makes of them: integers are small where it refuses larger ones."""
+    """Inputs that the net accepts, and its outputs for them; integers are small if it refuses larger ones."""
     try:
         feeds = drawn(specs)
         return feeds, predictor.run(feeds)
@@ -250,7 +249,7 @@ def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:
 
 
 def _draws_numbers(net: NetDef) -> bool:
-    """Whether some operator may give another result each time."""
+    """Whether the result of some operator may differ from run to run."""
     schemas = [find(op) for op in net.op]
     return any(schema is not None and not schema.pure for schema in schemas) or any(
         _draws_numbers(sub) for op in net.op for sub in op.subnets()
@@ -258,7 +257,7 @@ def _draws_numbers(net: NetDef) -> bool:
 
 
 def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
-    """A function that gives a pair the same weights each time, where its init_net draws some at random."""
+    """A function that replaces the weights that an init_net draws at random by the same constants in every pair."""
     random = [op for op in plain.init_net.op if _draws_numbers(NetDef(op=(op,)))]
     if not random:
         return lambda pair: pair
@@ -275,18 +274,18 @@ def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
     return freeze
 
 
-# How far rounding carries
+# The effect of rounding
 
 
 def _carried_by_rounding(plain: Pair, sample: _Sample) -> Dict[str, float]:
-    """By how much each output changes if the inputs and weights change in their last bits."""
+    """How much each output changes if the inputs and weights change in their last bits."""
     far = dict.fromkeys(sample.outputs, 0.0)
     for seed in range(CHANGES):
         rng = np.random.default_rng(seed)
         feeds = {name: _changed(array, rng) for name, array in sample.feeds.items()}
         try:
             outputs = _run(_with_changed_weights(plain, rng), feeds)
-        except ArmnetError:  # a weight was no number to be changed
+        except ArmnetError:  # the net refuses a weight once it is changed
             outputs = _run(plain, feeds)
         for name, wanted in sample.outputs.items():
             far[name] = max(far[name], difference(wanted, outputs[name]))

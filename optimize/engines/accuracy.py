@@ -1,4 +1,4 @@
-"""How far the results of a net are from those of another that should compute the same."""
+"""How far the results of two nets that should compute the same are apart."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ Results = Sequence[Dict[str, Any]]
 
 
 def results(pair: Pair, samples: Sequence[Feeds]) -> Results:
-    """The outputs for each sample."""
+    """The outputs of the net for each sample."""
     with Predictor(pair, threads=1) as predictor:
         return [predictor.run(feeds) for feeds in samples]
 
 
 def relative_error(wanted: Results, actual: Results) -> float:
-    """The largest ``difference`` of a float output; other outputs do not count."""
+    """The largest ``difference`` of any float output; other outputs are ignored."""
     pairs = [(one[name], other.get(name)) for one, other in zip(wanted, actual) for name in one]
     return max((difference(a, b) for a, b in pairs if isinstance(a, np.ndarray) and a.dtype.kind == "f"), default=0.0)
 
 
 def difference(wanted: Any, actual: Any) -> float:
-    """The largest difference of two blobs' elements, over the largest magnitude in the first.
+    """The largest difference between elements of two blobs, divided by the largest magnitude in the first.
 
-    Infinite for blobs of different shapes or dtypes, where elements that are not finite differ, and for different
-    strings.
+    Infinite if one is missing, or if shapes, dtypes, quantisation parameters, non-finite elements or strings differ.
     """
     if isinstance(wanted, QuantizedTensor) and isinstance(actual, QuantizedTensor):
         return difference(wanted.values, actual.values) if wanted[1:] == actual[1:] else float("inf")

@@ -1,4 +1,4 @@
-"""Inputs drawn at random, to measure on."""
+"""Random inputs for measurements."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ LARGEST_INTEGER = 100  # integers may be indices into tables
 
 
 def drawn(specs: Mapping[str, TensorSpec], seed: int = 0, largest: int = LARGEST_INTEGER) -> Dict[str, Array]:
-    """Arrays of these specs: floats from the standard normal distribution, integers from 0 to below ``largest``,
-    booleans, and strings of digits."""
+    """Random arrays of these specs.
+
+    Floats come from the standard normal distribution; integers are at least 0 and less than ``largest``; booleans are
+    false or true; strings are the digits of such integers.
+    """
     rng = np.random.default_rng(seed)
     return {name: _drawn(spec, rng, largest) for name, spec in specs.items()}
 

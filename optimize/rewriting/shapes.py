@@ -1,8 +1,8 @@
-"""What shape inference knows of a net whose inputs may leave sizes open.
+"""What shape inference knows about a net whose inputs may have open sizes.
 
-Open sizes are tried out: inference runs for several choices of them, and only what all choices agree on counts as
-known. An example of a shape is where the choices start; it is never the only one, unless the net refuses all others.
-A choice that an operator refuses says nothing, because the net does not run with it.
+Inference runs for several choices of the open sizes, and only what all choices agree on counts as known. An example of
+a shape is the first choice; it is never the only one unless the net refuses all others. A choice that an operator
+refuses says nothing, because the net does not run with it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from runtime_arm.registry.specs import TensorSpec
 
 SpecsByName = Dict[str, Optional[TensorSpec]]
 Examples = Mapping[str, Sequence[int]]
-Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis where it has none
+Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis if it has none
 
-# The sizes with which the choices start: that of an input's first dimension, and for the others this much and so much
-# more with each further one. Networks halve pictures up to five times, hence the multiples of 32.
+# The open sizes of the first choice: FIRST for axis 0 of an input, OTHER + STEP * axis for the other axes. Networks
+# halve images up to five times, hence the multiples of 32.
 FIRST, OTHER, STEP = 2, 224, 32
-LARGEST_SAMPLE = 1 << 30  # bytes: with several open sizes the product of such choices may be more than a machine has
-# How sizes are varied: of each line by the first function whose sizes the net takes. Odd ones tell more.
+LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
+# How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
 VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
     (lambda size: 2 * size + 1, lambda size: 2 * size),
     (lambda size: size // 16 | 1, lambda size: size // 4, lambda size: size // 2),
     (lambda size: 1,),
 )
-USUAL = 2  # choices: the first, and where all sizes are about twice as large; the others may be rare
-MOST_SINGLE = 12  # open sizes that are varied one by one, besides all together
+USUAL = 2  # choices of common sizes: the first, and the one with all sizes about doubled; the others may be rare
+MOST_SINGLE = 12  # open sizes that are also varied one by one, after all together
 
 
 class Stop(NamedTuple):
-    """Why inference knows nothing of what an operator makes; ``refused`` if the operator refuses its inputs."""
+    """Why inference knows nothing about an operator's outputs; ``refused`` if the operator refuses its inputs."""
 
     reason: str
     refused: bool
@@ -45,10 +45,10 @@ class Stop(NamedTuple):
 def known_inputs(
     net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Optional[Examples] = None
 ) -> List[SpecsByName]:
-    """The inputs' specs for each of several choices of open sizes, one choice if none is open.
+    """The input specs for each of several choices of open sizes; one choice if no size is open.
 
-    The specs are None for an input of unknown rank or dtype without an example. constants: the specs of the other
-    blobs that the net reads. Choices are left out that the net refuses, and those that tell nothing new.
+    The spec is None for an input of unknown rank or dtype without an example. constants: the specs of the other blobs
+    that the net reads. Choices that the net refuses are left out, and so are choices that show nothing new.
     """
     examples = examples or {}
     start = _start(inputs, examples)
@@ -68,7 +68,7 @@ def known_inputs(
                 break
     given = _start([info for info in inputs if info.name in examples], examples)
     only = [key for key in start if key not in given and all(sizes[key] == start[key] for sizes in taken)]
-    if only:  # that the net takes no other size may be chance; what it refuses is not known then
+    if only:  # the net may refuse other sizes by chance; such a choice makes what depends on them unknown
         kept.append(_specs(inputs, examples, {**start, **{key: 2 * start[key] for key in only}}))
     return kept
 
@@ -76,9 +76,9 @@ def known_inputs(
 def sample_specs(
     inputs: Sequence[TensorInfo], first: int = 1, other: int = OTHER, step: int = STEP
 ) -> Dict[str, TensorSpec]:
-    """Specs of one sample: what is open is ``first`` along the first dimension and ``other`` and more along others.
+    """The specs of one sample: an open size is ``first`` for axis 0 and ``other + step * axis`` for the other axes.
 
-    UsageError, naming the input, where rank or dtype is not known, or where that would be too large.
+    UsageError, naming the input, if its rank or dtype is not known or if the sample would be too large.
     """
     sizes = _start(inputs, {}, first, other, step)
     chosen = _specs(inputs, {}, sizes)
@@ -96,7 +96,7 @@ def sample_specs(
 
 
 def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
-    """Each dimension of an input: its size, or the key of the size that it leaves open."""
+    """For each dimension of an input: its size, or the key of its open size."""
     dims = info.shape if info.shape is not None else [None] * len(examples[info.name])
     return [(info.name, axis) if dim is None else dim for axis, dim in enumerate(dims)]
 
@@ -104,7 +104,7 @@ def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
 def _start(
     inputs: Sequence[TensorInfo], examples: Examples, first: int = FIRST, other: int = OTHER, step: int = STEP
 ) -> Sizes:
-    """The sizes of the first choice: those of the examples, and the usual ones for what these do not say."""
+    """The sizes of the first choice: those of the examples, and the default ones for all other open sizes."""
     given: Sizes = {}
     usual: Sizes = {}
     for info in inputs:
@@ -134,10 +134,10 @@ def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> Sp
 
 
 def _variations(start: Sizes) -> Iterator[List[Sizes]]:
-    """Other sizes than those of the first choice: lists of alternatives.
+    """Lists of alternatives to the sizes of the first choice.
 
-    All sizes vary together, then each by itself, and then all differ: sizes that are independent are told apart from
-    sizes that belong together.
+    All sizes vary together, then each by itself, and then all differ: this separates independent sizes from sizes that
+    belong together.
     """
     together = [list(start)] if start else []
     alone = [[key] for key in islice(start, MOST_SINGLE)] if len(start) > 1 else []
@@ -149,7 +149,7 @@ def _variations(start: Sizes) -> Iterator[List[Sizes]]:
 
 
 class _Differences:
-    """Which sizes of a net's blobs differ from each other, or from choice to choice, as far as choices have shown."""
+    """Which sizes of a net's blobs have differed so far, from each other or from choice to choice."""
 
     def __init__(self, found: SpecsByName):
         self._blobs = [(name, spec.shape) for name, spec in found.items() if spec is not None]
@@ -158,7 +158,7 @@ class _Differences:
         self.shown_by(found)
 
     def shown_by(self, found: SpecsByName) -> bool:
-        """Whether a further choice shows differences that were not known; if so, they are from now on."""
+        """Whether another choice shows new differences; if so, they are remembered."""
         column: List[object] = []
         for name, shape in self._blobs:
             spec = found.get(name)
@@ -174,9 +174,9 @@ class _Differences:
 
 
 def infer_more(net: NetDef, known: Mapping[str, Optional[TensorSpec]]) -> Tuple[SpecsByName, Dict[int, Stop]]:
-    """``known`` with the specs of the blobs that it lacks, None where they depend on data or on what is not known.
+    """``known`` and the inferred specs of all other blobs; None for those that depend on data or on unknown blobs.
 
-    Second, the places of the operators at which inference stopped.
+    The second result gives, for each operator at which inference stopped, its place in the net and the reason.
     """
     specs: SpecsByName = dict(known)
     stops: Dict[int, Stop] = {}

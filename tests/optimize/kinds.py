@@ -1,4 +1,4 @@
-"""Kinds of operators for random nets that give passes something to do."""
+"""Kinds of operators for random nets, chosen so that passes find something to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.random_nets import Drawing, Shape
 
 
 def latest(d: Drawing) -> str:
-    """The blob written last, or another."""
+    """Usually the blob written last, sometimes another."""
     return d.ops[-1].output[0] if d.ops and d.draw(st.integers(0, 3)) else d.blob()
 
 
@@ -55,7 +55,7 @@ def stacking(d: Drawing) -> None:
 
 
 def open_viewing(d: Drawing) -> None:
-    """A view whose shape holds for other sizes of the input, too."""
+    """A view whose shape also holds for other sizes of the input."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     shape, result = d.draw(
@@ -67,7 +67,7 @@ def open_viewing(d: Drawing) -> None:
 
 
 def clamping(d: Drawing) -> None:
-    """At most five rows of an image: as many as it has if these are fewer."""
+    """The first five rows of an image, or all rows if there are fewer."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     d.weights.update(first=np.zeros(1, np.int64), last=np.full(1, 5, np.int64), rows=np.full(1, 2, np.int64))
@@ -75,7 +75,7 @@ def clamping(d: Drawing) -> None:
 
 
 def squeezing(d: Drawing) -> None:
-    """The mean of each channel, row or pixel, and an image that is scaled or shifted by that."""
+    """The mean of each channel or row, or over the batch, and an image scaled or shifted by it."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     axes, mean = d.draw(st.sampled_from([([2, 3], (n, c, 1, 1)), ([3], (n, c, h, 1)), ([0], (1, c, h, w))]))
@@ -84,7 +84,7 @@ def squeezing(d: Drawing) -> None:
 
 
 def of_any_width(d: Drawing) -> None:
-    """Arithmetic with single numbers, which fits whatever the number of channels."""
+    """Arithmetic with single numbers, which fits any number of channels."""
     x = latest(d)
     for _ in range(int(d.draw(st.integers(1, 3)))):
         number = d.weight(*d.draw(st.sampled_from([(1,), (1, 1, 1), (1, 1, 1, 1)])))
@@ -111,7 +111,7 @@ def of_constants(d: Drawing) -> None:
 
 
 def repeating(d: Drawing) -> None:
-    """An operator that is there already, under other names."""
+    """A repeated operator, with other names for its outputs."""
     known = [op for op in d.ops if op.output[0] in d.shapes]
     if known:
         op = d.draw(st.sampled_from(known))
@@ -122,7 +122,7 @@ def repeating(d: Drawing) -> None:
 
 
 def twin_weights(d: Drawing) -> None:
-    """A bias that is equal to one that exists, and one that is nearly."""
+    """Two biases, which are equal or differ by a factor of 1.5."""
     x = latest(d)
     c = d.shapes[x][1]
     first, second = d.weight(1, c, 1, 1), f"w{len(d.weights)}_twin"
@@ -158,7 +158,7 @@ def normalising(d: Drawing) -> None:
 
 
 def scaling(d: Drawing) -> None:
-    """Arithmetic with one number a channel, in Caffe2's older way or NumPy's, or with one number."""
+    """Arithmetic with one number per channel, broadcast by Caffe2's old rule or NumPy's, or with a single number."""
     x = latest(d)
     c = d.shapes[x][1]
     type = d.draw(st.sampled_from(["Add", "Mul", "Sub", "Div"]))
@@ -200,7 +200,7 @@ def convolving(d: Drawing) -> None:
 
 
 def padding(d: Drawing) -> None:
-    """Zeros around a blob, and what reads the padded image."""
+    """Zeros around a blob, and an operator that reads the padded image."""
     x = latest(d)
     if d.draw(st.booleans()):
         d.emit("Relu", [x], d.shapes[x])
@@ -217,7 +217,7 @@ def padding(d: Drawing) -> None:
 
 
 def flat_layer(d: Drawing) -> None:
-    """A fully connected layer of a blob that is flattened, perhaps activated, brought back to four dimensions."""
+    """A flattened blob, a fully connected layer, perhaps an activation, and a view back to four dimensions."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     m, flat, matrix = 3, f"flat{len(d.ops)}", f"matrix{len(d.ops)}"
@@ -231,7 +231,7 @@ def flat_layer(d: Drawing) -> None:
 
 
 def matrix_layer(d: Drawing) -> None:
-    """A product of a blob with a matrix, over its last dimension, and a bias: for each column, row or channel."""
+    """The product of a blob's last dimension with a matrix, and a bias for each column, row or channel."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     m = int(d.draw(st.integers(1, 4)))
@@ -241,7 +241,7 @@ def matrix_layer(d: Drawing) -> None:
 
 
 def activated_parts(d: Drawing) -> None:
-    """A concatenation whose parts went through activations, mostly the same one."""
+    """A concatenation of activated parts, mostly with the same activation."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     if c <= 12:
@@ -255,7 +255,7 @@ def activated_parts(d: Drawing) -> None:
 
 
 def branching(d: Drawing) -> None:
-    """Convolutions side by side."""
+    """Parallel 1x1 convolutions of one blob."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     for _ in range(int(d.draw(st.integers(2, 3)))):
@@ -265,7 +265,7 @@ def branching(d: Drawing) -> None:
 
 
 def residual(d: Drawing) -> None:
-    """A convolution or normalisation, added to a blob of its shape."""
+    """A convolution or normalisation, added to a blob of the same shape."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     if d.draw(st.booleans()):
@@ -280,7 +280,7 @@ def residual(d: Drawing) -> None:
 
 
 def projected(d: Drawing) -> None:
-    """A fused convolution that adds another one's results, both with a bias."""
+    """A fused convolution that adds the results of another convolution; both have a bias."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     d.emit("Conv", [x, d.weight(4, c, 1, 1), d.weight(4)], (n, 4, h, w), kernel=1)
@@ -292,7 +292,7 @@ def projected(d: Drawing) -> None:
 
 
 def gating(d: Drawing) -> None:
-    """A blob times its sigmoid, or another blob's."""
+    """A blob times its own sigmoid or hard sigmoid, or times that of another blob."""
     x = latest(d)
     type, arguments = d.draw(st.sampled_from([("Sigmoid", {}), ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5})]))
     d.emit(type, [x], d.shapes[x], **arguments)
@@ -319,7 +319,7 @@ def rectified_convolution(d: Drawing) -> None:
 
 
 def hard_gating(d: Drawing) -> None:
-    """HardSigmoid or HardSwish, written out; sometimes of another blob."""
+    """HardSigmoid or HardSwish, written out; sometimes the gate multiplies another blob."""
     x = latest(d)
     shape = d.shapes[x]
     d.weights.update(three=np.float32(3), six=np.float32(6))
@@ -332,7 +332,7 @@ def hard_gating(d: Drawing) -> None:
 
 
 def pooled_activation(d: Drawing) -> None:
-    """A limit, alone or behind a convolution, and a pool, mostly of overlapping windows."""
+    """ReLU or Clip, alone or after a convolution, and a pool, mostly with overlapping windows."""
     if d.draw(st.booleans()):
         convolving(d)
     x = latest(d)
@@ -368,7 +368,7 @@ def joined_parts(d: Drawing) -> None:
 
 
 def chained_blocks(d: Drawing) -> None:
-    """Fused convolutions, residual or not, perhaps a concatenation and a pool, that read each other's results."""
+    """A chain of fused convolutions, residual or not, with pools and perhaps a concatenation in between."""
     x = latest(d)
     n, c, h, w = d.shapes[x]
     for _ in range(int(d.draw(st.integers(1, 4)))):

@@ -1,4 +1,4 @@
-"""Nets written as text, what a pass makes of them, and random nets in which a pass finds something to do."""
+"""Nets written as text, the result of a pass on them, and random nets in which a pass finds something to do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.random_nets import KINDS, Kind, RandomNet, random_nets
 
 Arrays = Mapping[str, Any]
 Shapes = Mapping[str, Sequence[Any]]
-ENOUGH = 5  # of the random nets a pass must have changed so many, else they test nothing
+ENOUGH = 5  # a pass must change at least this many random nets, or else they test nothing
 
 
 def pair_of(net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes] = None) -> Pair:
-    """The pair of a net as text. What it takes and ``weights`` lack are inputs, float32, of ``shapes`` where given."""
+    """The pair of a net given as text. Inputs without weights are float32 and of ``shapes`` if listed there."""
     return pair_of_net(NetDef.from_text(net), weights or {}, shapes or {})
 
 
@@ -42,7 +42,7 @@ def lines(text: str) -> List[str]:
 
 
 class Outcome:
-    """What a pass made of a net."""
+    """The result of running passes on a net."""
 
     def __init__(self, before: Pair, passes: Sequence[Pass], stop_after: Optional[int] = None):
         self.before = before
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def text(self) -> List[str]:
-        """The operators, one a line."""
+        """The operators, one per line."""
         return lines(self.after.predict_net.replace(name="", external_input=(), external_output=()).to_text())
 
     @property
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def applied(one: Pass, net: str, weights: Optional[Arrays] = None, shapes: Optional[Shapes] = None) -> Outcome:
-    """What the pass makes of the net; the second time it must find nothing to do."""
+    """The result of the pass on the net; a second run must find nothing to do."""
     outcome = Outcome(pair_of(net, weights, shapes), [one])
     again = Outcome(outcome.after, [one])
     assert not again.report.steps, again.report
@@ -89,7 +89,7 @@ def numbers(pair: Pair, feeds: Arrays) -> Dict[str, np.ndarray]:
 def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: float) -> None:
     """Outputs have the same names, shapes and dtypes, and differ by at most ``tolerance`` of the largest magnitude.
 
-    Where the tolerance is 0, they are bit-equal.
+    If the tolerance is 0, they must be equal.
     """
     wanted, actual = numbers(before, feeds), numbers(after, feeds)
     assert list(wanted) == list(actual)
@@ -105,7 +105,7 @@ def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: flo
 def assert_keeps_numbers(
     passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, tolerance: float = 0.0, examples: int = 60
 ) -> None:
-    """Random nets, mostly of these ``kinds`` of operators, compute the same after the passes as before."""
+    """Random nets, mostly with these ``kinds`` of operators, compute the same before and after the passes."""
     changed = 0
 
     @settings(max_examples=examples, derandomize=True)

@@ -1,4 +1,4 @@
-"""Nets as Caffe2's mobile exporter wrote them, optimised."""
+"""Optimised nets that Caffe2's mobile exporter wrote."""
 
 from __future__ import annotations
 

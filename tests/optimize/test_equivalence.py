@@ -1,4 +1,4 @@
-"""optimize() holds its result against the plain net, and names the step that changed what is computed."""
+"""optimize() compares its result with the plain net, and names the step that changed what the net computes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pass_of(type: str, rewrite: Callable[[Program, Match], Rewrite]) -> Pass:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """A function that adds a pass that replaces operators of a type by another one, wrongly."""
+    """A function that adds a wrong pass, which replaces operators of one type by operators of another."""
 
     def add(type: str, instead: OperatorDef, last: bool = False) -> None:
         def rewrite(program: Program, match: Match) -> Rewrite:
@@ -44,7 +44,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
     return add
 
 
-def test_another_value_is_refused_and_the_step_named(broken: Break) -> None:
+def test_a_changed_value_is_refused_and_the_step_named(broken: Break) -> None:
     pair = pair_of(
         'net "": x -> y\n Copy(x) -> a\n Sigmoid(a) -> b\n Relu(b) -> c\n Tanh(c) -> y', shapes={"x": (2, 3)}
     )
@@ -64,22 +64,22 @@ def test_the_first_wrong_step_of_many_is_named(broken: Break) -> None:
         optimize(pair)
 
 
-def test_another_shape_is_refused_where_shapes_are_not_known_before_running(broken: Break) -> None:
+def test_a_changed_shape_is_refused_if_shapes_are_known_only_after_running(broken: Break) -> None:
     net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n FlattenToVec(b) -> y'
     broken("FlattenToVec", OperatorDef.of("Flatten", ["x"], ["y"]))
     with pytest.raises(OptimizationError, match=r"output 'y' is float32\[2, 6\] instead of float32\[12\]"):
         optimize(pair_of(net, shapes={"x": (2, 3)}))
 
 
-def test_another_dtype_is_refused(broken: Break) -> None:
+def test_a_changed_dtype_is_refused(broken: Break) -> None:
     net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n EnsureCPUOutput(b) -> y'
     broken("EnsureCPUOutput", OperatorDef.of("Cast", ["x"], ["y"], to=13))
     with pytest.raises(OptimizationError, match=r"step 1, broken of EnsureCPUOutput.* is float64\[2, 6\] instead of"):
         optimize(pair_of(net, shapes={"x": (2, 3)}))
 
 
-def test_what_holds_for_one_size_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mean becomes a sum over as many elements as the first sample has."""
+def test_a_rewrite_that_holds_for_one_size_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass replaces a mean by a sum, scaled for the number of elements in the first sample."""
     length = SMALL[1] + SMALL[2]
 
     def rewrite(program: Program, match: Match) -> Rewrite:
@@ -95,7 +95,7 @@ def test_what_holds_for_one_size_alone_is_refused(monkeypatch: pytest.MonkeyPatc
     assert optimize(pair_of(net, shapes={"x": (2, length, 3)})).predict_net.op[0].type == "ReduceSum"
 
 
-def test_what_refuses_inputs_is_refused(broken: Break) -> None:
+def test_a_result_that_refuses_valid_inputs_is_refused(broken: Break) -> None:
     net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n Relu(b) -> y'
     broken("Relu", OperatorDef.of("Squeeze", ["x"], ["y"], dims=[0]))
     with pytest.raises(OptimizationError, match="it refuses what the plain net takes: Squeeze"):
@@ -103,7 +103,7 @@ def test_what_refuses_inputs_is_refused(broken: Break) -> None:
 
 
 def chaotic(times: int) -> Pair:
-    """Doubles numbers modulo 1 so often that their last bits decide, behind a normalisation that is folded."""
+    """A normalisation that is folded, and numbers doubled modulo 1 so often that their last bits decide."""
     doubling = "".join(f"Add(v{i}, v{i}) -> t{i}\n onnx.Mod(t{i}, one) -> v{i + 1}  fmod=1\n" for i in range(times))
     net = f'net "": x, w, s, t, one -> y\n Conv(x, w) -> a  kernel=1\n AffineChannel(a, s, t) -> v0\n {doubling}'
     rng = np.random.default_rng(0)
@@ -117,14 +117,14 @@ def chaotic(times: int) -> Pair:
     return pair_of(net, {**weights, "one": np.ones((), np.float32)}, {"x": (1, 8, 5, 5)})
 
 
-def test_rounding_that_the_net_enlarges_is_none_of_our_steps() -> None:
+def test_rounding_that_the_net_amplifies_is_not_blamed_on_a_step() -> None:
     report = Report()
     result = optimize(chaotic(22), report=report)
     assert report.steps_by_pass()["fold_batch_norm"] == 1
     assert len(result.predict_net.op) < len(chaotic(22).predict_net.op)
 
 
-def test_random_numbers_are_compared_by_their_form() -> None:
+def test_random_outputs_are_compared_by_dtype_and_rank() -> None:
     report = Report()
     optimize(
         pair_of('net "": x -> y\n Dropout(x) -> a, m  is_test=0\n Relu(a) -> y', shapes={"x": (20, 30)}), report=report
@@ -132,7 +132,7 @@ def test_random_numbers_are_compared_by_their_form() -> None:
     assert "of y no values were compared: they are others in every run" in report.notes
 
 
-def test_weights_that_are_drawn_are_the_same_in_both_nets() -> None:
+def test_randomly_filled_weights_are_the_same_in_both_nets() -> None:
     pair = pair_of('net "": x, w -> y\n Conv(x, w) -> a  kernel=1\n Relu(a) -> y', {}, {"x": (1, 2, 3, 3)})
     init = NetDef.from_text("XavierFill() -> w  shape=[2, 2, 1, 1]")
     report = Report()
@@ -140,7 +140,7 @@ def test_weights_that_are_drawn_are_the_same_in_both_nets() -> None:
     assert not report.notes
 
 
-def test_it_says_why_nothing_was_compared() -> None:
+def test_the_report_says_why_nothing_was_compared() -> None:
     report = Report()
     optimize(pair_of('net "": x -> y\n Copy(x) -> a\n Relu(a) -> y'), report=report)
     assert "the shape of input 'x' is not known" in report.notes[-1]

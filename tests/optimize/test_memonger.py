@@ -1,4 +1,4 @@
-"""Reusing names: never worse than Caffe2's planners, never another result, never somebody else's blob."""
+"""Reusing names: never worse than Caffe2's planners, never a changed result, never a name that is taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_n
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_never_above_the_best_of_caffe2s_planners(shared: Path, name: str) -> None:
+def test_never_larger_than_the_best_of_caffe2s_planners(shared: Path, name: str) -> None:
     case = recorded(shared, name)
     net, sizes = case.net, case.sizes
     result = optimize_interference(net, sizes=sizes).check()
@@ -30,8 +30,8 @@ def test_never_above_the_best_of_caffe2s_planners(shared: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_the_arena_is_the_smallest_that_there_is(shared: Path, name: str) -> None:
-    """And never above what is live when each blob has memory of its own, though that figure does not hold the input."""
+def test_the_arena_is_as_small_as_possible(shared: Path, name: str) -> None:
+    """Nor does it exceed the peak of live bytes if no blobs share memory, although that figure excludes the input."""
     case = recorded(shared, name)
     plan = plan_net(case.net, case.specs)
     assert plan.least == plan.blobs <= case.live
@@ -121,7 +121,7 @@ def test_chains_take_the_name_of_their_last_blob() -> None:
     ]
 
 
-def test_the_fast_planner_names_what_it_shares() -> None:
+def test_the_fast_planner_names_shared_blobs() -> None:
     assert operators(optimize_inference_fast(NetDef.from_text(CHAIN))) == [
         "Relu(x) -> __m0_shared",
         "Sigmoid(__m0_shared) -> __m1_shared",
@@ -137,13 +137,13 @@ def test_static_blobs_keep_their_content() -> None:
     assert sum("a" in op.output for op in result.op) == 1
 
 
-def test_blobs_without_a_size_stay_alone() -> None:
+def test_blobs_without_a_size_are_not_shared() -> None:
     result = optimize_interference(NetDef.from_text(CHAIN), sizes={"b": 4, "d": 4})
     assert [op.output[0] for op in result.op] == ["a", "d", "c", "d", "y"]
 
 
 @pytest.mark.parametrize("planner", [optimize_interference, optimize_inference_fast, rename_blobs])
-def test_external_blobs_and_those_of_sub_nets_are_left_alone(planner: object) -> None:
+def test_external_blobs_and_blobs_of_sub_nets_are_left_alone(planner: object) -> None:
     net = NetDef.from_text("""
         net "outer": x, z, c -> y, k
         Relu(z) -> t
@@ -163,7 +163,7 @@ def test_external_blobs_and_those_of_sub_nets_are_left_alone(planner: object) ->
     assert result.op[4] == net.op[4]
 
 
-def test_names_are_short_and_nobody_elses() -> None:
+def test_names_are_short_and_unused() -> None:
     net = NetDef.from_text('net "": b0 -> y\n Relu(b0) -> long_name\n Relu(long_name) -> b1\n Relu(b1) -> y')
     assert operators(rename_blobs(net)) == ["Relu(b0) -> b1", "Relu(b1) -> b2", "Relu(b2) -> y"]
 
@@ -190,7 +190,7 @@ def test_a_search_reaches_the_lower_bound_where_greedy_does_not() -> None:
     assert sum(max(sizes[name] for name in chain) for chain in chains) == sum(least_sizes(ranges, sizes)) == 12
 
 
-def test_no_buffer_carries_two_live_blobs() -> None:
+def test_no_buffer_holds_two_live_blobs() -> None:
     random = np.random.default_rng(0)
     for _ in range(50):
         starts, lengths = random.integers(0, 40, 30), random.integers(0, 12, 30)

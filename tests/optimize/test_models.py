@@ -1,4 +1,4 @@
-"""Every real network that exports computes the same once it is optimised, and bit by bit the same if only memory is."""
+"""Every real network that can be exported computes the same when optimised; reordering alone changes no bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.optimize.nets import assert_same_numbers
 
 FOLDING = 1e-4  # relative to the largest output: the accuracy budget
 
-# The files of each network, and the shape of its input where that is open.
+# The files of each network, and the shape of its input if that is open.
 MODELS: List[Tuple[str, Any]] = [
     ("caffe/mtcnn/det1.prototxt caffe/mtcnn/det1.caffemodel", (1, 3, 30, 40)),
     ("caffe/mtcnn/det2.prototxt caffe/mtcnn/det2.caffemodel", (2, 3, 24, 24)),
@@ -71,7 +71,7 @@ MODELS: List[Tuple[str, Any]] = [
 
 
 def loaded(shared: Path, files: str, shape: Any) -> Tuple[Pair, Dict[str, Any], Dict[str, np.ndarray]]:
-    """The pair, the shape of its input if that is open, and a feed: for ONNX what the reference was recorded of."""
+    """The pair, the shape of its input if that is open, and a feed: for ONNX, the recorded inputs."""
     if "tflite" in files:
         pytest.importorskip("tflite", reason="exporting TFLite needs the package tflite")
     pair = export(*(shared / "models" / name for name in files.split()))
@@ -85,7 +85,7 @@ def loaded(shared: Path, files: str, shape: Any) -> Tuple[Pair, Dict[str, Any], 
 
 
 def recorded_inputs(shared: Path, name: str, pair: Pair) -> Dict[str, np.ndarray]:
-    """The inputs of which the network's outputs were recorded; one sample where it takes one."""
+    """The inputs for which the network's outputs were recorded; one sample if the batch size is 1."""
     reference = shared / f"models/references/onnx_{name.replace('/', '__')}.npz"
     if not reference.is_file():
         reference = shared / f"models/references/onnx_{name.split('/')[0]}.npz"
@@ -108,7 +108,7 @@ def test_it_computes_the_same(shared: Path, files: str, shape: Any) -> None:
 
 
 @pytest.mark.parametrize(("files", "shape"), MODELS, ids=[Path(files.split()[-1]).stem for files, _ in MODELS])
-def test_what_saves_memory_changes_no_bit(shared: Path, files: str, shape: Any) -> None:
+def test_reordering_to_save_memory_changes_no_bit(shared: Path, files: str, shape: Any) -> None:
     pair, _, feed = loaded(shared, files, shape)
     reordered = run_passes(Program.of(pair), [pipeline.REORDERING], Report()).pair(pair)
     assert_same_numbers(pair, reordered, feed, 0)

@@ -1,4 +1,4 @@
-"""Well-known networks come out without normalisations and lone activations, and compute what they did."""
+"""Well-known networks lose their foldable normalisations and separate activations, and compute the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from exporter.bundle.random_inputs import random_inputs
 SMALL = {"resnet50": 64, "mobilenet_v2": 64, "googlenet": 64, "densenet121": 64, "squeezenet1_1": 64, "unet": 64}
 FOLDING = 1e-4  # relative to the largest output: the accuracy budget of networks of up to 120 folded layers
 
-# What is left of each network; what these leave out is there once or not at all.
+# The operators left in each network; operator types not listed occur at most once.
 EXPECTED: Dict[str, Dict[str, int]] = {
     "resnet50": {"ConvRelu": 16, "armnet.FusedConv": 32, "Conv": 5},
     "mobilenet_v2": {"armnet.FusedConv": 45, "Conv": 7},
@@ -40,8 +40,8 @@ EXPECTED: Dict[str, Dict[str, int]] = {
     "squeezenet1_1": {"ConvRelu": 7, "Conv": 12, "armnet.FusedConv": 14, "armnet.FusedMaxPool": 5},
     "unet": {"ConvRelu": 17, "ConvTranspose": 4, "Concat": 4, "MaxPool": 4},
 }
-# Convolutions that have a bias: in front of zeros, ReLU6 or what is not linear; the first of all; and one whose shift
-# would outweigh its results.
+# The number of convolutions that keep a bias: those followed by zero padding, ReLU6 or an operator that is not linear,
+# the first one of all, and one whose shift would outweigh its results.
 BIASED = {
     "resnet50": 1 + 16 + 1,
     "mobilenet_v2": 1 + 17 + 17,
@@ -50,11 +50,11 @@ BIASED = {
     "squeezenet1_1": 19,
     "unet": 22,
 }
-SPLIT = {"squeezenet1_1": 7}  # convolutions of a concatenation that became two
+SPLIT = {"squeezenet1_1": 7}  # convolutions of a concatenation that were split in two
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_what_is_left_of_a_network(name: str) -> None:
+def test_the_operators_left_in_a_network(name: str) -> None:
     pair = export(networks.build(name, image_size=SMALL[name]))
     before, report = operator_counts(pair.predict_net), Report()
     result = optimize(pair, report=report)
@@ -71,7 +71,7 @@ def test_what_is_left_of_a_network(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
-def test_a_dynamic_batch_is_optimised_as_a_fixed_one(name: str) -> None:
+def test_a_dynamic_batch_is_optimised_like_a_fixed_one(name: str) -> None:
     fixed = optimize(export(networks.build(name, image_size=64)))
     pair = export(networks.build(name, image_size=64, batch="batch"))
     result = optimize(pair)
@@ -92,8 +92,8 @@ def test_caffe2_compatible(name: str) -> None:
     assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
 
 
-def test_any_picture_size_goes_through_a_network_that_leaves_it_open(shared: Path) -> None:
-    """Where sizes do not divide evenly, sums broadcast or are refused after optimising as they were before."""
+def test_a_network_with_open_image_size_takes_any_size(shared: Path) -> None:
+    """If sizes do not divide evenly, sums broadcast or are refused after optimising just as before."""
     pair = export(shared / "models/onnx/ppocr_mobile_v1.1_det/ch_mobile_v1.1_det.onnx")
     result = optimize(pair)
     assert operator_counts(result.predict_net)["armnet.FusedConv"] == 33
@@ -103,7 +103,7 @@ def test_any_picture_size_goes_through_a_network_that_leaves_it_open(shared: Pat
 
 
 def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared: Path) -> None:
-    """Structure-only nets: parameters are inputs, so that nothing is folded, but activations are fused."""
+    """In structure-only nets the parameters are inputs, so nothing is folded, but activations are fused."""
     from runtime_arm.netdef import NetDef
     from runtime_arm.pair.pair import read_net
 
@@ -115,7 +115,7 @@ def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared:
     assert report.warnings
 
 
-def test_the_memory_of_running_grows_by_a_block_of_scratch_at_most(shared: Path) -> None:
+def test_the_arena_grows_by_at_most_one_block_of_scratch(shared: Path) -> None:
     for name in ("squeezenet_v1.1/squeezenet_v1.1", "ultraface/version-RFB-320_simplified"):
         pair = export(shared / f"models/onnx/{name}.onnx")
         with Predictor(pair, threads=1) as plain, Predictor(optimize(pair), threads=1) as optimised:

@@ -1,4 +1,4 @@
-"""Sizes that a net leaves open stay open: an example of a shape is for measuring, and nothing is built on it."""
+"""Open sizes stay open: an example of a shape is only for measuring, and no rewrite relies on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.optimize.nets import assert_same_numbers, numbers, pair_of, pair_of_n
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
 
 RANDOM = np.random.default_rng(11)
-ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
+ROUNDING = 3e-5  # relative to the largest output: folding rounds differently
 AGNOSTIC = [
     *DATA_DEPENDENT,
     kinds.activated_parts,
@@ -60,7 +60,7 @@ def test_a_size_that_is_clamped_is_not_known(examples: Dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("examples", [{}, {"x": (2, 4, 5, 5), "z": (2, 4, 5, 5)}])
-def test_inputs_that_may_differ_are_not_of_one_shape(examples: Dict[str, Any]) -> None:
+def test_inputs_that_may_differ_do_not_count_as_the_same_shape(examples: Dict[str, Any]) -> None:
     weights = {"w": numbers_of(4, 4, 1, 1)}
     net = 'net "": x, z, w -> y\n Conv(x, w) -> a  kernel=1\n Add(a, z) -> y'
     free, bound = ({"x": (n, 4, 5, 5), "z": (m, 4, 5, 5)} for n, m in (("n", "m"), ("n", "n")))
@@ -86,7 +86,7 @@ def test_examples_must_agree_on_a_dimension() -> None:
 
 @st.composite
 def opened(draw: st.DrawFn, shape: Sequence[int]) -> Tuple[Optional[Tuple[Any, ...]], List[Tuple[int, ...]]]:
-    """A declaration of the input that leaves some of these sizes open, and other shapes that fit it."""
+    """A declaration of the input with some of these sizes open, and other shapes that fit it."""
     names = draw(st.lists(st.sampled_from([None, "", "size"]), min_size=4, max_size=4))
     dims = tuple(
         size if name == "" else name and f"{name}{axis}" for axis, (size, name) in enumerate(zip(shape, names))
@@ -104,7 +104,7 @@ def runs(pair: Pair, feeds: Dict[str, Any]) -> bool:
     return False
 
 
-def test_random_nets_that_were_optimised_with_one_shape_run_with_others() -> None:
+def test_random_nets_optimised_for_one_shape_run_with_others() -> None:
     ran = 0
 
     @settings(max_examples=150)

@@ -1,4 +1,4 @@
-"""optimize(): its options, what it refuses, and that it changes no result."""
+"""optimize(): its options and its errors; it changes no result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
 
-ROUNDING = 3e-5  # relative to the largest output, for what folding rounds otherwise
+ROUNDING = 3e-5  # relative to the largest output: folding rounds differently
 CAFFE2S = [
     kinds.activated_layer,
     kinds.activated_parts,
@@ -61,7 +61,7 @@ def block() -> Pair:
 
 @settings(max_examples=250)
 @given(random_nets(most_operators=16, kinds=[*KINDS, *EVERYTHING]))
-def test_random_nets_compute_the_same_and_once_is_enough(drawn: RandomNet) -> None:
+def test_random_nets_compute_the_same_and_a_second_run_changes_nothing(drawn: RandomNet) -> None:
     pair = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape})
     result = optimize(pair)
     assert_same_numbers(pair, result, drawn.feed(), ROUNDING)
@@ -71,7 +71,7 @@ def test_random_nets_compute_the_same_and_once_is_enough(drawn: RandomNet) -> No
 
 @settings(max_examples=80)
 @given(random_nets(most_operators=16, kinds=[*KINDS, *CAFFE2S]))
-def test_caffe2_compatible_results_hold_caffe2s_operators_alone(drawn: RandomNet) -> None:
+def test_caffe2_compatible_results_hold_only_caffe2s_operators(drawn: RandomNet) -> None:
     pair = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape})
     result = optimize(pair, caffe2_compatible=True)
     assert not any(op.domain for op in result.predict_net.op)
@@ -104,7 +104,7 @@ def test_the_rewrites_can_be_made_one_by_one() -> None:
     assert result == final
 
 
-def test_engines_are_preferred_where_operators_have_them() -> None:
+def test_engines_are_set_on_operators_that_have_them() -> None:
     result = optimize(block(), "NNPACK,IM2COL")
     assert [op.engine for op in result.predict_net.op] == ["NNPACK,IM2COL"]
     result = optimize(pair_of('net "": x -> y\n Relu(x) -> y'), "IM2COL")
@@ -116,7 +116,7 @@ def test_engines_that_do_not_exist_are_refused() -> None:
         optimize(block(), "IM2COL,WARP")
 
 
-def test_foreign_operators_cannot_be_made_compatible() -> None:
+def test_operators_unknown_to_caffe2_cannot_be_made_compatible() -> None:
     foreign = pair_of('net "": x, c -> y\n If(c) -> y  then_net={\n onnx.Relu(x) -> y\n }')
     with pytest.raises(UsageError, match=r"onnx.Relu\(x\) -> y: Caffe2 has no such operator"):
         optimize(foreign, caffe2_compatible=True)
@@ -153,13 +153,13 @@ def test_without_shapes_it_does_what_it_can_and_says_so() -> None:
     ]
 
 
-def test_an_example_of_a_shape_stands_in_for_what_is_open() -> None:
+def test_an_example_of_a_shape_stands_in_for_open_sizes() -> None:
     result = optimize(pair_of(BLOCK, WEIGHTS), shapes={"x": (1, 4, 8, 8)})
     assert operator_counts(result.predict_net) == {"armnet.FusedConv": 1}
     assert result.inputs[0].shape is None
 
 
-def test_samples_that_no_machine_holds_are_not_tried() -> None:
+def test_samples_larger_than_memory_are_not_tried() -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": ("n", "a", "b", "c", "d", "e")})
     report = Report()
     optimize(pair, report=report)
@@ -169,7 +169,7 @@ def test_samples_that_no_machine_holds_are_not_tried() -> None:
     assert optimize(pair, shapes={"x": (1, 2, 2, 2, 2, 2)}).predict_net == pair.predict_net
 
 
-def test_an_operator_that_nobody_knows_is_named_and_the_rest_optimised() -> None:
+def test_an_unknown_operator_is_named_and_the_rest_optimised() -> None:
     net = BLOCK.replace("Relu(a) -> y", "Relu(a) -> a\n Mystery(a) -> b\n Relu(b) -> c\n Relu(c) -> y")
     report = Report()
     result = optimize(pair_of(net, WEIGHTS, {"x": (2, 4, 5, 5)}), report=report)

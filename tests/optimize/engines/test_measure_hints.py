@@ -1,4 +1,4 @@
-"""Hints and workers: what is tried, what is kept, and what the tuning says then."""
+"""Hints and workers: which are tried, which are kept, and what the tuning records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HINTS = ["block=2097152", "panel=0", "panel=32"]
 
 
 def convolutions() -> Pair:
-    """Two of 3x3 that are alike, and one that is not."""
+    """Two 3x3 convolutions of the same shapes, and one with more filters."""
     rng = np.random.default_rng(5)
     weights = {
         name: rng.standard_normal((filters, 64, 3, 3)).astype(np.float32) / 24
@@ -52,7 +52,7 @@ def same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 1 << 22)
 
 
-def test_hints_are_open_where_they_change_something() -> None:
+def test_hints_are_open_if_they_change_something() -> None:
     pair = convolutions()
     first, second, third = open_hints(pair, sample_specs(pair.inputs))
     assert [first.place, second.place, third.place] == [0, 1, 2]
@@ -61,7 +61,7 @@ def test_hints_are_open_where_they_change_something() -> None:
     assert first.problem == second.problem != third.problem
 
 
-def test_operators_that_are_alike_decide_together_and_noise_decides_nothing() -> None:
+def test_equal_operators_share_their_timings_and_noise_is_ignored() -> None:
     operators = [
         Open(place, problem, ["block=65536", "block=262144", "panel=32"])
         for place, problem in enumerate([("a",), ("a",), ("b",), ("c",)])
@@ -78,7 +78,7 @@ def test_operators_that_are_alike_decide_together_and_noise_decides_nothing() ->
 
 
 def believe(monkeypatch: pytest.MonkeyPatch, seconds: Dict[str, float], net: List[float]) -> List[Dict[int, str]]:
-    """Have operators take so long by hint, and the two nets that are compared so long. Returns what was tried."""
+    """Fakes the seconds of operators by hint, and those of the two compared nets. Returns the hints that were tried."""
     tried: List[Dict[int, str]] = []
 
     def time_lists(pair: Any, lists: Any, *rest: Any) -> Any:
@@ -98,7 +98,7 @@ def believe(monkeypatch: pytest.MonkeyPatch, seconds: Dict[str, float], net: Lis
 @pytest.mark.parametrize(
     ("net", "kept"), [([2.0, 1.9], dict.fromkeys([0, 1, 2], "panel=32")), ([2.0, 1.99], {}), ([2.0, 2.1], {})]
 )
-def test_hints_stay_if_the_whole_net_gains(
+def test_hints_are_kept_if_the_whole_net_is_faster(
     net: List[float], kept: Dict[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = convolutions()
@@ -108,7 +108,7 @@ def test_hints_stay_if_the_whole_net_gains(
     assert {hint for each in tried for hint in each.values()} >= {"", *HINTS}
 
 
-def test_a_net_without_anything_to_try_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_net_without_open_hints_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', {}, {"x": SHAPE})
     tried = believe(monkeypatch, {}, [1.0, 0.5])
     assert faster_hints(pair, sample_specs(pair.inputs), 1, silent) == {}
@@ -124,7 +124,9 @@ def test_a_net_without_anything_to_try_is_not_timed(monkeypatch: pytest.MonkeyPa
         ([1.0, 0.5], 1, "processes"),
     ],
 )
-def test_the_faster_workers(seconds: List[float], threads: int, workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_faster_workers_are_kept(
+    seconds: List[float], threads: int, workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair, compared = convolutions(), []
 
     def seconds_apart(pairs: Any, *rest: Any) -> List[float]:
@@ -148,7 +150,7 @@ def believe_in_the_end(monkeypatch: pytest.MonkeyPatch, seconds: List[float]) ->
         monkeypatch.setattr(engines, name, lambda *rest: seconds)
 
 
-def test_what_turns_out_to_be_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_that_turn_out_to_be_slower_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     report = Report()
     monkeypatch.setattr(engines, "time_options", lambda *rest: {0: {}})
     monkeypatch.setattr(engines, "faster_hints", lambda *rest: {0: "panel=32"})
@@ -160,7 +162,7 @@ def test_what_turns_out_to_be_slower_is_dropped(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("workers", "split"), [("processes", True), ("threads", False)])
-def test_the_tuning_holds_what_was_found_and_the_net_none_of_it(
+def test_choices_are_recorded_in_the_tuning_and_not_in_the_net(
     workers: str, split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair, report = convolutions(), Report()

@@ -1,4 +1,4 @@
-"""pick_engines: what is forced, what the accuracy rules out, what is measured, and that all of it is told."""
+"""pick_engines: forced engines, engines ruled out by the accuracy, measured engines, and the report of them all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPE = (1, CHANNELS, SIZE, SIZE)
 
 
 def convolutions(layers: int = LAYERS, shape: Any = SHAPE) -> Pair:
-    """3x3 convolutions in a row, for which Winograd pays."""
+    """A chain of 3x3 convolutions, for which Winograd is faster."""
     rng = np.random.default_rng(5)
     weights = {f"w{i}": rng.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 24 for i in range(layers)}
     blobs = ["x", *(f"b{i}" for i in range(1, layers)), "y"]
@@ -47,7 +47,7 @@ def running(pair: Pair, threads: int = 1) -> List[str]:
 
 
 def error_of(pair: Pair) -> float:
-    """Against direct sums."""
+    """The relative error against direct sums."""
     direct = pair.replace(
         predict_net=pair.predict_net.replace(op=tuple(op.replace(engine="IM2COL") for op in pair.predict_net.op))
     )
@@ -55,7 +55,7 @@ def error_of(pair: Pair) -> float:
     return relative_error(results(direct, samples), results(pair, samples))
 
 
-def test_what_runs_as_one_step_with_others_has_no_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_that_run_as_one_step_have_no_options_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     rng = np.random.default_rng(0)
     shapes = {"e_w": (96, 16, 1, 1), "f_w": (96, 1, 3, 3), "p_w": (16, 96, 1, 1), "y_w": (16, 16, 3, 3)}
@@ -76,7 +76,7 @@ def test_what_runs_as_one_step_with_others_has_no_options_of_its_own(monkeypatch
 
 
 def pooled() -> Pair:
-    """Two convolutions and a pool, which runs as one step with the second."""
+    """Two convolutions and a pool, which runs as one step with the second convolution."""
     rng = np.random.default_rng(0)
     weights = {name: rng.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24 for name in ("a_w", "b_w")}
     pair = pair_of(
@@ -108,10 +108,10 @@ def test_a_convolution_that_runs_as_one_step_with_its_pool_is_measured() -> None
     assert {"WINOGRAD:f2x2_3x3", "WINOGRAD:f4x4_3x3", "IM2COL"} <= set(tuning.measurements[0].seconds[1])
 
 
-# What is forced
+# Forced engines
 
 
-def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
+def test_a_list_is_written_to_operators_that_have_one_of_its_engines() -> None:
     net = convolutions(1)
     assert engines_of(pick_engines(net, "NNPACK,IM2COL")) == ["NNPACK,IM2COL"]
     assert engines_of(pick_engines(net, "WINOGRAD:f2x2_3x3, IM2COL")) == ["WINOGRAD:f2x2_3x3,IM2COL"]
@@ -134,15 +134,15 @@ def test_a_list_is_written_where_operators_have_one_of_its_engines() -> None:
         ("IM2COL,!IM2COL", {}, "'IM2COL' is asked for and ruled out"),
     ],
 )
-def test_what_contradicts_itself_is_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:
+def test_contradictory_options_are_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         pick_engines(convolutions(1), engines, **options)
 
 
-# What the accuracy rules out
+# Engines ruled out by the accuracy
 
 
-def test_within_the_budget_the_choice_is_the_runtimes() -> None:
+def test_within_the_budget_the_runtime_chooses() -> None:
     pair, report = convolutions(), Report()
     assert pick_engines(pair, report=report) == pair
     assert report.error is not None
@@ -150,7 +150,7 @@ def test_within_the_budget_the_choice_is_the_runtimes() -> None:
     assert report.error == pytest.approx(error_of(pair))
 
 
-def test_an_error_that_cannot_show_is_not_told() -> None:
+def test_an_error_that_cannot_show_is_not_reported() -> None:
     pair, report = convolutions(), Report()
     net = pair.predict_net
     hidden = (*net.op[:-1], net.op[-1].replace(output=("h",)), OperatorDef.of("Scale", ["h"], ["y"], scale=0.0))
@@ -169,7 +169,7 @@ def test_a_tight_budget_rules_tiles_out_until_the_measured_error_fits() -> None:
     assert not report.warnings
 
 
-def test_a_budget_that_nothing_keeps_rules_out_all_it_can_and_says_so() -> None:
+def test_a_budget_that_cannot_be_met_rules_out_all_it_can_and_warns() -> None:
     pair, report = convolutions(2), Report()
     folded = pick_engines(pair, accuracy=1e-12, plain=convolutions(3), report=report)
     assert set(engines_of(folded)) == {"!FFT,!WINOGRAD"}
@@ -178,7 +178,7 @@ def test_a_budget_that_nothing_keeps_rules_out_all_it_can_and_says_so() -> None:
     assert "outputs still differ by" in report.warnings[0]
 
 
-def test_once_is_enough() -> None:
+def test_a_second_run_changes_nothing() -> None:
     pair = convolutions()
     for accuracy in (1e-12, error_of(pair) * 0.9, 1e-4):
         once = optimize(pair, accuracy=accuracy)
@@ -214,7 +214,7 @@ GAINS = {0: 5.0, 1: 9.0, 2: 1.0, 4: 6.0}
 @pytest.mark.parametrize(
     ("most", "free"), [(1000, {0, 1, 2, 4}), (100, {1, 2, 4}), (62, {1, 2}), (17, {1}), (2, set())]
 )
-def test_limits_fall_where_least_is_gained(most: float, free: Any) -> None:
+def test_limits_fall_where_the_least_is_gained(most: float, free: Any) -> None:
     def fits(limits: Mapping[int, float]) -> bool:
         return sum(min(error, limits.get(place, error)) for place, error in ERRORS.items()) <= most
 
@@ -223,7 +223,7 @@ def test_limits_fall_where_least_is_gained(most: float, free: Any) -> None:
     assert fits(limits) or most < 5
 
 
-def test_errors_are_relative_to_the_largest_of_an_output() -> None:
+def test_errors_are_relative_to_the_largest_magnitude_of_an_output() -> None:
     def made(*values: float) -> List[Dict[str, Any]]:
         return [{"y": np.array(values, np.float32), "label": np.array([1])}]
 
@@ -234,17 +234,17 @@ def test_errors_are_relative_to_the_largest_of_an_output() -> None:
     assert relative_error(made(), made()) == 0
 
 
-def test_what_other_passes_did_counts_against_the_budget() -> None:
+def test_errors_of_other_passes_count_against_the_budget() -> None:
     budget = Budget(convolutions(3), convolutions(2), sample_specs(convolutions(2).inputs))
     assert budget.error(convolutions(2)) > 0.1
     same = Budget(convolutions(2), convolutions(2), sample_specs(convolutions(2).inputs))
     assert same.error(convolutions(2)) < 1e-4
 
 
-# What is told
+# The report
 
 
-def test_every_choice_is_told() -> None:
+def test_every_choice_is_reported() -> None:
     report = Report()
     pick_engines(convolutions(1), report=report)
     (choice,) = report.engines
@@ -257,7 +257,7 @@ def test_every_choice_is_told() -> None:
     assert "POINTWISE refused: the kernel must be 1, got [3, 3]" in str(report)
 
 
-def test_forced_engines_are_told_with_what_refuses_them() -> None:
+def test_forced_engines_that_cannot_run_are_reported_with_the_reason() -> None:
     report = Report()
     pick_engines(convolutions(1), "DEPTHWISE,IM2COL", report=report)
     (choice,) = report.engines
@@ -266,7 +266,9 @@ def test_forced_engines_are_told_with_what_refuses_them() -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_what_rounds_too_much_elsewhere_is_ruled_out_here(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_another_machine_may_choose_are_ruled_out_too(
+    small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
     pair = convolutions(1)
     (one,) = options_of(pair, sample_specs(pair.inputs))
@@ -287,7 +289,7 @@ def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
     assert one.within(1).engine == "NNPACK,!WINOGRAD"
 
 
-# What is measured
+# Measured engines
 
 
 def test_measured_engines_are_kept_for_these_shapes_and_threads_and_used() -> None:
@@ -314,7 +316,7 @@ def test_measured_engines_stay_within_the_budget() -> None:
     assert not any("WINOGRAD" in engine for timed in result.tuning.measurements[0].seconds.values() for engine in timed)
 
 
-def test_what_promises_most_is_tried_first_for_all_operators_alike() -> None:
+def test_the_most_promising_options_are_tried_first_for_all_operators() -> None:
     options = options_of(convolutions(3), sample_specs(convolutions(3).inputs))
     wishes = {str(option.wish): option.wish for option in options[0].open}
     chosen = options[0].chosen
@@ -327,7 +329,7 @@ def test_what_promises_most_is_tried_first_for_all_operators_alike() -> None:
     assert promising(options, {0: {chosen.wish: 1.0, faster: 2.0}, 1: {faster: 0.5}}) == []
 
 
-def test_what_another_pass_changes_is_not_tuned_any_more() -> None:
+def test_a_net_that_another_pass_changes_loses_its_tuning() -> None:
     pair = convolutions(1)
     assert optimize(pick_engines(pair, "measure", threads=1)).tuning is not None
     net = pair.predict_net

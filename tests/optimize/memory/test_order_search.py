@@ -1,4 +1,4 @@
-"""Orders of tasks: the search finds the best there is, or says that it gave up."""
+"""Orders of tasks: the search finds the best order, or says that it gave up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Graph = Tuple[List[Task], List[Set[int]], Dict[str, int]]
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Up to seven tasks; task i writes blob i, may overwrite what it reads, and reads what earlier ones wrote."""
+    """Up to seven tasks; task i writes blob i, reads blobs of earlier tasks, and may overwrite what it reads."""
     tasks: List[Task] = []
     before: List[Set[int]] = []
     for place in range(draw(st.integers(1, 7))):
@@ -32,7 +32,7 @@ def allowed(order: Sequence[int], before: Sequence[Set[int]]) -> bool:
 
 @settings(max_examples=150)
 @given(graphs())
-def test_no_order_needs_less_than_the_one_found(graph: Graph) -> None:
+def test_no_order_needs_less_memory_than_the_one_found(graph: Graph) -> None:
     tasks, before, sizes = graph
     scheduler = Scheduler(tasks, before, sizes, kept=frozenset([str(len(tasks) - 1)]))
     found = scheduler.search()
@@ -45,7 +45,7 @@ def test_no_order_needs_less_than_the_one_found(graph: Graph) -> None:
         assert allowed(order, before)
 
 
-def test_a_result_may_overwrite_what_nobody_reads_any_more() -> None:
+def test_a_result_may_overwrite_a_blob_after_its_last_use() -> None:
     read, written = frozenset("x"), frozenset("y")
     for task, peak in ((Task(read, written), 8), (Task(read, written, (("y", "x"),)), 4)):
         assert Scheduler([task], [set()], {"x": 4, "y": 4}, fed=read, kept=written).peak([0]) == peak
@@ -56,7 +56,7 @@ def test_parts_and_their_whole_are_counted_once() -> None:
     assert Scheduler([task], [set()], {"a": 2, "b": 3, "c": 5}, fed=frozenset("ab"), kept=frozenset("c")).peak([0]) == 5
 
 
-def test_a_search_that_grows_too_large_is_given_up() -> None:
+def test_the_search_gives_up_after_too_many_steps() -> None:
     tasks = [Task(frozenset(), frozenset([str(i)])) for i in range(12)]
     scheduler = Scheduler(tasks, [set() for _ in tasks], {str(i): i for i in range(12)})
     assert scheduler.search(most_steps=0) is None

@@ -1,4 +1,4 @@
-"""What a net needs at least, and what the runtime gives it."""
+"""The memory that a net needs at least, and the memory that the runtime gives it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def plan(*lines: str, outputs: str = "y") -> MemoryPlan:
     return plan_net(net, {"x": TensorSpec((1, 4, 16, 16), np.float32)})
 
 
-def test_a_chain_that_overwrites_itself_needs_one_blob() -> None:
+def test_a_chain_of_in_place_operators_needs_one_blob() -> None:
     assert plan("Relu(x) -> a", "Sigmoid(a) -> b", "Relu(b) -> y")[1:] == (UNIT, UNIT)
 
 
-def test_what_may_not_be_overwritten_needs_two() -> None:
+def test_a_chain_without_in_place_operators_needs_two_blobs() -> None:
     assert plan("Softmax(x) -> a", "Softmax(a) -> b", "Softmax(b) -> y")[1:] == (2 * UNIT, 2 * UNIT)
 
 
-def test_a_shortcut_is_there_all_along() -> None:
+def test_a_shortcut_stays_live_until_it_is_added() -> None:
     needed = plan("Relu(x) -> a", "Softmax(a) -> b", "Softmax(b) -> c", "Add(a, c) -> y")
     assert needed[1:] == (3 * UNIT, 3 * UNIT)
 
@@ -41,7 +41,7 @@ def test_parts_and_wholes_are_counted_once() -> None:
 
 
 def test_a_part_may_lie_in_another_part_of_the_same_whole() -> None:
-    """Concat(b, a) joins a and b, but a may also lie in b: both together need no more than b."""
+    """Concat(b, a) joins a and b, but a may also lie in b: together they need no more than b."""
     needed = plan(
         "Concat(x, x) -> a, _  axis=1",
         "Concat(a, a) -> b, _2  axis=1",
@@ -53,7 +53,7 @@ def test_a_part_may_lie_in_another_part_of_the_same_whole() -> None:
 
 
 def test_pieces_of_one_blob_may_lie_in_the_same_bytes() -> None:
-    """b is a piece of a, and so is c, which lies in y: so b may lie in y, too."""
+    """b and c are pieces of a, and c lies in y: so b may lie in y, too."""
     lengths = 64  # the second output of Concat, aligned
     needed = plan(
         "Relu(x) -> a",
@@ -65,12 +65,12 @@ def test_pieces_of_one_blob_may_lie_in_the_same_bytes() -> None:
     assert needed[1:] == (2 * UNIT + lengths, 2 * UNIT + lengths)
 
 
-def test_outputs_are_kept_together() -> None:
+def test_all_outputs_are_live_at_the_end() -> None:
     needed = plan("Relu(x) -> a", "Sigmoid(a) -> b", "Tanh(b) -> y", outputs="a, b, y")
     assert needed[1:] == (3 * UNIT, 3 * UNIT)
 
 
-def test_constants_take_no_part() -> None:
+def test_constants_need_no_arena() -> None:
     net = NetDef.from_text('net "": x, w -> y\n Conv(x, w) -> a  kernel=3  pad=1\n Relu(a) -> y')
     specs = {"x": TensorSpec((1, 4, 16, 16), np.float32), "w": weight((4, 4, 3, 3))}
     needed = plan_net(net, specs)

@@ -1,4 +1,4 @@
-"""Patterns find what they say, wherever it stands, and nothing else."""
+"""Patterns match exactly what they describe, anywhere in a net."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def matches(text: str, *patterns: Operator, start: int = 0) -> List[Match]:
 
 
 def captures(text: str, *patterns: Operator) -> List[Dict[str, Any]]:
-    """What is captured at each match, operators by their first output."""
+    """The captures of each match; an operator is given by its first output."""
     return [
         {name: one.output[0] if isinstance(one, OperatorDef) else one for name, one in match.captured.items()}
         for match in matches(text, *patterns)
@@ -39,11 +39,11 @@ def test_inner_operators_vanish_with_all_their_outputs() -> None:
     assert match == Match((1, 2), ("a", "rest"), match.captured)
 
 
-def test_only_the_first_output_of_an_operator_is_meant() -> None:
+def test_a_pattern_matches_only_the_first_output_of_an_operator() -> None:
     assert not matches("Split(x) -> rest, a\n Relu(a) -> y", RELU(operator({"Split"})))
 
 
-def test_inputs_behind_those_listed_may_be_anything() -> None:
+def test_inputs_after_those_listed_may_be_anything() -> None:
     for inputs in ("a, w", "a, w, z"):
         assert len(matches(f"Relu(x) -> a\n Conv({inputs}) -> y", CONV(RELU))) == 1
 
@@ -55,7 +55,7 @@ def test_operands_of_a_commutative_operator_come_in_any_order(operands: str) -> 
     assert len(matches(f"Sigmoid(x) -> a\n Div({operands}) -> y", DIVIDE("x", SIGMOID("x")))) == (operands == "x, a")
 
 
-def test_one_name_is_one_blob() -> None:
+def test_one_name_matches_only_one_blob() -> None:
     assert not matches("Sigmoid(x) -> a\n Mul(z, a) -> y", MULTIPLY("x", SIGMOID("x")))
 
 
@@ -64,7 +64,7 @@ def test_a_commutative_operator_has_no_other_operands() -> None:
     assert not matches("Relu(x) -> a\n Sum(a, x, z) -> y", total(RELU, "x"))
 
 
-def test_of_two_operands_the_one_that_was_written_last_is_tried_first() -> None:
+def test_the_operand_written_last_is_tried_first() -> None:
     net = "Relu(x) -> a\n Relu(z) -> b\n Mul(a, b) -> y"
     assert [found["other"] for found in captures(net, MULTIPLY(RELU, "other"))] == ["a", "b"]
 
@@ -81,7 +81,7 @@ def test_a_weight_is_what_init_net_fills() -> None:
     assert not matches("Conv(x, z) -> y", CONV(ANY, weight()))
 
 
-def test_an_operand_that_is_left_out_matches_nothing_but_any() -> None:
+def test_an_omitted_operand_matches_only_any() -> None:
     net = 'armnet.FusedConv(x, w, "", z) -> y'
     fused = operator({"armnet.FusedConv"})
     assert len(matches(net, fused(ANY, ANY, ANY, "addend"))) == 1
@@ -102,12 +102,12 @@ def test_where_tells_operators_of_one_type_apart() -> None:
     assert [match.places for match in matches(net, clip)] == [(0,)]
 
 
-def test_an_operator_that_stays_is_only_looked_at() -> None:
+def test_an_operator_that_stays_is_captured_but_not_replaced() -> None:
     (match,) = matches("Sigmoid(x) -> a\n Relu(a) -> y", RELU(operator({"Sigmoid"}, "sigmoid", stays=True)("x")))
     assert (match.places, match.inner) == ((1,), ())
     assert match.captured["sigmoid"].output == ("a",)
 
 
 @pytest.mark.parametrize("net", ["Relu(x) -> a\n Conv(a, a) -> y", "Relu(x) -> a, b\n Conv(a, b) -> y"])
-def test_what_vanishes_must_not_be_read_elsewhere_in_the_pattern(net: str) -> None:
+def test_a_blob_that_vanishes_must_not_be_read_elsewhere_in_the_pattern(net: str) -> None:
     assert not matches(net, CONV(RELU))

@@ -1,4 +1,4 @@
-"""A program that was rewritten knows as much as one that is made anew of the same net."""
+"""A rewritten program knows as much as a new one made from the same net."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDING = [kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, ki
 
 
 @given(random_nets(kinds=[*KINDS, *FOLDING]), st.booleans())
-def test_who_reads_and_writes_what_is_kept_up_to_date(drawn: RandomNet, branched: bool) -> None:
+def test_readers_and_writers_are_kept_up_to_date(drawn: RandomNet, branched: bool) -> None:
     net = with_branch(drawn.net) if branched else drawn.net
     before = Program.of(pair_of_net(net, drawn.weights, {"x": drawn.shape}))
     program = run_passes(before, pipeline.ALL, Report())
@@ -41,7 +41,7 @@ def shapes(program: Program, name: str) -> Sequence[object]:
 
 
 def with_branch(net: NetDef) -> NetDef:
-    """The net, and an operator whose branches read one of its blobs."""
+    """The net with an added operator whose branches read one of the blobs."""
     blob = net.op[0].output[0]
     branch = NetDef("branch", (OperatorDef("Copy", (blob,), ("copied",)),), (), ("copied",))
     args = tuple(Argument.of(name, branch) for name in ("then_net", "else_net"))

@@ -1,4 +1,4 @@
-"""The driver: it trusts no pass, stops where it is told, bounds the rounds, and says what happened and what did not."""
+"""The driver checks every pass, stops after a given step, limits the rounds, and reports steps and refusals."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_blobs_that_others_need_are_left_alone(net: str, reason: str) -> None:
     assert outcome.after == outcome.before
 
 
-def test_in_place_nets_are_seen_with_every_write_apart() -> None:
+def test_passes_see_in_place_nets_in_single_assignment_form() -> None:
     outcome = Outcome(pair_of('net "": x -> y\n Relu(x) -> y\n Relu(y) -> y\n Sigmoid(y) -> y'), [MERGE_RELUS])
     assert outcome.text == ["Relu(x) -> y_2", "Sigmoid(y_2) -> y"]
 
 
-def test_stop_after_stops_after_so_many_steps() -> None:
+def test_stop_after_limits_the_number_of_steps() -> None:
     text = 'net "": x -> y\n Relu(x) -> a\n Relu(a) -> b\n Relu(b) -> c\n Relu(c) -> y'
     for steps, left in ((0, 4), (1, 3), (2, 2), (3, 1), (9, 1)):
         outcome = Outcome(pair_of(text), [MERGE_RELUS], stop_after=steps)
@@ -101,7 +101,7 @@ def test_a_refusal_keeps_its_reason() -> None:
     assert str(outcome.report) == "test_pass refused Sigmoid(b) -> y: not today"
 
 
-def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
+def test_an_invalid_operator_is_a_refusal_and_not_an_error() -> None:
     def read(program: Program, op: OperatorDef) -> Rewrite:
         op.get_int("axis")
         return Rewrite()
@@ -111,7 +111,7 @@ def test_an_operator_that_is_wrong_is_refused_not_fatal() -> None:
     assert "'axis' must be given as an integer, got a float" in outcome.reasons[0]
 
 
-def test_what_an_operator_would_refuse_is_not_put_there() -> None:
+def test_a_replacement_that_refuses_its_inputs_is_not_made() -> None:
     def pool(program: Program, op: OperatorDef) -> Rewrite:
         return Rewrite((OperatorDef.of("AveragePool", ["x"], ["y"], kernel=1, pads=[1, 0, 0, 0]),))
 
@@ -129,7 +129,7 @@ def test_what_an_operator_would_refuse_is_not_put_there() -> None:
         (Rewrite((OperatorDef.of("Flatten", ["x"], ["y"], axis=0),)), "pass test_pass changed 'y' from float32"),
     ],
 )
-def test_a_pass_that_spoils_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
+def test_a_pass_that_breaks_the_net_is_named(rewrite: Rewrite, complaint: str) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": (2, 3)})
     with pytest.raises(BrokenPass, match=complaint):
         Outcome(pair, [pass_of(lambda program, op: rewrite)])
@@ -172,7 +172,7 @@ def test_a_pass_looks_at_a_net_again_only_if_another_pass_changed_it() -> None:
     assert looked == [2]
 
 
-def test_weights_come_and_go_with_the_inputs_of_the_net() -> None:
+def test_new_and_removed_weights_change_the_external_inputs() -> None:
     def double(program: Program, op: OperatorDef) -> Rewrite:
         weight = program.value(op.input[1])
         assert weight is not None
@@ -209,7 +209,7 @@ def test_open_sizes_are_tried_out() -> None:
     assert {spec.shape[0] for spec in program.specs("n") if spec is not None} == {shape[0] for shape in shapes}
 
 
-def test_what_inference_refuses_is_told_and_the_rest_is_known() -> None:
+def test_operators_that_inference_refuses_are_reported_and_the_rest_is_known() -> None:
     net = 'net "": x -> y\n Relu(x) -> a\n Mystery(a) -> b\n Relu(b) -> y'
     program = Program.of(pair_of(net, shapes={"x": (2, 3)}))
     assert program.specs("y") == [None]
@@ -217,7 +217,7 @@ def test_what_inference_refuses_is_told_and_the_rest_is_known() -> None:
     assert list(program.inference_refusals) == ["Mystery(a) -> b: unknown operator type 'Mystery'"]
 
 
-def test_a_report_says_each_refusal_once() -> None:
+def test_a_report_lists_each_refusal_once() -> None:
     report = Report()
     report.begin("p")
     for _ in range(3):
@@ -225,7 +225,7 @@ def test_a_report_says_each_refusal_once() -> None:
     assert len(report.refused) == 1
 
 
-def test_the_text_of_a_program_without_passes_is_the_nets_own() -> None:
+def test_without_passes_the_net_stays_as_it_is() -> None:
     pair = pair_of(CHAIN)
     assert run_passes(Program.of(pair), [], Report()).pair(pair) == pair
     assert lines(pair.predict_net.to_text())[1:] == ["Relu(x) -> a", "Relu(a) -> b", "Sigmoid(b) -> y"]

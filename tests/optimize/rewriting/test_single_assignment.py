@@ -1,4 +1,4 @@
-"""Every blob written once, where that can be."""
+"""Every blob is written once, if that is possible."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def test_all_writes_but_the_last_get_names_of_their_own() -> None:
     assert assigned(net) == ["Relu(x) -> y_2", "Sigmoid(y_2) -> y_1", "Add(y_2, y_1) -> y_3", "Relu(y_3) -> y"]
 
 
-def test_state_and_what_sub_nets_know_keep_their_names() -> None:
+def test_state_and_blobs_of_sub_nets_keep_their_names() -> None:
     state = ["Add(x, s) -> s", "Relu(s) -> s"]
     assert assigned('net "": x, s -> s\n ' + "\n ".join(state)) == state
     outer = 'net "": x, c -> y\n Relu(x) -> a\n Relu(a) -> a\n If(c) -> y  then_net={\n Sigmoid(a) -> y\n }'
     assert assigned(outer)[:2] == ["Relu(x) -> a", "Relu(a) -> a"]
 
 
-def test_a_net_that_is_so_already_is_returned_as_it_is() -> None:
+def test_a_net_in_single_assignment_form_is_returned_as_it_is() -> None:
     net = NetDef.from_text('net "": x -> y\n Relu(x) -> a\n Relu(a) -> y')
     assert single_assignment(net) is net
 
 
-def test_names_within_sub_nets_count() -> None:
+def test_names_in_sub_nets_are_found() -> None:
     net = NetDef.from_text('net "": c -> y\n If(c) -> y  then_net={\n Sigmoid(a) -> b\n Copy(b) -> y\n }')
     assert names_in(net) == {"c", "y", "a", "b"}
 

@@ -1,4 +1,4 @@
-"""Passes reach the nets inside of operators, and nothing outside notices."""
+"""Passes also rewrite the sub-nets of operators, and the outer net still computes the same."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_branches_are_folded_and_fused() -> None:
     assert optimize(result) == result
 
 
-def test_they_can_be_bisected_like_all_others() -> None:
+def test_steps_in_branches_can_be_bisected_like_all_others() -> None:
     pair, report = branches(), Report()
     final = optimize(pair, report=report)
     for count in range(len(report.steps) + 1):
@@ -109,7 +109,7 @@ SHADOWED = """net "": x, c, w -> y
 
 
 @pytest.mark.parametrize("text", [TAKEN, IN_PLACE, SHADOWED])
-def test_names_that_both_know_keep_their_meaning(text: str) -> None:
+def test_names_shared_with_the_outer_net_keep_their_meaning(text: str) -> None:
     pair = pair_of(text, {"w": S} if text is SHADOWED else {}, {"x": (1, 4, 3, 3)})
     assert_same(pair, optimize(pair), x=X)
 
@@ -154,7 +154,7 @@ def test_a_while_loop_whose_nets_keep_state_is_left_alone() -> None:
     random_nets(kinds=[*KINDS, kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating]),
     st.booleans(),
 )
-def test_random_nets_compute_the_same_inside_of_a_branch(drawn: RandomNet, nested: bool) -> None:
+def test_random_nets_compute_the_same_inside_a_branch(drawn: RandomNet, nested: bool) -> None:
     names = [f"out{index}" for index in range(len(drawn.net.external_output))]
     net: NetDef = drawn.net.replace(external_input=())
     if nested:

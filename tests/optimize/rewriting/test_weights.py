@@ -39,7 +39,7 @@ def test_values_are_views_of_the_net(unpacked: bool) -> None:
         "Mystery() -> w",
     ],
 )
-def test_what_is_not_one_constant_has_no_value(text: str) -> None:
+def test_blobs_that_are_not_constant_fills_have_no_value(text: str) -> None:
     assert weights(text).value("w") is None
 
 
@@ -52,7 +52,7 @@ def test_variables_have_no_value() -> None:
     assert "w" not in Weights(NetDef("init", (fill("w", W),)), {"w"})
 
 
-def test_a_fill_that_is_wrong_is_refused_when_it_is_read() -> None:
+def test_an_invalid_fill_is_refused_when_it_is_read() -> None:
     with pytest.raises(OperatorError, match="shape"):
         weights("GivenTensorFill() -> w  shape=[3]  values=[1.0]").value("w")
 
@@ -74,7 +74,7 @@ def test_declared_outputs_of_init_net_follow() -> None:
     assert Weights(init).changed({"u": None, "n": W}).init_net.external_output == ("v", "n")
 
 
-def test_digests_tell_equal_weights() -> None:
+def test_equal_weights_have_equal_digests() -> None:
     some = weights(a=W, b=W.copy(), c=W.reshape(4, 3), d=W.astype(np.float64), e=W + 1)
     digests = [some.digest(name) for name in "abcde"]
     assert digests[0] == digests[1]

@@ -1,4 +1,4 @@
-"""Scales and shifts in a row become one batch normalisation."""
+"""Consecutive scales and shifts become one batch normalisation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMPOSED = (
         "Sub(c, x) -> a\n Div(a, c) -> y",
     ],
 )
-def test_in_a_row(ops: str) -> None:
+def test_consecutive_ones_become_one(ops: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {ops}", WEIGHTS, SHAPES)
     assert outcome.text == [COMPOSED] or ops.count("->") == 3
     assert len(outcome.text) == 1
@@ -67,14 +67,14 @@ def test_channels_last() -> None:
         ),
     ],
 )
-def test_what_cannot_be_composed_stays(net: str, reason: str) -> None:
+def test_operators_that_cannot_be_composed_stay(net: str, reason: str) -> None:
     head = HEAD.replace("x,", "x, q,") if "q," in net else HEAD
     outcome = applied(PASS, head + net, WEIGHTS, SHAPES)
     assert not outcome.report.steps
     assert reason in outcome.reasons
 
 
-def test_layers_take_them_up_first_and_activations_are_fused_behind() -> None:
+def test_folding_into_layers_comes_first_and_activations_are_fused_after() -> None:
     ops: Any = "Conv(x, w) -> a  kernel=1\n Mul(a, c) -> b\n Add(b, c) -> y"
     pair = pair_of(f"{HEAD}, w -> y\n {ops}", {**WEIGHTS, "w": np.ones((4, 4, 1, 1), np.float32)}, SHAPES)
     assert operator_counts(optimize(pair).predict_net) == {"Conv": 1}

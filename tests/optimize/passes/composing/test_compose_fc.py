@@ -1,4 +1,4 @@
-"""Products with a matrix of weights and the bias behind them become fully connected layers."""
+"""A product with a weight matrix and the bias after it become a fully connected layer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HEAD = f'net "": x, {", ".join(WEIGHTS)} '
         ("onnx.MatMul(x, w) -> a\n onnx.Add(a, b) -> y", (2, 3, 5, 4), "FCTransposed(x, w, b_vector) -> y  axis=3"),
     ],
 )
-def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
+def test_a_product_and_a_bias_become_a_layer(ops: str, shape: Any, layer: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {ops}", WEIGHTS, {"x": shape})
     assert outcome.text == [layer]
     feed = {"x": RANDOM.standard_normal([n if isinstance(n, int) else 3 for n in shape]).astype(np.float32)}
@@ -69,17 +69,17 @@ def test_a_product_and_a_bias(ops: str, shape: Any, layer: str) -> None:
         ("-> y\n BatchMatMul(x, q) -> a\n Add(a, b) -> y", (2, 5, 4), "the second factor is not a matrix of floats"),
     ],
 )
-def test_what_is_no_layer_stays(net: str, shape: Any, reason: str) -> None:
+def test_operators_that_are_not_a_layer_stay(net: str, shape: Any, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS, {"x": shape})
     assert not outcome.report.steps
     assert any(reason in each for each in outcome.reasons)
 
 
-def test_where_dimensions_are_not_known_nothing_is_composed() -> None:
+def test_nothing_is_composed_if_dimensions_are_not_known() -> None:
     assert not applied(PASS, f"{HEAD} -> y\n MatMul(x, w) -> a\n Add(a, b) -> y", WEIGHTS).report.steps
 
 
-def test_the_activation_behind_it_comes_along() -> None:
+def test_the_activation_after_it_is_fused() -> None:
     pair = pair_of(f"{HEAD} -> y\n MatMul(x, w) -> a\n Add(a, b) -> d\n Relu(d) -> y", WEIGHTS, {"x": (2, 4)})
     assert operator_counts(optimize(pair).predict_net) == {"armnet.FusedFCTransposed": 1}
 

@@ -1,4 +1,4 @@
-"""HardSigmoid and HardSwish are known when they are written out."""
+"""HardSigmoid and HardSwish are recognised when they are written out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = f'net "": x, {", ".join(NUMBERS)} '
 @pytest.mark.parametrize("total", ["Add(x, three)", "Add(three, x)", "onnx.Add(x, three)"])
 @pytest.mark.parametrize("clip", ["Clip(a) -> b  min=0.0  max=6.0", "onnx.Clip(a, zero, six) -> b", "ReluN(a) -> b"])
 @pytest.mark.parametrize("last", ["Div({}, six)", "Mul({}, sixth)", "Mul(sixth, {})"])
-def test_every_way_to_write_it(total: str, clip: str, last: str) -> None:
+def test_every_way_to_write_it_is_recognised(total: str, clip: str, last: str) -> None:
     feed = {"x": np.linspace(-5, 5, 40, dtype=np.float32)}
     sigmoid = applied(PASS, f"{HEAD} -> y\n {total} -> a\n {clip}\n {last.format('b')} -> y", NUMBERS, {"x": (40,)})
     assert sigmoid.text == ["HardSigmoid(x) -> y  alpha=0.16666667  beta=0.5"]
@@ -41,7 +41,7 @@ def test_every_way_to_write_it(total: str, clip: str, last: str) -> None:
         ),
     ],
 )
-def test_what_others_need_stays(net: str, reason: str) -> None:
+def test_blobs_that_others_need_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, HEAD + net, NUMBERS)
 
 
@@ -55,18 +55,18 @@ def test_what_others_need_stays(net: str, reason: str) -> None:
         "Add(x, three) -> a\n ReluN(a) -> b\n Mul(a, b) -> c\n Div(c, six) -> y",
     ],
 )
-def test_what_is_something_else_stays(net: str) -> None:
+def test_other_formulas_stay(net: str) -> None:
     assert not applied(PASS, f"{HEAD} -> y\n {net}", NUMBERS).report.steps
 
 
-def test_numbers_of_more_dimensions_stay() -> None:
+def test_numbers_that_add_dimensions_stay() -> None:
     three = {**NUMBERS, "three": np.full((1, 1, 1), 3, np.float32)}
     net = f"{HEAD} -> y\n Add(x, three) -> a\n ReluN(a) -> b\n Div(b, six) -> y"
     outcome = applied(PASS, net, three, {"x": (4, 5)})
     assert outcome.reasons == ["'y' has more dimensions than 'x'"]
 
 
-def test_numbers_that_may_add_dimensions_stay_where_the_shape_is_not_known() -> None:
+def test_numbers_that_may_add_dimensions_stay_if_the_shape_is_not_known() -> None:
     net = f"{HEAD} -> y\n Add(x, three) -> a\n ReluN(a) -> b\n Div(b, six) -> y"
     outcome = applied(PASS, net, NUMBERS)
     assert outcome.reasons == ["'y' may have more dimensions than 'x', whose shape is not known"]

@@ -35,7 +35,7 @@ def test_two_become_one(sigmoid: str, product: str, left: str) -> None:
         ),
     ],
 )
-def test_what_is_something_else_stays(net: str, reason: str) -> None:
+def test_other_formulas_stay(net: str, reason: str) -> None:
     assert refusals(PASS, f'net "": x {net}') == [reason]
 
 

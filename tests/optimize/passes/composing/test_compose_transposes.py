@@ -1,4 +1,4 @@
-"""Permutations in a row become one or none."""
+"""Two consecutive transposes become one or none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_two_become_one_or_none(first: str, second: str, left: list[str]) -> Non
         assert outcome.text == [*left, tail]
 
 
-def test_cancelling_ones_go_though_others_read_what_lies_between() -> None:
+def test_cancelling_ones_vanish_even_if_the_blob_between_is_read() -> None:
     net = """
         net "": x -> y, z
         Transpose(x) -> a  axes=[1, 0]
@@ -60,11 +60,11 @@ def test_cancelling_ones_go_though_others_read_what_lies_between() -> None:
         ('net "": x -> y\n Transpose(x) -> a\n Transpose(a) -> y', "the number of dimensions is not known"),
     ],
 )
-def test_what_somebody_needs_stays(net: str, reason: str) -> None:
+def test_blobs_that_others_need_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, net)
 
 
-def test_an_output_that_is_the_input_again_is_a_copy() -> None:
+def test_an_output_that_equals_the_input_becomes_a_copy() -> None:
     net = 'net "": x -> y\n Transpose(x) -> a  axes=[1, 0]\n Transpose(a) -> y  axes=[1, 0]'
     assert applied(PASS, net).text == ["Copy(x) -> y"]
 

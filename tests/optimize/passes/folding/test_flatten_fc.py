@@ -23,7 +23,7 @@ SHAPES = {"x": ("batch", 2, 3, 4)}
         "onnx.Flatten(x) -> a",
     ],
 )
-def test_the_view_before_goes(view: str) -> None:
+def test_the_view_before_is_removed(view: str) -> None:
     outcome = applied(PASS, f'net "": x, w, b -> y\n {view}\n FC(a, w, b) -> y', WEIGHTS, SHAPES)
     assert outcome.text == ["FC(x, w, b) -> y"]
 
@@ -44,7 +44,7 @@ def test_the_view_before_goes(view: str) -> None:
         ("-> y, o\n Reshape(x) -> a, o  shape=[0, -1]\n FC(a, w, b) -> y", "'o' is an output of the net"),
     ],
 )
-def test_what_does_something_else_stays(net: str, reason: str) -> None:
+def test_other_views_stay(net: str, reason: str) -> None:
     assert refusals(PASS, f'net "": x, w, b {net}', WEIGHTS, SHAPES) == [reason]
 
 
@@ -52,7 +52,7 @@ def test_weights_that_are_flattened_stay() -> None:
     assert refusals(PASS, 'net "": x, w, b -> y\n Flatten(w) -> a\n FC(x, a, b) -> y', WEIGHTS, SHAPES) == []
 
 
-def test_where_shapes_are_not_known_only_flatten_goes() -> None:
+def test_only_flatten_is_removed_if_shapes_are_not_known() -> None:
     assert applied(PASS, 'net "": x, w, b -> y\n Flatten(x) -> a\n FC(a, w, b) -> y', WEIGHTS).report.steps
     reshape = 'net "": x, w, b -> y\n Reshape(x) -> a, old  shape=[-1, 24]\n FC(a, w, b) -> y'
     assert applied(PASS, reshape, WEIGHTS).reasons == ["the shape of 'x' is not known"]

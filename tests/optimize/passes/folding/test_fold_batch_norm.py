@@ -1,4 +1,4 @@
-"""Batch normalisation and its kin disappear in the layers beside them."""
+"""Batch normalisations and similar operators are folded into the layers next to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimize.passes.folding.fold_batch_norm import PASS
 from tests.optimize.kinds import convolving, normalising, scaling
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers
 
-ROUNDING = 1e-5  # relative to the largest output: factors are rounded once more, sums have 36 terms at most
+ROUNDING = 1e-5  # relative to the largest output: factors are rounded once more, sums have at most 36 terms
 
 
 def weights(seed: int = 0, **shapes: Any) -> Dict[str, np.ndarray]:
@@ -27,7 +27,7 @@ SHAPES = {"x": (2, 4, 5, 5)}
 
 
 def folded(layer: str, behind: str, shapes: Dict[str, Any]) -> Any:
-    """The outcome for a layer and what stands behind it; the numbers are checked."""
+    """The outcome for a layer and the operators after it; the results are checked."""
     names = ", ".join(["x", *shapes])
     outcome = applied(PASS, f'net "": {names} -> y\n {layer}\n {behind}', weights(**shapes), SHAPES)
     assert_same_numbers(outcome.before, outcome.after, INPUT, ROUNDING)
@@ -44,13 +44,13 @@ def folded(layer: str, behind: str, shapes: Dict[str, Any]) -> Any:
         ("ConvTranspose(x, w) -> a  kernel=2  group=2", (4, 2, 2, 2)),
     ],
 )
-def test_behind_a_convolution_it_becomes_weights_and_bias(layer: str, w: Any) -> None:
+def test_after_a_convolution_it_becomes_weights_and_bias(layer: str, w: Any) -> None:
     outcome = folded(layer, "SpatialBN(a, s, t, m, v) -> y  is_test=1", {"w": w, **BN})
     assert outcome.text == [layer.replace("(x, w) -> a", "(x, w_folded, w_bias_folded) -> y")]
 
 
 @pytest.mark.parametrize("layer", ["FC", "FCTransposed"])
-def test_behind_a_fully_connected_layer(layer: str) -> None:
+def test_after_a_fully_connected_layer(layer: str) -> None:
     w = (4, 100) if layer == "FC" else (100, 4)
     outcome = folded(f"{layer}(x, w, b) -> a", "SpatialBN(a, s, t, m, v) -> y  is_test=1", {"w": w, "b": 4, **BN})
     assert outcome.text == [f"{layer}(x, w_folded, b_folded) -> y"]
@@ -119,7 +119,7 @@ def test_before_padding_only_a_scale_is_folded() -> None:
     assert shifted.reasons == ["the layer pads with zeros, which the shift would not reach"]
 
 
-def test_several_in_a_row_are_folded_one_by_one() -> None:
+def test_consecutive_ones_are_folded_one_by_one() -> None:
     outcome = folded(
         "Conv(x, w) -> a  kernel=1",
         "SpatialBN(a, s, t, m, v) -> b  is_test=1\n Mul(b, c) -> d\n Add(d, e) -> y",
@@ -129,7 +129,7 @@ def test_several_in_a_row_are_folded_one_by_one() -> None:
     assert outcome.report.steps_by_pass() == {"fold_batch_norm": 3}
 
 
-def test_weights_that_another_layer_reads_stay_for_it() -> None:
+def test_weights_that_another_layer_reads_stay() -> None:
     shapes = {"w": (4, 4, 1, 1), "c": (4, 1, 1)}
     net = 'net "": x, w, c -> y, z\n Conv(x, w) -> a  kernel=1\n Mul(a, c) -> y\n Conv(x, w) -> z  kernel=1'
     outcome = applied(PASS, net, weights(**shapes), SHAPES)
@@ -170,7 +170,7 @@ def test_weights_that_another_layer_reads_stay_for_it() -> None:
         ("-> y\n Mul(x2, c) -> a\n Conv(a, w) -> y  kernel=1", "the channels of 'x2' are not known"),
     ],
 )
-def test_what_cannot_be_folded_stays(net: str, reason: str) -> None:
+def test_operators_that_cannot_be_folded_stay(net: str, reason: str) -> None:
     shapes = {"w": (4, 4, 1, 1), "c": (4, 1, 1), "p": (5, 5), "v": 4}
     drawn = {**weights(**shapes), "zero": np.zeros(1, np.float32), "huge": np.full((4, 1, 1), 3e38, np.float32)}
     outcome = applied(PASS, f'net "": x, x2, {", ".join(drawn)} {net}', drawn, SHAPES)
@@ -178,7 +178,7 @@ def test_what_cannot_be_folded_stays(net: str, reason: str) -> None:
     assert outcome.text == [line.strip() for line in net.splitlines()[1:]] or "huge" in net
 
 
-def test_a_scale_that_makes_channels_of_one_is_not_folded() -> None:
+def test_a_scale_that_broadcasts_one_channel_is_not_folded() -> None:
     net = 'net "": x, w, c -> y\n Mul(x, c) -> a\n Conv(a, w) -> y  kernel=1'
     outcome = applied(PASS, net, weights(w=(4, 4, 1, 1), c=(4, 1, 1)), {"x": (2, 1, 5, 5)})
     assert not outcome.report.steps

@@ -1,4 +1,4 @@
-"""What is made of weights alone is made once, now."""
+"""Blobs computed from weights alone become weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_fills_and_views_become_weights() -> None:
         ),
     ],
 )
-def test_what_is_not_constant_or_too_large_stays(net: str, reason: str) -> None:
+def test_operators_that_are_not_constant_or_too_large_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, net, W)
 
 
@@ -66,7 +66,7 @@ def test_state_is_not_constant() -> None:
     assert not applied(PASS, 'net "": x, w -> y\n Add(x, w) -> y\n Relu(w) -> w', W).report.steps
 
 
-def test_inputs_that_are_filled_are_not_constant() -> None:
+def test_inputs_with_a_fill_are_not_constant() -> None:
     pair = pair_of('net "": w -> y\n Relu(w) -> y', W).replace(inputs=(TensorInfo("w"),))
     assert not Outcome(pair, [PASS]).report.steps
 

@@ -1,4 +1,4 @@
-"""Zeros around an image become padding of what reads it."""
+"""Zeros around an image become the padding of the operator that reads it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_into_a_convolution(pad: str) -> None:
     assert_same_numbers(outcome.before, outcome.after, INPUT, 0)
 
 
-def test_into_an_average_the_zeros_count() -> None:
+def test_into_an_average_pool_the_zeros_count() -> None:
     outcome = outcome_of("PadImage(x) -> a  pad=1", "AveragePool(a) -> y  kernel=3  stride=2")
     assert outcome.text == ["AveragePool(x) -> y  kernel=3  stride=2  pads=[1, 1, 1, 1]  count_include_pad=1"]
     assert_same_numbers(outcome.before, outcome.after, INPUT, 1e-6)
 
 
-def test_into_a_maximum_of_what_is_never_negative() -> None:
+def test_into_a_max_pool_of_a_blob_that_is_never_negative() -> None:
     outcome = outcome_of("PadImage(r) -> a  pad=1", "MaxPool(a) -> y  kernel=3  stride=2", " Relu(x) -> r\n")
     assert outcome.text == ["Relu(x) -> r", "MaxPool(r) -> y  kernel=3  stride=2  pads=[1, 1, 1, 1]"]
     assert_same_numbers(outcome.before, outcome.after, INPUT, 0)
@@ -97,7 +97,7 @@ def test_channels_last() -> None:
         ),
     ],
 )
-def test_what_cannot_be_folded_stays(pad: str, reader: str, reason: str) -> None:
+def test_padding_that_cannot_be_folded_stays(pad: str, reader: str, reason: str) -> None:
     assert refusals(PASS, f'net "": x, w, pads, zero, one -> y\n {pad}\n {reader}', WEIGHTS) == [reason]
 
 

@@ -1,4 +1,4 @@
-"""Of two convolutions that are summed up one has the biases of both."""
+"""If two convolutions are added, one takes the biases of both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def net(
     )
 
 
-def test_the_sum_has_both() -> None:
+def test_the_convolution_that_adds_takes_both_biases() -> None:
     outcome = applied(PASS, net(), WEIGHTS, SHAPES)
     assert outcome.text == [
         "Conv(x, w) -> a_unbiased  kernel=1",
@@ -53,7 +53,7 @@ def test_the_sum_has_both() -> None:
         (net("Conv(x, w, b_)"), "the biases differ in length or dtype"),
     ],
 )
-def test_what_is_no_such_sum_stays(text: str, reason: str) -> None:
+def test_other_sums_stay(text: str, reason: str) -> None:
     assert any(reason in one for one in refusals(PASS, text, WEIGHTS, SHAPES))
 
 
@@ -70,7 +70,7 @@ def test_without_two_constant_biases_there_is_nothing_to_join(text: str) -> None
         net(second='(z, w, c, "", a)', activation="PRelu"),
     ],
 )
-def test_a_convolution_whose_results_are_not_only_added_stays(text: str) -> None:
+def test_a_convolution_whose_results_are_used_otherwise_stays(text: str) -> None:
     assert refusals(PASS, text, WEIGHTS, SHAPES) == []
 
 

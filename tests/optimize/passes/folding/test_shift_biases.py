@@ -1,4 +1,4 @@
-"""Biases are left out where readers of the results can take them on."""
+"""Biases are left out if the readers of the results can take them over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.optimize.kinds import chained_blocks
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_same_numbers
 
 RANDOM = np.random.default_rng(7)
-TOLERANCE = 1e-5  # sums of about a hundred numbers, one behind the other
+TOLERANCE = 1e-5  # several sums of about a hundred numbers in sequence
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -45,7 +45,7 @@ LIMIT = shift_biases.MOST
 
 @pytest.fixture(autouse=True)
 def however_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Biases that can be told apart outweigh results."""
+    """Raises the limit on the size of biases: those of these tests are easy to tell apart and outweigh the results."""
     monkeypatch.setattr(shift_biases, "MOST", 1e6)
 
 
@@ -54,7 +54,7 @@ def net(*lines: str, outputs: str = "y") -> str:
 
 
 def shifted(*lines: str, outputs: str = "y") -> Outcome:
-    """What the pass makes of the net, which computes the same."""
+    """The outcome of the pass on the net; both compute the same."""
     outcome = applied(PASS, net(*lines, outputs=outputs), WEIGHTS, SHAPES)
     feeds = {name: normal(*shape) for name, shape in SHAPES.items()}
     assert_same_numbers(outcome.before, outcome.after, feeds, TOLERANCE)
@@ -62,7 +62,7 @@ def shifted(*lines: str, outputs: str = "y") -> Outcome:
 
 
 def biases(outcome: Outcome) -> List[str]:
-    """Of the operators that have one."""
+    """The biases of the operators that have one."""
     return [op.input[2] for op in outcome.after.predict_net.op if len(op.input) > 2 and op.input[2]]
 
 
@@ -76,7 +76,7 @@ def test_a_relu_becomes_a_floor() -> None:
     assert outcome.weight("y_bias").tolist() == [10 + 1 + 2 * 2, 20 + 3 + 4 * 2]
 
 
-def test_without_an_activation_nothing_is_left() -> None:
+def test_without_an_activation_no_floor_is_needed() -> None:
     outcome = shifted("Conv(x, w, b) -> a  kernel=1", "armnet.FusedConv(z, w, c, a) -> y  kernel=1")
     assert outcome.text == [
         "Conv(x, w) -> a_shifted  kernel=1",
@@ -93,7 +93,7 @@ def test_a_floor_is_shifted_as_well() -> None:
     assert biases(outcome) == ["y_bias"]
 
 
-def test_of_a_chain_of_residual_blocks_the_last_alone_has_a_bias_at_its_end() -> None:
+def test_in_a_chain_of_residual_blocks_only_the_last_block_ends_with_a_bias() -> None:
     blocks = ["ConvRelu(x, w, b) -> a0  kernel=1"]
     for number in range(1, 5):
         blocks += [
@@ -138,7 +138,7 @@ def test_through_a_concatenation_and_a_pool(pool: str) -> None:
     assert biases(outcome) == ["y_bias_1"]
 
 
-def test_what_is_not_shifted_beside_it_stays() -> None:
+def test_other_parts_of_a_concatenation_are_not_shifted() -> None:
     outcome = shifted("ConvRelu(x, w, b) -> a  kernel=1", "DepthConcat(z, a) -> j, s", "Conv(j, w4, d) -> y  kernel=1")
     assert biases(outcome) == ["y_bias"]
 
@@ -164,12 +164,12 @@ def test_into_groups_and_windows() -> None:
     assert biases(outcome) == ["y_bias", "u_bias"]
 
 
-def test_a_convolution_that_reads_and_adds_it_takes_on_both() -> None:
+def test_a_convolution_that_reads_and_adds_it_takes_over_both() -> None:
     outcome = shifted("Conv(x, w, b) -> a  kernel=1", "armnet.FusedConv(a, w, c, a) -> y  kernel=1")
     assert outcome.weight("y_bias").tolist() == [10 + 5 + 1, 20 + 11 + 2]
 
 
-def test_a_convolution_without_a_bias_hands_on() -> None:
+def test_a_convolution_without_a_bias_passes_the_shift_on() -> None:
     outcome = shifted("Conv(x, w, b) -> a  kernel=1", "ConvRelu(a, w) -> e  kernel=1", "Conv(e, w, c) -> y  kernel=1")
     assert biases(outcome) == ["y_bias"]
     assert outcome.weight("e_floor").reshape(-1).tolist() == [-5, -11]
@@ -206,7 +206,7 @@ def test_a_convolution_without_a_bias_hands_on() -> None:
         (["Conv(a, w, huge) -> y  kernel=1"], "y", None),
     ],
 )
-def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason: Any) -> None:
+def test_the_bias_stays_if_a_reader_cannot_take_it_over(lines: List[str], outputs: str, reason: Any) -> None:
     before = ["AveragePool(x) -> one_pixel  global_pooling=1", "ConvRelu(x, w, b) -> a  kernel=1"]
     outcome = applied(PASS, net(*before, *lines, outputs=outputs), WEIGHTS, SHAPES)
     assert bool(outcome.report.steps) == (reason is None)
@@ -225,7 +225,7 @@ def test_what_cannot_take_it_on_leaves_it(lines: List[str], outputs: str, reason
         ("armnet.FusedConv(x, w, b, g) -> a  kernel=1", "of different shapes"),
     ],
 )
-def test_what_cannot_be_shifted_stays(first: str, reason: str) -> None:
+def test_a_bias_that_cannot_be_shifted_stays(first: str, reason: str) -> None:
     text = net("Reshape(z_pool) -> g, old  shape=[2, 1, 1]", first, "Conv(a, w, c) -> y  kernel=1")
     text = text.replace("\nReshape", "\nAveragePool(z) -> z_pool  global_pooling=1\nReshape", 1)
     outcome = applied(PASS, text, WEIGHTS, SHAPES)
@@ -233,7 +233,7 @@ def test_what_cannot_be_shifted_stays(first: str, reason: str) -> None:
     assert any(reason in one for one in outcome.reasons), outcome.reasons
 
 
-def test_one_refusal_leaves_others_alone() -> None:
+def test_one_refusal_does_not_affect_others() -> None:
     outcome = shifted(
         "ConvRelu(x, w, b) -> a  kernel=1",
         "Conv(a, w, c) -> y  kernel=1",
@@ -244,7 +244,7 @@ def test_one_refusal_leaves_others_alone() -> None:
     assert len(outcome.report.steps) == 1
 
 
-def test_a_long_chain_takes_a_step_each() -> None:
+def test_a_long_chain_takes_one_step_per_layer() -> None:
     lines = ["Conv(x, w, b) -> a0  kernel=1"]
     lines += [f"ConvRelu(a{number}, w, b) -> a{number + 1}  kernel=1" for number in range(8)]
     outcome = applied(PASS, net(*lines, "Copy(a8) -> y"), WEIGHTS, SHAPES)
@@ -263,7 +263,7 @@ def test_after_other_passes_random_nets_compute_the_same() -> None:
     assert PASS in passes
 
 
-def test_names_that_exist_are_not_taken() -> None:
+def test_existing_names_are_not_reused() -> None:
     text = net(
         "ConvRelu(x, w, b) -> a  kernel=1", "MaxPool(a) -> a_shifted  kernel=2", "Conv(a_shifted, w, c) -> y  kernel=1"
     )

@@ -46,7 +46,7 @@ def test_whatever_can_be_fused_is_an_activation() -> None:
         "armnet.FusedBatchNorm(x, b, b, b, b, x) -> a  is_test=1",
     ],
 )
-def test_into_what_comes_before(layer: str, activation: str, arguments: str) -> None:
+def test_into_the_operator_before(layer: str, activation: str, arguments: str) -> None:
     outcome = applied(PASS, f"{HEAD} -> y\n {layer}\n {activation}", WEIGHTS, SHAPES)
     fused = layer.replace("-> a", "-> y").replace("armnet.", "")
     fused = fused.replace("SpatialBN", "FusedBatchNorm").replace("Conv(x, w, b)", "FusedConv(x, w, b)")
@@ -81,7 +81,7 @@ def test_prelus_slope_is_an_input(layer: str, fused: str) -> None:
     ],
 )
 @pytest.mark.parametrize("activation", ["Relu(a) -> y", "onnx.HardSwish(a) -> y", "PRelu(a, s) -> y"])
-def test_fully_connected_and_transposed_layers_do_it_too(layer: str, w: Any, fused: str, activation: str) -> None:
+def test_into_fully_connected_and_transposed_layers(layer: str, w: Any, fused: str, activation: str) -> None:
     weights = {**WEIGHTS, "w": np.random.default_rng(1).standard_normal(w).astype(np.float32)}
     outcome = applied(PASS, f"{HEAD} -> y\n {layer}\n {activation}", weights, SHAPES)
     assert len(outcome.text) == 1
@@ -106,7 +106,7 @@ def test_fully_connected_and_transposed_layers_do_it_too(layer: str, w: Any, fus
         ),
     ],
 )
-def test_what_cannot_be_fused_stays(net: str, reason: str) -> None:
+def test_activations_that_cannot_be_fused_stay(net: str, reason: str) -> None:
     outcome = applied(PASS, HEAD + net, WEIGHTS)
     assert reason in outcome.reasons
     assert "activation" not in outcome.text[-1]

@@ -1,4 +1,4 @@
-"""ReLU and Clip are applied to what an overlapping pool took, exactly as well."""
+"""ReLU and Clip before an overlapping max pool move after it, with exactly the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ POOL = "MaxPool(a) -> y  kernel=3  stride=2  pad=1"
         ),
     ],
 )
-def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], pooled: str, limit: str) -> None:
+def test_a_limit_is_applied_to_the_pooled_values(first: str, before: List[str], pooled: str, limit: str) -> None:
     outcome = applied(PASS, f"{HEAD}{first}\n {POOL}", WEIGHTS, SHAPES)
     assert outcome.text == [*before, f"armnet.FusedMaxPool({pooled}) -> y  kernel=3  stride=2  pad=1  {limit}"]
     image = np.random.default_rng(0).standard_normal(SHAPES["x"]).astype(np.float32)
@@ -74,12 +74,12 @@ def test_a_limit_applies_to_what_was_pooled(first: str, before: List[str], poole
         ),
     ],
 )
-def test_what_is_no_such_pool_stays(net: str, reason: str) -> None:
+def test_other_pools_stay(net: str, reason: str) -> None:
     assert refusals(PASS, HEAD + net, WEIGHTS, SHAPES) == [reason]
 
 
 @pytest.mark.parametrize("legacy_pad", range(4))
-def test_where_windows_overlap_none_is_without_a_pixel(legacy_pad: int) -> None:
+def test_overlapping_windows_all_contain_a_pixel(legacy_pad: int) -> None:
     takes_pads = legacy_pad in (0, 3)
     for kernel, size in product(range(3, 6), range(1, 10)):
         for stride, pad in product(range(2, kernel), range(kernel if takes_pads else 1)):
@@ -90,7 +90,7 @@ def test_where_windows_overlap_none_is_without_a_pixel(legacy_pad: int) -> None:
                 assert pool_of(op, TensorSpec((1, 1, size), "float32")).window.counts().all(), (op, size)
 
 
-def test_pools_that_tell_where_the_largest_is_are_left_alone() -> None:
+def test_pools_with_indices_are_left_alone() -> None:
     net = "Relu(x) -> a\n MaxPoolWithIndex(a) -> y, i  kernel=3  stride=2"
     assert not applied(PASS, HEAD + net, WEIGHTS, SHAPES).report.steps
 

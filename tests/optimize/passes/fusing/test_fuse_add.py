@@ -1,4 +1,4 @@
-"""A sum is made by the convolution or normalisation that makes one of its terms."""
+"""An addition is fused into the convolution or normalisation that computes one of its terms."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def test_into_a_fully_connected_layer() -> None:
     assert outcome.text == ["armnet.FusedFC(x, w, b, x) -> y"]
 
 
-def test_of_two_the_one_that_comes_last() -> None:
+def test_of_two_into_the_last_one() -> None:
     net = "-> y\n Conv(x, v, b) -> a  kernel=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert outcome.text == ["Conv(x, v, b) -> a  kernel=1", 'armnet.FusedConv(x, v, "", a) -> y  kernel=1']
 
 
-def test_of_two_the_one_with_the_larger_kernel() -> None:
+def test_of_two_into_the_one_with_the_larger_kernel() -> None:
     net = "-> y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert outcome.text == ["Conv(x, v) -> c  kernel=1", "armnet.FusedConv(x, w, b, c) -> y  kernel=3  pad=1"]
 
 
-def test_of_two_the_one_that_comes_last_where_the_larger_one_must_stay() -> None:
+def test_of_two_into_the_last_one_if_the_larger_one_must_stay() -> None:
     net = "-> y, x\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(r, v) -> c  kernel=1\n Add(a, c) -> y\n Relu(x) -> x"
     outcome = applied(PASS, HEAD.replace("x,", "x, r,") + net, WEIGHTS, SHAPES)
     assert 'armnet.FusedConv(r, v, "", a) -> y  kernel=1' in outcome.text
 
 
-def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
+def test_of_two_into_the_one_that_only_the_sum_reads() -> None:
     net = "-> a, y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Conv(x, v) -> c  kernel=1\n Add(a, c) -> y"
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     assert outcome.text == ["Conv(x, w, b) -> a  kernel=3  pad=1", 'armnet.FusedConv(x, v, "", a) -> y  kernel=1']
@@ -77,16 +77,16 @@ def test_of_two_the_only_one_that_the_sum_alone_reads() -> None:
         ),
     ],
 )
-def test_what_is_no_such_sum_stays(net: str, reason: str) -> None:
+def test_sums_that_cannot_be_fused_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, HEAD + net, WEIGHTS, SHAPES)
 
 
 @pytest.mark.parametrize("total", ["Add(a, a)", "Sum(a, x, x)"])
-def test_what_is_no_sum_of_two_blobs_stays(total: str) -> None:
+def test_sums_that_are_not_of_two_blobs_stay(total: str) -> None:
     assert refusals(PASS, f"{HEAD} -> y\n Conv(x, v) -> a  kernel=1\n {total} -> y", WEIGHTS, SHAPES) == []
 
 
-def test_where_shapes_are_not_known_nothing_is_fused() -> None:
+def test_nothing_is_fused_if_shapes_are_not_known() -> None:
     outcome = applied(PASS, HEAD + "-> y\n Conv(x, v) -> a  kernel=1\n Add(a, x) -> y", WEIGHTS)
     assert outcome.reasons == ["'a' and 'x' are not known to have the same shape"]
 

@@ -29,7 +29,7 @@ def test_two_become_one(relu: str) -> None:
         ("-> a, y\n Conv(x, w) -> a  kernel=3\n Relu(a) -> y", "'a' is an output of the net"),
     ],
 )
-def test_what_others_need_stays(net: str, reason: str) -> None:
+def test_blobs_that_others_need_stay(net: str, reason: str) -> None:
     assert refusals(PASS, f'net "": x, w {net}', WEIGHTS) == [reason]
 
 

@@ -1,4 +1,4 @@
-"""Equal activations of all parts become one of the whole."""
+"""Equal activations of all parts of a concatenation become one activation of the whole."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_equal_activations_become_one() -> None:
         ("-> y, b\n Relu(x) -> a\n Relu(z) -> b\n Concat(a, b) -> y, d", "'b' is an output of the net"),
     ],
 )
-def test_what_differs_or_is_needed_stays(net: str, reason: str) -> None:
+def test_activations_that_differ_or_are_needed_stay(net: str, reason: str) -> None:
     assert refusals(PASS, f'net "": x, z {net}') == [reason]
 
 
-def test_a_part_without_activation_leaves_all_as_it_is() -> None:
+def test_nothing_changes_if_a_part_has_no_activation() -> None:
     assert not applied(PASS, 'net "": x, z -> y\n Relu(x) -> a\n Concat(a, z) -> y, d').report.steps
 
 

@@ -22,7 +22,7 @@ SHAPES = {"x": (2, 4, 5, 5)}
 HEAD = 'net "": x, w, b, v, k '
 
 
-def test_three_become_one_and_a_split() -> None:
+def test_two_become_one_and_a_split() -> None:
     net = """-> y, z, u
         Conv(x, w, b) -> y  kernel=1
         Relu(y) -> a
@@ -41,7 +41,7 @@ def test_three_become_one_and_a_split() -> None:
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-def test_their_activation_comes_along() -> None:
+def test_their_activation_is_kept() -> None:
     net = """-> y, z
         armnet.FusedConv(x, w, b) -> y  kernel=1  activation="Clip"  min=0.0  max=6.0
         armnet.FusedConv(x, v) -> z  kernel=1  activation="Clip"  min=0.0  max=6.0
@@ -53,7 +53,7 @@ def test_their_activation_comes_along() -> None:
     assert_same_numbers(outcome.before, outcome.after, feed, 1e-6)
 
 
-def test_it_runs_where_it_is_asked_for() -> None:
+def test_it_runs_only_on_request() -> None:
     net = "-> y, z\n ConvRelu(x, w, b) -> y  kernel=1\n ConvRelu(x, v) -> z  kernel=1"
     pair = pair_of(HEAD + net, WEIGHTS, SHAPES)
     assert operator_counts(optimize(pair).predict_net) == {"ConvRelu": 2}
@@ -72,7 +72,7 @@ def test_it_runs_where_it_is_asked_for() -> None:
         "-> y, z\n Conv(x, w) -> y  kernel=1\n Relu(x) -> a\n Conv(a, v) -> z  kernel=1",
     ],
 )
-def test_what_differs_stays(net: str) -> None:
+def test_convolutions_that_differ_stay(net: str) -> None:
     head = HEAD.replace("x,", "x, r,")
     assert not applied(PASS, head + net, WEIGHTS, {**SHAPES, "r": (2, 2, 5, 5)}).report.steps
 
@@ -90,7 +90,7 @@ def test_what_differs_stays(net: str) -> None:
         ),
     ],
 )
-def test_what_is_not_constant_stays(net: str, reason: str) -> None:
+def test_weights_or_inputs_that_may_change_are_refused(net: str, reason: str) -> None:
     assert reason in refusals(PASS, HEAD + net, WEIGHTS)
 
 

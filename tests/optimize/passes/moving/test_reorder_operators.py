@@ -33,7 +33,7 @@ def test_one_branch_ends_before_the_next_begins() -> None:
     assert after.blobs == 2 * large + 2 * small
 
 
-def test_an_order_that_is_the_best_already_stays() -> None:
+def test_an_order_that_is_already_the_best_stays() -> None:
     net = 'net "": x -> y\n Sigmoid(x) -> a\n Tanh(a) -> b\n Add(a, b) -> y'
     assert not applied(PASS, net, shapes=SHAPE).report.steps
 
@@ -46,7 +46,7 @@ def test_open_sizes_are_tried_out() -> None:
     assert applied(PASS, WIDE, shapes={"x": ["batch", 4, "height", "width"]}).report.steps
 
 
-def test_what_is_overwritten_keeps_its_place() -> None:
+def test_operators_that_overwrite_blobs_keep_their_place() -> None:
     lines = WIDE.replace("x -> y", "x, s -> y, s").replace("Exp(x) -> c0", "Sigmoid(s) -> s\n    Exp(x) -> c0")
     assert "'s' is written more than once" in refusals(PASS, lines, shapes={**SHAPE, "s": [4]})
 

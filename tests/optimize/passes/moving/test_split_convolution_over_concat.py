@@ -1,4 +1,4 @@
-"""A 1x1 convolution reads the parts of a concatenation, not the whole."""
+"""A 1x1 convolution of a concatenation becomes convolutions of its parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOINED = PARTS + "Concat(p, q) -> c, d  axis=1\n "
 
 
 def split(net: str) -> Outcome:
-    """What the pass makes of the net, which computes the same then."""
+    """The outcome of the pass on the net; both compute the same."""
     outcome = applied(PASS, HEAD + net, WEIGHTS, SHAPES)
     feeds = {name: RNG.standard_normal((2, *shape[1:])).astype(np.float32) for name, shape in SHAPES.items()}
     assert_same_numbers(outcome.before, outcome.after, feeds, 1e-6)
@@ -68,14 +68,14 @@ def split(net: str) -> Outcome:
         ),
     ],
 )
-def test_bias_comes_first_and_the_activation_last(conv: str, first: str, last: str) -> None:
+def test_the_first_part_has_the_bias_and_the_last_the_activation(conv: str, first: str, last: str) -> None:
     outcome = split(JOINED + conv)
     assert outcome.text == ["Abs(x) -> p", "Abs(z) -> q", first, last]
     np.testing.assert_array_equal(outcome.weight("w_0"), WEIGHTS["w"][:, :2])
     np.testing.assert_array_equal(outcome.weight("w_1"), WEIGHTS["w"][:, 2:])
 
 
-def test_of_many_parts_those_between_only_add() -> None:
+def test_convolutions_of_middle_parts_only_add() -> None:
     outcome = split(PARTS + "Concat(p, q, q) -> c, d  axis=1\n ConvRelu(c, three, b) -> y  kernel=1  stride=2")
     assert outcome.text[2:] == [
         "Conv(p, three_0, b) -> y_0  kernel=1  stride=2",
@@ -117,15 +117,15 @@ def test_a_pool_in_between_pools_the_parts(pool: str) -> None:
         ),
     ],
 )
-def test_what_does_not_gain_or_is_needed_stays(net: str, reason: str) -> None:
+def test_concatenations_that_are_needed_or_not_worth_splitting_stay(net: str, reason: str) -> None:
     assert refusals(PASS, HEAD + net, WEIGHTS, SHAPES) == [reason]
 
 
-def test_a_convolution_that_adds_what_is_concatenated_stays() -> None:
+def test_a_convolution_that_also_adds_the_concatenation_stays() -> None:
     assert refusals(PASS, HEAD + JOINED + "armnet.FusedConv(c, square, b5, c) -> y  kernel=1", WEIGHTS, SHAPES) == []
 
 
-def test_what_joins_another_dimension_stays() -> None:
+def test_concatenations_along_another_dimension_stay() -> None:
     net = "-> y\n Abs(x) -> p\n Abs(x) -> q\n Concat(p, q) -> c, d  axis=2\n Conv(c, w) -> y  kernel=1"
     outcome = applied(PASS, HEAD + net, {**WEIGHTS, "w": WEIGHTS["w"][:, :2]}, SHAPES)
     assert outcome.reasons == ["it does not join channels, or their numbers are not known"]

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""Operators that compute the same become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.optimize.kinds import repeating
 from tests.optimize.nets import applied, assert_keeps_numbers, refusals
 
 
-def test_equal_operators_become_one_and_then_what_reads_them() -> None:
+def test_equal_operators_become_one_and_then_their_readers() -> None:
     net = """
         net "": x -> y
         Relu(x) -> a
@@ -55,12 +55,12 @@ def test_an_output_keeps_its_name() -> None:
         ),
     ],
 )
-def test_what_must_be_computed_twice_stays(net: str, reason: str) -> None:
+def test_operators_that_must_run_twice_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, net)
 
 
 @pytest.mark.parametrize("second", ["Relu(z) -> b", "Clip(x) -> b  max=2.0", "onnx.Relu(x) -> b", "Sigmoid(x) -> b"])
-def test_what_differs_stays(second: str) -> None:
+def test_operators_that_differ_stay(second: str) -> None:
     first = "Clip(x) -> a  max=1.0" if "Clip" in second else "Relu(x) -> a"
     assert not applied(PASS, f'net "": x, z -> y\n {first}\n {second}\n Add(a, b) -> y').report.steps
 

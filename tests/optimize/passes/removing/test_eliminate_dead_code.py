@@ -1,4 +1,4 @@
-"""What contributes to no output goes."""
+"""Operators and weights that contribute to no output are removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, pair_of
 W = {"w": np.ones(3, np.float32), "v": np.ones(3, np.float32)}
 
 
-def test_dead_operators_go_in_one_step_and_their_weights_with_them() -> None:
+def test_dead_operators_are_removed_in_one_step_and_then_their_weights() -> None:
     net = """
         net "": x, w, v -> y
         Relu(x) -> a
@@ -26,7 +26,7 @@ def test_dead_operators_go_in_one_step_and_their_weights_with_them() -> None:
     assert [len(step.before) for step in outcome.report.steps] == [2, 0]
 
 
-def test_an_operator_lives_by_any_of_its_outputs() -> None:
+def test_an_operator_stays_if_any_of_its_outputs_is_used() -> None:
     net = 'net "": x -> y, d\n Split(x) -> a, b  axis=1\n Concat(b, b) -> c, d  axis=1\n Relu(b) -> y'
     assert not applied(PASS, net).report.steps
 
@@ -41,7 +41,7 @@ def test_an_operator_lives_by_any_of_its_outputs() -> None:
     ],
     ids=["state", "sub-net", "effect", "weight that is an output"],
 )
-def test_what_somebody_needs_stays(net: str) -> None:
+def test_operators_that_are_needed_stay(net: str) -> None:
     outcome = applied(PASS, net, {"w": W["w"]} if "w ->" in net else {})
     assert not outcome.report.steps
 

@@ -1,4 +1,4 @@
-"""Operators that hand their input on are removed, unless somebody needs the copy."""
+"""Operators that return their input are removed, unless the copy is needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES = {"x": (2, 3, 4, 4)}
         "onnx.Reshape(a, shape) -> b",
     ],
 )
-def test_what_changes_nothing_is_removed(op: str) -> None:
+def test_operators_that_change_nothing_are_removed(op: str) -> None:
     weights = {"ratio": np.float32(0.3), "shape": np.array([2, 3, 4, 4]), "w": np.ones(1, np.float32)}
     net = f'net "": x, ratio, shape, w -> y\n Relu(x) -> a\n {op}\n Add(b, w) -> y'
     assert applied(PASS, net, weights, SHAPES).text == ["Relu(x) -> a", "Add(a, w) -> y"]
@@ -53,18 +53,18 @@ def test_what_changes_nothing_is_removed(op: str) -> None:
         "Transpose(a) -> b  axes=[0, 1, 3, 2]",
     ],
 )
-def test_what_changes_something_stays(op: str) -> None:
+def test_operators_that_change_something_stay(op: str) -> None:
     weights = {"ratio": np.float32(0.3), "train": np.array(True)}
     net = f'net "": x, ratio, train -> y\n Relu(x) -> a\n {op}\n Relu(b) -> y'
     assert op in applied(PASS, net, weights, SHAPES).text
 
 
-def test_where_shapes_are_not_known_views_stay() -> None:
+def test_views_stay_if_shapes_are_not_known() -> None:
     net = 'net "": x -> y\n Reshape(x) -> a, a_old  shape=[2, 3]\n Relu(a) -> y'
     assert not applied(PASS, net).report.steps
 
 
-def test_a_size_that_only_happens_to_fit_is_not_believed() -> None:
+def test_a_size_that_fits_by_chance_is_not_relied_on() -> None:
     net = 'net "": x -> y\n Reshape(x) -> a, a_old  shape=[2, 3, 224, 224]\n Relu(a) -> y'
     assert not applied(PASS, net, shapes={"x": ("batch", 3, 224, 224)}).report.steps
 
@@ -87,13 +87,13 @@ def test_an_output_keeps_its_name() -> None:
         ('net "": x, c -> y\n Copy(x) -> a\n If(c) -> y  then_net={\n Relu(a) -> y\n }', "a sub-net knows 'a' by name"),
     ],
 )
-def test_copies_that_somebody_needs_stay(net: str, reason: str) -> None:
+def test_copies_that_are_needed_stay(net: str, reason: str) -> None:
     outcome = applied(PASS, net)
     assert not outcome.report.steps
     assert reason in outcome.reasons
 
 
-def test_of_reshapes_only_the_last_counts() -> None:
+def test_only_the_last_of_several_reshapes_stays() -> None:
     net = """
         net "": x -> y
         Flatten(x) -> a
