@@ -134,8 +134,6 @@ def test_counts_add_up(counts: Dict[str, NetworkCounts]) -> None:
 
 SLOWED = """
 
-import dataclasses
-
 def _twice(kernel):
     def bind(call):
         run = kernel.bind(call)
