@@ -12,6 +12,7 @@ from typing import Any, List
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.ml.forest import (
     Forest,
@@ -64,6 +65,7 @@ def _checked(op: OperatorDef, x: TensorSpec, targets: int) -> Forest:
         raise ArgumentError(op, f"n_targets must be at least 1, got {targets}")
     forest = forest_of(op)
     require_targets(op, forest, targets, x.shape[1])
+    require_memory(forest.mode.size * targets * 8, f"{op.signature()}: the weights of {targets} targets")
     transform_of_trees(op)
     aggregate_of(op)
     return forest

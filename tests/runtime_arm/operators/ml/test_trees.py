@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
-from runtime_arm.errors import ArgumentError
+from runtime_arm.errors import ArgumentError, ResourceError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.exact import assert_same
 from tests.support.forests import EVERY_MODE, forest, rows
 from tests.support.onnx_nodes import witness
@@ -129,6 +130,12 @@ def test_thresholds_of_float64_are_not_rounded() -> None:
 
 def broken(**changed: Any) -> OperatorDef:
     return classifier(**{**stump([(1, 0, 1.0), (2, 0, 2.0)], classlabels_int64s=[4, 9]), **changed})
+
+
+def test_more_targets_than_memory_holds_are_refused() -> None:
+    op = regressor(n_targets=1 << 50, **forest(np.random.RandomState(0), "target", 1))
+    with pytest.raises(ResourceError, match="more than the"):
+        lookup(op).infer(op, [TensorSpec((0, 5), np.float32)])
 
 
 @pytest.mark.parametrize(
