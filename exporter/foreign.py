@@ -25,7 +25,11 @@ class Foreign(NamedTuple):
 
 
 def _starts(*prefixes: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(prefixes)
+    return lambda head: head.startswith(prefixes)
+
+
+def _is_page(head: bytes) -> bool:
+    return head.lstrip(b"\xef\xbb\xbf \r\n\t").lower().startswith((b"<!doctype html", b"<html"))
 
 
 def _is_pickle(head: bytes) -> bool:
@@ -41,7 +45,7 @@ KINDS = (
     Foreign("a Git LFS pointer", _starts(b"version https://git-lfs"), "fetch the model itself: git lfs pull"),
     Foreign(
         "a web page",
-        _starts(b"<!DOCTYPE html", b"<!doctype html", b"<html", b"<HTML"),
+        _is_page,
         "download the file anew: the server sent a page instead",
     ),
     Foreign(
