@@ -90,7 +90,7 @@ def linear_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @linear_classifier.reference
 def linear_classifier_reference(op: OperatorDef, x: Array) -> List[Any]:
-    targets, labels, transform = max(len(op.get_floats("intercepts")), 1), labels_of(op, "classlabels_ints"), ""
+    targets, labels = max(len(op.get_floats("intercepts")), 1), labels_of(op, "classlabels_ints")
     scores, transform = _products(op, x, targets), transform_of(op)
     if targets > 1:
         return [labels[scores.argmax(axis=1)], transformed(scores, transform).astype(np.float32)]
