@@ -34,7 +34,7 @@ def pair_of(file: TfliteFile, graph: Graph, options: ExportOptions, on_problem: 
     names = output_names(graph)
     infos = [_output_info(graph.tensors[index], name, blobs.net) for index, name in zip(graph.outputs, names)]
     told = {**_signatures(file, graph), **_quantization(graph), **picture_meta(file, graph)}
-    meta = {"source": origin(file.source, file.data), **told, **options.meta}
+    meta = {"source": origin(file.source, file.data), **options.over(told)}
     pair = blobs.net.pair(graph.name, _inputs(graph), infos, meta, unpacked=options.caffe2_compatible)
     if options.caffe2_compatible:
         refuse_foreign(pair.predict_net)

@@ -366,7 +366,18 @@ def _dtype(tensor: Tensor) -> np.dtype[Any]:
     return tensor.dtype
 
 
+def require_positive(quantization: Quantization, tensor: Tensor) -> None:
+    """ExportError, naming the tensor, unless all scales are positive."""
+    impossible = quantization.scale[quantization.scale <= 0]
+    if impossible.size:
+        raise ExportError(
+            f"the quantization of tensor {tensor.name!r} does not fit: scales must be positive numbers, "
+            f"one is {impossible[0]}"
+        )
+
+
 def _per_tensor(quantization: Optional[Quantization], tensor: Tensor) -> Tuple[float, int]:
     if quantization is None or quantization.per_channel:
         raise ExportError(f"tensor {tensor.name!r} must have one scale and one zero point")
+    require_positive(quantization, tensor)
     return float(quantization.scale[0]), int(quantization.zero_point[0])

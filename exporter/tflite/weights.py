@@ -45,7 +45,10 @@ def _unpacked(data: memoryview) -> Array:
 
 
 def quantization_of(tensor: Tensor) -> Optional[Quantization]:
-    """Scales and zero points of a tensor; None if it has none. ExportError, naming the tensor, if they are invalid."""
+    """Scales and zero points of a tensor; None if it has none. ExportError, naming the tensor, if they are invalid.
+
+    Weights may have scales that are negative or zero, and a bias scale is never read; so operators judge the signs.
+    """
     table, dtype = tensor.quantization, tensor.dtype
     scale = np.empty(0) if table is None else table.vector("scale", "f4")
     if table is None or scale.size == 0 or dtype is None or dtype.kind == "f":
@@ -57,9 +60,9 @@ def quantization_of(tensor: Tensor) -> Optional[Quantization]:
             raise ExportError(f"{scale.size} scales and {zero_point.size} zero points")
         if scale.size > 1 and not (0 <= axis < rank and tensor.dims[axis] in (None, scale.size)):
             raise ExportError(f"{scale.size} scales along dimension {axis} of the shape {tensor.dims}")
-        impossible = scale[~(np.isfinite(scale) & (scale > 0))]
+        impossible = scale[~np.isfinite(scale)]
         if impossible.size:
-            raise ExportError(f"scales must be positive numbers, one is {impossible[0]}")
+            raise ExportError(f"scales must be finite numbers, one is {impossible[0]}")
         limits = np.iinfo(dtype)
         if np.any((zero_point < limits.min) | (zero_point > limits.max)):
             raise ExportError(f"a zero point lies outside {tensor.type}")

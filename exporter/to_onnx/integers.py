@@ -16,6 +16,7 @@ from runtime_arm.operators.quantised.rounding import FixedPoint
 
 PRODUCT_BITS, QUOTIENT_BITS = 62, 40  # magnitudes of products of two 32-bit numbers, and of their quotients
 INT64 = np.dtype(np.int64)
+FLOAT64 = np.dtype(np.float64)
 
 
 def shifted(call: Call, number: str, addend: Any, bits: Any, room: int) -> str:
@@ -51,11 +52,12 @@ def times_fixed_point(call: Call, sums: str, fixed: FixedPoint) -> str:
     return away_from_zero(call, high_product(call, sums, call.constant(fixed.mantissa)), right)
 
 
-def times_fixed_point_once(call: Call, sums: str, fixed: FixedPoint) -> str:
-    """round(sums * multiplier) by the rule tflite_once."""
-    right = 31 - fixed.exponent
-    half = np.left_shift(np.int64(1), right - 1)
-    return shifted(call, call.node("Mul", sums, call.constant(fixed.mantissa)), half, right, PRODUCT_BITS)
+def times_real(call: Call, sums: str, multiplier: Array) -> str:
+    """round(sums * multiplier) by the rule tflite_real."""
+    product = call.node("Mul", call.node("Cast", sums, to=FLOAT64), call.constant(np.asarray(multiplier, np.float64)))
+    half = call.constant(np.nextafter(0.5, 0), np.float64)
+    whole = call.node("Floor", call.node("Add", call.node("Abs", product), half))
+    return call.node("Cast", call.node("Mul", call.node("Sign", product), whole), to=INT64)
 
 
 def stored(call: Call, numbers: str, zero_point: int, limits: Tuple[int, int], dtype: np.dtype[Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from exporter.tflite.node import Node
+from exporter.tflite.node import Node, require_positive
 from exporter.tflite.rules import rule
 from runtime_arm.errors import ExportError
 
@@ -96,6 +96,7 @@ def weight_scales(node: Node, index: int) -> List[float]:
         raise ExportError(f"the weights {node.tensor(index).name!r} have no scale")
     if quantization.zero_point.any():
         raise ExportError(f"the weights {node.tensor(index).name!r} must have the zero point 0")
+    require_positive(quantization, node.tensor(index))
     return [float(scale) for scale in quantization.scale]
 
 

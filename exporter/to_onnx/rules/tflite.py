@@ -14,7 +14,7 @@ from exporter.to_onnx.integers import (
     looked_up,
     stored,
     times_fixed_point,
-    times_fixed_point_once,
+    times_real,
 )
 from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.native import explicit_pads
@@ -153,9 +153,11 @@ def _weights(call: Call, zero_point: int) -> Tuple[Array, str]:
 
 def _finished(call: Call, products: Products, sums: str, shape: Tuple[int, ...]) -> str:
     """32-bit sums as outputs; the multipliers, one or one per filter, have this shape."""
-    fixed = fixed_point(products.multiplier.reshape(shape) if products.multiplier.size > 1 else products.multiplier)
-    times = times_fixed_point_once if products.rule == "tflite_once" else times_fixed_point
-    numbers = times(call, call.node("Cast", sums, to=INT64), fixed)
+    multiplier = products.multiplier.reshape(shape) if products.multiplier.size > 1 else products.multiplier
+    if products.rule == "tflite_real":
+        numbers = times_real(call, sums, multiplier)
+    else:
+        numbers = times_fixed_point(call, call.node("Cast", sums, to=INT64), fixed_point(multiplier))
     return stored(call, numbers, products.y.zero_point, products.limits, call.dtype())
 
 

@@ -11,12 +11,12 @@ multiply and round:
                 RoundingDivideByPOT.
     tflite_ref  the same for any m: if exponent > 0, the sum is first shifted left by it (saturated here; undefined
                 in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
-    tflite_once the sum times mantissa, divided by 2**(31 - exponent), rounded half up. The same with single rounding:
-                LiteRT's fully connected layers.
+    tflite_real float64(sum) * float64(m), rounded half away from zero. LiteRT's fully connected layers.
 
-All are exact: in integers where the rule is stated in integers, in single float32 operations where it is stated in
-floats. ``requantizer`` chooses float64 for the fixed-point rules if its 53 bits hold every number that occurs; this
-takes half the time.
+Multipliers of TensorFlow Lite's rules may be negative.
+
+All are exact: in integers where the rule is stated in integers, in single operations where it is stated in floats.
+``requantizer`` chooses float64 for tflite_ref if its 53 bits hold every number that occurs; this takes half the time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from runtime_arm.netdef import Array
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _SMALLEST_EXPONENT = -31
+_ALMOST_HALF = np.nextafter(0.5, 0)  # added to a number that is truncated then, rounds halves away from zero
 
 
 class FixedPoint(NamedTuple):
@@ -39,16 +40,12 @@ class FixedPoint(NamedTuple):
 
 
 def fixed_point(multiplier: Any) -> FixedPoint:
-    """The fixed-point form of non-negative real multipliers. The mantissa is rounded half away from zero to 31 bits.
+    """The fixed-point form of real multipliers. The mantissa is rounded half away from zero to 31 bits.
 
-    Multipliers below 2**-32 count as 0. Source: TensorFlow Lite, QuantizeMultiplier. ValueError if one is negative or
-    not finite.
+    Magnitudes below 2**-32 count as 0. Source: TensorFlow Lite, QuantizeMultiplier. ValueError if one is not finite.
     """
-    real = np.asarray(multiplier, np.float64)
-    if not bool(np.all(np.isfinite(real) & (real >= 0))):
-        raise ValueError(f"a multiplier must be finite and not negative, got {multiplier}")
-    fraction, power = np.frexp(real)
-    mantissa = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
+    fraction, power = np.frexp(_float64(multiplier))
+    mantissa = np.copysign(np.floor(np.abs(fraction) * 2.0**31 + 0.5), fraction).astype(np.int64)
     overflow = mantissa == 2**31
     mantissa = np.where(overflow, 2**30, mantissa)
     exponent = power.astype(np.int64) + overflow
@@ -63,8 +60,17 @@ def _float32(multiplier: Any) -> Array:
     return single
 
 
+def _float64(multiplier: Any) -> Array:
+    double = np.asarray(multiplier, np.float64)
+    if not bool(np.all(np.isfinite(double))):
+        raise ValueError(f"a multiplier must be finite, got {multiplier}")
+    return double
+
+
 def _fixed_point_below_one(multiplier: Any) -> FixedPoint:
     fixed = fixed_point(multiplier)
+    if np.any(fixed.mantissa < 0):
+        raise ValueError(f"for the rule gemmlowp, a multiplier must not be negative, got {np.min(multiplier)}")
     if np.any(fixed.exponent > 0):
         raise ValueError(
             f"for the rule gemmlowp, multipliers rounded to 31 bits must be less than 1, got {np.max(multiplier)}"
@@ -96,12 +102,13 @@ def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array
     np.right_shift(result, right, out=result)
 
 
-def _scale_fixed_point_once(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
-    result, right = work[0], 31 - multiplier.exponent
-    np.copyto(result, sums, casting="unsafe")
-    np.multiply(result, multiplier.mantissa, out=result)
-    np.add(result, np.int64(1) << (right - 1), out=result)
-    np.right_shift(result, right, out=result)
+def _scale_float64(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
+    result, half = work
+    np.copyto(result, sums)
+    np.multiply(result, multiplier, out=result)
+    np.copysign(_ALMOST_HALF, result, out=half)
+    np.add(result, half, out=result)
+    np.trunc(result, out=result)
 
 
 class RoundingRule(NamedTuple):
@@ -123,7 +130,7 @@ RULES: Dict[str, RoundingRule] = {
         RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
         RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
         RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
-        RoundingRule("tflite_once", ("int64", "int64"), fixed_point, _scale_fixed_point_once),
+        RoundingRule("tflite_real", ("float64", "float64"), _float64, _scale_float64),
     )
 }
 
@@ -158,20 +165,20 @@ def _times_power(x: Any, exponents: Any) -> Any:
 
 
 class FixedPointRequantizer:
-    """A Requantizer by a fixed-point rule, computed in float64, in which every product and sum is exact.
+    """A Requantizer by the rule tflite_ref, computed in float64, in which every product and sum is exact.
 
-    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings of tflite_ref equal one rounding
+    With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings equal one rounding
     half up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that.
     Made by ``FixedPointRequantizer.fitting``.
     """
 
     work_dtypes = ("float64", "float64")
 
-    def __init__(self, twice: bool, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
+    def __init__(self, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
         lift = -min(low, 0)  # shifts to non-negative numbers, for which a cast to an integer rounds down
         self._scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
         self._limit = limit
-        nudge = np.where(twice & (fixed.exponent < 0), _times_power(0.5, fixed.exponent), 0.0)
+        nudge = np.where(fixed.exponent < 0, _times_power(0.5, fixed.exponent), 0.0)
         self._nudge = nudge if low < zero_point and bool(nudge.any()) else None
         self._offset = 0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0)
         self._low, self._high = np.float64(low + lift), np.float64(high + lift)
@@ -181,8 +188,8 @@ class FixedPointRequantizer:
     def fitting(
         cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
     ) -> Optional[FixedPointRequantizer]:
-        """For sums of magnitude up to ``reach``. None if 53 bits may not suffice, and for float32 rules."""
-        if rule not in ("tflite_ref", "tflite_once"):
+        """For sums of magnitude up to ``reach``. None if 53 bits may not suffice, and for other rules."""
+        if rule != "tflite_ref":
             return None
         fixed = fixed_point(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
@@ -193,7 +200,7 @@ class FixedPointRequantizer:
             largest = (reach if limit is None else np.minimum(limit, reach)) * scale
             largest = largest + abs(zero_point) + abs(min(low, 0)) + 2
             if bool(np.all(_times_power(largest, 31 - fixed.exponent) < 2.0**53)):
-                return cls(rule == "tflite_ref", fixed, zero_point, low, high, limit)
+                return cls(fixed, zero_point, low, high, limit)
         return None
 
     def __call__(self, sums: Array, out: Array, work: Sequence[Array]) -> None:

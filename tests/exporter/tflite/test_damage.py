@@ -105,8 +105,8 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
         (Quantization([0.1, 0.2, 0.3], [0, 0, 0], 9), "3 scales along dimension 9"),
         (Quantization([0.0]), "scales must be positive numbers, one is 0.0"),
         (Quantization([-0.5]), "scales must be positive numbers, one is -0.5"),
-        (Quantization([np.nan]), "scales must be positive numbers, one is nan"),
-        (Quantization([np.inf]), "scales must be positive numbers, one is inf"),
+        (Quantization([np.nan]), "scales must be finite numbers, one is nan"),
+        (Quantization([np.inf]), "scales must be finite numbers, one is inf"),
         (Quantization([0.1], [200]), "a zero point lies outside INT8"),
     ],
 )

@@ -166,6 +166,32 @@ def test_fully_connected(
     )
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("x_scale", "w_scale", "power"), [(0.25, 0.5, 1), (0.5, 0.25, 4), (0.021, 0.037, 2), (0.3, 0.7, 3)]
+)
+def test_fully_connected_at_ties(dtype: str, x_scale: float, w_scale: float, power: int) -> None:
+    """Sums whose product with X_scale W_scale / Y_scale is half a step, exactly or nearly, of either sign."""
+    x_scale, w_scale = float(np.float32(x_scale)), float(np.float32(w_scale))
+    y_scale = float(np.float32(x_scale * w_scale * 2.0**power))
+    middle = 0 if dtype == "int8" else 128
+    net = Single()
+    net.feed(whole_range((64, 9), dtype, 3), Quantization([x_scale], [middle]))
+    weights = np.maximum(whole_range((8, 9), dtype, 4), -127 if dtype == "int8" else 0).astype(dtype)
+    weights[:, 1:] = middle  # sums are small: no output saturates
+    weights[:, 0] = middle + np.arange(-4, 4)
+    net.constant(weights, Quantization([w_scale], [middle]))
+    net.constant(np.arange(8, dtype=np.int32), Quantization([x_scale * w_scale], [0]))
+    net.assert_equal("FULLY_CONNECTED", dtype, Quantization([y_scale], [middle]), "FullyConnectedOptions", version=4)
+
+
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(0.5, 0.35355338), (0.125, 0.11785113), (0.01, 0.05)])
+def test_sqrt_where_a_root_is_a_whole_number_of_steps(x_scale: float, y_scale: float) -> None:
+    net = Single()
+    net.feed(np.arange(-128, 128, dtype=np.int8), Quantization([float(np.float32(x_scale))], [-128]))
+    net.assert_equal("SQRT", "int8", Quantization([float(np.float32(y_scale))], [-128]))
+
+
 @few
 @given(
     DTYPES,

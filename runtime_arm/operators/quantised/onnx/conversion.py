@@ -203,7 +203,7 @@ for _domain in DOMAINS:
     _quantize = operator("QuantizeLinear", inputs=(2, 3), domain=_domain)(_quantize_shape)
     _quantize.reference(_quantize_reference)
     _quantize.kernel("NUMPY", supports=_refuse_but_one_float32_scale, scratch=_work)(_quantize_numpy)
-    _dequantize = operator("DequantizeLinear", inputs=(2, 3), domain=_domain)(_dequantize_shape)
+    _dequantize = operator("DequantizeLinear", inputs=(2, 3), domain=_domain, unpacks=True)(_dequantize_shape)
     _dequantize.reference(_dequantize_reference)
     _dequantize.kernel("NUMPY", supports=_refuse_but_one_float32_scale)(_dequantize_numpy)
 

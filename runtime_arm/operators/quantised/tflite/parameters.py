@@ -95,7 +95,7 @@ def _quantised_real(real: float, y: Affine) -> int:
 def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dtype: Any, rule: str = RULE) -> Array:
     """saturate(round(sums * multiplier) + zero_point) as a fresh array. ``sums`` are integers."""
     result = np.empty(sums.shape, dtype)
-    work = np.empty(sums.shape, np.int64), np.empty(sums.shape, np.int64)
+    work = [np.empty(sums.shape, name) for name in RULES[rule].work_dtypes]
     Requantizer(rule, multiplier, zero_point, *limits)(sums, result, work)
     return result
 

@@ -2,9 +2,10 @@
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one per filter. B is int32; its scale is X_scale * W_scale. The product of the scales
-is a double; for uint8, and for fully connected layers with one scale, it is rounded to float32. Source: LiteRT's
-kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and fully_connected.h.
+``W_scales`` holds one scale, or one per filter, of any sign. B is int32; its scale is X_scale * W_scale. The product of
+the scales is a double; for convolutions of uint8 it is rounded to float32. Fully connected layers multiply by it as a
+double, the others in fixed point (see ``rounding.py``). Source: LiteRT's kernel_util.cc, reference/conv.h,
+reference/integer_ops/conv.h and fully_connected.h, and LiteRT 2.3.0 itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.layout.reshape import product
 from runtime_arm.operators.quantised.onnx.products import matmul_shape
-from runtime_arm.operators.quantised.parameters import check_scale
 from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
     RULE,
@@ -51,7 +51,8 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
     """Reads and checks the quantisation of a convolution or fully connected layer. X, W and Y have the dtype."""
     x, y = affine(op, "X", dtype), affine(op, "Y", dtype)
     scales = np.array(op.get_floats("W_scales"), np.float32)
-    check_scale(op, "W", scales)
+    if not bool(np.all(np.isfinite(scales))):
+        raise ArgumentError(op, "W_scales must be finite")
     if len(scales) not in (1, filters):
         raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
@@ -59,11 +60,12 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
         raise ArgumentError(
             op, f"W_zero_point must fit into {np.dtype(dtype).name}, and be 0 for int8, got {w_zero_point}"
         )
-    if dtype == np.uint8 or (op.type == "QuantizedFullyConnected" and len(scales) == 1):
+    connected = op.type == "QuantizedFullyConnected"
+    if dtype == np.uint8 and not connected:
         multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
     else:
         multiplier = np.float64(x.scale) * scales.astype(np.float64) / np.float64(y.scale)
-    rule = "tflite_once" if op.type == "QuantizedFullyConnected" else RULE
+    rule = "tflite_real" if connected else RULE
     return Products(x, w_zero_point, multiplier, y, activation_range(op, dtype, y), rule)
 
 

@@ -68,8 +68,8 @@ def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Lis
     return lookup_scratch([outputs[0].shape])
 
 
-def _of_reals(function: Callable[[Array], Array], rounding: Callable[[Array], Array] = away_from_zero) -> Formula:
-    """rounding(function(real X) / Y_scale) + Y_zero_point.
+def _of_reals(function: Callable[[Array], Array]) -> Formula:
+    """round(function(real X) / Y_scale) + Y_zero_point, ties away from zero. The inverse of Y_scale is a float32.
 
     The real numbers are float32. The function gets them as float64 and rounds to float32 where TensorFlow Lite does.
     """
@@ -78,12 +78,21 @@ def _of_reals(function: Callable[[Array], Array], rounding: Callable[[Array], Ar
         reals = of_x.scale * (x - of_x.zero_point).astype(np.float32)
         with np.errstate(all="ignore"):
             found = function(reals.astype(np.float64)).astype(np.float32)
-            steps = rounding(found * (np.float32(1) / of_y.scale))
-        return np.asarray(
-            np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point
-        )  # NaN becomes the lowest integer
+            steps = away_from_zero(found * (np.float32(1) / of_y.scale))
+        return _moved(steps, of_y)
 
     return formula
+
+
+def _moved(steps: Array, of_y: Affine) -> Array:
+    """Steps of Y's scale as Y's integers, not clipped. NaN becomes the lowest."""
+    return np.asarray(np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point)
+
+
+def _sqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        roots = np.sqrt(of_x.scale * (x - of_x.zero_point).astype(np.float32))
+        return _moved(np.trunc(roots / of_y.scale), of_y)
 
 
 def _relu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
@@ -186,7 +195,7 @@ quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` its
 quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers themselves; -128 stays as it is.")
 quantized_sqrt = _unary(
     "QuantizedSqrt",
-    _of_reals(np.sqrt, np.trunc),
+    _sqrt,
     "SQRT of the real numbers that X stands for, in float32, rounded towards zero to Y.",
 )
 quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point; the highest integer for 0.")
