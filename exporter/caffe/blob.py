@@ -8,6 +8,8 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from runtime_arm.errors import FormatError, UsageError
+from runtime_arm.gpu.device import Device
+from runtime_arm.gpu.synced_memory import SyncedMemory
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.messages import class_from
 
@@ -19,15 +21,17 @@ _LEGACY = ("num", "channels", "height", "width")
 class Blob:
     """``Blob([2, 3, 4])``: values ``data`` and gradients ``diff``, zero until they are written.
 
-    Every mistake is a UsageError, every damaged BlobProto a FormatError.
+    Both lie in a SyncedMemory, ``data_memory`` and ``diff_memory``: with a ``device`` of ``runtime_arm/gpu`` they move
+    there and back by themselves. Every mistake is a UsageError, every damaged BlobProto a FormatError.
     """
 
-    def __init__(self, shape: Sequence[int] = (), dtype: Any = np.float32):
+    def __init__(self, shape: Sequence[int] = (), dtype: Any = np.float32, device: Optional[Device] = None):
         self._dtype = np.dtype(dtype)
         self._shape: Tuple[int, ...] = ()
         self._capacity = 0
-        self._data: Optional[Array] = None
-        self._diff: Optional[Array] = None
+        self._device = device
+        self._data: Optional[SyncedMemory] = None
+        self._diff: Optional[SyncedMemory] = None
         self.reshape(shape)
 
     # Shape
@@ -119,17 +123,31 @@ class Blob:
 
     @property
     def data(self) -> Array:
-        """The values, a view in the blob's shape."""
-        if self._data is None:
-            self._data = np.zeros(self._capacity, self._dtype)
-        return self._data[: self.count()].reshape(self._shape)
+        """The values on the processor, a view in the blob's shape that may be written."""
+        return self._shaped(self.data_memory)
 
     @property
     def diff(self) -> Array:
-        """The gradients, a view in the blob's shape."""
+        """The gradients on the processor, a view in the blob's shape that may be written."""
+        return self._shaped(self.diff_memory)
+
+    @property
+    def data_memory(self) -> SyncedMemory:
+        """The memory of the values; ``data_memory.gpu_data()`` is their side on the device."""
+        if self._data is None:
+            self._data = SyncedMemory(self._capacity * self._dtype.itemsize, self._device)
+        return self._data
+
+    @property
+    def diff_memory(self) -> SyncedMemory:
+        """The memory of the gradients."""
         if self._diff is None:
-            self._diff = np.zeros(self._capacity, self._dtype)
-        return self._diff[: self.count()].reshape(self._shape)
+            self._diff = SyncedMemory(self._capacity * self._dtype.itemsize, self._device)
+        return self._diff
+
+    def _shaped(self, memory: SyncedMemory) -> Array:
+        flat: Array = memory.mutable_cpu_data().view(self._dtype)
+        return flat[: self.count()].reshape(self._shape)
 
     def data_at(self, *indices: int) -> float:
         return float(self.data.reshape(-1)[self.offset(*indices)])

@@ -62,7 +62,7 @@ def pair_of(
     prototxt: AnyPath, net: CaffeNet, builder: NetBuilder, inputs: Sequence[TensorInfo], options: ExportOptions
 ) -> Pair:
     """The pair of what ``translated`` returns."""
-    meta = {"source": origin(prototxt, map_file(prototxt)), **_default_meta(net.layers), **options.meta}
+    meta = {"source": origin(prototxt, map_file(prototxt)), **options.over(_default_meta(net.layers))}
     infos = [TensorInfo(name, None, "float32") for name in net.outputs]
     pair = builder.pair(net.name, inputs, infos, meta, unpacked=options.caffe2_compatible)
     if options.caffe2_compatible:

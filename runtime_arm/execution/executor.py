@@ -13,7 +13,7 @@ from runtime_arm.errors import FeedError
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
-from runtime_arm.planning.plan import PackedWeights, Segment
+from runtime_arm.planning.plan import PackedWeights, PlaceSteps, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Value
 from runtime_arm.registry.engine_wishes import preferring
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
@@ -32,7 +32,7 @@ class Executor:
 
     Only one call may run at a time. ``workers`` split the steps for which that pays; this process is one of them, and
     the others start with the first run. ``tuned`` returns, for the specs of the feeds, the engines that operators
-    prefer, and whether BLAS threads replace the workers.
+    prefer, and whether BLAS threads replace the workers. ``place`` puts steps on a device, see ``gpu/placement.py``.
     """
 
     def __init__(
@@ -41,9 +41,11 @@ class Executor:
         constants: Mapping[str, Any],
         workers: int = 1,
         tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
+        place: Optional[PlaceSteps] = None,
     ):
         self.net = net
         self._tuned = tuned
+        self._place = place
         self.constants = dict(constants)
         _look_up_operators(net)
         self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
@@ -111,7 +113,7 @@ class Executor:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs = self.net.external_output
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers)
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, self._place)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked, forget the plans: their memory is shared with the parent, which uses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from runtime_arm.pair.tuning import Tunings
 from runtime_arm.planning.plan import Segment
 from runtime_arm.registry.specs import QuantizedTensor
 
+if TYPE_CHECKING:
+    from runtime_arm.gpu.placement import Placement
+
 Inputs = Union[Mapping[str, Any], Sequence[Any]]
 
 
@@ -36,10 +39,19 @@ class Predictor:
     pays: processes that are forked at the first run and end with this process, or threads where the system cannot fork.
     Several predictors may exist in one process, and several threads may call one of them; the calls take turns. Blobs
     that the net overwrites (recurrent state in an external input) keep their content from run to run.
+
+    device: a device beside the processor, "opencl:0" or "cuda:0"; what it can do runs there (``gpu/placement.py``).
+    half: blobs are stored as float16 there. ``placement`` says what runs where; it is None without a device.
     """
 
     def __init__(
-        self, init_net: Union[Pair, NetLike], predict_net: Optional[NetLike] = None, *, threads: Optional[int] = None
+        self,
+        init_net: Union[Pair, NetLike],
+        predict_net: Optional[NetLike] = None,
+        *,
+        threads: Optional[int] = None,
+        device: Optional[str] = None,
+        half: bool = False,
     ):
         if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
             raise UsageError(f"threads must be 1 or more, got {threads!r}")
@@ -53,7 +65,9 @@ class Predictor:
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._state}
         self._tuned = Tunings(self.pair.tuning, net, self.threads)
-        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of)
+        self.placement = _placement(device, half)
+        place = None if self.placement is None else self.placement.place
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of, place)
         self._turn = Turns()
         self._plan_ahead()
 
@@ -70,7 +84,7 @@ class Predictor:
     @property
     def notes(self) -> Sequence[str]:
         """What the user should know: a tuning that does not fit this machine or the shapes that were run."""
-        return self._tuned.notes
+        return [*self._tuned.notes, *(self.placement.session.notes if self.placement is not None else ())]
 
     @property
     def executor(self) -> Executor:
@@ -118,6 +132,16 @@ class Predictor:
             self._executor = None
             self._state = {}
 
+    def __repr__(self) -> str:
+        state = "closed" if self._executor is None else f"threads={self.threads}"
+        return f"Predictor({self.pair.summary()}; {state})"
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(
+            "a Predictor cannot be pickled, for it holds threads and memory: send its pair, predictor.pair, or the "
+            "pair's folder, and make a Predictor where it is needed"
+        )
+
     def __enter__(self) -> Predictor:
         return self
 
@@ -147,6 +171,19 @@ class Predictor:
             if name not in inputs and name not in self._state:
                 raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
         return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
+
+
+def _placement(device: Optional[str], half: bool) -> Optional[Placement]:
+    """What places operators on the device, None without one; only then is anything of ``gpu`` imported."""
+    if device is None:
+        if half:
+            raise UsageError("half=True stores blobs as float16 on a device; name one with device=")
+        return None
+    from runtime_arm.gpu.devices import open_device
+    from runtime_arm.gpu.island import Session
+    from runtime_arm.gpu.placement import Placement
+
+    return Placement(Session(*open_device(device), half))
 
 
 def _fitting(info: TensorInfo, given: Any) -> Any:
@@ -207,12 +244,14 @@ def load(
     predict_net: Union[str, os.PathLike[str], None] = None,
     *,
     threads: Optional[int] = None,
+    device: Optional[str] = None,
+    half: bool = False,
 ) -> Predictor:
     """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb."""
     expected = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
     first = checked_path(path, expected)
     pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, expected))
-    return Predictor(pair, threads=threads)
+    return Predictor(pair, threads=threads, device=device, half=half)
 
 
 __all__: List[str] = ["Predictor", "load"]

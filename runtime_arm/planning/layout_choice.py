@@ -180,7 +180,8 @@ class _Choice:
 
 def _candidates(step: Step) -> List[_Candidate]:
     plain = (None,) * len(step.inputs), (None,) * len(step.outputs)
-    options = [] if step.schema.view else options_of(step.op, step.in_specs, step.out_specs, step.kernel)
+    has_kind = step.schema.kind is not None and not step.schema.view
+    options = options_of(step.op, step.in_specs, step.out_specs, step.kernel) if has_kind else []
     time = _plain_time(step, bool(options))
     tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
     is_merged = options and not step.schema.kernels

@@ -48,6 +48,9 @@ def _same(one: Optional[Array], other: Optional[Array]) -> bool:
     )
 
 
+PlaceSteps = Callable[[Sequence[Step], Set[Value]], List[Step]]  # steps and the values that survive them -> steps
+
+
 class Border:
     """An operator whose output shapes are known only after it has run. The reference kernel runs it and returns new
     arrays."""
@@ -72,7 +75,8 @@ class Segment:
     ``outputs`` those that the net declares as outputs. ``packed`` keeps derived weights. ``layout`` is the memory plan.
     ``run_border`` makes the function that runs a border operator. ``runs[i]`` runs ``running[i]``; if ``workers`` split
     that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
-    others (see ``execution/workers.py``).
+    others (see ``execution/workers.py``). ``place`` may put steps of a device in the place of others (see
+    ``gpu/placement.py``).
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Segment:
         packed: PackedWeights,
         run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
         workers: int = 1,
+        place: Optional[PlaceSteps] = None,
     ):
         trace = Trace(ops, start, env)
         self.env = trace.env
@@ -94,6 +99,8 @@ class Segment:
         self.border_at = trace.border_at
         self.successors: Dict[Any, Segment] = {}
         self.survivors = self._survivors(ops, fetched)
+        if place is not None:
+            self.steps = place(self.steps, set(self._surviving().values()))
         self._lay_out(self._survivors(ops, outputs))
         set_lifetimes(self.steps, self.feeds, list(self._surviving().values()))
         if workers > 1:

@@ -149,6 +149,11 @@ def upsample_bilinear_reference(op: OperatorDef, x: Array, scales: Optional[Arra
     return [resample_exactly(x, axes).astype(x.dtype)]
 
 
+def axes_of(op: OperatorDef, x: TensorSpec, scales: Optional[TensorSpec] = None) -> List[Resampled]:
+    """How one of these operators resamples X."""
+    return (_bilinear_axes if op.type == "UpsampleBilinear" else _nearest_axes)(op, x, scales)
+
+
 def _not_empty(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if outputs[0].size == 0 or inputs[0] is None or inputs[0].size == 0:
         return "there is nothing to interpolate"

@@ -142,7 +142,7 @@ def _fitted(op: OperatorDef, lengths: Sequence[int], sizes: Sequence[int]) -> Li
     return [Extent(scale * n, int(scale * n + 0.5)) for n in lengths]
 
 
-def _axes(
+def axes_of(
     op: OperatorDef,
     x: TensorSpec,
     roi: Optional[TensorSpec] = None,
@@ -204,7 +204,7 @@ def resize(
     """
     mode = _choice(op, "mode", ("nearest", "linear", "cubic"), "nearest")
     require(op, mode == "nearest" or x.dtype.kind in "fiu", f"mode {mode} needs numbers", x)
-    resampled = {one.axis: one.size for one in _axes(op, x, roi, scales, sizes)}
+    resampled = {one.axis: one.size for one in axes_of(op, x, roi, scales, sizes)}
     return [x.with_shape([resampled.get(axis, n) for axis, n in enumerate(x.shape)])]
 
 
@@ -217,7 +217,7 @@ def resize_reference(
     sizes: Optional[Array] = None,
 ) -> List[Any]:
     specs = [None if operand is None else TensorSpec.known(operand) for operand in (roi, scales, sizes)]
-    axes = _axes(op, TensorSpec.known(x), *specs)
+    axes = axes_of(op, TensorSpec.known(x), *specs)
     y = resample_exactly(x, axes)
     if x.dtype.kind in "iu" and y.dtype != x.dtype:
         limits = np.iinfo(x.dtype)
@@ -235,13 +235,13 @@ def _elements_or_floats(op: OperatorDef, inputs: Specs, outputs: Sequence[Tensor
 
 def _resize_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     assert inputs[0] is not None
-    return resampling_scratch(inputs[0], _axes(op, inputs[0], *inputs[1:]))
+    return resampling_scratch(inputs[0], axes_of(op, inputs[0], *inputs[1:]))
 
 
 @resize.kernel("NUMPY", supports=_elements_or_floats, scratch=_resize_scratch)
 def resize_numpy(call: Call) -> Run:
     assert call.in_specs[0] is not None
-    axes = _axes(call.op, call.in_specs[0], *call.in_specs[1:])
+    axes = axes_of(call.op, call.in_specs[0], *call.in_specs[1:])
     y, value = call.outputs[0], call.op.get_float("extrapolation_value", 0.0)
     interpolate = bind_resampling(call.inputs[0], y, axes, call.scratch)
     if all(one.outside is None for one in axes):

@@ -55,7 +55,8 @@ def _channels_first(ndim: int) -> Sequence[int]:
     return [0, ndim - 1, *range(1, ndim - 1)]
 
 
-def _axes(op: OperatorDef, ndim: int) -> Sequence[int]:
+def permutation_of(op: OperatorDef, ndim: int) -> Sequence[int]:
+    """The dimension of X that each dimension of Y is, for any of these operators but ChannelShuffle."""
     if op.type == "NCHW2NHWC":
         return _channels_last(ndim)
     return _channels_first(ndim) if op.type == "NHWC2NCHW" else transpose_axes(op, ndim)
@@ -64,12 +65,12 @@ def _axes(op: OperatorDef, ndim: int) -> Sequence[int]:
 def _add_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array) -> List[Any]:
-        return [np.transpose(x, _axes(op, x.ndim)).copy()]
+        return [np.transpose(x, permutation_of(op, x.ndim)).copy()]
 
     @schema.kernel("NUMPY", splits_work=True)
     def numpy(call: Call) -> Run:
         x = call.inputs[0]
-        return copy_all(_in_blocks(call.outputs[0], x.transpose(_axes(call.op, x.ndim))), call)
+        return copy_all(_in_blocks(call.outputs[0], x.transpose(permutation_of(call.op, x.ndim))), call)
 
 
 def _in_blocks(target: Array, source: Array) -> List[Tuple[Array, Array]]:
@@ -109,7 +110,7 @@ def _channel_axis(op: OperatorDef, ndim: int) -> int:
     return ndim - 1 if channels_last(op) else 1
 
 
-def _grouped(op: OperatorDef, shape: Shape) -> Tuple[Shape, Shape, int]:
+def grouped_shapes(op: OperatorDef, shape: Shape) -> Tuple[Shape, Shape, int]:
     """X's shape with channels as (G, C/G), Y's shape with channels as (C/G, G), and the axis of the first of these."""
     axis, group = _channel_axis(op, len(shape)), op.get_int("group", 1)
     before, each, after = shape[:axis], shape[axis] // group, shape[axis + 1 :]
@@ -127,5 +128,5 @@ def channel_shuffle_reference(op: OperatorDef, x: Array) -> List[Any]:
 @channel_shuffle.kernel("NUMPY", splits_work=True)
 def channel_shuffle_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
-    grouped, shuffled, axis = _grouped(call.op, x.shape)
+    grouped, shuffled, axis = grouped_shapes(call.op, x.shape)
     return copy_all([(y.reshape(shuffled), x.reshape(grouped).swapaxes(axis, axis + 1))], call)

@@ -14,7 +14,7 @@ from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 
-def _stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
+def as_stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
     """X's shape as (outer, n, inner), where n elements are normalised together.
 
     These are the elements of the axis, in Caffe2 all from the axis on.
@@ -29,7 +29,7 @@ def _stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
 def _same_floats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     require_floats(op, x)
     require(op, x.ndim > 0, "X must have a dimension", x)
-    _stack(op, x.shape)
+    as_stack(op, x.shape)
     return [x]
 
 
@@ -59,7 +59,7 @@ def hardmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 def _shifted(op: OperatorDef, x: Array) -> Array:
     """X as (outer, n, inner) in float64, minus its maximum along n."""
-    stack = x.astype(np.float64).reshape(_stack(op, x.shape))
+    stack = x.astype(np.float64).reshape(as_stack(op, x.shape))
     return stack - stack.max(axis=1, keepdims=True) if x.size else stack
 
 
@@ -78,7 +78,7 @@ def log_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @hardmax.reference
 def hardmax_reference(op: OperatorDef, x: Array) -> List[Any]:
-    stack: Array = x.reshape(_stack(op, x.shape))
+    stack: Array = x.reshape(as_stack(op, x.shape))
     if not x.size:
         return [x.copy()]
     first = np.expand_dims(stack.argmax(axis=1), 1)
@@ -86,7 +86,7 @@ def hardmax_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def _statistics(op: OperatorDef, outputs: Sequence[TensorSpec]) -> TensorSpec:
-    outer, _, inner = _stack(op, outputs[0].shape)
+    outer, _, inner = as_stack(op, outputs[0].shape)
     return TensorSpec((outer, 1, inner), outputs[0].dtype)
 
 
@@ -105,7 +105,7 @@ def _nothing() -> None:
 @softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
 @onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
 def softmax_numpy(call: Call) -> Run:
-    shape = _stack(call.op, call.inputs[0].shape)
+    shape = as_stack(call.op, call.inputs[0].shape)
     wholes = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
     x, y, statistics = (whole[call.slice_of(shape[0])] for whole in wholes)
     sums = StackSum(y)
@@ -122,7 +122,7 @@ def softmax_numpy(call: Call) -> Run:
 
 @log_softmax.kernel("NUMPY", supports=single_or_double, scratch=_log_softmax_scratch)
 def log_softmax_numpy(call: Call) -> Run:
-    shape = _stack(call.op, call.inputs[0].shape)
+    shape = as_stack(call.op, call.inputs[0].shape)
     x, y = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape)
     statistics, powers = call.scratch[0], call.scratch[1].reshape(shape)
     sums = StackSum(powers)

@@ -1,0 +1,1 @@
+"""OpenCL 1.2, called through ``ctypes``."""

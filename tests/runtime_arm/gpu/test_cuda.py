@@ -1,0 +1,72 @@
+"""The same kernels as CUDA C++, compiled for Jetsons without a GPU; run where there is one."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from runtime_arm.errors import DeviceError
+from runtime_arm.gpu.cuda.compiler import architectures, compiled
+from runtime_arm.gpu.kernels import Define, source_of
+
+EVERYTHING: Dict[str, Define] = {"RESIDUAL": 1, "OPERAND": 1, "ACTIVATE1(x, p)": "larger(x, p)"}
+WINDOW: Dict[str, Define] = {"KH": 3, "KW": 3, "SY": 1, "SX": 1, "DY": 1, "DX": 1}
+FILES: Dict[str, Dict[str, Define]] = {
+    "convolution": {**WINDOW, **EVERYTHING},
+    "winograd": EVERYTHING,
+    "im2col": {"TILE": 8, **EVERYTHING},
+    "pool": {"MAXIMUM": 0, "GROUP": 64},
+    "elementwise": {"COMBINE1(a, b)": "((a) / (b))", "ACTIVATE1(x, p)": "tanh(x)"},
+    "rows": {"GROUP": 64, "LOGARITHM": 1, **EVERYTHING},
+    "move": {},
+}
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> None:
+    try:
+        architectures()
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("nvrtc")
+@pytest.mark.parametrize("capability", [53, 72, 87, 90])
+def test_all_kernels_compile_for_jetsons_and_newer_gpus(capability: int) -> None:
+    if capability not in architectures():
+        pytest.skip(f"this NVRTC does not compile for {capability}: it knows {architectures()}")
+    for name, defines in FILES.items():
+        for half in (0, 1):
+            assert compiled(source_of(name, {**defines, "HALF": half}), capability)[:4] == b"\x7fELF"
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_a_capability_that_the_compiler_does_not_know_gets_ptx() -> None:
+    newest = max(architectures())
+    assert b".target" in compiled(source_of("move", {"HALF": 0}), newest + 50)
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_the_compilers_words_are_kept() -> None:
+    with pytest.raises(DeviceError, match="nonsense"):
+        compiled("nonsense;", 87)
+
+
+def test_a_gpu_multiplies() -> None:
+    from runtime_arm.gpu.devices import open_device
+
+    try:
+        device, programs = open_device("cuda:0")
+    except DeviceError as error:
+        pytest.skip(f"no CUDA here: {error}")
+    x = np.linspace(-3, 3, 1000, dtype=np.float32)
+    y = np.full_like(x, np.nan)
+    here, there = device.allocate(x.nbytes), device.allocate(x.nbytes)
+    device.upload(here, x)
+    program = programs.get("elementwise", {"HALF": 0, "ACTIVATE1(x, p)": "tanh(x)"})
+    device.prepare(program, "unary", (1000, 1, 1), (64, 1, 1), [here, there, 1000, 0, 1, 1]).enqueue()
+    device.download(there, y)
+    assert_close(y, np.tanh(x), what="tanh")
