@@ -1,9 +1,9 @@
-"""Makes an exported net cheaper to run: ``optimize``; ``pick_engines`` chooses engines alone."""
+"""Makes a net cheaper to run, ``optimize``, or smaller, ``quantize``; ``pick_engines`` chooses engines alone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
 from optimize.engines.pick import AUTO, MEASURE, pick_engines
@@ -16,13 +16,19 @@ from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
+from runtime_arm.imports import lazy_names
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import TUNING
 from runtime_arm.registry.schema import find
 
-__all__ = ["Report", "optimize", "pick_engines"]
+if TYPE_CHECKING:
+    from optimize.quantization import quantize
+else:
+    __getattr__, __dir__ = lazy_names(__name__, {"quantize": "optimize.quantization"})
+
+__all__ = ["Report", "optimize", "pick_engines", "quantize"]
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -94,6 +94,7 @@ class Operator:
     fused: Optional[str]
     fusion: Optional[Fusion]
     multiply_adds: Optional[MultiplyAdds]
+    unpacks: bool
     kernels: Dict[str, Kernel] = field(default_factory=dict)
     branch: Optional[BranchFunction] = None
     _reference: Optional[Reference] = None
@@ -231,6 +232,7 @@ def operator(
     fused: Optional[str] = None,
     fusion: Optional[Fusion] = None,
     multiply_adds: Optional[MultiplyAdds] = None,
+    unpacks: bool = False,
 ) -> Callable[[ShapeFunction], Operator]:
     """Decorator over the shape function: declares an operator.
 
@@ -250,6 +252,7 @@ def operator(
     fusion: what this type is made of, if it is such a type.
     multiply_adds: how many multiply-adds the plain algorithm takes for these shapes, see
     ``operators/common/multiply_adds.py``. Required where the reference kernel multiplies matrices; a test sees to it.
+    unpacks: it makes numbers of fewer bits into floats of the same meaning; a file stores such a weight packed.
     """
 
     def register(shape: ShapeFunction) -> Operator:
@@ -271,6 +274,7 @@ def operator(
             fused=fused,
             fusion=fusion,
             multiply_adds=multiply_adds,
+            unpacks=unpacks,
         )
         return _declare(schema)
 

@@ -40,6 +40,8 @@ def _fold(program: Program, match: Match) -> Rewrite:
         specs = infer_operator(op, [None if value is None else TensorSpec.known(value) for value in inputs])[1]
     made_of = sum(value.nbytes for value in inputs if value is not None)
     nbytes = sum(spec.nbytes for spec in specs)
+    if schema.unpacks and nbytes > made_of:
+        raise Refusal(f"it unpacks a weight: {made_of:,} bytes instead of {nbytes:,}")
     if nbytes > max(made_of, FREE_NBYTES):
         raise Refusal(f"the result takes {nbytes:,} bytes, its inputs {made_of:,}")
     return Rewrite(weights={name: spec.value for name, spec in zip(op.output, specs) if name})

@@ -65,7 +65,7 @@ def float_to_half_numpy(call: Call) -> Run:
     return cast_kernel(call)
 
 
-@operator("HalfToFloat", dtypes=("float16",))
+@operator("HalfToFloat", dtypes=("float16",), unpacks=True)
 def half_to_float(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = X in float32. Source: Caffe2's half_float_ops.cc."""
     return [x.with_dtype("float32")]

@@ -1,0 +1,146 @@
+"""Make a pair smaller: store weights, and compute activations if you like, in fewer bits.
+
+  armnet quantize PAIR -o PAIR2                                 int8 weights: a quarter of the bytes
+  armnet quantize PAIR -o PAIR2 --weights float16               half of the bytes
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
+                                                                integers throughout, as TensorFlow Lite computes them
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25
+                                                                the same; layers stay float until outputs are that close
+  armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
+  armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
+
+Weights alone need no data, and the net runs as fast as before: they become floats again when it is loaded. Give the
+pair as it was exported: the result is optimised, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Dict, List
+
+from armnet.arguments import add_json, add_pair
+from armnet.samples import FILES
+from runtime_arm.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument(
+        "--weights",
+        default="int8",
+        metavar="FORMAT",
+        help="float16, bfloat16, int8, int4 (blocks of 32) or palette (16 values) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--activations", default="float32", metavar="FORMAT", help="float32 or int8 (default: %(default)s)"
+    )
+    parser.add_argument("--data", metavar="DATA", help=f"typical inputs: {FILES}")
+    parser.add_argument(
+        "--samples", type=int, default=200, metavar="N", help="use at most N of them (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--calibration",
+        default="minmax",
+        metavar="METHOD",
+        help="how ranges of activations are chosen: minmax, percentile, mse or entropy (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--snr",
+        type=float,
+        metavar="DB",
+        help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data",
+    )
+    parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
+    parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import note, print_json, progress
+    from armnet.samples import samples_of
+    from optimize.quantization import QuantizationReport, quantize
+    from optimize.quantization.table import format_table
+    from runtime_arm.files import write_file
+    from runtime_arm.pair.pair import Pair
+
+    pair, report = Pair.load(args.pair), QuantizationReport()
+    samples = None if args.data is None else samples_of(args.data, pair, args.samples)
+    with progress("quantize") as bar:
+        result = quantize(
+            pair,
+            samples,
+            args.weights,
+            args.activations,
+            table=_table(args.table) if args.table else None,
+            calibration=args.calibration,
+            snr=args.snr,
+            report=report,
+            progress=bar,
+        )
+    result.save(args.output)
+    if args.write_table:
+        write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
+    facts = _facts(args.output, pair, result, report)
+    if args.json:
+        print_json("quantize", facts)
+        return 0
+    _print(facts)
+    for line in report.notes:
+        note(line)
+    return 0
+
+
+def _table(path: str) -> Dict[str, Any]:
+    from optimize.quantization.table import parse_table
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(parse_table(file.read(), path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as a table: {error}") from None
+
+
+def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
+    from armnet.commands.export import weights_nbytes
+
+    return {
+        "pair": output,
+        "weights_nbytes": {"before": weights_nbytes(before), "after": weights_nbytes(after)},
+        "output_snr": report.output_snr,
+        "layers": [
+            {
+                "layer": row.layer,
+                "weights": row.choice.weights,
+                "activations": row.choice.activations,
+                "nbytes": {"before": row.nbytes_before, "after": row.nbytes},
+                "snr": row.snr,
+                "reason": row.reason,
+            }
+            for row in report.layers
+        ],
+        "notes": report.notes,
+    }
+
+
+def _print(facts: Dict[str, Any]) -> None:
+    from runtime_arm.app.display import size, table
+
+    rows: List[List[str]] = [
+        [
+            row["layer"],
+            row["weights"],
+            row["activations"],
+            size(row["nbytes"]["before"]),
+            size(row["nbytes"]["after"]),
+            "" if row["snr"] is None else f"{row['snr']:.1f}",
+            row["reason"],
+        ]
+        for row in facts["layers"]
+    ]
+    header = ["layer", "weights", "activations", "before", "after", "dB", "why"]
+    print(table(header, rows, right=["before", "after", "dB"]))
+    weights = facts["weights_nbytes"]
+    print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
+    if facts["output_snr"] is not None:
+        print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")

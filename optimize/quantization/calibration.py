@@ -1,0 +1,183 @@
+"""Calibration: the range of every blob of a net, and the mean of each of its channels, measured on samples.
+
+    minmax       the least and the largest value of all samples
+    percentile   the range that leaves out one value in 10,000 at either end
+    mse          the range whose 256 steps have the least squared error, of a few that cut off the ends
+    entropy      the range that keeps the distribution best: least Kullback-Leibler divergence (as TensorRT chooses it)
+
+All but minmax collect a histogram a blob in a first pass's range, so samples are read twice; a histogram takes 16 kB
+whatever the number of samples. Blobs are fetched in groups that fit into ``GROUP_NBYTES``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from optimize.rewriting.report import Progress, quiet
+from runtime_arm.errors import UsageError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+METHODS = ("minmax", "percentile", "mse", "entropy")
+GROUP_NBYTES = 1 << 28
+BINS = 2048
+
+_LEFT_OUT = 1e-4
+_STEPS = 255
+_CUTS = np.linspace(1.0, 0.3, 36)  # shares of the range that are tried
+Sample = Mapping[str, Array]
+
+
+class Range(NamedTuple):
+    """The least and the largest real number that must be held."""
+
+    low: float
+    high: float
+
+
+class Calibration(NamedTuple):
+    """What was measured, by blob.
+
+    means: of each channel, float64 (C). Channels are axis 1 of pictures, else the last axis.
+    """
+
+    ranges: Mapping[str, Range]
+    means: Mapping[str, Array]
+
+
+class _Statistics:
+    """Of one blob: its range and means, and a histogram once the range is known."""
+
+    def __init__(self) -> None:
+        self.low, self.high = math.inf, -math.inf
+        self.sums, self.rows = np.zeros(0), 0
+        self.histogram: Array = np.zeros(0, np.int64)
+
+    def meet(self, values: Array) -> None:
+        if not values.size:
+            return
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        if values.ndim > 1:
+            axis = 1 if values.ndim == 4 else values.ndim - 1
+            others = tuple(index for index in range(values.ndim) if index != axis)
+            sums = values.sum(axis=others, dtype=np.float64)
+            self.sums = sums if self.sums.shape != sums.shape else self.sums + sums
+            self.rows += values.size // values.shape[axis]
+
+    def count(self, values: Array) -> None:
+        if not self.histogram.size:
+            self.histogram = np.zeros(BINS, np.int64)
+        if self.low < self.high:
+            self.histogram += np.histogram(values, BINS, (self.low, self.high))[0]
+
+
+def calibrated(
+    pair: Pair, names: Sequence[str], samples: Sequence[Sample], method: str = "minmax", progress: Progress = quiet
+) -> Calibration:
+    """The range and the means of each named blob.
+
+    UsageError for no samples, an unknown method, and blobs that are not finite.
+    """
+    if method not in METHODS:
+        raise UsageError(f"calibration can be {', '.join(METHODS)}; got {method!r}")
+    if not samples:
+        raise UsageError("calibration needs at least one sample, got none")
+    found = {name: _Statistics() for name in names}
+    passes = 1 if method == "minmax" else 2
+    done, total = 0, passes * len(samples)
+    with Predictor(pair, threads=1) as predictor:
+        for number in range(passes):
+            for sample in samples:
+                progress("calibrate", done, total)
+                done += 1
+                for name, values in _blobs(predictor, names, sample):
+                    if not bool(np.isfinite(values).all()):
+                        raise UsageError(f"blob {name!r} is not finite on sample {done - number * len(samples)}")
+                    if number:
+                        found[name].count(values)
+                    else:
+                        found[name].meet(values)
+    choose = {"minmax": _whole, "percentile": _percentile, "mse": _least_error, "entropy": _least_divergence}[method]
+    met = {name: statistics for name, statistics in found.items() if statistics.low <= statistics.high}
+    return Calibration(
+        {name: choose(statistics) for name, statistics in met.items()},
+        {name: statistics.sums / statistics.rows for name, statistics in met.items() if statistics.rows},
+    )
+
+
+def _blobs(predictor: Predictor, names: Sequence[str], sample: Sample) -> Iterator[Tuple[str, Array]]:
+    """The named blobs, in groups: the first group has one blob, from whose size the size of the next is guessed."""
+    start, count = 0, 1
+    while start < len(names):
+        group = list(names[start : start + count])
+        results = predictor.run(sample, keep=group)
+        yield from ((name, np.asarray(results[name])) for name in group if name in results)
+        largest = max((np.asarray(results[name]).nbytes for name in group if name in results), default=1)
+        start += len(group)
+        count = max(1, GROUP_NBYTES // max(largest, 1))
+
+
+def _whole(statistics: _Statistics) -> Range:
+    return Range(statistics.low, statistics.high)
+
+
+def _edges(statistics: _Statistics) -> Array:
+    return np.linspace(statistics.low, statistics.high, BINS + 1)
+
+
+def _percentile(statistics: _Statistics) -> Range:
+    edges, counts = _edges(statistics), np.cumsum(statistics.histogram)
+    if not counts[-1]:
+        return _whole(statistics)
+    low = edges[np.searchsorted(counts, _LEFT_OUT * counts[-1], "right")]
+    high = edges[np.searchsorted(counts, (1 - _LEFT_OUT) * counts[-1]) + 1]
+    return Range(float(low), float(high))
+
+
+def _candidates(statistics: _Statistics) -> List[Range]:
+    return [Range(min(statistics.low, 0) * cut, max(statistics.high, 0) * cut) for cut in _CUTS]
+
+
+def _least_error(statistics: _Statistics) -> Range:
+    if not statistics.histogram.any():
+        return _whole(statistics)
+    edges = _edges(statistics)
+    centres, counts = (edges[1:] + edges[:-1]) / 2, statistics.histogram
+
+    def error(tried: Range) -> float:
+        step = (tried.high - tried.low) / _STEPS
+        clipped = np.clip(centres, tried.low, tried.high)
+        inside = np.where(clipped == centres, step * step / 12, np.square(clipped - centres))
+        return float((inside * counts).sum())
+
+    return min(_candidates(statistics), key=error)
+
+
+def _least_divergence(statistics: _Statistics) -> Range:
+    if not statistics.histogram.any():
+        return _whole(statistics)
+    edges = _edges(statistics)
+    centres, counts = (edges[1:] + edges[:-1]) / 2, statistics.histogram.astype(np.float64)
+    zero = int(np.abs(centres).argmin())  # what a ReLU cut off says nothing about the range
+    counts[zero] = counts[zero + 1 : zero + 2].sum() or counts[max(zero - 1, 0)]
+
+    def divergence(tried: Range) -> float:
+        step = max((tried.high - tried.low) / _STEPS, np.finfo(np.float32).tiny)
+        place = np.rint((np.clip(centres, tried.low, tried.high) - tried.low) / step).astype(np.int64)
+        inside = (centres >= tried.low) & (centres <= tried.high)
+        kept = np.bincount(place[inside], counts[inside], _STEPS + 1)
+        used = np.bincount(place[inside], counts[inside] > 0, _STEPS + 1)
+        spread = np.where(inside & (counts > 0), kept[place] / np.maximum(used[place], 1), 0)
+        clipped = np.where(inside, counts, 0)
+        first, last = np.flatnonzero(inside)[[0, -1]]
+        clipped[first] += counts[:first].sum()
+        clipped[last] += counts[last + 1 :].sum()
+        wanted, actual = clipped / clipped.sum(), spread / max(spread.sum(), 1)
+        some = wanted > 0
+        return float((wanted[some] * np.log(wanted[some] / np.maximum(actual[some], 1e-12))).sum())
+
+    return min(_candidates(statistics), key=divergence)

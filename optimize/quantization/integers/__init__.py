@@ -1,0 +1,80 @@
+"""Rewrites a net from floats to TensorFlow Lite's quantised integers."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Mapping, Tuple
+
+import numpy as np
+
+from optimize.quantization.calibration import Calibration, Range
+from optimize.quantization.integers import elementwise, layout, products  # noqa: F401 - they declare rules
+from optimize.quantization.integers.layout import SAME_SCALE
+from optimize.quantization.integers.net import IntegerNet, Scale
+from optimize.quantization.integers.rules import RULES
+from optimize.rewriting.program import Program
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.pair import Pair
+
+Kept = List[Tuple[OperatorDef, str]]
+
+
+def blobs_to_calibrate(program: Program) -> List[str]:
+    """The float32 blobs that operators with a rule read or write."""
+    names: Dict[str, None] = {}
+    for op in program.net.op:
+        if op.full_type in RULES:
+            names.update(dict.fromkeys((*op.input, *op.output[:1])))
+    return [name for name in names if name and name not in program.weights and _is_float(program, name)]
+
+
+def _is_float(program: Program, name: str) -> bool:
+    specs = [spec for spec in program.specs(name) if spec is not None]
+    return bool(specs) and all(spec.dtype == np.float32 for spec in specs) and not program.is_rewritten(name)
+
+
+def shared_scales(program: Program, ranges: Mapping[str, Range]) -> Dict[str, Scale]:
+    """A scale for every blob. Blobs that an operator only moves have one: that of the range of all of them."""
+    group = {name: name for name in ranges}
+
+    def leader(name: str) -> str:
+        while group[name] != name:
+            group[name] = name = group[group[name]]
+        return name
+
+    for op in program.net.op:
+        if op.full_type in SAME_SCALE and not op.get_bool("global_pooling"):
+            members = [name for name in (*op.input, *op.output[:1]) if name in ranges]
+            for name in members[1:]:
+                group[leader(name)] = leader(members[0])
+    whole: Dict[str, Range] = {}
+    for name, one in ranges.items():
+        held = whole.get(leader(name), one)
+        whole[leader(name)] = Range(min(held.low, one.low), max(held.high, one.high))
+    return {name: Scale.holding(whole[leader(name)]) for name in ranges}
+
+
+def to_integers(
+    program: Program, like: Pair, measured: Calibration, wanted: Callable[[OperatorDef], bool]
+) -> Tuple[Pair, Kept]:
+    """The pair on integers, and the operators that stay on floats, with the reasons.
+
+    wanted: whether an operator shall compute on integers. Inputs and outputs of the net stay floats.
+    """
+    net = IntegerNet(program, shared_scales(program, measured.ranges), measured.means)
+    kept: Kept = []
+    for place, op in enumerate(program.net.op):
+        if place in net.done:
+            continue
+        rule = RULES.get(op.full_type)
+        reason = "it has no quantised form" if rule is None else None
+        if rule is not None and not wanted(op):
+            reason = "it was asked to stay float"
+        elif rule is not None and any(name not in net.scales for name in op.output[:1]):
+            reason = "its range is not known"
+        elif rule is not None:
+            reason = rule(net, op)
+        if reason is not None:
+            net.keep(op)
+            kept.append((op, reason))
+    new, weights = net.finished()
+    return like.replace(init_net=weights.init_net, predict_net=new).check(), kept

@@ -1,0 +1,59 @@
+"""Stores the weights of layers packed; an operator in front of the first reader makes a float32 weight of it again."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, List, Set
+
+from optimize.quantization.formats import FLOAT32, FORMATS
+from optimize.quantization.layers import Layer, layers_at
+from optimize.quantization.report import LayerReport
+from optimize.quantization.signal import decibels, noise
+from optimize.quantization.table import Choice
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from runtime_arm.registry.shape_inference import infer_operator
+from runtime_arm.registry.specs import TensorSpec
+
+
+class _Packing:
+    """The rule for one run of ``quantize``; it packs every weight once."""
+
+    def __init__(self, choose: Callable[[str], Choice], done: List[LayerReport]):
+        self._choose, self._done = choose, done
+        self._seen: Set[str] = set()
+
+    def find(self, program: Program, start: int) -> Iterator[Match]:
+        for place in range(start, len(program.net.op)):
+            for layer in layers_at(program, place):
+                if layer.weight not in self._seen:
+                    yield Match((place,), captured={"layer": layer})
+
+    def rewrite(self, program: Program, match: Match) -> Rewrite:
+        layer: Layer = match.captured["layer"]
+        self._seen.add(layer.weight)
+        choice, weight = self._choose(layer.name), program.value(layer.weight)
+        assert weight is not None
+        if choice.weights == FLOAT32:
+            self._done.append(LayerReport(layer.name, choice, weight.nbytes, weight.nbytes, None))
+            raise Refusal("it was asked to stay float32")
+        packed = FORMATS[choice.weights](weight, layer.axis)
+        reason = program.why_named(layer.weight) if packed is not None else f"{choice.weights} cannot hold its numbers"
+        if packed is None or reason:
+            kept = Choice(FLOAT32, choice.activations)
+            self._done.append(LayerReport(layer.name, kept, weight.nbytes, weight.nbytes, None, str(reason)))
+            raise Refusal(str(reason))
+        names = {ending: program.fresh(f"{layer.weight}_{ending}") for ending in packed.stored}
+        unpack = packed.unpack(tuple(names.values()), layer.weight)
+        stored = [TensorSpec.known(value) for value in packed.stored.values()]
+        restored = infer_operator(unpack, stored)[1][0].value
+        assert restored is not None
+        snr = decibels([noise(weight, restored)])
+        self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr))
+        weights = {names[ending]: value for ending, value in packed.stored.items()}
+        return Rewrite((unpack, layer.op), {**weights, layer.weight: None})
+
+
+def pack_weights(choose: Callable[[str], Choice], done: List[LayerReport]) -> Pass:
+    """The pass. choose: what a layer is stored in, by its name. done: gets a line for each layer."""
+    packing = _Packing(choose, done)
+    return Pass("pack_weights", (Rule(packing.find, packing.rewrite),))

@@ -1,0 +1,178 @@
+"""``quantize``: what is done to a pair, in which order.
+
+Weights alone: the pair is optimised, then each layer's weight is packed. With integer activations: batch norms are
+folded, ranges are calibrated, the net is rewritten to integers, layers that stay float are packed, and the result is
+optimised. Where a signal-to-noise ratio is demanded, the layers that spoil it most are found
+by quantising them one at a time, and as few of them as possible stay float.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
+
+import optimize
+from optimize import pipeline
+from optimize.quantization.calibration import METHODS, Sample, calibrated
+from optimize.quantization.formats import FLOAT32, check_format
+from optimize.quantization.integers import blobs_to_calibrate, to_integers
+from optimize.quantization.layers import Layer, layer_name, layers_of
+from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.pack_weights import pack_weights
+from optimize.quantization.report import LayerReport, QuantizationReport
+from optimize.quantization.samples import Samples, as_sequence
+from optimize.quantization.sensitivity import least_float
+from optimize.quantization.table import ACTIVATIONS, Choice, Table, check_layers
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.subnets import run_passes_everywhere
+from runtime_arm.errors import UsageError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.pair import Pair
+
+FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
+Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
+
+
+def quantize(
+    pair: Pair,
+    samples: Optional[Samples] = None,
+    weights: str = "int8",
+    activations: Optional[str] = None,
+    *,
+    table: Optional[Table] = None,
+    calibration: str = "minmax",
+    snr: Optional[float] = None,
+    report: Optional[QuantizationReport] = None,
+    progress: Progress = quiet,
+) -> Pair:
+    """Returns an optimised pair of the same inputs and outputs, with weights, and perhaps activations, of fewer bits.
+
+    samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone need none.
+    weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
+    floats; "int8" for TensorFlow Lite's integer arithmetic, which takes int8 weights. table: what single layers are
+    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``). snr: the
+    least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. report: collects what was
+    done to each layer. progress: as for ``optimize``.
+
+    UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
+    finite, and a ratio that cannot be reached.
+    """
+    report = QuantizationReport() if report is None else report
+    asked = _asked(weights, activations)
+    table = dict(table or {})
+    given = None if samples is None else as_sequence(samples, pair.inputs)
+    integers = any(choice.activations != FLOAT32 for choice in (asked, *table.values()))
+    if (integers or snr is not None) and not given:
+        raise UsageError("integer activations and a signal-to-noise ratio need samples, and there are none")
+    if calibration not in METHODS:
+        raise UsageError(f"calibration can be {', '.join(METHODS)}; got {calibration!r}")
+    if integers:
+        assert given is not None
+        build = _integer_builder(pair, given, asked, table, calibration, progress)
+    else:
+        build = _weight_builder(pair, asked, table, progress)
+    result = _within(pair, build, given, snr, report, progress)
+    return optimize.optimize(result, progress=progress) if integers else result
+
+
+def _asked(weights: str, activations: Optional[str]) -> Choice:
+    check_format(weights)
+    activations = activations or FLOAT32
+    if activations not in ACTIVATIONS:
+        raise UsageError(f"activations can be {', '.join(ACTIVATIONS)}; got {activations!r}")
+    if activations != FLOAT32 and weights != "int8":
+        raise UsageError(f"{activations} activations take int8 weights, not {weights}")
+    return Choice(weights, activations)
+
+
+def _chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Callable[[str], Choice]:
+    return lambda layer: Choice(FLOAT32, FLOAT32) if layer in floats else table.get(layer, asked)
+
+
+def _weight_builder(pair: Pair, asked: Choice, table: Table, progress: Progress) -> Build:
+    small = optimize.optimize(pair, progress=progress)
+    program = Program.of(small)
+    check_layers(table, [layer.name for layer in layers_of(program)])
+
+    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        one = pack_weights(_chooser(asked, table, floats), report.layers)
+        return run_passes_everywhere(program, [one], Report()).pair(small)
+
+    return build
+
+
+def _integer_builder(
+    pair: Pair, samples: Sequence[Sample], asked: Choice, table: Table, calibration: str, progress: Progress
+) -> Build:
+    program = run_passes_everywhere(Program.of(pair), FOLDING, Report(), progress=progress)
+    folded = program.pair(pair)
+    layers = {layer.name: layer for layer in layers_of(program, least=1)}
+    check_layers(table, layers)
+    measured = calibrated(folded, blobs_to_calibrate(program), samples, calibration, progress)
+
+    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        choose = _chooser(asked, table, floats)
+
+        def wanted(op: OperatorDef) -> bool:
+            return choose(layer_name(op)).activations != FLOAT32
+
+        result, kept = to_integers(program, folded, measured, wanted)
+        packed: List[LayerReport] = []
+        one = pack_weights(lambda name: Choice(choose(name).weights, FLOAT32), packed)
+        result = run_passes_everywhere(Program.of(result), [one], Report()).pair(result)
+        report.layers += _rows(program, layers, choose, {layer_name(op): reason for op, reason in kept}, packed)
+        report.notes += [f"{op.signature()} stays float: {why}" for op, why in kept if layer_name(op) not in layers]
+        return result
+
+    return build
+
+
+def _rows(
+    program: Program,
+    layers: Mapping[str, Layer],
+    choose: Callable[[str], Choice],
+    kept: Mapping[str, str],
+    packed: Sequence[LayerReport],
+) -> List[LayerReport]:
+    """A line for each layer. kept: why some compute on floats. packed: what was done to the weights of those."""
+    floats = {row.layer: row for row in packed}
+    rows = []
+    for name, layer in layers.items():
+        spec = program.weights.spec(layer.weight)
+        assert spec is not None
+        if name not in kept:
+            rows.append(LayerReport(name, choose(name), spec.nbytes, spec.size, None))
+        else:
+            unpacked = LayerReport(name, Choice(FLOAT32, FLOAT32), spec.nbytes, spec.nbytes, None)
+            row = floats.get(name, unpacked)
+            rows.append(row._replace(reason=row.reason or kept[name]))
+    return rows
+
+
+def _within(
+    pair: Pair,
+    build: Build,
+    samples: Optional[Sequence[Sample]],
+    snr: Optional[float],
+    report: QuantizationReport,
+    progress: Progress,
+) -> Pair:
+    """The pair that is built with the fewest float layers for which the outputs are close enough."""
+    result = build(frozenset(), report)
+    if not samples:
+        return result
+    noise = OutputNoise(pair, samples)
+    report.output_snr = noise.of(result)
+    if snr is None or report.output_snr >= snr:
+        return result
+    layers = [row.layer for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
+    floats = least_float(layers, lambda kept: noise.of(build(kept, QuantizationReport())), snr, progress)
+    report.layers.clear()
+    report.notes.clear()
+    result = build(floats, report)
+    report.output_snr = noise.of(result)
+    report.layers[:] = [
+        row._replace(reason=row.reason or "it spoils the outputs") if row.layer in floats else row
+        for row in report.layers
+    ]
+    return result

@@ -1,0 +1,29 @@
+"""What quantisation did to each layer, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import List, NamedTuple, Optional
+
+from optimize.quantization.table import Choice
+
+
+class LayerReport(NamedTuple):
+    """One layer. nbytes: of its weight, before and after. snr: of the weight alone, in dB. reason: why it is not stored
+    as was asked for; empty if it is."""
+
+    layer: str
+    choice: Choice
+    nbytes_before: int
+    nbytes: int
+    snr: Optional[float]
+    reason: str = ""
+
+
+@dataclass
+class QuantizationReport:
+    """Collects what ``quantize`` did. output_snr: of all outputs on the samples, in dB, where there were any."""
+
+    layers: List[LayerReport] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+    output_snr: Optional[float] = None

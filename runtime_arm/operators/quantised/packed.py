@@ -1,0 +1,100 @@
+"""Weights that are stored in fewer bits than they are computed in: blocks of 4-bit integers, palettes, bfloat16.
+
+Each operator turns what an init_net stores into the float32 weight. All its inputs are constants, so it is evaluated
+once, when the net is planned; the net then runs as fast as with the float weight. Two 4-bit numbers share a byte: the
+first in the low half, the second in the high half. Domain "armnet".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, List
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.specs import Shape, TensorSpec
+
+_MOST_DIMS = 32
+
+
+def halves(packed: Array) -> Array:
+    """The 4-bit numbers, 0..15, of bytes (..., n): uint8 (..., 2 n)."""
+    result = np.empty((*packed.shape[:-1], packed.shape[-1], 2), np.uint8)
+    np.bitwise_and(packed, 15, out=result[..., 0])
+    np.right_shift(packed, 4, out=result[..., 1])
+    return result.reshape(*packed.shape[:-1], -1)
+
+
+def joined_halves(numbers: Array) -> Array:
+    """Bytes (..., n) of 4-bit numbers, 0..15, uint8 (..., 2 n)."""
+    pairs = numbers.reshape(*numbers.shape[:-1], -1, 2)
+    joined: Array = pairs[..., 0] | (pairs[..., 1] << 4)
+    return joined
+
+
+def _stated_shape(op: OperatorDef) -> Shape:
+    shape = tuple(op.get_ints("shape"))
+    if len(shape) > _MOST_DIMS or min(shape, default=1) < 0:
+        raise ArgumentError(op, f"shape must hold at most {_MOST_DIMS} sizes, none negative, got {list(shape)[:40]}")
+    return shape
+
+
+@operator("UnpackBlocks", inputs=2, domain="armnet", dtypes=("uint8",), unpacks=True)
+def unpack_blocks(op: OperatorDef, packed: TensorSpec, scales: TensorSpec) -> List[TensorSpec]:
+    """W = scale * (q - 8), in float32, one scale for each block of ``block_size`` numbers.
+
+    packed: uint8 (blocks, block_size / 2), 4-bit numbers q. scales: float16 (blocks). W has the ``shape`` that the
+    argument states; its elements, in C order, fill the blocks one after the other. The last block may be fuller than W.
+    """
+    shape, block = _stated_shape(op), op.get_int("block_size", 32)
+    if block < 2 or block % 2:
+        raise ArgumentError(op, f"block_size must be even and positive, got {block}")
+    blocks = -(-math.prod(shape) // block)
+    require(op, packed.shape == (blocks, block // 2), f"the numbers must be ({blocks}, {block // 2}) bytes", packed)
+    require(op, scales.shape == (blocks,) and scales.dtype == np.float16, f"{blocks} float16 scales are needed", scales)
+    return [TensorSpec(shape, np.float32)]
+
+
+@unpack_blocks.reference
+def unpack_blocks_reference(op: OperatorDef, packed: Array, scales: Array) -> List[Any]:
+    shape = _stated_shape(op)
+    values = halves(packed).astype(np.float32)
+    values -= 8
+    values *= scales.astype(np.float32)[:, np.newaxis]
+    return [values.reshape(-1)[: math.prod(shape)].reshape(shape)]
+
+
+@operator("UnpackPalette", inputs=2, domain="armnet", dtypes=("uint8",), unpacks=True)
+def unpack_palette(op: OperatorDef, packed: TensorSpec, palette: TensorSpec) -> List[TensorSpec]:
+    """W = palette[q], in float32.
+
+    palette: float32 (16). packed: uint8, the 4-bit numbers q of W's elements in C order; the last may be unused. W has
+    the ``shape`` that the argument states.
+    """
+    shape = _stated_shape(op)
+    nbytes = -(-math.prod(shape) // 2)
+    require(op, packed.shape == (nbytes,), f"{nbytes} bytes are needed", packed)
+    require(op, palette.shape == (16,) and palette.dtype == np.float32, "the palette must be 16 float32", palette)
+    return [TensorSpec(shape, np.float32)]
+
+
+@unpack_palette.reference
+def unpack_palette_reference(op: OperatorDef, packed: Array, palette: Array) -> List[Any]:
+    shape = _stated_shape(op)
+    return [palette[halves(packed)[: math.prod(shape)]].reshape(shape)]
+
+
+@operator("UnpackBfloat16", domain="armnet", dtypes=("uint16",), unpacks=True)
+def unpack_bfloat16(op: OperatorDef, packed: TensorSpec) -> List[TensorSpec]:
+    """W = the float32 whose upper 16 bits these are: 8 bits of exponent, 7 of fraction."""
+    return [packed.with_dtype("float32")]
+
+
+@unpack_bfloat16.reference
+def unpack_bfloat16_reference(op: OperatorDef, packed: Array) -> List[Any]:
+    bits = packed.astype(np.uint32)
+    bits <<= 16
+    return [bits.view(np.float32)]

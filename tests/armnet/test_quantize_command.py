@@ -1,0 +1,77 @@
+"""``armnet quantize``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from runtime_arm import Predictor
+from runtime_arm.pair.pair import Pair
+from tests.support.commands import Armnet, refused
+from tests.support.paths import DEMO
+
+
+def nbytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.pb"))
+
+
+def accuracy(pair: Pair) -> float:
+    with np.load(DEMO / "held_back.npz") as archive, Predictor(pair, threads=1) as predictor:
+        scores = next(iter(predictor.run([archive["images"]]).values()))
+        return float(np.mean(scores.argmax(axis=1) == archive["labels"]))
+
+
+def test_weights_alone_make_the_pair_smaller(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    status, out, _ = armnet("quantize", digits, "-o", tmp_path / "small")
+    assert status == 0
+    assert "weights:" in out
+    assert nbytes(tmp_path / "small") < 0.3 * nbytes(digits)
+    assert armnet("inspect", tmp_path / "small")[0] == 0
+    assert accuracy(Pair.load(tmp_path / "small")) >= accuracy(Pair.load(digits)) - 0.001
+
+
+def test_integers_with_data_and_a_table_of_layers(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    words = [
+        "quantize",
+        digits,
+        "-o",
+        tmp_path / "small",
+        "--activations",
+        "int8",
+        "--samples",
+        40,
+        "--data",
+        DEMO / "held_back.npz",
+    ]
+    status, out, _ = armnet(*words, "--write-table", tmp_path / "layers.txt", "--json")
+    assert status == 0
+    facts = json.loads(out)
+    assert facts["output_snr"] > 20
+    table = (tmp_path / "layers.txt").read_text()
+    assert len(table.splitlines()) == 1 + len(facts["layers"])
+    small = Pair.load(tmp_path / "small")
+    assert small.meta["labels"] == Pair.load(digits).meta["labels"]
+    assert accuracy(small) >= accuracy(Pair.load(digits)) - 0.01
+    lines = table.splitlines()
+    lines[1] = lines[1].replace("int8", "float32")
+    (tmp_path / "layers.txt").write_text("\n".join(lines))
+    status, out, _ = armnet(*words, "--table", tmp_path / "layers.txt", "--json")
+    assert status == 0
+    assert [row["activations"] for row in json.loads(out)["layers"]].count("float32") == 1
+
+
+def test_mistakes_are_one_line_and_write_nothing(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = ["quantize", digits, "-o", out]
+    refused(armnet(*words, "--activations", "int8"), "need samples")
+    refused(armnet(*words, "--activations", "int8", "--data", empty), "empty", "holds no samples")
+    refused(armnet(*words, "--activations", "int8", "--data", tmp_path / "none.npz"), "none.npz")
+    refused(armnet(*words, "--weights", "int5"), "int5", "palette")
+    refused(armnet(*words, "--table", tmp_path / "none.txt"), "none.txt")
+    (tmp_path / "wrong.txt").write_text("int8 float32 Conv nowhere\n")
+    refused(armnet(*words, "--table", tmp_path / "wrong.txt"), "Conv nowhere")
+    assert not out.exists()

@@ -1,0 +1,168 @@
+"""quantize: weights alone, integers throughout, mixtures of both, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List
+
+import numpy as np
+import pytest
+
+from optimize import optimize, quantize
+from optimize.quantization import QuantizationReport
+from optimize.quantization.formats import FORMATS
+from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.table import Choice
+from runtime_arm import Predictor
+from runtime_arm.errors import UsageError
+from runtime_arm.pair.pair import Pair
+from tests.optimize.nets import pair_of
+
+NET = """
+    net "small": x, w1, b1, w2, w3, b3, w4, b4 -> probabilities, features
+    Conv(x, w1, b1) -> a  kernel=3 pad=1
+    Relu(a) -> r
+    Conv(r, w2) -> b  kernel=3 pad=1 group=8
+    Clip(b) -> s  min=0.0 max=6.0
+    MaxPool(s) -> c  kernel=2 stride=2
+    Conv(c, w3, b3) -> d  kernel=1
+    Add(c, d) -> e
+    AveragePool(e) -> f  global_pooling=1
+    Flatten(f) -> features
+    FC(features, w4, b4) -> g
+    Softmax(g) -> probabilities
+"""
+SHAPES = {"x": (1, 3, 16, 16)}
+
+
+def weights() -> Dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 1, 3, 3), "w3": (8, 8, 1, 1), "b3": (8,)}
+    shapes.update({"w4": (40, 8), "b4": (40,)})
+    return {name: (rng.standard_normal(shape) / 3).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return pair_of(NET, weights(), SHAPES)
+
+
+def samples(count: int, seed: int = 0) -> List[Dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [{"x": rng.standard_normal((1, 3, 16, 16)).astype(np.float32)} for _ in range(count)]
+
+
+def types(pair: Pair) -> List[str]:
+    return [op.full_type for op in pair.predict_net.op]
+
+
+def snr(original: Pair, quantised: Pair) -> float:
+    return OutputNoise(original, samples(8, seed=1)).of(quantised)
+
+
+@pytest.mark.parametrize(("weights", "least"), [("float16", 55), ("bfloat16", 35), ("int8", 35), ("int4", 12)])
+def test_weights_alone_stay_packed_and_answers_close(pair: Pair, weights: str, least: float) -> None:
+    report = QuantizationReport()
+    small = quantize(pair, None, weights, report=report)
+    packed = [row for row in report.layers if row.choice.weights == weights]
+    assert packed
+    assert all(row.nbytes < 0.6 * row.nbytes_before for row in packed)
+    assert snr(pair, small) > least
+    again = optimize(small)
+    assert sum("Unpack" in one or "Half" in one or "Dequantize" in one for one in types(again)) == len(packed)
+
+
+@pytest.mark.parametrize("weights", FORMATS)
+def test_packed_pairs_are_saved_and_loaded(pair: Pair, weights: str, tmp_path: object) -> None:
+    small = quantize(pair, None, weights)
+    small.save(f"{tmp_path}/small")
+    loaded = Pair.load(f"{tmp_path}/small")
+    feed = samples(1)[0]
+    with Predictor(small, threads=1) as one, Predictor(loaded, threads=1) as other:
+        for name, value in one.run(feed).items():
+            np.testing.assert_array_equal(other.run(feed)[name], value)
+
+
+def test_integers_run_from_the_first_convolution_to_the_last_layer(pair: Pair) -> None:
+    report = QuantizationReport()
+    small = quantize(pair, samples(16), activations="int8", report=report)
+    found = types(small)
+    assert found.count("tflite.QuantizedConv") == 3
+    assert "tflite.QuantizedFullyConnected" in found
+    assert "tflite.QuantizedMaxPool" in found
+    assert "tflite.QuantizedAdd" in found
+    assert not {"Conv", "ConvRelu", "FC", "MaxPool", "Clip", "Relu"} & set(found)
+    assert found.count("tflite.Quantize") == 1
+    assert snr(pair, small) > 28
+    assert report.output_snr is not None
+    assert report.output_snr > 28
+
+
+def test_inputs_and_outputs_stay_what_they_are(pair: Pair) -> None:
+    small = quantize(pair, samples(4), activations="int8")
+    assert small.inputs == pair.inputs
+    assert list(small.predict_net.external_output) == list(pair.predict_net.external_output)
+    assert {info.name: info.dtype for info in small.outputs} == {info.name: info.dtype for info in pair.outputs}
+
+
+@pytest.mark.parametrize("calibration", ["minmax", "percentile", "mse", "entropy"])
+def test_every_calibration_gives_close_answers(pair: Pair, calibration: str) -> None:
+    assert snr(pair, quantize(pair, samples(16), activations="int8", calibration=calibration)) > 20
+
+
+def test_samples_are_read_one_at_a_time_and_may_be_an_iterator(pair: Pair) -> None:
+    def drawn() -> Iterator[Dict[str, np.ndarray]]:
+        yield from samples(4)
+
+    once, listed = quantize(pair, drawn(), activations="int8"), quantize(pair, samples(4), activations="int8")
+    assert once.predict_net.to_text() == listed.predict_net.to_text()
+
+
+def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) -> None:
+    report, all_int8 = QuantizationReport(), QuantizationReport()
+    quantize(pair, samples(8), activations="int8", report=all_int8)
+    assert all_int8.output_snr is not None
+    wanted = all_int8.output_snr + 3
+    mixed = quantize(pair, samples(8), activations="int8", snr=wanted, report=report)
+    assert report.output_snr is not None
+    assert report.output_snr >= wanted
+    floats = [row for row in report.layers if row.choice.activations == "float32"]
+    assert 0 < len(floats) < len(report.layers)
+    assert all(row.reason for row in floats)
+    assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
+
+
+def test_a_table_decides_for_its_layers(pair: Pair) -> None:
+    report = QuantizationReport()
+    table = {"FC g": Choice("float16", "float32")}
+    small = quantize(pair, samples(4), activations="int8", table=table, report=report)
+    assert "tflite.QuantizedFullyConnected" not in types(small)
+    assert "HalfToFloat" in types(small)
+    assert {row.layer: row.choice for row in report.layers}["FC g"] == table["FC g"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"weights": "int3"}, "weights can be"),
+        ({"activations": "int7"}, "activations can be"),
+        ({"activations": "int8", "weights": "int4", "samples": samples(1)}, "take int8 weights"),
+        ({"activations": "int8"}, "need samples"),
+        ({"activations": "int8", "samples": []}, "need samples"),
+        ({"activations": "int8", "samples": samples(1), "calibration": "guess"}, "calibration can be"),
+        ({"activations": "int8", "samples": [{"y": 1}]}, "sample 1 has no input 'x'"),
+        ({"activations": "int8", "samples": samples(1)[0]}, "put it into a list"),
+        ({"table": {"Conv z": Choice("int8", "float32")}}, "no layer of this net"),
+        ({"snr": 30.0}, "need samples"),
+        ({"activations": "int8", "samples": [{"x": np.full((1, 3, 16, 16), np.nan, np.float32)}]}, "not finite"),
+    ],
+)
+def test_mistakes_are_named(pair: Pair, options: dict, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        quantize(pair, **options)
+
+
+def test_constant_activations_are_quantised_without_a_division_by_zero(pair: Pair) -> None:
+    zeros = [{"x": np.zeros((1, 3, 16, 16), np.float32)}]
+    small = quantize(pair, zeros, activations="int8")
+    with Predictor(small, threads=1) as predictor:
+        assert all(np.isfinite(value).all() for value in predictor.run(zeros[0]).values())
