@@ -8,6 +8,7 @@
 
 With NumPy alone, as on a device:
 
+open              a Model of any model: ``armnet.open("ssd.tflite").predict("cats.jpg")`` gives typed results
 Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
 load              a Predictor for a pair's folder, a bundle, or an init_net.pb and a predict_net.pb
 Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
@@ -18,6 +19,7 @@ NetDef            a net: an immutable list of operators, with its bytes and its 
 OperatorDef       an operator of a net: type, inputs, outputs, arguments, engine
 optimize          makes a pair cheaper: folds, fuses, removes operators and saves memory
 Report            what optimize did, step by step, and what it did not do
+quantize          makes a pair smaller: weights, and perhaps activations, of fewer bits
 pick_engines      chooses, and with ``engines="measure"`` times, the engine of every operator
 pack              writes a pair, its runtime and a self-test as one file, a bundle
 ArmnetError       the base of every error that armnet raises on purpose
@@ -46,10 +48,11 @@ if TYPE_CHECKING:
     from armnet import errors, memonger, netdef
     from armnet.comparison import compare
     from armnet.onnx_file import save_onnx
+    from armnet.opening import open
     from exporter import export
     from exporter.bundle.pack import pack
     from exporter.support import support
-    from optimize import Report, optimize, pick_engines
+    from optimize import Report, optimize, pick_engines, quantize
     from runtime_arm.errors import ArmnetError
     from runtime_arm.execution.predictor import Predictor, load
     from runtime_arm.execution.workspace import Workspace
@@ -76,9 +79,11 @@ else:
             "load": "runtime_arm.execution.predictor",
             "memonger": "armnet.memonger",
             "netdef": "armnet.netdef",
+            "open": "armnet.opening",
             "optimize": "optimize",
             "pack": "exporter.bundle.pack",
             "pick_engines": "optimize",
+            "quantize": "optimize",
             "save_onnx": "armnet.onnx_file",
             "support": "exporter.support",
         },
@@ -102,9 +107,11 @@ __all__ = [
     "load",
     "memonger",
     "netdef",
+    "open",
     "optimize",
     "pack",
     "pick_engines",
+    "quantize",
     "save_onnx",
     "support",
 ]

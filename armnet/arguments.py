@@ -25,6 +25,14 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast cores)")
 
 
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """--device and --half, a device beside the processor."""
+    parser.add_argument(
+        "--device", metavar="DEVICE", help="run what it can on opencl:0, cuda:0, ...; armnet doctor lists them"
+    )
+    parser.add_argument("--half", action="store_true", help="blobs are float16 on the device: less to move, less exact")
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """--input and --shape, for commands that draw inputs at random unless they are given."""
     parser.add_argument("--input", nargs="+", metavar="FILE", help=f"{FILES} (default: random inputs)")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 from exporter.common.options import ExportOptions
 from exporter.formats import format_of
 from exporter.torch_program import is_torch, onnx_of_torch
-from runtime_arm.app.pictures import check_rule
+from runtime_arm.app.evidence import with_result
+from runtime_arm.app.rules import read_rule
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ __all__ = ["export"]
 def export(
     *paths: Union[str, os.PathLike[str], ModelProto, Any],
     caffe2_compatible: bool = False,
-    preprocessing: Optional[Mapping[str, Any]] = None,
+    preprocessing: Union[str, os.PathLike[str], Mapping[str, Any], None] = None,
     labels: Optional[Sequence[str]] = None,
     progress: Optional[Callable[[str, int, int], None]] = None,
     keep_losses: bool = False,
     signature: Optional[str] = None,
+    task: Optional[str] = None,
 ) -> Pair:
     """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
@@ -38,14 +40,15 @@ def export(
 
     caffe2_compatible: use only Caffe2's operators and its encoding of weights; an ExportError names any operator that
     Caffe2 lacks. keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: the
-    signature of a TFLite model to translate; its first graph by default. preprocessing, labels: stored in the pair.
+    signature of a TFLite model to translate; its first graph by default. preprocessing (a preset such as "imagenet", a
+    JSON file, or a mapping), labels, task (what the outputs mean, where the net does not show it): stored in the pair.
     progress: called with a stage, how much of it is done, and how much there is. ExportError, FormatError or
     ResourceError, naming the file, if the model cannot be translated; UsageError for an invalid preprocessing rule.
     """
-    check_rule(preprocessing or {})
-    stored = {"preprocessing": preprocessing, "labels": labels and list(labels)}
+    stored = {"preprocessing": read_rule(preprocessing), "labels": labels and list(labels)}
     meta = {key: value for key, value in stored.items() if value}
     options = ExportOptions(caffe2_compatible, keep_losses, signature, meta, progress)
     if paths and is_torch(paths[0]):
         paths = (onnx_of_torch(*paths),)
-    return format_of(paths, "export").export(paths, options)
+    pair = format_of(paths, "export").export(paths, options)
+    return with_result(pair, task)

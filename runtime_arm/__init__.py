@@ -1,6 +1,7 @@
 """The runtime: loads a network and runs it with NumPy alone. It also works copied into an empty folder.
 
 Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
+open              a Model, which answers what is in a picture or a sound: ``open("ssd").predict("cats.jpg")``
 load              a Predictor for a pair's folder, a bundle, or an init_net.pb and a predict_net.pb
 Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
 Workspace         runs nets one by one on named blobs, as Caffe2's workspace does
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from runtime_arm.imports import lazy_names
 
 if TYPE_CHECKING:
+    from runtime_arm.app.model import open
     from runtime_arm.execution.predictor import Predictor, load
     from runtime_arm.execution.workspace import Workspace
     from runtime_arm.pair.pair import Pair
@@ -29,7 +31,8 @@ else:
             "QuantizedTensor": "runtime_arm.registry.specs",
             "Workspace": "runtime_arm.execution.workspace",
             "load": "runtime_arm.execution.predictor",
+            "open": "runtime_arm.app.model",
         },
     )
 
-__all__ = ["Pair", "Predictor", "QuantizedTensor", "Workspace", "load"]
+__all__ = ["Pair", "Predictor", "QuantizedTensor", "Workspace", "load", "open"]

@@ -12,7 +12,10 @@ ArmnetError
 +-- ResourceError          not enough memory or disk, or a limit that protects them
 +-- ExportError            the source model cannot be translated
 +-- WorkerError            a worker failed or was killed
++-- DeviceError            a device is not there, or its driver failed or answered wrongly
+|   +-- NoDriver           no driver of that kind is installed
 +-- OptimizationError     an optimisation changed what the net computes and is refused; the message names the step
++-- ResultError            outputs that hold NaN or infinities, of which no result can be made
 +-- UsageError             options that contradict each other or make no sense
 +-- MissingDependency      a package that the command needs is not installed
 """
@@ -94,12 +97,24 @@ class WorkerError(ArmnetError):
     """A worker failed or was killed."""
 
 
+class DeviceError(ArmnetError):
+    """A device is not there, or its driver failed or answered wrongly."""
+
+
+class NoDriver(DeviceError):
+    """No driver of that kind is installed."""
+
+
 class ExportError(ArmnetError):
     """The source model cannot be translated."""
 
 
 class OptimizationError(ArmnetError):
     """An optimisation changed what the net computes: a bug of ours, noticed in time."""
+
+
+class ResultError(ArmnetError):
+    """Outputs hold NaN or infinities, so that no result can be made of them."""
 
 
 class UsageError(ArmnetError):

@@ -18,6 +18,8 @@ INSTALL = {
     "ai_edge_litert": "'armnet[validate]'",
     "cv2": "'armnet[caffe]'",
     "PIL": "'armnet[image]'",
+    "av": "'armnet[video]'",
+    "soundfile": "'armnet[audio]'",
     "rich": "'armnet[report]'",
     "matplotlib": "'armnet[report]'",
     "google": "protobuf",

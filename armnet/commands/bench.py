@@ -2,6 +2,7 @@
 
   armnet bench squeezenet
   armnet bench squeezenet --against onnxruntime,tflite,reference --threads 1,2
+  armnet bench squeezenet --device cuda:0                the device beside the processor alone
   armnet bench squeezenet_fast --against onnxruntime --model squeezenet.onnx --runs 50 --json
 
 The runtimes take turns, so that noise hits all of them alike. The others run the model that the pair was made from, if
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
-from armnet.arguments import add_inputs, add_json, add_pair
+from armnet.arguments import add_device, add_inputs, add_json, add_pair
 from runtime_arm.errors import UsageError
 
 FAR = 1e-3  # a difference beyond this is explained
@@ -41,11 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs", type=int, default=21, metavar="N", help="inferences by each runtime (default: %(default)s)"
     )
+    add_device(parser)
     add_inputs(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from contextlib import ExitStack
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
@@ -62,7 +65,13 @@ def run(args: argparse.Namespace) -> int:
     rows: List[Dict[str, Any]] = []
     warnings: List[str] = []
     for threads in counts:
-        with load(args.pair, threads=threads) as predictor, progress(f"{threads} threads") as report:
+        with ExitStack() as stack:
+            predictor = stack.enter_context(load(args.pair, threads=threads))
+            beside = None
+            if args.device or args.half:
+                beside = load(args.pair, threads=threads, device=args.device, half=args.half)
+                stack.enter_context(beside)
+            report = stack.enter_context(progress(f"{threads} threads"))
             pair, shapes = predictor.pair, parse_shapes(args.shape)
             original = Original(pair, Path(args.pair), args.model)
             feeds = (
@@ -71,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
                 else random_inputs(pair, shapes=shapes)
             )
             with sizes_assumed(pair.inputs, feeds if args.input else shapes):
-                measured, heard = measure(predictor, original, feeds, against, args.runs, report)
+                measured, heard = measure(predictor, original, feeds, against, args.runs, report, beside)
+            heard += [] if beside is None else beside.notes
         rows += measured
         heard = [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes, *heard]
         warnings += [warning for warning in heard if warning not in warnings]
@@ -86,8 +96,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs: int, report: Any) -> Any:
-    """The rows for one number of threads, armnet's first, and warnings."""
+def measure(
+    predictor: Any, original: Any, feeds: Any, against: List[str], runs: int, report: Any, beside: Any = None
+) -> Any:
+    """The rows for one number of threads, armnet's first, and warnings. beside: a Predictor with a device."""
     from armnet.rivals import RIVALS, difference
     from armnet.timing import take_turns
     from runtime_arm.version import VERSION
@@ -95,9 +107,15 @@ def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs:
     rivals = [RIVALS[name](original, feeds, predictor.threads) for name in against]
     ours = f"armnet {VERSION}"
     candidates = {ours: lambda: predictor.run(feeds), **{rival.name: rival.infer for rival in rivals}}
+    if beside is not None:
+        candidates[name_with_device(ours, beside)] = lambda: beside.run(feeds)
     figures, warnings = take_turns(candidates, runs, lambda done, total: report("timing", done, total))
     answer = list(predictor.run(feeds).values())
     rows: List[Dict[str, Any]] = [{"runtime": ours, "threads": predictor.threads, **figures[ours].as_dict()}]
+    if beside is not None:
+        rows.append(_device_row(name_with_device(ours, beside), figures, ours, predictor, beside, feeds, answer))
+        if beside.placement.session.device.is_cpu:
+            warnings.append(f"{beside.placement.session.device.spec} is the processor: its times are not a GPU's")
     for rival in rivals:
         figure = figures[rival.name]
         apart = difference(answer, rival.infer())
@@ -114,6 +132,27 @@ def measure(predictor: Any, original: Any, feeds: Any, against: List[str], runs:
         if apart is not None and apart > FAR:
             warnings.append(_explained(rival, apart, answer))
     return rows, warnings
+
+
+def name_with_device(ours: str, beside: Any) -> str:
+    """What runs, and on which device."""
+    session = beside.placement.session
+    return f"{ours} on {session.device.spec}, {session.device.name}{', half' if session.half else ''}"
+
+
+def _device_row(
+    name: str, figures: Any, ours: str, predictor: Any, beside: Any, feeds: Any, answer: Any
+) -> Dict[str, Any]:
+    from armnet.rivals import difference
+
+    return {
+        "runtime": name,
+        "threads": predictor.threads,
+        **figures[name].as_dict(),
+        "ratio": figures[ours].seconds / figures[name].seconds,
+        "difference": difference(answer, list(beside.run(feeds).values())),
+        "islands": len(beside.placement.islands),
+    }
 
 
 def _explained(rival: Any, apart: float, answer: Any) -> str:

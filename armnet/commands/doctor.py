@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from armnet.arguments import add_json, add_pair, add_threads
+from runtime_arm.errors import DeviceError, NoDriver
 
 SECONDS = 2.0  # for measuring a network
 HOT = 80.0  # degrees Celsius; a Raspberry Pi slows down from here
@@ -59,12 +60,33 @@ def run(args: argparse.Namespace) -> int:
         "gflops": matmul_gflops(),
     }
     facts["network"] = None if args.pair is None else examine(args.pair, args.threads, facts["condition"])
+    facts["devices"] = devices()
     facts["warnings"] = warnings(facts)
     if args.json:
         print_json("doctor", facts)
     else:
         print(as_text(facts))
     return 0
+
+
+def devices() -> List[Dict[str, Any]]:
+    """The devices beside the processor, each with its limits and GFLOP/s of a convolution; none where no driver is."""
+    from runtime_arm.gpu.devices import KINDS, probe
+    from runtime_arm.gpu.measuring import convolution_gflops
+
+    found: List[Dict[str, Any]] = []
+    for kind in KINDS:
+        try:
+            there = probe(kind)
+        except NoDriver:
+            continue
+        except DeviceError as error:
+            found.append({"spec": kind, "problem": str(error)})
+            continue
+        for one in there:
+            gflops = None if one.problem else convolution_gflops(one.spec)
+            found.append({**one._asdict(), "gflops": gflops})
+    return found
 
 
 def matmul_gflops() -> float:
@@ -191,6 +213,20 @@ def warnings(facts: Dict[str, Any]) -> List[str]:
     return found
 
 
+def _device_text(device: Dict[str, Any], matmul: float) -> str:
+    """One device in a line, and whether it may pay."""
+    from runtime_arm.app.display import size
+
+    if device["problem"]:
+        return f"{device['spec']} does not work: {device['problem']}"
+    limits = f"{device['units']} units, groups of {device['group']}, {size(device['memory_nbytes'])}"
+    told = f"{device['spec']} {device['name']}, {device['driver']}; {limits}; {device['gflops']:.1f} GFLOP/s"
+    if device["is_cpu"]:
+        return f"{told} in a convolution; this is the processor itself and does not pay"
+    pays = "may pay" if device["gflops"] > matmul else "hardly pays"
+    return f"{told} in a convolution; {pays}: armnet bench PAIR --device {device['spec']} measures a network"
+
+
 def as_text(facts: Dict[str, Any]) -> str:
     """The facts as text."""
     from runtime_arm.app.display import size
@@ -213,6 +249,7 @@ def as_text(facts: Dict[str, Any]) -> str:
         ("matmul", f"{facts['gflops']:.1f} GFLOP/s (float32, {MATRIX} x {MATRIX})"),
         ("temperature", ", ".join(f"{zone} {celsius:.0f} C" for zone, celsius in condition["celsius"].items())),
     ]
+    rows += [("device", _device_text(device, facts["gflops"])) for device in facts["devices"]]
     if network is not None:
         fits = "fits" if network["fits"] else "DOES NOT FIT"
         rows.append(("network", f"{fits}: needs about {size(network['needs_nbytes'])}, including Python and NumPy"))

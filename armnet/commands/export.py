@@ -13,11 +13,13 @@ preprocessing, labels). --to onnx takes a pair, optimised or not, or any model t
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 from armnet.arguments import MODELS, add_json, add_shapes
 from runtime_arm.errors import UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.pair.pair import Pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--preprocessing",
-        metavar="JSON",
-        help='how to turn pictures into the input, e.g. \'{"resize": 256, "crop": 224, "channels": "RGB", '
-        '"scale": 0.00392, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}\'; stored in the pair',
+        metavar="RULE",
+        help="how to turn pictures into the input: imagenet, caffe, inception, 0..1, -1..1, yolo, JSON such as "
+        '\'{"resize": 256, "crop": 224, "scale": 0.00392}\', or a file; stored in the pair',
     )
     parser.add_argument("--labels", metavar="FILE", help="a file with one label per line; stored in the pair")
+    parser.add_argument(
+        "--task",
+        "--decoder",
+        metavar="TASK",
+        help="what the outputs mean, where the net does not show it: classes, boxes, mask, ..., or a decoder; stored",
+    )
     add_json(parser)
 
 
@@ -58,10 +66,11 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from exporter import export
     from runtime_arm.app.display import shape_text, size
-    from runtime_arm.app.pictures import read_labels
+    from runtime_arm.app.labels import read_labels
 
     options: Dict[str, Any] = {
-        "preprocessing": _preprocessing(args.preprocessing),
+        "preprocessing": args.preprocessing,
+        "task": args.task,
         "keep_losses": args.keep_losses,
         "signature": args.signature,
         "caffe2_compatible": args.caffe2_compatible,
@@ -69,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     }
     with progress("export") as report:
         pair = export(*args.model, progress=report, **options)
+        pair = _fitting_labels(_with_what_was_stored(pair, args.output))
         pair.save(args.output)
     facts = {
         "pair": args.output,
@@ -135,13 +145,38 @@ def _info(info: Any) -> Dict[str, Any]:
     return {"name": info.name, "dtype": info.dtype and str(info.dtype), "shape": info.shape and list(info.shape)}
 
 
-def _preprocessing(text: Any) -> Any:
-    if text is None:
-        return None
+def _fitting_labels(pair: Pair) -> Pair:
+    """The pair with as many labels as its net has classes. UsageError for another number."""
+    from armnet.console import note
+    from runtime_arm.app.labels import fitting
+
+    entry, labels = pair.meta.get("result") or {}, pair.meta.get("labels")
+    if not labels or entry.get("kind") == "text" or not isinstance(entry.get("classes"), int):
+        return pair
+    fitted = fitting(labels, entry["classes"], "the labels", lambda text: note(f"armnet: {text}"))
+    return pair.replace(meta={**pair.meta, "labels": fitted})
+
+
+def _with_what_was_stored(pair: Pair, folder: str) -> Pair:
+    """The pair with the labels, the preprocessing and the result of the pair that it replaces, if it is one of the same
+    source and has none of its own; says what is kept and what is dropped."""
+    from pathlib import Path
+
+    from armnet.console import note
+    from runtime_arm.errors import ArmnetError
+    from runtime_arm.pair.metadata import MODEL
+    from runtime_arm.pair.pair import Pair
+
+    if not (Path(folder) / MODEL).is_file():
+        return pair
     try:
-        rule = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--preprocessing must be JSON: {error}") from error
-    if not isinstance(rule, dict):
-        raise UsageError("--preprocessing must be a JSON object")
-    return rule
+        before = Pair.load(folder)
+    except ArmnetError:  # a damaged pair is replaced
+        return pair
+    missing = [key for key in ("labels", "preprocessing", "result") if before.meta.get(key) and not pair.meta.get(key)]
+    if not missing:
+        return pair
+    names = [(info.name, info.shape) for info in pair.inputs], [info.name for info in pair.outputs]
+    same = names == ([(info.name, info.shape) for info in before.inputs], [info.name for info in before.outputs])
+    note(f"armnet: {folder}: {', '.join(missing)} of the pair that was there {'kept' if same else 'dropped'}")
+    return pair.replace(meta={**pair.meta, **{key: before.meta[key] for key in missing}}) if same else pair

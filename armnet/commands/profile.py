@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List
 
-from armnet.arguments import add_inputs, add_json, add_pair, add_threads
+from armnet.arguments import add_device, add_inputs, add_json, add_pair, add_threads
 from runtime_arm.errors import UsageError
 
 
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     add_inputs(parser)
     add_threads(parser)
+    add_device(parser)
     parser.add_argument(
         "--rounds", type=int, default=10, metavar="N", help="inferences to take the medians of (default: %(default)s)"
     )
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.rounds < 1:
         raise UsageError(f"--rounds must be 1 or more, got {args.rounds}")
-    with load(args.pair, threads=args.threads) as predictor:
+    with load(args.pair, threads=args.threads, device=args.device, half=args.half) as predictor:
         pair, shapes = predictor.pair, parse_shapes(args.shape)
         feeds = (
             read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
@@ -49,12 +50,14 @@ def run(args: argparse.Namespace) -> int:
         )
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
             timings = profile(predictor, feeds, args.rounds)
+            kernels = _device_rows(predictor)
     for line in [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes]:
         note(line)
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)
     for row in rows:
         row["share"] = row["ms"] / total if total else 0.0
+    rows += kernels
     if args.trace:
         _write_trace(args.trace, timings)
     if args.sort == "time":
@@ -66,13 +69,37 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _device_rows(predictor: Any) -> List[Dict[str, Any]]:
+    """The operators of islands, timed by the device's own clock. They run while DeviceFinish waits: no share of the
+    total."""
+    if predictor.placement is None:
+        return []
+    rows: List[Dict[str, Any]] = []
+    for island in predictor.placement.islands:
+        spent: Dict[Any, float] = {}
+        for step, _, seconds in island.seconds():
+            spent[step] = spent.get(step, 0.0) + seconds
+        rows += [
+            {**_facts(step, seconds), "engine": predictor.placement.session.device.spec, "share": 0.0, "refused": {}}
+            for step, seconds in spent.items()
+            if step is not None
+        ]
+    return rows
+
+
 def _row(timing: Any) -> Dict[str, Any]:
-    from runtime_arm.planning.cost import cost_of
+    return {**_facts(timing.step, timing.seconds), "refused": timing.step.refusals}
+
+
+def _facts(step: Any, seconds: float) -> Dict[str, Any]:
+    from runtime_arm.planning.cost import Cost, cost_of
     from runtime_arm.registry.engine_wishes import hints
     from runtime_arm.registry.kernel import no_hints
+    from runtime_arm.registry.schema import find
 
-    step = timing.step
-    cost = cost_of(step.op, step.in_specs, step.out_specs)
+    known = find(step.op) is not None  # all but the steps that start and finish islands
+    moved = sum(spec.nbytes for spec in [*step.in_specs, *step.out_specs] if spec is not None)
+    cost = cost_of(step.op, step.in_specs, step.out_specs) if known else Cost(0, 0, moved)
     made = next(iter(step.out_specs), None)
     return {
         "index": step.index,
@@ -82,10 +109,9 @@ def _row(timing: Any) -> Dict[str, Any]:
         "workers": step.workers,
         "output": (*step.op.output, "")[0],
         "shape": None if made is None else list(made.shape),
-        "ms": timing.seconds * 1e3,
-        "gflops": 2e-9 * cost.multiply_adds / timing.seconds,
+        "ms": seconds * 1e3,
+        "gflops": 2e-9 * cost.multiply_adds / seconds if seconds else 0.0,
         "nbytes": cost.nbytes,
-        "refused": step.refusals,
     }
 
 
@@ -113,7 +139,7 @@ def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
                     row["workers"],
                     shape_text(row["shape"]),
                     f"{row['ms']:.3f}",
-                    f"{row['share']:.1%}",
+                    f"{row['share']:.1%}" if row["share"] else "",
                     f"{row['gflops']:.1f}" if row["gflops"] else "",
                     size(row["nbytes"]),
                     "; ".join(f"{engine}: {why}" for engine, why in row["refused"].items()),

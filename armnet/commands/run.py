@@ -1,42 +1,63 @@
-"""Run a pair on arrays or pictures.
+"""Run a network on pictures, sounds, videos, a camera or arrays, and say what it finds.
 
+  armnet run ssd photo.jpg --labels coco.txt             boxes; a classifier's classes, a segmenter's mask, ...
+  armnet run ssd photos/ --draw drawn --output found.jsonl
+  armnet run model.tflite camera --every 10              any model that can be exported; armnet describe stores what
+                                                         its outputs mean
+  armnet run vad speech.wav
   armnet run PAIR --input in.npz --output out.npz        inputs and outputs by name
-  armnet run PAIR --input a.npy b.npy                    inputs by position
-  armnet run PAIR --input data=a.npy mask=b.npy          inputs by name
-  armnet run PAIR --input dog.jpg lemon.jpg --labels imagenet.txt --top 3
+  armnet run PAIR --input data=a.npy mask=b.npy          all .npy files together are one input
 
-Each picture and each .npz file is a run of its own; all .npy files together are one run.
+An input is a picture, a sound, a video, an .npz, a folder or a pattern of these, camera, camera:1, or - for standard
+input. Each is answered by itself; one that is damaged is skipped, and the exit status is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from armnet.arguments import FILES, add_json, add_pair, add_threads
+from armnet.arguments import add_device, add_json, add_pair, add_shapes, add_threads
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
-    from runtime_arm import Predictor
+    from runtime_arm.app.answering import Record, Tally
+    from runtime_arm.app.model import Model
 
 PREPROCESSING = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help=FILES)
+    parser.add_argument("files", nargs="*", metavar="INPUT", help="a picture, sound, video, folder, camera, -, ...")
     parser.add_argument(
-        "--output", metavar="OUT.npz", help="write the outputs to this file, those of several runs stacked"
+        "--input", nargs="+", default=[], metavar="INPUT", help="the same; NAME=FILE for an input by name"
     )
+    parser.add_argument(
+        "--then",
+        nargs="+",
+        default=[],
+        metavar="PAIR",
+        help="the nets that follow: R-Net and O-Net behind MTCNN's P-Net",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="write all results to a .jsonl or .csv, or the outputs, stacked, to an .npz"
+    )
+    parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")
+    parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
+    parser.add_argument("--score", type=float, metavar="S", help="the least score that counts (default: the family's)")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="of a video or camera, one frame in N (default: %(default)s)"
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="stop after N inputs; a camera does not end by itself")
+    add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
     parser.add_argument("--keep", nargs="+", default=[], metavar="BLOB", help="also return these intermediate blobs")
     add_threads(parser)
-    parser.add_argument(
-        "--labels", metavar="FILE", help="a file with one label per line, for classifiers (default: the pair's labels)"
-    )
-    parser.add_argument(
-        "--top", type=int, metavar="K", help="print the K best answers of the first output (default: 5 with labels)"
-    )
+    add_device(parser)
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
+    parser.add_argument("--top", type=int, metavar="K", help="of a classifier, print the K best classes (default: 5)")
     parser.add_argument(
         "--state",
         nargs="+",
@@ -56,6 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_preprocessing_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say how a picture becomes an input."""
     pictures = parser.add_argument_group("preparing pictures (default: as the pair's model.json says)")
+    pictures.add_argument(
+        "--preprocessing", metavar="RULE", help="imagenet, caffe, inception, 0..1, -1..1, yolo, audio, JSON, or a file"
+    )
     pictures.add_argument("--resize", nargs="+", type=int, metavar="N", help="height and width, or the shorter side")
     pictures.add_argument("--crop", nargs=2, type=int, metavar="N", help="height and width to cut from the middle")
     pictures.add_argument("--channels", choices=["RGB", "BGR", "GRAY"], help="the order of the channels")
@@ -70,7 +94,7 @@ def add_preprocessing_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
-    """The preprocessing options that were given."""
+    """The keys of the preprocessing that single options change."""
     given = {key: getattr(args, key) for key in PREPROCESSING if getattr(args, key) is not None}
     if len(given.get("resize", ())) == 1:
         given["resize"] = given["resize"][0]
@@ -78,57 +102,143 @@ def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> int:
+    from itertools import islice
+
     from armnet.console import note, print_json
-    from runtime_arm import load
-    from runtime_arm.app.inputs import read_runs
-    from runtime_arm.app.outputs import answers_wanted, summarise, text, write_npz
-    from runtime_arm.app.pictures import read_labels
+    from runtime_arm.app.answer import Options
+    from runtime_arm.app.answering import answer_all
+    from runtime_arm.app.sources import count_of, items_of
 
-    if args.paranoid and (args.keep or args.threads not in (None, 1)):
-        raise UsageError("--paranoid runs on one core and returns only outputs; leave out --threads and --keep")
-    with load(args.pair, threads=args.threads) as predictor:
-        run_one = _paranoid(predictor) if args.paranoid else partial(predictor.run, keep=args.keep)
-        meta = predictor.pair.meta
-        labels = read_labels(args.labels) if args.labels else meta.get("labels")
-        top = answers_wanted(args.top, labels)
-        carried = _carried(args.state, predictor)
-        runs = read_runs(args.input, predictor.inputs, {**(meta.get("preprocessing") or {}), **preprocessing_of(args)})
-        results: List[Dict[str, Any]] = []
-        summaries: List[Dict[str, Any]] = []
-        state: Dict[str, Any] = {}
-        for name, feeds in runs:
-            outputs = run_one({**feeds, **state})
-            state = {target: outputs[source] for source, target in carried.items()}
-            results.append(outputs)
-            summaries.append(summarise(name, outputs, labels, top))
-    for line in predictor.notes:
+    words = [*args.files, *args.input]
+    if not words:
+        raise UsageError("give something to run on: a picture, a folder, ..., or --input FILE")
+    if args.paranoid and (args.keep or args.device or args.threads not in (None, 1)):
+        raise UsageError(
+            "--paranoid runs on one core and returns only outputs; leave out --threads, --keep and --device"
+        )
+    if args.top is not None and args.top < 0:
+        raise UsageError(f"--top must be 0 or more, got {args.top}")
+    with _model(args) as model:
+        model.infer = _paranoid(model) if args.paranoid else partial(model.predictor.run, keep=args.keep)
+        model.states = _carried(args.state, model)
+        options = Options(args.score, 5 if args.top is None else args.top)
+        total = count_of(words)
+        shown: List[Dict[str, Any]] = []
+        items = islice(items_of(words, model.pair.inputs, args.every), args.count)
+        with _display(args, model, total, shown) as show:
+            tally = answer_all(
+                model,
+                items,
+                options,
+                show,
+                output=args.output,
+                draw=args.draw,
+                alone=total == 1 or (len(words) == 1 and total is None and words[0] != "camera"),
+            )
+    for line in model.predictor.notes:
         note(line)
-    if args.output:
-        write_npz(args.output, results)
     if args.json:
-        print_json("run", {"runs": summaries})
-    elif not args.output or top:
-        print("\n".join(map(text, summaries)))
-    return 0
+        print_json("run", {"runs": shown, "skipped": tally.dropped})
+    return _ended(tally)
 
 
-def _paranoid(predictor: Predictor) -> Callable[[Dict[str, Any]], Dict[str, Any]]:
+def _model(args: argparse.Namespace) -> Model:
+    """The model that the command line asks for; its notes go to stderr."""
+    from armnet.console import note
+    from armnet.opening import open as open_model
+    from armnet.shapes import parse_shapes
+    from runtime_arm.app.model import together
+
+    model = open_model(
+        args.pair,
+        args.labels,
+        args.task,
+        args.preprocessing,
+        threads=args.threads,
+        device=args.device,
+        half=args.half,
+        shapes=parse_shapes(args.shape),
+        changes=preprocessing_of(args),
+        notice=lambda text: note(f"armnet: {text}"),
+    )
+    if args.then:
+        return together(
+            [model, *(open_model(path, threads=args.threads, device=args.device, half=args.half) for path in args.then)]
+        )
+    if args.top and model.decoder.kind == "tensors" and args.task is None:
+        with suppress(UsageError):  # outputs that are no scores of classes stay tensors
+            return model.as_task("classes", scores="logits")
+    return model
+
+
+@contextmanager
+def _display(
+    args: argparse.Namespace, model: Model, total: Optional[int], shown: List[Dict[str, Any]]
+) -> Iterator[Callable[[Record], None]]:
+    """How a record is shown: at once as text, or at the end as JSON; with progress, and once what was fed."""
+    import time
+
+    from armnet.console import note, progress
+
+    with progress("run") as report:
+        start = time.monotonic()
+        done = 0
+
+        def show(record: Record) -> None:
+            nonlocal done
+            done += 1
+            if done == 1:
+                _explain(model, note)
+            if args.json:
+                shown.append(record.to_dict())
+            elif not args.output or args.top or model.decoder.kind != "tensors":
+                print("\n".join(record.lines()), flush=True)
+            rate = done / max(time.monotonic() - start, 1e-9)
+            left = f", {(total - done) / rate:.0f} s left" if total else ""
+            report(f"{rate:.1f} a second{left}", done, total or 0)
+
+        yield show
+
+
+def _explain(model: Model, note: Callable[[str], None]) -> None:
+    """Says on stderr what was fed, and of outputs without a meaning how to give them one."""
+    if model.fed:
+        note(f"armnet: {model.fed}")
+    if model.decoder.kind == "tensors":
+        note(
+            "armnet: what these outputs mean is not known; say it with --task classes|boxes|mask|..., "
+            "or store it: armnet describe PAIR --task ..."
+        )
+
+
+def _ended(tally: Tally) -> int:
+    """The exit status, after what was skipped is told."""
+    from armnet.console import note
+
+    for line in tally.skipped:
+        note(f"armnet: skipped: {line}" if tally.answered or len(tally.skipped) > 1 else f"armnet: {line}")
+    if tally.dropped and (tally.answered or tally.dropped > 1):
+        note(f"armnet: {tally.dropped} of {tally.answered + tally.dropped} inputs were skipped")
+    return 1 if tally.dropped or tally.bad else 0
+
+
+def _paranoid(model: Model) -> Callable[[Any], Dict[str, Any]]:
     """A function that runs the pair in poisoned memory, and says so."""
     from armnet.console import note
     from runtime_arm.execution.paranoid import run_paranoid
 
-    def run_one(feeds: Dict[str, Any]) -> Dict[str, Any]:
-        result = run_paranoid(predictor.pair, feeds)
+    def run_one(feeds: Any) -> Dict[str, Any]:
+        result = run_paranoid(model.pair, feeds)
         note(str(result))
         return result.outputs
 
     return run_one
 
 
-def _carried(words: List[str], predictor: Predictor) -> Dict[str, str]:
+def _carried(words: List[str], model: Model) -> Dict[str, str]:
     """The input of the next run for each output that is carried over."""
     carried = dict(word.split("=", 1) for word in words if "=" in word)
-    sources, targets = ({info.name for info in infos} for infos in (predictor.outputs, predictor.inputs))
+    sources, targets = ({info.name for info in infos} for infos in (model.pair.outputs, model.pair.inputs))
     if len(carried) != len(words) or not (carried.keys() <= sources and set(carried.values()) <= targets):
         raise UsageError(
             f"--state takes OUT=IN; the outputs are {', '.join(sorted(sources))}, "

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import tempfile
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, List
@@ -26,9 +27,12 @@ from device_tests.host.suite_run import (
 from device_tests.host.targets.factory import known_targets, target_of
 from device_tests.host.targets.target import Target
 from runtime_arm import Pair
+from runtime_arm.app.answer import Options, Prepared
+from runtime_arm.app.answering import Record
 from runtime_arm.app.display import table
-from runtime_arm.app.inputs import read_runs
-from runtime_arm.app.outputs import text, write_npz
+from runtime_arm.app.model import Model
+from runtime_arm.app.result_files import write_arrays
+from runtime_arm.app.sources import Item, items_of
 from runtime_arm.errors import ArmnetError, UsageError
 
 NETWORK = "network"  # the name of the pair or bundle in the target's folder
@@ -99,28 +103,42 @@ def _short_identity(identity: Dict[str, Any]) -> List[str]:
 
 def run_action(args: argparse.Namespace) -> int:
     """Runs a pair on a target; inputs are read, and pictures are prepared, on this machine."""
-    pair = Pair.load(args.pair)
-    meta = pair.meta
-    runs = list(read_runs(args.input, pair.inputs, meta.get("preprocessing") or {}))
-    top = args.top if args.top is not None else 5 if meta.get("labels") else 0
+    model = Model(Pair.load(args.pair), notice=note)
+    runs = [(item.name, _prepared(model, item)) for item in items_of(args.input, model.pair.inputs)]
     with tempfile.TemporaryDirectory(prefix="armnet-inputs-") as folder, target_of(args.target, args.python) as target:
         inputs: Dict[str, Path] = {}
-        for number, (_, feeds) in enumerate(runs):
+        for number, (_, prepared) in enumerate(runs):
             inputs[f"{number}.npz"] = Path(folder, f"{number}.npz")
-            named: Dict[str, Any] = {f"in_{name}": value for name, value in feeds.items()}
+            named: Dict[str, Any] = {f"in_{name}": value for name, value in prepared.feeds.items()}
             np.savez(inputs[f"{number}.npz"], **named)
         target.deploy({**runtime_files(), **pair_files(Path(args.pair), NETWORK), **inputs})
-        words = [*inputs, "--json", "--top", str(top), *(["--output", "out.npz"] if args.output else [])]
-        answers = _ask(target, words, args)
-        if args.output:
-            with np.load(io.BytesIO(target.fetch("out.npz"))) as outputs:
-                write_npz(args.output, [{name: outputs[name] for name in outputs.files}])
-    summaries = [{**summary, "input": name} for (name, _), summary in zip(runs, answers["runs"])]
+        _ask(target, [*inputs, "--json", "--task", "tensors", "--output", "out.npz"], args)
+        with np.load(io.BytesIO(target.fetch("out.npz"))) as stacked:
+            outputs = {name: stacked[name] for name in stacked.files}
+    if args.output:
+        write_arrays(args.output, outputs)
+    options = Options(top=5 if args.top is None else args.top)
+    if args.top and model.decoder.kind == "tensors":
+        with suppress(UsageError):  # outputs that are no scores of classes stay tensors
+            model.as_task("classes", scores="logits")
+    records = []
+    for number, (name, prepared) in enumerate(runs):
+        own = outputs if len(runs) == 1 else {key: value[number] for key, value in outputs.items()}
+        records.append(Record(name, model.answers_from(own, prepared, options)))
     if args.json:
-        print_json("device run", {"target": args.target, "runs": summaries})
+        print_json("device run", {"target": args.target, "runs": [record.to_dict() for record in records]})
     else:
-        print("\n".join(map(text, summaries)))
+        print("\n".join(line for record in records for line in record.lines()))
     return 0
+
+
+def _prepared(model: Model, item: Item) -> Prepared:
+    """An input as the net takes it, prepared on this machine."""
+    if item.error is not None:
+        raise item.error
+    if isinstance(item.value, dict):
+        return model.of_arrays(item.value)
+    return model.prepared(item.value)
 
 
 def bench_action(args: argparse.Namespace) -> int:

@@ -68,6 +68,7 @@ def test_numbers_that_do_not_fit_saturate_when_quantised() -> None:
         ("onnx_even", [0, 0, 2, 2, -2, -2, 127, -128]),
         ("gemmlowp", [0, 1, 2, 3, -1, -2, 127, -128]),
         ("tflite_ref", [0, 1, 2, 3, -1, -2, 127, -128]),
+        ("tflite_real", [0, 1, 2, 3, -2, -3, 127, -128]),
     ],
 )
 def test_requantisation_rounds_by_its_rule(rule: str, expected: List[int]) -> None:

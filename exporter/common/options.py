@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 Progress = Callable[[str, int, int], None]  # a stage, how much of it is done, and how much there is
 
@@ -20,6 +20,17 @@ class ExportOptions:
     signature: Optional[str] = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     progress: Optional[Progress] = None
+
+    def over(self, found: Mapping[str, Any]) -> Dict[str, Any]:
+        """What the source says of itself, under what the user says: of a preprocessing that the user gives, layout and
+        size are still the source's, unless the user gives those, too."""
+        meta = {**found, **self.meta}
+        if "preprocessing" in self.meta:
+            given = self.meta["preprocessing"]
+            kept = ("layout",) if {"resize", "crop", "multiple"} & set(given) else ("layout", "resize")
+            told = found.get("preprocessing") or {}
+            meta["preprocessing"] = {**{key: told[key] for key in kept if key in told}, **given}
+        return meta
 
 
 DEFAULTS = ExportOptions()

@@ -12,6 +12,7 @@ from exporter.common.builder import NetBuilder
 from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from exporter.onnx.functions import inline_functions
+from exporter.onnx.metadata import told
 from exporter.onnx.reader import OnnxFile, Source, open_onnx
 from exporter.onnx.structure import defined, every_node
 from exporter.onnx.translator import OnProblem, Options, Scope, Translator, known_of, read_hints
@@ -38,10 +39,12 @@ def pair_of(
     file: OnnxFile, model: onnx.ModelProto, options: ExportOptions, on_problem: Optional[OnProblem] = None
 ) -> Pair:
     """The pair of a file's prepared model. on_problem: see ``translator.Options``."""
-    told = Options(Weights(file), options.caffe2_compatible, on_problem, options.progress)
-    builder, inputs = translated(model, told)
+    choices = Options(Weights(file), options.caffe2_compatible, on_problem, options.progress)
+    builder, inputs = translated(model, choices)
     outputs = tuple(_output_info(value, builder) for value in model.graph.output)
-    meta = {"source": origin(file.source, file.data), **options.meta}
+    found = told(file.model)
+    source = {**origin(file.source, file.data), "properties": found.pop("properties")}
+    meta = {"source": source, **options.over(found)}
     return builder.pair(model.graph.name, inputs, outputs, meta, unpacked=options.caffe2_compatible)
 
 

@@ -6,6 +6,7 @@ import argparse
 import errno
 import io
 import os
+import re
 import sys
 from typing import Any, Callable, NoReturn
 
@@ -21,6 +22,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # so that ``-1..1`` is a word and no option
 
     def error(self, message: str) -> NoReturn:
         sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))

@@ -28,12 +28,12 @@ def read_runs(words: Sequence[str], infos: Sequence[TensorInfo], preprocessing: 
     for word in words:
         name, path = word.split("=", 1) if "=" in word and not os.path.exists(word) else ("", word)
         if is_picture(path):
-            info = _named(name, infos)
+            info = named(name, infos)
             yield path, {info.name: read_picture(path, preprocessing, info.shape, info.dtype or np.float32)}
         elif path.lower().endswith(".npz"):
             yield path, read_npz(path, [info.name for info in infos])
         else:
-            info = _named(name, infos) if name else next(positional, None)  # type: ignore[assignment]
+            info = named(name, infos) if name else next(positional, None)  # type: ignore[assignment]
             if info is None:
                 raise FeedError(f"{path}: more files than the net has inputs, which are {len(infos)}")
             arrays[info.name] = read_npy(path)
@@ -41,7 +41,7 @@ def read_runs(words: Sequence[str], infos: Sequence[TensorInfo], preprocessing: 
         yield ", ".join(arrays), arrays
 
 
-def _named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
+def named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
     """The input of that name; the first input for an empty name."""
     for info in infos:
         if info.name == name or not name:

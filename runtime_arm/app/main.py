@@ -6,16 +6,20 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
+from contextlib import suppress
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from runtime_arm.app.answer import Options
+from runtime_arm.app.answering import Record, answer_all
 from runtime_arm.app.command_line import Parser, guarded
 from runtime_arm.app.display import size
-from runtime_arm.app.inputs import read_runs
-from runtime_arm.app.outputs import answers_wanted, plain, summarise, text, write_npz
-from runtime_arm.app.pictures import read_labels
+from runtime_arm.app.model import Model
+from runtime_arm.app.outputs import plain
+from runtime_arm.app.sources import count_of, items_of
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
@@ -26,9 +30,9 @@ from runtime_arm.version import VERSION
 MODULE = "runtime_arm"  # the program's name where no bundle gives it one
 
 _HELP = """\
-Run the network on pictures or arrays.
+Run the network on pictures, sounds or arrays.
 
-  {call} photo.jpg --top 3         print the three best labels for a picture
+  {call} photo.jpg                 print what the network finds in a picture
   {call} a.npy --output out.npz    read an array, write the outputs
   {call} --self-test               check that this machine computes what the packing machine did
   {call} --bench 50                time 50 inferences
@@ -38,8 +42,8 @@ Run the network on pictures or arrays.
 def main(path: str, words: Sequence[str], program: str) -> int:
     """Runs the bundle or pair at ``path`` with the command line ``words``.
 
-    Returns the exit status: 0, 1 if the self-test failed, 2 for a mistake in what was asked. program: what stands
-    before error messages.
+    Returns the exit status: 0, 1 if the self-test failed or an input was skipped, 2 for a mistake in what was asked.
+    program: what stands before error messages.
     """
     return guarded(program, lambda: _run(path, _parser(program).parse_args(words)))
 
@@ -47,10 +51,14 @@ def main(path: str, words: Sequence[str], program: str) -> int:
 def _parser(program: str) -> argparse.ArgumentParser:
     call = f"python3 -m {MODULE} PAIR" if program == MODULE else f"python3 {program}"
     parser = Parser(prog=call, description=_HELP.format(call=call))
-    parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, .npy, .npz, or NAME=FILE")
-    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs to this file")
+    parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, sound, .npy, .npz, folder, or NAME=FILE")
+    parser.add_argument("--output", metavar="FILE", help="write results to a .jsonl or .csv, or the outputs to an .npz")
+    parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")
+    parser.add_argument("--task", metavar="TASK", help="what the outputs mean (default: as the network says)")
+    parser.add_argument("--score", type=float, metavar="S", help="the least score that counts")
+    parser.add_argument("--preprocessing", metavar="RULE", help="a preset, JSON or a file (default: the packed rule)")
     parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the packed labels)")
-    parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
+    parser.add_argument("--top", type=int, metavar="K", help="of a classifier, print the K best classes (default: 5)")
     parser.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all fast cores)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     what = parser.add_mutually_exclusive_group()
@@ -71,28 +79,47 @@ def _run(path: str, args: argparse.Namespace) -> int:
     pair = bundle.pair if bundle else Pair.load(path)
     if args.info:
         return _show(args, _info(pair), lambda facts: "\n".join(f"{key:<10} {value}" for key, value in facts.items()))
-    with Predictor(pair, threads=args.threads) as predictor:
-        if args.self_test:
-            return self_test(predictor, bundle, args)
-        if args.bench is not None:
+    if args.self_test or args.bench is not None:
+        with Predictor(pair, threads=args.threads) as predictor:
+            if args.self_test:
+                return self_test(predictor, bundle, args)
             return _show(args, _bench(predictor, bundle, args.bench), _bench_text)
-        return _answer(predictor, args)
+    return _answer(pair, args)
 
 
-def _answer(predictor: Predictor, args: argparse.Namespace) -> int:
+def _answer(pair: Pair, args: argparse.Namespace) -> int:
     if not args.input:
-        raise UsageError("give a picture, an .npy or an .npz file; --help tells more")
-    meta = predictor.pair.meta
-    labels = read_labels(args.labels) if args.labels else meta.get("labels")
-    top = answers_wanted(args.top, labels)
-    results = [
-        (name, predictor.run(feeds))
-        for name, feeds in read_runs(args.input, predictor.inputs, meta.get("preprocessing") or {})
-    ]
-    if args.output:
-        write_npz(args.output, [outputs for _, outputs in results])
-    summaries = [summarise(name, outputs, labels, top) for name, outputs in results]
-    return _show(args, {"runs": summaries}, lambda facts: "\n".join(map(text, summaries)))
+        raise UsageError("give a picture, a sound, an .npy or an .npz file; --help tells more")
+    if args.top is not None and args.top < 0:
+        raise UsageError(f"--top must be 0 or more, got {args.top}")
+    with Model(
+        pair, args.labels, args.task, args.preprocessing, threads=args.threads, shapes=None, notice=_note
+    ) as model:
+        if args.top and model.decoder.kind == "tensors" and args.task is None:
+            with suppress(UsageError):  # outputs that are no scores of classes stay tensors
+                model.as_task("classes", scores="logits")
+        shown: List[Dict[str, Any]] = []
+
+        def show(record: Record) -> None:
+            if model.fed and not shown:
+                _note(model.fed)
+            shown.append(record.to_dict() if args.json else {})
+            if not args.json:
+                print("\n".join(record.lines()), flush=True)
+
+        options = Options(args.score, 5 if args.top is None else args.top)
+        items = items_of(args.input, pair.inputs)
+        alone = count_of(args.input) == 1
+        tally = answer_all(model, items, options, show, output=args.output, draw=args.draw, alone=alone)
+    for line in tally.skipped:
+        _note(f"skipped: {line}")
+    if args.json:
+        print(json.dumps({"schema": 1, "runs": shown, "skipped": tally.dropped}, indent=2))
+    return 1 if tally.dropped or tally.bad else 0
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def self_test(predictor: Predictor, bundle: Optional[Bundle], args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Iterable, Iterator, Mapping, Optional, Tuple
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
@@ -27,6 +27,7 @@ from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
 from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
 
+_LISTED = 3  # inputs or outputs in a summary
 _PLACEHOLDER_SHAPE = (1, 1)  # of the zeros with which Caffe2's mobile exporter fills real inputs
 
 
@@ -79,6 +80,7 @@ class Pair:
         """
         folder = Path(path)
         if folder.is_file():
+            _refuse_source(folder)
             from runtime_arm.pair.archive import open_archive
 
             return Pair.from_buffers(open_archive(folder).pair_files(), str(folder))
@@ -116,6 +118,16 @@ class Pair:
             if self.tuning is not None:
                 write_file(temporary / TUNING, [self.tuning.to_bytes()], Path(folder, TUNING))
 
+    def summary(self) -> str:
+        """The net in a line: its name, how many operators it has, inputs and outputs."""
+        source = self.meta.get("source") or {}
+        name = self.predict_net.name or str(source.get("name") or "a net")
+        edges = [_listed(infos) for infos in (self.inputs, self.outputs)]
+        return f"{name}: {len(self.predict_net.op)} operators, {edges[0]} -> {edges[1]}"
+
+    def __repr__(self) -> str:
+        return f"Pair({self.summary()})"
+
     def check(self) -> Pair:
         """The pair itself. NetError if a net cannot run, PairError if the nets do not fit together."""
         self.init_net.check()
@@ -139,6 +151,25 @@ class Pair:
     def replace(self, **changes: Any) -> Pair:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+def _listed(infos: Sequence[TensorInfo]) -> str:
+    """The first few inputs or outputs with their shapes."""
+    told = ", ".join(f"{info.name} {info.shape_text()}" for info in infos[:_LISTED])
+    more = f" and {len(infos) - _LISTED} more" if len(infos) > _LISTED else ""
+    return f"{told or 'nothing'}{more}"
+
+
+def _refuse_source(file: Path) -> None:
+    """PairError, with what to do, for a file of another format than ours."""
+    suffix = file.suffix.lower()
+    if suffix in (".pb", ".pbtxt"):
+        raise PairError(f"{file}: one of two nets: give the folder of init_net.pb and predict_net.pb, or both files")
+    if suffix in (".onnx", ".tflite", ".prototxt", ".caffemodel"):
+        raise PairError(
+            f"{file}: a model of another format, no pair: armnet.open({file.name!r}) takes it as it is, "
+            f"armnet export {file.name} -o PAIR makes a pair of it"
+        )
 
 
 def read_net(path: AnyPath) -> NetDef:

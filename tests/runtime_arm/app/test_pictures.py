@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime_arm.app.pictures import best, read_labels, read_picture
+from runtime_arm.app.labels import read_labels
+from runtime_arm.app.pictures import read_picture
 from runtime_arm.errors import FeedError, UsageError
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
@@ -124,35 +125,13 @@ def test_pillow_8_of_debian_11_is_enough(picture: Path, monkeypatch: pytest.Monk
     assert read_picture(picture, {"resize": 8}).shape == (1, 3, 8, 12)
 
 
-def test_the_best_answers_come_first_and_ties_keep_their_order() -> None:
-    answers = best(np.array([[0.1, 0.7, 0.1, 0.1]]), ["a", "b", "c", "d"], 3)
-    assert [(answer.number, answer.label) for answer in answers] == [(1, "b"), (0, "a"), (2, "c")]
-    assert best(np.array([1.0, 2.0]), None, 1)[0].label == "1"
-
-
-def test_a_background_label_is_skipped_if_the_network_has_no_such_class() -> None:
-    labels = ["background", "cat", "dog"]
-    assert best(np.array([0.0, 1.0]), labels, 1)[0].label == "dog"
-    assert best(np.array([0.0, 1.0, 0.0]), labels, 1)[0].label == "cat"
-
-
-def test_labels_are_utf8_lines(tmp_path: Path) -> None:
-    for encoding in ("utf-8", "utf-8-sig"):
-        (tmp_path / "labels.txt").write_text("Köter\r\nKatze\n", encoding=encoding)
-        assert read_labels(tmp_path / "labels.txt") == ["Köter", "Katze"]
-    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
-    for name in ("binary.txt", "nowhere.txt"):
-        with pytest.raises(FeedError, match=name):
-            read_labels(tmp_path / name)
-
-
 def test_squeezenet_names_the_dog_and_the_lemon(shared: Path, tmp_path: Path) -> None:
     exporter = pytest.importorskip("exporter", reason="the exporter is not installed beside the runtime")
     pytest.importorskip("onnx", reason="exporting needs onnx")
-    from runtime_arm import Predictor
+    import runtime_arm
 
     photos = shared / "models" / "photos"
-    labels = read_labels(photos / "coral" / "imagenet_labels.txt")
+    labels = read_labels(photos / "coral" / "imagenet_labels.txt")[1:]
     rule = {"channels": "BGR", "mean": [104, 117, 123]}
     dogs = (
         "Chihuahua",
@@ -168,14 +147,8 @@ def test_squeezenet_names_the_dog_and_the_lemon(shared: Path, tmp_path: Path) ->
         "pug",
         "beagle",
     )
-    with Predictor(
-        exporter.export(shared / "models" / "onnx" / "squeezenet_v1.1" / "squeezenet_v1.1.onnx")
-    ) as predictor:
-
-        def answers(name: str) -> list:
-            (info,) = predictor.inputs
-            (scores,) = predictor.run([read_picture(photos / name, rule, info.shape)]).values()
-            return [answer.label for answer in best(scores, labels, 5)]
-
-        assert answers("caffe2_tutorials/lemon.jpg")[0] == "lemon"
-        assert any(dog in answers("tflite_support/cats_and_dogs.jpg")[0] for dog in dogs)
+    pair = exporter.export(shared / "models" / "onnx" / "squeezenet_v1.1" / "squeezenet_v1.1.onnx")
+    with runtime_arm.open(pair, labels=labels, preprocessing=rule) as model:
+        assert model.predict(photos / "caffe2_tutorials" / "lemon.jpg").label == "lemon"
+        best = model.predict(photos / "tflite_support" / "cats_and_dogs.jpg").label
+        assert any(dog in best for dog in dogs)

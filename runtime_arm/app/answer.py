@@ -1,0 +1,57 @@
+"""What passes between a model and those who ask it: options, prepared inputs, answers."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Protocol
+
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import Array
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+from runtime_arm.results.frame import Frame
+from runtime_arm.results.result import Result
+
+Outputs = Dict[str, Any]
+
+
+class Options(NamedTuple):
+    """How an answer is to be read. threshold: the least score that counts, None for the family's own. top: how many
+    classes are listed."""
+
+    threshold: Optional[float] = None
+    top: int = 5
+
+
+class Answer(NamedTuple):
+    """A result with the outputs that it was decoded from, and the picture that was fed, if there was one."""
+
+    result: Result
+    outputs: Outputs
+    picture: Any = None
+
+
+class Prepared(NamedTuple):
+    """A picture as inputs by name, where the input's pixels lie in it, and the picture itself, upright."""
+
+    feeds: Dict[str, Array]
+    frame: Frame
+    picture: Any
+
+
+class Net(Protocol):
+    """What the ways of asking need of a ``runtime_arm.app.model.Model``, which says what each means."""
+
+    pair: Pair
+    entry: Dict[str, Any]
+    rule: Dict[str, Any]
+    input: Optional[TensorInfo]
+    predictor: Predictor
+
+    def run(self, feeds: Mapping[str, Any]) -> Outputs:
+        """One inference."""
+
+    def real(self, outputs: Outputs) -> Outputs:
+        """Outputs as real numbers."""
+
+    def say_fed(self, batch: Array) -> None:
+        """Note what was fed."""

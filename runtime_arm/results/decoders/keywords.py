@@ -1,0 +1,68 @@
+"""Nets that tell in each window of a sound what is heard: words, instruments, noises.
+
+Output: (1, classes) for a window, or (windows, classes). Parameters: ``scores`` as for classes; ``sound``, how a sound
+is cut into windows (``runtime_arm.app.hearing``); ``silence``, labels that are no event.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+import numpy as np
+
+from runtime_arm.results.decoder import Decoder, Outputs, Parameters, Setting, sigmoid, softmax
+from runtime_arm.results.decoders.classes import SIGMOIDS, SOFTMAXES, classes_of
+from runtime_arm.results.facts import Facts
+from runtime_arm.results.result import Result, label_of
+from runtime_arm.results.sounds import SoundEvent, SoundEvents, runs_of
+
+RATE = 16000
+_SECONDS = (0.4, 12.0)  # of sound that a window holds, at 16 kHz
+_NO_EVENT = ("silence", "_silence_", "unknown", "_unknown_", "background", "_background_noise_", "noise")
+
+
+def decode(outputs: Outputs, setting: Setting) -> Result:
+    """The best class of each window; equal neighbours are one event. outputs: (1, windows, classes)."""
+    scores = setting.output(outputs, "scores").astype(np.float64)
+    scores = scores.reshape(-1, scores.shape[-1])
+    meaning = setting.parameters.get("scores", "probabilities")
+    scores = {"softmax": softmax, "sigmoid": sigmoid}.get(meaning, np.asarray)(scores)
+    step = setting.number("step", 1.0)
+    best, least = scores.argmax(axis=1), setting.least(0.5)
+    sure = scores[np.arange(len(best)), best] >= least
+    events: List[SoundEvent] = []
+    for index in np.unique(best[sure]):
+        label = label_of(int(index), setting.labels)
+        if label is not None and label.lower() in _NO_EVENT:
+            continue
+        for run in runs_of(sure & (best == index)):
+            score = float(scores[run.start : run.stop, index].max())
+            events.append(SoundEvent(label, int(index), run.start * step, run.stop * step, score))
+    return SoundEvents(sorted(events, key=lambda event: event.start), scores, step)
+
+
+def recognise(facts: Facts) -> Optional[Parameters]:
+    """An input of as many samples as a second or so of sound has, and one softmax or sigmoid over classes."""
+    if len(facts.inputs) != 1 or len(facts.outputs) != 1:
+        return None
+    info, output = facts.inputs[0], facts.outputs[0]
+    samples = [size for size in info.shape or () if size not in (1, None) and not isinstance(size, str)]
+    count = classes_of(output.shape)
+    if len(samples) != 1 or len(info.shape or ()) > 3 or count is None or info.dtype not in ("float32", "int16"):
+        return None
+    (window,) = samples
+    assert isinstance(window, int)
+    named = any(word in info.name.lower() for word in ("audio", "wav", "sound", "speech", "pcm"))
+    if not RATE * _SECONDS[0] <= window <= RATE * _SECONDS[1] or not (named or window % 400 == 0):
+        return None
+    if output.made_by not in (*SOFTMAXES, *SIGMOIDS):
+        return None
+    return {
+        "outputs": {"scores": output.name},
+        "classes": count,
+        "scores": "probabilities" if output.made_by in SOFTMAXES else "independent",
+        "sound": {"input": info.name, "window": window, "hop": window // 2, "rate": RATE},
+    }
+
+
+DECODER = Decoder("sound events", decode, recognise, classes=True)
