@@ -17,6 +17,7 @@ import numpy as np
 
 from exporter.bundle.random_inputs import random_inputs
 from exporter.bundle.runtime_files import runtime_files
+from runtime_arm.app.evidence import with_result
 from runtime_arm.app.outputs import plain
 from runtime_arm.errors import PairError
 from runtime_arm.execution.predictor import Predictor
@@ -60,7 +61,9 @@ def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = No
 
     sample: inputs by name for the self-test, by default random ones; their outputs are computed on this machine. The
     finished bundle runs its self-test in a separate process before it is written to ``target``; PairError if it fails.
+    What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
     """
+    pair = with_result(pair)
     with tempfile.TemporaryDirectory() as folder:
         pair.save(Path(folder) / PAIR_FOLDER)
         (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
@@ -105,7 +108,8 @@ def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> byte
 
 
 def _runtime_parts(pair: Pair) -> Dict[str, memoryview]:
-    files = runtime_files([pair.init_net, pair.predict_net])
+    decoder = (pair.meta.get("result") or {}).get("decoder", "tensors")
+    files = runtime_files([pair.init_net, pair.predict_net], decoder)
     parts = {name: memoryview(path.read_bytes()) for name, path in files.items()}
     return {"__main__.py": memoryview(_MAIN.encode()), **parts}
 

@@ -1,4 +1,5 @@
-"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need."""
+"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need, and what
+runs on a device, for a bundle is a program for the CPU."""
 
 from __future__ import annotations
 
@@ -11,22 +12,30 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.registry.families import families_of
 from runtime_arm.registry.schema import domain_of
+from runtime_arm.results.decoders import DECODERS
 
 ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
+LEFT_OUT = ("gpu",)  # folders of which nothing is taken
+ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
+_DECODERS = "runtime_arm/results/decoders/"
 
 
-def runtime_files(nets: Iterable[NetDef]) -> Dict[str, Path]:
-    """The files by their path in the bundle: those that every net needs, and those that the operators of these need."""
+def runtime_files(nets: Iterable[NetDef], decoder: str = "tensors") -> Dict[str, Path]:
+    """The files by their path in the bundle: those that every net needs, those that the operators of these need, and
+    the decoder of their results."""
     files = {
-        path.relative_to(ROOT.parent).as_posix(): path for path in sorted(ROOT.rglob("*")) if path.suffix in SUFFIXES
+        path.relative_to(ROOT.parent).as_posix(): path
+        for path in sorted(ROOT.rglob("*"))
+        if path.suffix in SUFFIXES and path.relative_to(ROOT).parts[0] not in LEFT_OUT
     }
-    optional = {name for name in files if name.split("/")[1] in FAMILIES}
+    optional = {name for name in files if name.split("/")[1] in FAMILIES or name.startswith(_DECODERS)}
     pending = [name for name in files if name not in optional and name.endswith(".py")]
     pending += [
         name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)
     ]
+    pending += [f"{_DECODERS}{DECODERS[name]}.py" for name in (decoder, *ALWAYS_DECODED)]
     needed: Set[str] = set()
     while pending:
         name = pending.pop()

@@ -72,6 +72,7 @@ class Model:
     ):
         self.notes: List[str] = []
         self._notice = notice or _warn
+        self._assumed: Optional[str] = None
         self.pair = pair
         self.entry = _entry(pair, task, _count(labels), shapes)
         self.decoder: Decoder = decoder_of(self.entry["decoder"])
@@ -287,7 +288,8 @@ class Model:
         return bool(set(known) & set(VALUES))
 
     def _base_rule(self, given: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """The rule that is given, else the stored one, else the family's, else the usual one, with a warning."""
+        """The rule that is given, else the stored one, else the family's, else the usual one, of which the first picture
+        that is fed warns."""
         stored = dict(self.pair.meta.get("preprocessing") or {})
         family = dict(self.decoder.preprocessing or {})
         if given is not None:
@@ -302,7 +304,7 @@ class Model:
         if quantized:
             return stored
         assumed, why = usual_rule(self.pair, self.input, self.entry)
-        self._tell(
+        self._assumed = (
             f"no preprocessing is stored; taken as {why}. If answers are wrong, say it: "
             "--preprocessing imagenet|caffe|inception|0..1|-1..1|yolo|FILE, stored by export or describe"
         )
@@ -311,6 +313,8 @@ class Model:
     def say_fed(self, batch: Array) -> None:
         """Keep in ``fed`` what was fed, if this is the first time."""
         if self.fed is None:
+            if self._assumed is not None:
+                self._tell(self._assumed)
             self._tell_once(f"fed: {fed(self.rule, batch.shape, batch.dtype)}")
 
     def _tell_once(self, text: str) -> None:

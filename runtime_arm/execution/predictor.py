@@ -179,9 +179,12 @@ def _placement(device: Optional[str], half: bool) -> Optional[Placement]:
         if half:
             raise UsageError("half=True stores blobs as float16 on a device; name one with device=")
         return None
-    from runtime_arm.gpu.devices import open_device
-    from runtime_arm.gpu.island import Session
-    from runtime_arm.gpu.placement import Placement
+    try:
+        from runtime_arm.gpu.devices import open_device
+        from runtime_arm.gpu.island import Session
+        from runtime_arm.gpu.placement import Placement
+    except ImportError as error:
+        raise UsageError("a bundle runs on the CPU alone; for a device install armnet and open the pair") from error
 
     return Placement(Session(*open_device(device), half))
 

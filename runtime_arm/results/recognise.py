@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional
 
 from runtime_arm.errors import UsageError
-from runtime_arm.results.decoders import DECODERS, decoder_of
+from runtime_arm.results.decoders import DECODERS, decoder_of, decoders_here
 from runtime_arm.results.decoders.classes import classes_of
 from runtime_arm.results.facts import Facts
 
@@ -54,7 +54,7 @@ _PLAIN = {
 
 def recognised(facts: Facts) -> Optional[Dict[str, Any]]:
     """The entry "result" of model.json, of the first decoder whose recogniser is sure; None if none is."""
-    for name in DECODERS:
+    for name in decoders_here():
         decoder = decoder_of(name)
         parameters = decoder.recognise(facts)
         if parameters is not None:
@@ -77,7 +77,7 @@ def stated(task: str, facts: Facts) -> Dict[str, Any]:
     if found is not None and found["kind"] == wanted:
         return found
     if wanted not in _PLAIN:
-        boxes = [name for name in DECODERS if decoder_of(name).kind == wanted]
+        boxes = [name for name in decoders_here() if decoder_of(name).kind == wanted]
         raise UsageError(f"{task!r} does not say how the boxes are written; name the decoder: {', '.join(boxes)}")
     return {"kind": wanted, "decoder": _PLAIN[wanted], **_guessed(_PLAIN[wanted], facts)}
 

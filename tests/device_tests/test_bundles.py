@@ -20,7 +20,7 @@ from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 
-MEGABYTE = 1_000_000
+RUNTIME_AND_SAMPLE = 1_200_000  # bytes
 
 
 @pytest.fixture(params=["emulated:arm64", "emulated:armhf"])
@@ -63,7 +63,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_bundle_is_hardly_larger_than_its_weights(squeezenet: Pair, bundle: Path) -> None:
-    assert os.path.getsize(bundle) <= 1.1 * weights_nbytes(squeezenet.init_net) + MEGABYTE
+    assert os.path.getsize(bundle) <= 1.1 * weights_nbytes(squeezenet.init_net) + RUNTIME_AND_SAMPLE
 
 
 def test_squeezenet_gives_its_reference_answers(target: Target, bundle: Path, reference: Any, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Dict
+from importlib.util import find_spec
+from typing import Dict, List
 
 from runtime_arm.errors import UsageError
 from runtime_arm.results.decoder import Decoder
@@ -39,8 +40,23 @@ DECODERS: Dict[str, str] = {
 
 
 def decoder_of(name: str) -> Decoder:
-    """The decoder of that name. UsageError if there is none."""
+    """The decoder of that name. UsageError if there is none, or if this bundle was packed without it."""
     if name not in DECODERS:
         raise UsageError(f"there is no decoder {name!r}; there are {', '.join(DECODERS)}")
-    decoder: Decoder = import_module(f"{__name__}.{DECODERS[name]}").DECODER
+    try:
+        decoder: Decoder = import_module(_module(name)).DECODER
+    except ModuleNotFoundError as error:
+        if error.name != _module(name):
+            raise
+        there = ", ".join(decoders_here())
+        raise UsageError(f"this bundle has no decoder {name!r}, only {there}; pack the pair with its task") from error
     return decoder
+
+
+def decoders_here() -> List[str]:
+    """The names of the decoders that can be used: all, or those that a bundle was packed with."""
+    return [name for name in DECODERS if find_spec(_module(name)) is not None]
+
+
+def _module(name: str) -> str:
+    return f"{__name__}.{DECODERS[name]}"

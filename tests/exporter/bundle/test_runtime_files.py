@@ -48,7 +48,7 @@ def test_a_bundle_contains_a_package_only_with_a_module_of_it() -> None:
         folder = package[: -len("__init__.py")]
         assert any(name.startswith(folder) for name in modules), f"{package} came alone"
     assert not {name for name in files if name.startswith("runtime_arm/operators/recurrent/")}
-    assert len(files) < 160  # a bundle starts by reading the list of its files
+    assert len(files) < 180  # a bundle starts by reading the list of its files
 
 
 def test_a_bundle_contains_the_packages_around_every_module() -> None:
@@ -93,10 +93,18 @@ def test_a_bundle_contains_the_operators_of_sub_nets_whether_or_not_they_run(tmp
 def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.py").write_text("raise OSError('the plan is broken')\n")
     broken = {"runtime_arm/planning/plan.py": tmp_path / "broken.py"}
-    monkeypatch.setattr("exporter.bundle.pack.runtime_files", lambda nets: {**runtime_files(nets), **broken})
+    monkeypatch.setattr("exporter.bundle.pack.runtime_files", lambda *how: {**runtime_files(*how), **broken})
     pair = Pair(
         net("", ""), net("x", "y", op("Softmax", "x", "y")), (TensorInfo("x", (2, 2), "float32"),), (TensorInfo("y"),)
     )
     with pytest.raises(PairError, match=r"app\.pyz: the bundle fails its self-test.*the plan is broken"):
         pack(pair, tmp_path / "app.pyz")
     assert [path.name for path in tmp_path.iterdir()] == ["broken.py"]
+
+
+def test_a_bundle_contains_the_decoder_of_its_results_and_nothing_for_devices() -> None:
+    files = set(runtime_files([net("x", "y", op("Softmax", "x", "y"))], "yolov8"))
+    decoders = {Path(name).stem for name in files if name.startswith("runtime_arm/results/decoders/")}
+    assert decoders >= {"__init__", "yolov8", "classes", "tensors"}
+    assert not decoders & {"ssd", "movenet", "silero_vad"}
+    assert not {name for name in files if name.startswith("runtime_arm/gpu/")}
