@@ -128,7 +128,7 @@ def test_random_nets_in_tiles_with_borders(drawn: RandomNet) -> None:
 def test_random_nets_with_merges_in_front_of_borders() -> None:
     merged: Dict[str, int] = Counter()
 
-    @settings(max_examples=60)
+    @settings(max_examples=120)
     @given(random_nets(8, [*MERGED, *BORDERS], sizes=(20, 30)))
     def check(drawn: RandomNet) -> None:
         assert_right(drawn)
