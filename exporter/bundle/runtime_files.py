@@ -1,5 +1,5 @@
-"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need, and what
-runs on a device, for a bundle is a program for the CPU."""
+"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need, and
+what runs on a device, for a bundle is a program for the CPU."""
 
 from __future__ import annotations
 

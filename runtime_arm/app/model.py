@@ -288,8 +288,8 @@ class Model:
         return bool(set(known) & set(VALUES))
 
     def _base_rule(self, given: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """The rule that is given, else the stored one, else the family's, else the usual one, of which the first picture
-        that is fed warns."""
+        """The rule that is given, else the stored one, else the family's, else the usual one, of which the first
+        picture that is fed warns."""
         stored = dict(self.pair.meta.get("preprocessing") or {})
         family = dict(self.decoder.preprocessing or {})
         if given is not None:
