@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
+from armnet.source_pairs import source_pair
 from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
 from runtime_arm.files import checked_path
@@ -41,12 +42,33 @@ def open(
     several = [model] if isinstance(model, Pair) else _models_in(_paths(model))
     options: Dict[str, Any] = {"threads": threads, "device": device, "half": half, "shapes": shapes}
     options.update({"changes": changes, "notice": notice})
-    return together([Model(pair_of(one), labels, task, preprocessing, **options) for one in several])
+    return together([Model(pair_of(one, notice=notice), labels, task, preprocessing, **options) for one in several])
 
 
-def pair_of(model: Union[AnyPath, Pair, Sequence[AnyPath]]) -> Pair:
-    """The pair of any model, as ``open`` takes it; one of a source format is exported and optimised."""
-    return model if isinstance(model, Pair) else _pair_of(_paths(model))
+def pair_of(
+    model: Union[AnyPath, Pair, Sequence[AnyPath], bytes, bytearray, memoryview],
+    *,
+    signature: Optional[str] = None,
+    notice: Optional[Callable[[str], None]] = None,
+    progress: Optional[Callable[[str, int, int], None]] = None,
+) -> Pair:
+    """The pair of any model, as ``open`` takes it, or of the content of an .onnx or .tflite file.
+
+    One of a source format is exported and optimised, which is done once: the cache keeps the result. signature: that of
+    a TFLite model. notice: called with what the user should know. progress: as for ``armnet.export``.
+    """
+    if isinstance(model, Pair):
+        return model
+    in_memory = isinstance(model, (bytes, bytearray, memoryview))
+    sources: List[Any] = [model] if in_memory else _with_weights(_paths(model))
+    if not in_memory and len(sources) == 1 and _is_pair(sources[0]):
+        return Pair.load(sources[0])
+    return source_pair(sources, signature=signature, notice=notice, progress=progress)
+
+
+def _is_pair(path: AnyPath) -> bool:
+    """Whether it is the folder of a pair or a bundle, and not a file of another format."""
+    return os.path.isdir(path) or os.fspath(path).lower().endswith(".pyz")
 
 
 def _paths(model: Any) -> List[AnyPath]:
@@ -74,15 +96,6 @@ def _models_in(paths: List[AnyPath]) -> List[List[AnyPath]]:
 def _is_part(path: AnyPath) -> bool:
     """Whether a file is but a part of a model."""
     return os.fspath(path).lower().endswith((".caffemodel", ".pb", ".pbtxt"))
-
-
-def _pair_of(paths: List[AnyPath]) -> Pair:
-    if len(paths) == 1 and (os.path.isdir(paths[0]) or os.fspath(paths[0]).lower().endswith(".pyz")):
-        return Pair.load(paths[0])
-    from exporter import export
-    from optimize import optimize
-
-    return optimize(export(*_with_weights(paths)))
 
 
 def _with_weights(paths: List[AnyPath]) -> List[AnyPath]:

@@ -23,7 +23,7 @@ __all__ = ["export"]
 
 
 def export(
-    *paths: Union[str, os.PathLike[str], ModelProto, Any],
+    *paths: Union[str, os.PathLike[str], bytes, ModelProto, Any],
     caffe2_compatible: bool = False,
     preprocessing: Union[str, os.PathLike[str], Mapping[str, Any], None] = None,
     labels: Optional[Sequence[str]] = None,
@@ -34,9 +34,10 @@ def export(
 ) -> Pair:
     """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
-    Two files may come in any order; a Caffe net without trained layers needs no .caffemodel. A torch.nn.Module with an
-    example of its inputs, ``export(module, torch.zeros(1, 3, 224, 224))``, or a torch.export.ExportedProgram goes
-    through PyTorch's own ONNX exporter; the first dimension of the inputs stays open where it can.
+    The content of an .onnx or .tflite file may be given as bytes. Two files may come in any order;
+    a Caffe net without trained layers needs no .caffemodel. A torch.nn.Module with an example of its inputs,
+    ``export(module, torch.zeros(1, 3, 224, 224))``, or a torch.export.ExportedProgram goes through PyTorch's own ONNX
+    exporter; the first dimension of the inputs stays open where it can.
 
     caffe2_compatible: use only Caffe2's operators and its encoding of weights; an ExportError names any operator that
     Caffe2 lacks. keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: the

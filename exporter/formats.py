@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, Optional,
 
 from exporter.common.evidence import Evidence
 from exporter.common.options import ExportOptions
+from exporter.common.source import FileOrBytes, InMemory
 from exporter.common.support_rows import Support
 from exporter.foreign import refuse_foreign
 from runtime_arm.errors import UsageError
@@ -22,7 +23,7 @@ from runtime_arm.pair.pair import Pair
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Source = Union[str, "os.PathLike[str]", "ModelProto"]
+Source = Union[FileOrBytes, "ModelProto"]
 Sources = Sequence[Source]
 Feeds = Mapping[str, Array]
 
@@ -52,21 +53,31 @@ def format_of(sources: Sources, task: str) -> Format:
     for row in FORMATS:
         if suffixes in row.suffixes:
             return row
-    names = " ".join(str(source) for source in sources) or "nothing"
+    names = " ".join(map(_name, sources)) or "nothing"
     *others, last = [row.files for row in FORMATS]
     raise UsageError(f"cannot {task} {names}: give {', '.join(others)}, or {last}")
 
 
+def _name(source: Source) -> str:
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else f"a {type(source).__name__}"
+
+
 def _suffix(source: Source) -> str:
     """The suffix of a file; if no format knows it, that of the format which the content belongs to."""
+    if isinstance(source, InMemory):
+        return _suffix_of(bytes(source[4:8])) or ".onnx"
     if not isinstance(source, (str, os.PathLike)):
         return ".onnx"
     path = Path(source)
     suffix = path.suffix.lower()
     if not any(suffix in known for row in FORMATS for known in row.suffixes) and path.is_file():
-        magic = bytes(map_file(path)[4:8])
-        return next((row.suffixes[0][0] for row in FORMATS if row.magic == magic), suffix)
+        return _suffix_of(bytes(map_file(path)[4:8])) or suffix
     return suffix
+
+
+def _suffix_of(magic: bytes) -> str:
+    """The suffix of the format that has these bytes at offset 4; "" if none has."""
+    return next((row.suffixes[0][0] for row in FORMATS if row.magic == magic), "")
 
 
 def _export_onnx(sources: Sources, options: ExportOptions) -> Pair:
@@ -94,14 +105,14 @@ def _export_tflite(sources: Sources, options: ExportOptions) -> Pair:
     with needed_for("exporting TFLite"):
         from exporter.tflite.export import from_tflite
 
-        return from_tflite(_path(sources[0]), options)
+        return from_tflite(_path_or_bytes(sources[0]), options)
 
 
 def _support_tflite(sources: Sources, options: ExportOptions) -> List[Support]:
     with needed_for("reading TFLite"):
         from exporter.tflite.support import tflite_support
 
-        return tflite_support(_path(sources[0]), options)
+        return tflite_support(_path_or_bytes(sources[0]), options)
 
 
 def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
@@ -150,6 +161,12 @@ def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
 def _path(source: Source) -> AnyPath:
     """A source of a format that only files hold."""
     assert isinstance(source, (str, os.PathLike))
+    return source
+
+
+def _path_or_bytes(source: Source) -> FileOrBytes:
+    """A source of a format that files and bytes in memory hold."""
+    assert isinstance(source, (str, os.PathLike, *InMemory))
     return source
 
 

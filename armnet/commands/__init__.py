@@ -16,5 +16,6 @@ COMMANDS = {
     "bench": "time an inference, beside other runtimes if you like",
     "pack": "pack a pair, the runtime and a self-test into one file",
     "device": "test, run, time and count on emulated ARM machines and over ssh",
+    "cache": "list what is kept on disk to be fast the next time, and empty it",
     "doctor": "describe this machine, what slows it down, and whether a network fits",
 }

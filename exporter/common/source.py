@@ -1,14 +1,24 @@
-"""The source file of a pair: its name in errors and in model.json."""
+"""The source of a pair, a file or bytes in memory: its content, and its name in errors and in model.json."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from contextlib import contextmanager
-from typing import Dict, Iterator, Union
+from typing import Any, Dict, Iterator, Tuple, Union
 
 from runtime_arm.errors import ArmnetError, ExportError
-from runtime_arm.files import AnyPath
+from runtime_arm.files import AnyPath, map_file
+
+InMemory = (bytes, bytearray, memoryview)
+FileOrBytes = Union[AnyPath, bytes, bytearray, memoryview]
+
+
+def content_of(source: Any) -> Tuple[str, memoryview]:
+    """The name and the content of a file, or of bytes in memory. ResourceError if the file cannot be read."""
+    if isinstance(source, InMemory):
+        return "model", memoryview(source).cast("B")
+    return os.fspath(source), map_file(source)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Union
 import onnx
 from google.protobuf.message import DecodeError, EncodeError, Message
 
+from exporter.common.source import FileOrBytes, InMemory, content_of
 from runtime_arm.errors import ExportError, FormatError, first_line
-from runtime_arm.files import map_file
 from runtime_arm.netdef import wire
 
 CUT_FROM = 1024  # bytes: shorter contents stay in the message
@@ -34,7 +34,7 @@ RAW_DATA, FLOAT_DATA, DOUBLE_DATA = 9, 4, 10
 _CONTENTS = (RAW_DATA, FLOAT_DATA, DOUBLE_DATA)
 _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
 
-Source = Union[str, "os.PathLike[str]", onnx.ModelProto]
+Source = Union[FileOrBytes, onnx.ModelProto]
 
 
 class OnnxFile(NamedTuple):
@@ -47,7 +47,7 @@ class OnnxFile(NamedTuple):
 
 
 def open_onnx(source: Source) -> OnnxFile:
-    """The model in a file, or one in memory. ResourceError if the file cannot be read, FormatError if it holds none."""
+    """The model in a file, bytes or memory. ResourceError if the file cannot be read, FormatError if it holds none."""
     if isinstance(source, onnx.ModelProto):
         name = source.graph.name or "model"
         try:
@@ -56,8 +56,8 @@ def open_onnx(source: Source) -> OnnxFile:
             raise ExportError(
                 f"{name}: the model in memory cannot be encoded; give its file instead: {first_line(error)}"
             ) from error
-    path = os.fspath(source)
-    return parse_onnx(map_file(path), path, os.path.dirname(os.path.abspath(path)))
+    name, data = content_of(source)
+    return parse_onnx(data, name, None if isinstance(source, InMemory) else os.path.dirname(os.path.abspath(name)))
 
 
 def parse_onnx(data: Union[bytes, memoryview], source: str, folder: Optional[str]) -> OnnxFile:

@@ -6,24 +6,23 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from exporter.common.builder import NetBuilder, refuse_foreign
 from exporter.common.options import DEFAULTS, ExportOptions
-from exporter.common.source import naming, origin
+from exporter.common.source import FileOrBytes, naming, origin
 from exporter.tflite.blobs import Blobs
 from exporter.tflite.metadata import picture_meta
 from exporter.tflite.reader import Graph, Tensor, TfliteFile, open_tflite
 from exporter.tflite.translator import OnProblem, Options, Translator
 from exporter.tflite.weights import quantization_of
 from runtime_arm.errors import ExportError
-from runtime_arm.files import AnyPath
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 
 
-def from_tflite(path: AnyPath, options: ExportOptions = DEFAULTS) -> Pair:
-    """The pair that computes what a .tflite file does, with its inputs and outputs in TFLite's own layouts.
+def from_tflite(source: FileOrBytes, options: ExportOptions = DEFAULTS) -> Pair:
+    """The pair that computes what a .tflite file or its content does, with inputs and outputs in TFLite's own layouts.
 
     ExportError, FormatError or ResourceError, naming the file, if it cannot be translated.
     """
-    file = open_tflite(path)
+    file = open_tflite(source)
     with naming(file.source):
         return pair_of(file, graph_of(file, options.signature), options)
 

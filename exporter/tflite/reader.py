@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from exporter.common.source import FileOrBytes, content_of
 from exporter.tflite.flatbuffer import Table, fields_of, open_flatbuffer
 from runtime_arm.errors import FormatError
-from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 
 IDENTIFIER, VERSION = b"TFL3", 3
@@ -126,10 +125,9 @@ class TfliteFile(NamedTuple):
     metadata: Dict[str, memoryview]
 
 
-def open_tflite(path: AnyPath) -> TfliteFile:
-    """The model in a file. ResourceError if it cannot be read, FormatError, naming it, if it holds no TFLite model."""
-    source = os.fspath(path)
-    data = map_file(path)
+def open_tflite(model: FileOrBytes) -> TfliteFile:
+    """The model in a file or in bytes. ResourceError if it cannot be read, FormatError, naming it, if there is none."""
+    source, data = content_of(model)
     try:
         return _parse(source, data)
     except FormatError as error:

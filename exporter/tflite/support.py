@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import List
 
 from exporter.common.options import ExportOptions
-from exporter.common.source import naming
+from exporter.common.source import FileOrBytes, naming
 from exporter.common.support_rows import Findings, Support
 from exporter.tflite.export import graph_of, pair_of
 from exporter.tflite.reader import open_tflite
-from runtime_arm.files import AnyPath
 
 
-def tflite_support(path: AnyPath, options: ExportOptions) -> List[Support]:
+def tflite_support(source: FileOrBytes, options: ExportOptions) -> List[Support]:
     """One row per operator type, whatever graph of the file it is in."""
-    file, findings = open_tflite(path), Findings()
+    file, findings = open_tflite(source), Findings()
     findings.count(operation.title for graph in file.graphs for operation in graph.operations)
     with naming(file.source), findings.trial():
         graph = graph_of(file, options.signature)

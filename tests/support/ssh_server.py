@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Iterator, List
 
 from device_tests.host.emulation.apt import download_alone, host_architecture
-from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked
+from device_tests.host.emulation.cache import EmulationUnavailable, built, locked
 from device_tests.host.emulation.sysroot import unpack
+from runtime_arm.machine.cache import cache_root
 
 PACKAGES = ("openssh-server", "libwrap0", "libnss-wrapper")
 RECIPE = 1

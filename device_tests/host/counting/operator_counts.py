@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
 from device_tests.host.counting.regions import CountReport, Counts, count
-from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
+from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
 from device_tests.host.emulation.machine import Machine
 from device_tests.host.suite_run import runtime_files, suite_files
 from device_tests.suite.count_steps import NETWORK, NOTHING, START
 from runtime_arm.errors import UsageError
+from runtime_arm.machine.cache import cache_root
 
 TIMEOUT = 900.0  # seconds
 RIVALS = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
 from device_tests.host.emulation.apt import download_source, require_tools, run_tool
-from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
+from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
 from device_tests.host.emulation.machine import Machine, environment, run_group
 from runtime_arm.errors import ArmnetError
+from runtime_arm.machine.cache import cache_root
 
 SOURCE = Path(__file__).with_name("instruction_count.c")
 API_VERSION = 1  # of QEMU's plugin interface; later versions cannot add to a plain variable inline

@@ -23,15 +23,6 @@ class EmulationUnavailable(MissingDependency):
     """Emulated ARM is not possible on this machine; the message says in one line what is missing."""
 
 
-def cache_root() -> Path:
-    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``. It need not exist."""
-    chosen = os.environ.get("ARMNET_CACHE")
-    if chosen:
-        return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base).absolute() / "armnet"
-
-
 def progress(message: str) -> None:
     """Prints one line on stderr about work that takes long."""
     print(f"armnet: {message}", file=sys.stderr, flush=True)

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
 from device_tests.host.emulation.apt import download_kernel, host_architecture, require_tools
-from device_tests.host.emulation.cache import built, cache_root, locked, progress
+from device_tests.host.emulation.cache import built, locked, progress
 from device_tests.host.emulation.initramfs import InitramfsWriter
 from device_tests.host.emulation.machine import environment, prepared_archives, prepared_sysroot, run_group
 from device_tests.host.emulation.sysroot import build_qemu, qemu_command, unpack_files
 from runtime_arm.errors import ArmnetError
+from runtime_arm.machine.cache import cache_root
 
 RECIPE = 1  # raise it when what the functions build changes
 QEMU_PACKAGES = ("qemu-system-arm",)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Callable, Dict, List, Mapping, Optional, Sequence
 
 from device_tests.host.emulation.apt import download_packages, host_architecture, require_tools
-from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked, progress
+from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
 from device_tests.host.emulation.sysroot import (
     PYTHON_PACKAGES,
     QEMU_PACKAGES,
@@ -30,6 +30,7 @@ from device_tests.host.emulation.sysroot import (
     qemu_command,
 )
 from runtime_arm.errors import UsageError
+from runtime_arm.machine.cache import cache_root
 
 __all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated"]
 

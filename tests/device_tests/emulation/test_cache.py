@@ -9,7 +9,7 @@ from typing import List
 import pytest
 
 from device_tests.host.emulation import cache
-from device_tests.host.emulation.cache import EmulationUnavailable, built, cache_root, locked
+from device_tests.host.emulation.cache import EmulationUnavailable, built, locked
 from runtime_arm.errors import ArmnetError
 
 
@@ -86,17 +86,6 @@ def test_a_failed_build_leaves_the_reason_and_nothing_else(tmp_path: Path, error
     with pytest.raises(EmulationUnavailable, match=str(error)):
         built(tmp_path / "thing", 1, fail)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("ARMNET_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_root() == tmp_path / ".cache/armnet"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_root() == tmp_path / "xdg/armnet"
-    monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "own"))
-    assert cache_root() == tmp_path / "own"
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Dict, Tuple
 import pytest
 
 from device_tests.host.emulation.boot_full_system import main
-from device_tests.host.emulation.cache import EmulationUnavailable, cache_root
+from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.full_system import FullSystem, full_system
 from device_tests.host.emulation.initramfs import InitramfsWriter
+from runtime_arm.machine.cache import cache_root
 
 ABOUT_ITSELF = """
 import json, os, platform, sys

@@ -12,9 +12,9 @@ import pytest
 
 from device_tests.host.emulation import prepare as prepare_emulation
 from device_tests.host.emulation.apt import write_sources
-from device_tests.host.emulation.cache import cache_root
 from device_tests.host.emulation.machine import Machine, emulated
 from runtime_arm.errors import UsageError
+from runtime_arm.machine.cache import cache_root
 
 ABOUT_ITSELF = """
 import json, platform, sys

@@ -1,0 +1,104 @@
+"""List what is kept on disk to be fast the next time, and empty it.
+
+  armnet cache
+  armnet cache --empty                   pairs made of files of other formats, and compiled kernels
+  armnet cache --empty pairs             one of them alone
+  armnet cache --empty everything        emulated machines, too
+
+The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs and compiled kernels
+together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
+Whatever is removed is made again when it is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from armnet.arguments import add_json
+from runtime_arm.errors import ResourceError, UsageError
+
+EVERYTHING = "everything"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--empty", nargs="*", metavar="NAME", help="empty these parts of the cache (default: pairs and programs)"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import note, print_json
+    from runtime_arm.app.display import size, table
+    from runtime_arm.machine.cache import cache_root, limit_nbytes
+
+    root, limit = cache_root(), limit_nbytes()
+    freed = None if args.empty is None else _emptied(root, args.empty)
+    rows = [row for folder in _folders(root) for row in _rows(folder)]
+    if args.json:
+        print_json("cache", {"folder": str(root), "limit": limit, "freed": freed, "entries": rows})
+        return 0
+    if freed is not None:
+        note(f"armnet: freed {size(freed).strip()}")
+    cells = [[row["part"], row["entry"], row["holds"], size(row["nbytes"]), row["used"]] for row in rows]
+    if cells:
+        print(table(["part", "entry", "holds", "bytes", "last used"], cells, right=["bytes"]))
+    total = sum(row["nbytes"] for row in rows)
+    print(f"{root}: {size(total).strip()} in {len(rows)} entries; limit of pairs and programs {size(limit).strip()}")
+    return 0
+
+
+def _folders(root: Path) -> List[Path]:
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir())
+    except OSError:  # there is no cache
+        return []
+
+
+def _emptied(root: Path, names: List[str]) -> int:
+    """Removes parts of the cache; returns how many bytes that frees."""
+    from runtime_arm.machine.cache import ROOMS, clear
+
+    there = {folder.name: folder for folder in _folders(root)}
+    chosen = list(there) if EVERYTHING in names else names or [name for name in ROOMS if name in there]
+    for name in chosen:
+        if name not in there and name not in ROOMS:
+            raise UsageError(f"the cache has no part {name!r}; it has {', '.join(there) or 'none'}")
+    try:
+        return sum(clear(there[name]) for name in chosen if name in there)
+    except OSError as error:
+        raise ResourceError(f"{root}: cannot be emptied: {error.strerror}") from error
+
+
+def _rows(folder: Path) -> List[Dict[str, Any]]:
+    """The entries of a part of the cache; what is no room is one entry."""
+    import time
+
+    from runtime_arm.machine.cache import ROOMS, entries, entry_of
+
+    found = entries(folder) if folder.name in ROOMS else [entry_of(folder)]
+    return [
+        {
+            "part": folder.name,
+            "entry": entry.path.name[:12] if folder.name in ROOMS else "",
+            "holds": _held(entry.path),
+            "nbytes": entry.nbytes,
+            "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used)),
+        }
+        for entry in found
+    ]
+
+
+def _held(path: Path) -> Optional[str]:
+    """The name of the model that a pair was made of; "" for what is no pair."""
+    from runtime_arm.errors import ArmnetError
+    from runtime_arm.files import map_file
+    from runtime_arm.pair.metadata import MODEL, parse_model
+
+    try:
+        meta = parse_model(map_file(path / MODEL), str(path)).meta if path.is_dir() else {}
+    except ArmnetError:  # damaged, or no pair
+        return ""
+    return str((meta.get("source") or {}).get("name", ""))
