@@ -178,7 +178,7 @@ def _prototxt_first(sources: Sources) -> List[AnyPath]:
 def _both_nets(sources: Sources) -> Tuple[AnyPath, AnyPath]:
     """The two files of a Caffe2 network."""
     if len(sources) != 2:
-        raise UsageError(f"{sources[0]} is one of two nets: give init_net.pb and predict_net.pb")
+        raise UsageError(f"{_name(sources[0])} is one of two nets: give init_net.pb and predict_net.pb")
     first, second = map(_path, sources)
     return first, second
 
