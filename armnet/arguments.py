@@ -8,11 +8,15 @@ MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net
 FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
 
 
+PAIR = f"the folder of a pair, a bundle (.pyz), or {MODELS}"
+
+
 def add_pair(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """PAIR, the network to work on."""
-    parser.add_argument(
-        "pair", metavar="PAIR", nargs="?" if optional else None, help="the folder of a pair, or a bundle (.pyz)"
-    )
+    """PAIR, the network to work on, as a list of files, which ``armnet.opening`` takes."""
+    if optional:
+        parser.add_argument("pair", metavar="PAIR", nargs="*", default=[], help=f"{PAIR} (default: none)")
+    else:
+        parser.add_argument("pair", metavar="PAIR", nargs="+", help=PAIR)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
+from armnet.model_files import completed, is_source, models_in
 from armnet.source_pairs import source_pair
 from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
@@ -39,7 +41,7 @@ def open(
     stages of an MTCNN, which answer as one. The other arguments are those of
     ``runtime_arm.open``. ExportError, FormatError or UsageError, naming the file, if it cannot be opened.
     """
-    several = [model] if isinstance(model, Pair) else _models_in(_paths(model))
+    several = [model] if isinstance(model, Pair) else models_in(_paths(model))
     options: Dict[str, Any] = {"threads": threads, "device": device, "half": half, "shapes": shapes}
     options.update({"changes": changes, "notice": notice})
     return together([Model(pair_of(one, notice=notice), labels, task, preprocessing, **options) for one in several])
@@ -48,27 +50,47 @@ def open(
 def pair_of(
     model: Union[AnyPath, Pair, Sequence[AnyPath], bytes, bytearray, memoryview],
     *,
+    plain: bool = False,
     signature: Optional[str] = None,
     notice: Optional[Callable[[str], None]] = None,
     progress: Optional[Callable[[str, int, int], None]] = None,
 ) -> Pair:
     """The pair of any model, as ``open`` takes it, or of the content of an .onnx or .tflite file.
 
-    One of a source format is exported and optimised, which is done once: the cache keeps the result. signature: that of
-    a TFLite model. notice: called with what the user should know. progress: as for ``armnet.export``.
+    One of a source format is exported and optimised, which is done once: the cache keeps the result. Of the files that
+    make up a model one is enough, or their folder. plain: do not optimise. signature: that of a TFLite model. notice:
+    called with what the user should know. progress: as for ``armnet.export``.
     """
     if isinstance(model, Pair):
         return model
     in_memory = isinstance(model, (bytes, bytearray, memoryview))
-    sources: List[Any] = [model] if in_memory else _with_weights(_paths(model))
-    if not in_memory and len(sources) == 1 and _is_pair(sources[0]):
+    sources: List[Any] = [model] if in_memory else completed(_paths(model))
+    if not in_memory and len(sources) == 1 and not is_source(sources[0]):
         return Pair.load(sources[0])
+    if plain:
+        from exporter import export
+
+        return export(*sources, signature=signature, progress=progress)
     return source_pair(sources, signature=signature, notice=notice, progress=progress)
 
 
-def _is_pair(path: AnyPath) -> bool:
-    """Whether it is the folder of a pair or a bundle, and not a file of another format."""
-    return os.path.isdir(path) or os.fspath(path).lower().endswith(".pyz")
+@contextmanager
+def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
+    """The folder of a pair, or a bundle, for those who need files: the model itself if it is one, else a copy that
+    lasts as long as the block."""
+    paths = completed(_paths(model))
+    if len(paths) == 1 and not is_source(paths[0]):
+        yield Path(paths[0])
+        return
+    pair = pair_of(paths)
+    with tempfile.TemporaryDirectory(prefix="armnet-pair-") as folder:
+        pair.save(Path(folder, "pair"))
+        yield Path(folder, "pair")
+
+
+def name_of(model: Sequence[AnyPath]) -> str:
+    """What to call a model: its folder, or its first file."""
+    return Path(model[0]).resolve().name
 
 
 def _paths(model: Any) -> List[AnyPath]:
@@ -76,32 +98,3 @@ def _paths(model: Any) -> List[AnyPath]:
     if not paths:
         raise UsageError(_EXPECTED)
     return [checked_path(path, _EXPECTED) for path in paths]
-
-
-def _models_in(paths: List[AnyPath]) -> List[List[AnyPath]]:
-    """The files of each model: a .caffemodel belongs to the .prototxt of its name, else to the one before it; two nets
-    of Caffe2 belong together."""
-    models: List[List[AnyPath]] = [[path] for path in paths if not _is_part(path)]
-    for path in filter(_is_part, paths):
-        stem = os.path.splitext(os.fspath(path))[0]
-        named = [model for model in models if os.path.splitext(os.fspath(model[0]))[0] == stem]
-        home = named or models[-1:]
-        if home:
-            home[0].append(path)
-        else:
-            models.append([path])
-    return models
-
-
-def _is_part(path: AnyPath) -> bool:
-    """Whether a file is but a part of a model."""
-    return os.fspath(path).lower().endswith((".caffemodel", ".pb", ".pbtxt"))
-
-
-def _with_weights(paths: List[AnyPath]) -> List[AnyPath]:
-    """The files of a model: of a Caffe net that is named alone, also the .caffemodel of the same name beside it."""
-    if len(paths) == 1 and os.fspath(paths[0]).lower().endswith(".prototxt"):
-        weights = Path(paths[0]).with_suffix(".caffemodel")
-        if weights.is_file():
-            return [paths[0], weights]
-    return paths

@@ -52,28 +52,29 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
+    from armnet.opening import pair_of
     from armnet.rivals import NOTE, Original
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
-    from runtime_arm import load
     from runtime_arm.app.inputs import read_single_run
+    from runtime_arm.execution.predictor import Predictor
     from runtime_arm.machine.cores import useful_cores
 
     if args.runs < 1:
         raise UsageError(f"--runs must be 1 or more, got {args.runs}")
     against, counts = _names(args.against), _counts(args.threads, useful_cores())
+    pair, shapes = pair_of(args.pair), parse_shapes(args.shape)
     rows: List[Dict[str, Any]] = []
     warnings: List[str] = []
     for threads in counts:
         with ExitStack() as stack:
-            predictor = stack.enter_context(load(args.pair, threads=threads))
+            predictor = stack.enter_context(Predictor(pair, threads=threads))
             beside = None
             if args.device or args.half:
-                beside = load(args.pair, threads=threads, device=args.device, half=args.half)
+                beside = Predictor(pair, threads=threads, device=args.device, half=args.half)
                 stack.enter_context(beside)
             report = stack.enter_context(progress(f"{threads} threads"))
-            pair, shapes = predictor.pair, parse_shapes(args.shape)
-            original = Original(pair, Path(args.pair), args.model)
+            original = Original(pair, Path(args.pair[0]), args.model)
             feeds = (
                 read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
                 if args.input

@@ -13,21 +13,24 @@ pairs are run by armnet's own reference kernels. Exit status: 0 if all blobs agr
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any, List, Tuple
 
 from armnet.arguments import MODELS, add_inputs, add_json
+from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
     from armnet.comparison import Comparison
     from exporter.compare.divergence import Divergence
+    from runtime_arm.pair.pair import Pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"the original: {MODELS}, or the folder of a pair")
     parser.add_argument(
-        "pair",
-        metavar="PAIR",
-        help="the pair made from it, or a bundle; armnet optimize --keep-biases leaves more blobs to compare",
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help=f"the original: {MODELS}, or the folder of a pair; then the pair made from it, or a bundle (default: what "
+        "armnet export makes of it); armnet optimize --keep-biases leaves more blobs to compare",
     )
     add_inputs(parser)
     parser.add_argument(
@@ -51,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.shapes import parse_shapes
     from runtime_arm.app.inputs import read_single_run
-    from runtime_arm.pair.pair import Pair
 
-    pair, shapes = Pair.load(args.pair), parse_shapes(args.shape)
+    original, pair = _both(args.models)
+    shapes = parse_shapes(args.shape)
     rule = pair.meta.get("preprocessing") or {}
     inputs = read_single_run(args.input, pair.inputs, rule) if args.input else None
     with progress("compare") as report:
         found = compare(
-            args.model, pair, inputs, tolerance=args.tolerance, seed=args.seed, shapes=shapes, progress=report
+            original, pair, inputs, tolerance=args.tolerance, seed=args.seed, shapes=shapes, progress=report
         )
     first, worst = found.first, found.worst(args.worst)
     if args.json:
@@ -76,6 +79,17 @@ def run(args: argparse.Namespace) -> int:
         note(f"the original is run by {found.runtime}")
         _print_text(found, worst)
     return 0 if first is None else 1
+
+
+def _both(words: List[str]) -> Tuple[List[Any], Pair]:
+    """The files of the original, and the pair to hold against it."""
+    from armnet.model_files import completed, models_in
+    from armnet.opening import pair_of
+
+    models = models_in(words)
+    if len(models) > 2:
+        raise UsageError(f"compare takes an original and a pair; these are {len(models)} models: {' '.join(words)}")
+    return completed(models[0]), pair_of(models[-1], plain=True)
 
 
 def _print_text(found: Comparison, worst: List[Divergence]) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from armnet.arguments import add_json, add_pair
@@ -42,20 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
+    from armnet.model_files import is_pair
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
 
     pair = pair_of(args.pair)
     changed = bool(args.task or args.set or args.labels or args.preprocessing)
     if changed:
-        if not Path(args.pair).is_dir():
-            raise UsageError(f"{args.pair}: only the folder of a pair can be changed; armnet export makes one")
+        if not (len(args.pair) == 1 and is_pair(args.pair[0])):
+            raise UsageError(f"{args.pair[0]}: only the folder of a pair can be changed; armnet export makes one")
         pair = _described(pair, args)
     with Model(pair, threads=1, notice=lambda text: note(f"armnet: {text}")) as model:
         facts = _facts(model)
         if changed:
-            pair.save(args.pair)
-            note(f"{args.pair}: stored in model.json")
+            pair.save(args.pair[0])
+            note(f"{args.pair[0]}: stored in model.json")
     if args.json:
         print_json("describe", facts)
     else:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         "condition": machine.condition(),
         "gflops": matmul_gflops(),
     }
-    facts["network"] = None if args.pair is None else examine(args.pair, args.threads, facts["condition"])
+    facts["network"] = None if not args.pair else _examined(args.pair, args.threads, facts["condition"])
     facts["devices"] = devices()
     facts["warnings"] = warnings(facts)
     if args.json:
@@ -101,6 +101,13 @@ def matmul_gflops() -> float:
         np.matmul(a, a, out=y)
         fastest = min(fastest, time.perf_counter() - start)
     return 2e-9 * MATRIX**3 / fastest
+
+
+def _examined(model: List[str], threads: Optional[int], condition: Dict[str, Any]) -> Dict[str, Any]:
+    from armnet.opening import pair_folder
+
+    with pair_folder(model) as folder:
+        return examine(str(folder), threads, condition)
 
 
 def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dict[str, Any]:

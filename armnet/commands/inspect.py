@@ -29,11 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.commands.export import weights_nbytes
     from armnet.console import note, print_json
+    from armnet.opening import name_of, pair_of
     from armnet.page.timeline import as_json, timeline
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
-    from runtime_arm.execution.predictor import load
+    from runtime_arm.execution.predictor import Predictor
 
-    with load(args.pair, threads=1) as predictor:
+    with Predictor(pair_of(args.pair), threads=1) as predictor:
         pair = predictor.pair
         if args.net:
             print(pair.predict_net.to_text())
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         "memory": as_json(memory),
     }
     if args.html:
-        _write_page(args.html, args.pair, pair, facts, memory)
+        _write_page(args.html, name_of(args.pair), pair, facts, memory)
         note(f"wrote {args.html}")
     if args.json:
         print_json("inspect", facts)
@@ -65,13 +66,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(path: str, source: str, pair: Any, facts: Dict[str, Any], memory: Any) -> None:
-    from pathlib import Path
-
+def _write_page(path: str, name: str, pair: Any, facts: Dict[str, Any], memory: Any) -> None:
     from armnet.page.report import render
     from runtime_arm.files import write_file
 
-    page = render(Path(source).resolve().name, pair, facts, memory)
+    page = render(name, pair, facts, memory)
     write_file(path, [page.encode("utf-8", "replace")])
 
 

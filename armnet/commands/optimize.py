@@ -67,11 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
+    from armnet.opening import pair_of
     from armnet.shapes import parse_shapes
     from optimize import Report, optimize
-    from runtime_arm.pair.pair import Pair
 
-    pair, report = Pair.load(args.pair), Report()
+    pair, report = pair_of(args.pair, plain=True), Report()
     with progress("optimize") as bar:
         result = optimize(
             pair,

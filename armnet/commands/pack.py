@@ -30,12 +30,12 @@ def run(args: argparse.Namespace) -> int:
     import os
 
     from armnet.console import print_json
+    from armnet.opening import pair_of
     from exporter.bundle.pack import pack
-    from runtime_arm import Pair
     from runtime_arm.app.display import size
     from runtime_arm.app.inputs import read_single_run
 
-    pair = Pair.load(args.pair)
+    pair = pair_of(args.pair)
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None
     pack(pair, args.output, sample, args.seed)
     nbytes = os.path.getsize(args.output)

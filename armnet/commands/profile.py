@@ -33,16 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
+    from armnet.opening import pair_of
     from armnet.shapes import assumptions, parse_shapes, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
-    from runtime_arm import load
     from runtime_arm.app.inputs import read_single_run
+    from runtime_arm.execution.predictor import Predictor
     from runtime_arm.execution.profiling import profile
 
     if args.rounds < 1:
         raise UsageError(f"--rounds must be 1 or more, got {args.rounds}")
-    with load(args.pair, threads=args.threads, device=args.device, half=args.half) as predictor:
-        pair, shapes = predictor.pair, parse_shapes(args.shape)
+    pair = pair_of(args.pair)
+    with Predictor(pair, threads=args.threads, device=args.device, half=args.half) as predictor:
+        shapes = parse_shapes(args.shape)
         feeds = (
             read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
             if args.input

@@ -58,13 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
+    from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport, quantize
     from optimize.quantization.table import format_table
     from runtime_arm.files import write_file
-    from runtime_arm.pair.pair import Pair
 
-    pair, report = Pair.load(args.pair), QuantizationReport()
+    pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     with progress("quantize") as bar:
         result = quantize(

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from armnet.arguments import add_device, add_json, add_pair, add_shapes, add_threads
+from armnet.arguments import PAIR, add_device, add_json, add_shapes, add_threads
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PREPROCESSING = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_pair(parser)
+    parser.add_argument("pair", metavar="PAIR", help=PAIR)
     parser.add_argument("files", nargs="*", metavar="INPUT", help="a picture, sound, video, folder, camera, -, ...")
     parser.add_argument(
         "--input", nargs="+", default=[], metavar="INPUT", help="the same; NAME=FILE for an input by name"
@@ -105,11 +105,13 @@ def run(args: argparse.Namespace) -> int:
     from itertools import islice
 
     from armnet.console import note, print_json
+    from armnet.model_files import split
     from runtime_arm.app.answer import Options
     from runtime_arm.app.answering import answer_all
     from runtime_arm.app.sources import count_of, items_of
 
-    words = [*args.files, *args.input]
+    args.pair, files = split([args.pair, *args.files])
+    words = [*files, *args.input]
     if not words:
         raise UsageError("give something to run on: a picture, a folder, ..., or --input FILE")
     if args.paranoid and (args.keep or args.device or args.threads not in (None, 1)):

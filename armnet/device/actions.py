@@ -6,7 +6,7 @@ import argparse
 import io
 import json
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, List
@@ -15,6 +15,7 @@ import numpy as np
 
 import armnet
 from armnet.console import note, print_json, progress
+from armnet.opening import pair_folder, pair_of
 from device_tests.host.suite_run import (
     SUFFIXES,
     SuiteResult,
@@ -26,7 +27,6 @@ from device_tests.host.suite_run import (
 )
 from device_tests.host.targets.factory import known_targets, target_of
 from device_tests.host.targets.target import Target
-from runtime_arm import Pair
 from runtime_arm.app.answer import Options, Prepared
 from runtime_arm.app.answering import Record
 from runtime_arm.app.display import table
@@ -103,16 +103,20 @@ def _short_identity(identity: Dict[str, Any]) -> List[str]:
 
 def run_action(args: argparse.Namespace) -> int:
     """Runs a pair on a target; inputs are read, and pictures are prepared, on this machine."""
-    model = Model(Pair.load(args.pair), notice=note)
+    model = Model(pair_of(args.pair), notice=note)
     runs = [(item.name, _prepared(model, item)) for item in items_of(args.input, model.pair.inputs)]
-    with tempfile.TemporaryDirectory(prefix="armnet-inputs-") as folder, target_of(args.target, args.python) as target:
+    with (
+        tempfile.TemporaryDirectory(prefix="armnet-inputs-") as folder,
+        target_of(args.target, args.python) as target,
+        pair_folder(args.pair) as network,
+    ):
         inputs: Dict[str, Path] = {}
         for number, (_, prepared) in enumerate(runs):
             inputs[f"{number}.npz"] = Path(folder, f"{number}.npz")
             named: Dict[str, Any] = {f"in_{name}": value for name, value in prepared.feeds.items()}
             np.savez(inputs[f"{number}.npz"], **named)
-        target.deploy({**runtime_files(), **pair_files(Path(args.pair), NETWORK), **inputs})
-        _ask(target, [*inputs, "--json", "--task", "tensors", "--output", "out.npz"], args)
+        target.deploy({**runtime_files(), **pair_files(network, NETWORK), **inputs})
+        _ask(target, network, [*inputs, "--json", "--task", "tensors", "--output", "out.npz"], args)
         with np.load(io.BytesIO(target.fetch("out.npz"))) as stacked:
             outputs = {name: stacked[name] for name in stacked.files}
     if args.output:
@@ -143,10 +147,10 @@ def _prepared(model: Model, item: Item) -> Prepared:
 
 def bench_action(args: argparse.Namespace) -> int:
     """Times a pair on a target."""
-    Pair.load(args.pair)
-    with target_of(args.target, args.python) as target:
-        target.deploy({**runtime_files(), **pair_files(Path(args.pair), NETWORK)})
-        facts = _ask(target, ["--json", "--bench", str(args.runs)], args)
+    pair_of(args.pair)
+    with pair_folder(args.pair) as network, target_of(args.target, args.python) as target:
+        target.deploy({**runtime_files(), **pair_files(network, NETWORK)})
+        facts = _ask(target, network, ["--json", "--bench", str(args.runs)], args)
         identity = target.identity()
     if args.target.startswith(("emulated:", "full-system:")):
         note("armnet: times on an emulated machine mean nothing; armnet device count says what an inference costs")
@@ -160,10 +164,10 @@ def bench_action(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(target: Target, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
+def _ask(target: Target, network: Path, words: List[str], args: argparse.Namespace) -> Dict[str, Any]:
     """The JSON that the deployed bundle, or the runtime with the deployed pair, prints on the target."""
     threads = [] if args.threads is None else ["--threads", str(args.threads)]
-    program = [NETWORK] if Path(args.pair).is_file() else ["-m", "runtime_arm", NETWORK]
+    program = [NETWORK] if network.is_file() else ["-m", "runtime_arm", NETWORK]
     answer: Dict[str, Any] = json.loads(target.output([*program, *words, *threads], args.timeout))
     return answer
 
@@ -172,10 +176,12 @@ def doctor_action(args: argparse.Namespace) -> int:
     """Runs armnet doctor on a target."""
     from armnet.commands.doctor import as_text
 
-    pair = [] if args.pair is None else [NETWORK]
-    files = {**runtime_files(), **(pair_files(Path(args.pair), NETWORK) if pair else {})}
-    files.update(files_below(Path(armnet.__file__).parent, armnet.__name__, SUFFIXES))
-    with target_of(args.target, args.python) as target:
+    pair = [NETWORK] if args.pair else []
+    files = {**runtime_files(), **files_below(Path(armnet.__file__).parent, armnet.__name__, SUFFIXES)}
+    with ExitStack() as stack:
+        if pair:
+            files.update(pair_files(stack.enter_context(pair_folder(args.pair)), NETWORK))
+        target = stack.enter_context(target_of(args.target, args.python))
         target.deploy(files)
         facts = json.loads(target.output(["-m", "armnet", "doctor", *pair, "--json"], args.timeout))
     if args.json:

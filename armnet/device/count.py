@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from armnet.console import note, print_json
+from armnet.opening import pair_folder
 from device_tests.host.counting import budgets
 from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
 from device_tests.host.counting.regions import KINDS, Counts
@@ -22,12 +23,12 @@ CHANGE, START = "against budget", "start"
 
 def count(args: argparse.Namespace) -> int:
     """Counts a pair, or the networks that have a budget; returns 1 if one of these exceeds its budget."""
-    if args.update_budget and (args.pair is not None or args.cpu != budgets.CPU):
+    if args.update_budget and (args.pair or args.cpu != budgets.CPU):
         raise UsageError(
             f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no other --cpu"
         )
     machine = _machine(args.cpu)
-    if args.pair is not None:
+    if args.pair:
         return _count_one(args, machine)
     return _count_all(args, machine)
 
@@ -40,7 +41,8 @@ def _machine(cpu: str) -> Machine:
 
 
 def _count_one(args: argparse.Namespace, machine: Machine) -> int:
-    counts = count_pair(machine, Path(args.pair))
+    with pair_folder(args.pair) as folder:
+        counts = count_pair(machine, folder)
     rivals = {f"{rival_of(Path(model))} {model}": count_rival(machine, Path(model)) for model in args.against or ()}
     if args.json:
         operators = [{**op._asdict(), "counts": _by_kind(op.counts)} for op in counts.operators]

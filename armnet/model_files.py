@@ -1,0 +1,112 @@
+"""Which files make up a model: those that a user names, and those that belong to them and lie beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import List, Sequence, Tuple
+
+from runtime_arm.errors import UsageError
+from runtime_arm.files import AnyPath
+from runtime_arm.pair.metadata import MODEL
+
+PARTS = (".prototxt", ".caffemodel", ".pb", ".pbtxt")  # of models that are two files
+_WHOLE = (".onnx", ".tflite", ".pyz")
+_NETS = (".pb", ".pbtxt")
+
+
+def models_in(paths: Sequence[AnyPath]) -> List[List[AnyPath]]:
+    """The files of each model. A .prototxt and a .caffemodel belong together if they have the same name, else if one
+    follows the other; two nets of Caffe2 that follow each other belong together."""
+    models: List[List[AnyPath]] = []
+    for path in paths:
+        homes = [model for model in models if _lacks(model, path)]
+        named = [model for model in homes if _stem(model[0]) == _stem(path)]
+        home = named or [model for model in homes if model is models[-1]]
+        if home:
+            home[0].append(path)
+        else:
+            models.append([path])
+    return models
+
+
+def _lacks(model: Sequence[AnyPath], path: AnyPath) -> bool:
+    """Whether a file can be the other half of a model."""
+    if len(model) != 1:
+        return False
+    halves = {_suffix(model[0]), _suffix(path)}
+    return halves == {".prototxt", ".caffemodel"} or halves <= set(_NETS)
+
+
+def _stem(path: AnyPath) -> str:
+    return os.path.splitext(os.fspath(path))[0]
+
+
+def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """The files of the model that the first word begins, and the words that follow them."""
+    count = 1
+    while count < len(words) and _suffix(words[0]) in PARTS and _suffix(words[count]) in PARTS:
+        count += 1
+    return list(words[:count]), list(words[count:])
+
+
+def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
+    """All files of a model, of which a user may name one, or the folder: what belongs to it is what lies beside it
+    under the same name, else the only one there."""
+    if len(paths) != 1:
+        return list(paths)
+    path = Path(paths[0])
+    if path.is_dir():
+        return _of_folder(path)
+    suffix, beside = _suffix(path), path.parent
+    if suffix in (".prototxt", ".caffemodel") and path.is_file():
+        other = ".caffemodel" if suffix == ".prototxt" else ".prototxt"
+        return [path, *_partner(path, other)]
+    if suffix in _NETS and path.is_file():
+        others = [file for file in _files(beside, _NETS) if file.name != path.name]
+        return [path, *(others if len(others) == 1 else ())]
+    return list(paths)
+
+
+def is_pair(path: AnyPath) -> bool:
+    """Whether a folder holds a pair."""
+    folder = Path(path)
+    return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob("*predict_net.pb")))
+
+
+def is_source(path: AnyPath) -> bool:
+    """Whether a path is that of a file, or would be, of another format than our own."""
+    file = Path(path)
+    return (file.is_file() and _suffix(file) != ".pyz") or _suffix(file) in (".onnx", ".tflite", *PARTS)
+
+
+def _suffix(path: AnyPath) -> str:
+    return os.path.splitext(os.fspath(path))[1].lower()
+
+
+def _partner(path: Path, other: str) -> List[Path]:
+    """The file of the same name with the other suffix, else the only one, if there is one of each."""
+    named = path.with_suffix(other)
+    if named.is_file():
+        return [named]
+    there, own = _files(path.parent, (other,)), _files(path.parent, (path.suffix,))
+    return there if len(there) == 1 and len(own) == 1 else []
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> List[Path]:
+    return sorted(file for file in folder.iterdir() if _suffix(file) in suffixes and file.is_file())
+
+
+def _of_folder(folder: Path) -> List[AnyPath]:
+    """The folder itself if it holds a pair, else the files of the only model in it. UsageError if it holds several."""
+    if is_pair(folder):
+        return [folder]
+    nets = _files(folder, _NETS)
+    whole, prototxts = _files(folder, _WHOLE), _files(folder, (".prototxt",))
+    models: List[List[Path]] = [[file] for file in whole]
+    models += [[file, *_partner(file, ".caffemodel")] for file in prototxts]
+    models += [nets] if nets else []
+    if len(models) > 1:
+        names = ", ".join(model[0].name for model in models)
+        raise UsageError(f"{folder}: holds several models, {names}: name the file of one")
+    return list(models[0]) if models else [folder]

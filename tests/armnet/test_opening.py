@@ -1,0 +1,71 @@
+"""Which files make up a model; commands take them as pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List
+
+import pytest
+
+import armnet
+from armnet.model_files import completed, models_in, split
+from tests.support.commands import Armnet, refused
+from tests.support.paths import DEMO
+
+
+@pytest.mark.parametrize(
+    ("paths", "models"),
+    [
+        (["a.onnx"], [["a.onnx"]]),
+        (["a.onnx", "pair"], [["a.onnx"], ["pair"]]),
+        (["a.prototxt", "b.caffemodel"], [["a.prototxt", "b.caffemodel"]]),
+        (["b.caffemodel", "a.prototxt", "pair"], [["b.caffemodel", "a.prototxt"], ["pair"]]),
+        (["init_net.pb", "predict_net.pb", "pair"], [["init_net.pb", "predict_net.pb"], ["pair"]]),
+        (
+            ["1.prototxt", "2.prototxt", "2.caffemodel", "1.caffemodel"],
+            [["1.prototxt", "1.caffemodel"], ["2.prototxt", "2.caffemodel"]],
+        ),
+    ],
+)
+def test_files_are_sorted_into_models(paths: List[str], models: List[List[str]]) -> None:
+    assert models_in(paths) == models
+
+
+def test_the_files_of_a_model_go_before_its_inputs() -> None:
+    assert split(["net.prototxt", "net.caffemodel", "cat.jpg"]) == (["net.prototxt", "net.caffemodel"], ["cat.jpg"])
+    assert split(["net.onnx", "x.pb"]) == (["net.onnx"], ["x.pb"])
+
+
+def test_what_belongs_to_a_file_is_found_beside_it(tmp_path: Path) -> None:
+    net, weights = tmp_path / "deploy.prototxt", tmp_path / "trained.caffemodel"
+    net.touch()
+    assert completed([net]) == [net]
+    weights.touch()
+    for given in (net, weights, tmp_path):
+        assert sorted(completed([given])) == [net, weights]
+    (tmp_path / "deploy.caffemodel").touch()  # of two, the one of the same name
+    assert completed([net]) == [net, tmp_path / "deploy.caffemodel"]
+    (tmp_path / "other.prototxt").touch()
+    assert completed([tmp_path / "other.prototxt"]) == [tmp_path / "other.prototxt"]
+    with pytest.raises(armnet.ArmnetError, match=r"several models, deploy\.prototxt, other\.prototxt"):
+        completed([tmp_path])
+
+
+@pytest.mark.parametrize("command", ["inspect", "profile", "bench", "describe", "doctor"])
+def test_commands_take_source_files_as_pairs(armnet: Armnet, command: str) -> None:
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    words = {"bench": ["--runs", 1], "profile": ["--rounds", 1]}.get(command, [])
+    status, out, _ = armnet(command, DEMO / "digits.onnx", *words, "--json")
+    assert status == 0
+    assert "Conv" in out or command not in ("inspect", "profile")
+
+
+def test_commands_that_write_take_source_files_as_pairs(armnet: Armnet, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    for command in ("optimize", "quantize", "pack"):
+        target = tmp_path / (command + (".pyz" if command == "pack" else ""))
+        assert armnet(command, DEMO / "digits.onnx", "-o", target, "--json")[0] == 0
+        assert armnet("run", target, DEMO / "pictures" / "digit_3.png")[0] == 0
+    refused(armnet("inspect", tmp_path / "nowhere.onnx"), "nowhere.onnx")
+    refused(armnet("inspect", tmp_path / "nowhere"), "nowhere: no such folder")
+    refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only the folder of a pair can be changed")
