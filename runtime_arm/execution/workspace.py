@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import FeedError
 from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.net_runner import NetRunner
 from runtime_arm.files import checked_path
 from runtime_arm.netdef import NetDef, NetLike
-from runtime_arm.netdef.check import check_net
 from runtime_arm.pair.pair import read_net
 from runtime_arm.registry.specs import QuantizedTensor
 
-SMALL = (
-    1024  # elements; smaller integer blobs are likely to be shapes or indices, and count as known when a net is planned
-)
+RUNNERS_KEPT = 4  # nets whose plans a workspace keeps
 
 
 class Workspace:
@@ -30,6 +28,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._blobs: Dict[str, Any] = {}
+        self._runners: List[Tuple[NetLike, NetRunner]] = []  # with the nets as they were given; the latest is last
 
     def feed(self, name: str, array: Any) -> None:
         """Set a blob to anything that NumPy can make an array of, or to a QuantizedTensor."""
@@ -49,19 +48,21 @@ class Workspace:
         return sorted(self._blobs)
 
     def run_net_once(self, net: NetLike) -> None:
-        """Run a net on the blobs; afterwards the workspace holds every blob that the net writes."""
-        net = as_net(net)
-        net = net.replace(external_input=tuple(dict.fromkeys(net.external_input)))  # a set to Caffe2
-        check_net(net, self._blobs)
-        read = {name: self._blobs[name] for name in net.captures() if name in self._blobs}
-        known = {name: value for name, value in read.items() if _is_small_and_whole(value)}
-        executor = Executor(net, known)
-        written = list(dict.fromkeys(name for op in net.op for name in op.output if name))
-        self._blobs.update(executor.run({name: value for name, value in read.items() if name not in known}, written))
+        """Run a net on the blobs; afterwards the workspace holds every blob that the net writes.
 
+        The plans of the nets that ran last are kept, so that a train net is compiled once and runs step by step.
+        """
+        self._blobs.update(self._runner_of(net).run(self._blobs))
 
-def _is_small_and_whole(value: Any) -> bool:
-    return not isinstance(value, QuantizedTensor) and value.dtype.kind in "iub" and value.size <= SMALL
+    def _runner_of(self, given: NetLike) -> NetRunner:
+        for index, (known, runner) in enumerate(self._runners):
+            if known is given or (isinstance(given, bytes) and known == given):
+                self._runners.append(self._runners.pop(index))
+                return runner
+        runner = NetRunner(as_net(given))
+        if runner.reads and isinstance(given, (bytes, NetDef)):  # a net that reads nothing fills blobs, once
+            self._runners = [*self._runners[1 - RUNNERS_KEPT :], (given, runner)]
+        return runner
 
 
 def as_net(net: NetLike) -> NetDef:

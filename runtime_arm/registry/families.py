@@ -135,6 +135,13 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fills.shape": "HasElements IsEmpty LengthsToShape Range Shape Size",
         "operators.layout.slice": "Slice",
         "operators.norm.softmax": "Softmax",
+        "operators.solvers.adaptive": "Adadelta Adagrad Adam RmsProp",
+        "operators.solvers.counters": "AtomicIter CreateMutex Iter",
+        "operators.solvers.learning_rate": "LearningRate",
+        "operators.solvers.momentum": "MomentumSGD MomentumSGDUpdate",
+        "operators.solvers.scaling": "ClipTensorByScaling Ftrl Lars Wngrad",
+        "operators.solvers.sparse": """
+            RowWiseSparseAdagrad RowWiseSparseAdam SparseAdadelta SparseAdagrad SparseAdam SparseMomentumSGDUpdate""",
         "operators.layout.space": "BatchToSpace SpaceToBatch",
         "operators.rows.sparse": """
             BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask CopyRowsToTensor GatherRanges
@@ -255,6 +262,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.norm.caffe": "BatchNorm MVN Normalize",
         "operators.pool.caffe": "Interp MaskOfMaxPool SPP",
         "operators.recurrent.caffe": "LSTM RNN",
+        "operators.solvers.adaptive": "RMSProp",
+        "operators.solvers.learning_rate": "LearningRate",
         "operators.detection.caffe_roi": "PSROIPooling Upsample",
     },
     "com.microsoft": {
