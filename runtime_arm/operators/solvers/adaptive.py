@@ -107,7 +107,8 @@ def adam(
     """p' = p + rate s,  s = c m' / (sqrt(v') + epsilon),  with decaying means m of g and v of g^2.
 
     m' = beta1 m + (1 - beta1) g;  v' = beta2 v + (1 - beta2) g^2;  c = sqrt(1 - beta2^t) / (1 - beta1^t), where t is
-    iteration + 1. Inputs: p, m, v, g, rate, iteration; outputs: p', m', v', s. beta1 is 0.9, beta2 0.999, epsilon 1e-5. Source: Caffe2; Kingma and Ba, Adam (2015).
+    iteration + 1. Inputs: p, m, v, g, rate, iteration; outputs: p', m', v', s. beta1 is 0.9, beta2 0.999, epsilon 1e-5.
+    Source: Caffe2; Kingma and Ba, Adam (2015).
     """
     require_alike(op, p, m, v, g)
     require_number(op, rate)

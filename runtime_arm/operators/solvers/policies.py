@@ -35,7 +35,7 @@ class Arguments(NamedTuple):
     def number(self, name: str, default: float) -> float:
         return self.op.get_float(self.prefix + name, default)
 
-    def count(self, name: str, default: int, least: int = 0) -> int:
+    def whole(self, name: str, default: int, least: int = 0) -> int:
         value = self.op.get_int(self.prefix + name, default)
         if value < least:
             raise ArgumentError(self.op, f"argument {self.prefix + name!r} must be at least {least}, got {value}")
@@ -65,7 +65,7 @@ def _fixed(a: Arguments) -> Policy:
 
 
 def _step(a: Arguments) -> Policy:
-    size, gamma = a.count("stepsize", 0, 1), a.number("gamma", 0.0)
+    size, gamma = a.whole("stepsize", 0, 1), a.number("gamma", 0.0)
     return lambda iteration: power(gamma, iteration // size)
 
 
@@ -80,13 +80,13 @@ def _inverse(a: Arguments) -> Policy:
 
 
 def _polynomial(a: Arguments) -> Policy:
-    exponent, last = a.number("power", 0.0), a.count("max_iter", -1, 1)
+    exponent, last = a.number("power", 0.0), a.whole("max_iter", -1, 1)
     return lambda iteration: power(1 - iteration / last, exponent)
 
 
 def _alternating(a: Arguments) -> Policy:
     active_first = a.op.get_bool(a.prefix + "active_first", True)
-    active, inactive = a.count("active_period", -1), a.count("inactive_period", -1)
+    active, inactive = a.whole("active_period", -1), a.whole("inactive_period", -1)
     if active + inactive == 0:
         raise ArgumentError(a.op, "active_period and inactive_period must not both be 0")
     first = active if active_first else inactive
@@ -94,42 +94,42 @@ def _alternating(a: Arguments) -> Policy:
 
 
 def _gate(a: Arguments) -> Policy:
-    before, after, border = a.number("multiplier_1", 1.0), a.number("multiplier_2", 1.0), a.count("num_iter", 0)
+    before, after, border = a.number("multiplier_1", 1.0), a.number("multiplier_2", 1.0), a.whole("num_iter", 0)
     return lambda iteration: before if iteration < border else after
 
 
 def _linear_warmup(a: Arguments) -> Policy:
-    start, count = a.number("start_multiplier", 0.0), a.count("num_iter", 0)
+    start, count = a.number("start_multiplier", 0.0), a.whole("num_iter", 0)
     return lambda iteration: 1.0 if iteration >= count else start + (1 - start) * iteration / count
 
 
 def _constant_warmup(a: Arguments) -> Policy:
-    multiplier, count = a.number("multiplier", 0.5), a.count("num_iter", 0)
+    multiplier, count = a.number("multiplier", 0.5), a.whole("num_iter", 0)
     return lambda iteration: 1.0 if iteration >= count else multiplier
 
 
 def _piecewise_warmup(a: Arguments) -> Policy:
-    borders = (a.count("n1", 0), a.count("n2", 0))
+    borders = (a.whole("n1", 0), a.whole("n2", 0))
     multipliers = [a.number(name, 0.5) for name in ("m1", "m2", "m3")]
     return lambda iteration: multipliers[bisect_right(borders, iteration)]
 
 
 def _hill(a: Arguments) -> Policy:
     climb, fall = _linear_warmup(a), _inverse(a)
-    count, end = a.count("num_iter", 0, 1), a.number("end_multiplier", 0.0)
+    count, end = a.whole("num_iter", 0, 1), a.number("end_multiplier", 0.0)
     return lambda iteration: climb(iteration) if iteration < count else max(end, fall(iteration - count))
 
 
 def _slope(a: Arguments) -> Policy:
-    first, low = a.count("num_iter_1", LATE), a.number("multiplier_1", 0.0)
-    second, high = a.count("num_iter_2", LATE), a.number("multiplier_2", 1.0)
+    first, low = a.whole("num_iter_1", LATE), a.number("multiplier_1", 0.0)
+    second, high = a.whole("num_iter_2", LATE), a.number("multiplier_2", 1.0)
     slope = (high - low) / (second - first) if second != first else 0.0
     return lambda iteration: low if iteration < first else max(high, low + (iteration - first) * slope)
 
 
 def _constant_then_linear(a: Arguments) -> Policy:
     start = a.number("start_warmup_multiplier", 0.1)
-    constant, linear = a.count("constant_warmup_num_iter", LATE), a.count("linear_warmup_num_iter", LATE)
+    constant, linear = a.whole("constant_warmup_num_iter", LATE), a.whole("linear_warmup_num_iter", LATE)
 
     def policy(iteration: int) -> float:
         if iteration < constant:
@@ -141,7 +141,7 @@ def _constant_then_linear(a: Arguments) -> Policy:
 
 def _cyclical(a: Arguments, step: str = "stepsize", default_step: int = 0, highest: float = 0.005) -> Policy:
     base, high = a.base_rate(), a.number("max_lr", highest)
-    size, decay = a.count(step, default_step, 1), a.number("decay", 1.0)
+    size, decay = a.whole(step, default_step, 1), a.number("decay", 1.0)
     rise = abs(high) / abs(base) - 1 if base else 0.0
 
     def policy(iteration: int) -> float:
@@ -152,7 +152,7 @@ def _cyclical(a: Arguments, step: str = "stepsize", default_step: int = 0, highe
 
 
 def _cosine(a: Arguments) -> Policy:
-    low, high, first = a.number("min_lr", 0.1), a.number("max_lr", 0.5), a.count("period", 50, 1)
+    low, high, first = a.number("min_lr", 0.1), a.number("max_lr", 0.5), a.whole("period", 50, 1)
     growth, shrinking = a.number("t_mult", 1.0), a.number("lr_shrink", 0.99)
 
     def policy(iteration: int) -> float:
@@ -171,7 +171,7 @@ def _cosine(a: Arguments) -> Policy:
 def _after_warmup(then: Callable[[Arguments], Policy]) -> Callable[[Arguments], Policy]:
     def make(a: Arguments) -> Policy:
         warmup, main = _constant_then_linear(a), then(a)
-        length = a.count("constant_warmup_num_iter", LATE) + a.count("linear_warmup_num_iter", LATE)
+        length = a.whole("constant_warmup_num_iter", LATE) + a.whole("linear_warmup_num_iter", LATE)
         return lambda iteration: warmup(iteration) if iteration < length else main(iteration - length)
 
     return make
