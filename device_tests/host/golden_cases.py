@@ -422,6 +422,8 @@ def tflite_integers() -> Iterator[Case]:
     yield from tflite("QuantizedResizeBilinear", "uint8 1x4x5x3", np.array([7, 9], np.int32), align_corners=1)
     yield from tflite("FloorDiv RightShift", "int32 3x4", np.array([1, 2, 3, 4], np.int32))
     yield from tflite("Atan2", "3x4", "pos 4")
+    yield from tflite("SpaceToBatchND", "2x5x7x2", np.array([2, 3]), np.array([[1, 0], [1, 1]]), value=3.0)
+    yield from tflite("BatchToSpaceND", "12x3x3x2", np.array([2, 3]), np.array([[1, 0], [1, 1]]))
     yield from tflite("Logistic", SPECIAL)
     yield from tflite("Logistic", FAR)
     for w_scales in ([0.01], scales):

@@ -67,7 +67,9 @@ class Blobs:
         if (tensor.index, False) in self._forms or (tensor.index, True) in self._forms:
             raise ExportError(f"tensor {tensor.name!r} is written twice")
         self._forms[tensor.index, channels_first] = name
-        if tensor.has_rank:
+        if tensor.is_complex:
+            self.net.hint(name, np.dtype(np.float32), (*tensor.dims, 2) if tensor.has_rank else None)
+        elif tensor.has_rank:
             self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
         return name
 
@@ -105,7 +107,8 @@ class Blobs:
     def dims(self, tensor: Tensor) -> Optional[Dims]:
         """The shape in the source's order as far as it is known."""
         if (tensor.index, False) in self._forms:
-            return self.net.dims(self._forms[tensor.index, False])
+            dims = self.net.dims(self._forms[tensor.index, False])
+            return dims[:-1] if dims is not None and tensor.is_complex else dims
         if (tensor.index, True) in self._forms:
             dims = self.net.dims(self._forms[tensor.index, True])
             return None if dims is None else last_dims(dims)

@@ -9,6 +9,7 @@ import numpy as np
 
 from exporter.common.builder import Dims, NetBuilder
 from exporter.tflite.blobs import Blobs
+from exporter.tflite.ranks import note_ranks
 from exporter.tflite.reader import Operation, Quantization, Tensor
 from exporter.tflite.weights import quantization_of
 from runtime_arm.errors import ExportError
@@ -156,7 +157,8 @@ class Node:
         """Give the first output, once written, a rank if nothing more is known of its shape."""
         blob = self._blobs.read(self.result())
         if self.net.dims(blob) is None:
-            self.net.hint(blob, self.result().dtype, (None,) * rank)
+            result = self.result()
+            self.net.hint(blob, result.dtype, (None,) * (rank + result.is_complex))
 
     def alias(self, index: int, blob: str, channels_first: bool = False) -> None:
         """Make an output another name of a blob."""
@@ -261,7 +263,7 @@ class Node:
     @property
     def is_complex(self) -> bool:
         """Whether the operator reads or writes complex numbers."""
-        return any(t is not None and t.type.startswith("COMPLEX") for t in [*self._inputs, *self._outputs])
+        return any(t is not None and t.is_complex for t in [*self._inputs, *self._outputs])
 
     def quantization(self, index: int) -> Optional[Quantization]:
         """Scales and zero points of an input; None if it has none."""
@@ -334,7 +336,9 @@ class Node:
         while names and not names[-1]:
             names.pop()
         args = tuple(Argument.of(name, value) for name, value in arguments.items() if value is not None)
-        self.net.add(OperatorDef(type, tuple(names), tuple(outputs), args, domain=domain))
+        op = OperatorDef(type, tuple(names), tuple(outputs), args, domain=domain)
+        self.net.add(op)
+        note_ranks(self.net, op)
 
     def constant(self, stem: str, value: Any) -> str:
         """Add a constant blob; its name."""

@@ -74,6 +74,11 @@ class Tensor:
         """The NumPy dtype; None for a type that nets cannot hold."""
         return DTYPES.get(self.type)
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers; blobs hold these as two floats, see ``rules/signal.py``."""
+        return self.type == "COMPLEX64"
+
 
 @dataclass(frozen=True)
 class Operation:

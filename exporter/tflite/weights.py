@@ -14,7 +14,10 @@ from runtime_arm.netdef import Array
 
 
 def content_of(tensor: Tensor) -> Array:
-    """The values of a constant tensor in its shape; int4 as int8. ExportError, naming it, if its bytes do not fit."""
+    """The values of a constant tensor in its shape: int4 as int8, complex numbers as pairs of floats.
+
+    ExportError, naming it, if its bytes do not fit.
+    """
     try:
         return _content(tensor)
     except ExportError as error:
@@ -22,8 +25,9 @@ def content_of(tensor: Tensor) -> Array:
 
 
 def _content(tensor: Tensor) -> Array:
-    dtype = tensor.dtype
-    shape = [n or 0 for n in tensor.dims]
+    dtype, shape = tensor.dtype, [n or 0 for n in tensor.dims]
+    if tensor.is_complex:
+        dtype, shape = np.dtype(np.float32), [*shape, 2]
     if dtype is None:
         raise ExportError(f"constants of type {tensor.type} are not supported")
     data = memoryview(b"") if tensor.content is None else tensor.content

@@ -280,6 +280,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",
+        "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
         "engines.integers.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.quantised.tflite.hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.indexing.tflite": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",

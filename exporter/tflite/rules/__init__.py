@@ -6,7 +6,7 @@
 
 A rule adds the operators that compute the node's outputs. ``@rule`` is for floats and plain integers; with
 ``any_type=True`` also for quantised tensors, because the rule only moves elements; ``@quantised_rule`` is for quantised
-tensors only. Operators that neither Caffe2 nor ONNX has are in the domain "tflite".
+tensors only, ``@complex_rule`` for complex ones. Operators that neither Caffe2 nor ONNX has are in the domain "tflite".
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ FAMILIES = (
 )
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 _QUANTISED_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
+_COMPLEX_RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 quantised_rule = _QUANTISED_RULES.rule
+complex_rule = _COMPLEX_RULES.rule
 _ANY_TYPE: Set[str] = set()
 _COMPLEX: Set[str] = set()
 MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 
 
 def rule(*types: str, any_type: bool = False, complex: bool = False) -> Callable[[Rule], Rule]:
-    """Decorator: the translation of these operators. complex: it handles complex tensors, see ``signal``."""
+    """Decorator: the translation of these operators. complex: it serves complex tensors as it is, see ``signal``."""
     _ANY_TYPE.update(types if any_type else ())
     _COMPLEX.update(types if complex else ())
     return _RULES.rule(*types)
@@ -73,8 +75,10 @@ def find_rule(node: Node) -> Rule:
         found = _QUANTISED_RULES.find(type) or (plain if type in _ANY_TYPE else None)
         if found is None and plain is not None:
             raise ExportError(f"armnet has {type} for floats, not for quantised tensors")
+    if node.is_complex:
+        found = _COMPLEX_RULES.find(type) or (plain if type in _COMPLEX else None)
+        if found is None and plain is not None:
+            raise ExportError(f"armnet has {type} for real numbers, not for complex ones")
     if found is None:
         raise ExportError(MISSING)
-    if node.is_complex and type not in _COMPLEX:
-        raise ExportError(f"armnet has {type} for real numbers, not for complex ones")
     return found

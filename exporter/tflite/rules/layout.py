@@ -33,8 +33,16 @@ def reshape(node: Node) -> None:
         raise ExportError("the new shape is not given")
     if shape is None or 0 in shape:
         sizes = integers(node, 1) if shape is None else node.constant("shape", np.array(shape, np.int64))
-        return node.add("Reshape", [node.input(0), sizes], [node.output()], domain="onnx", allowzero=1)
+        node.add("Reshape", [node.input(0), sizes], [node.output()], domain="onnx", allowzero=1)
+        return ranked_by_length(node, 1)
     reshaped(node, shape)
+
+
+def ranked_by_length(node: Node, index: int) -> None:
+    """The output has as many dimensions as an input of sizes has elements, if that number is known."""
+    length = node.dims(index)
+    if length is not None and len(length) == 1 and length[0] is not None:
+        node.ranked(length[0])
 
 
 def reshaped(node: Node, shape: List[int]) -> None:
@@ -42,7 +50,7 @@ def reshaped(node: Node, shape: List[int]) -> None:
     node.add("Reshape", [node.input(0)], [node.output(), node.between("old_shape")], shape=shape)
 
 
-@rule("SQUEEZE", any_type=True)
+@rule("SQUEEZE", any_type=True, complex=True)
 def squeeze(node: Node) -> None:
     dims, given = node.dims(0), node.option_integers("squeeze_dims") or []
     if given:
@@ -58,7 +66,7 @@ def squeeze(node: Node) -> None:
     node.add("Squeeze", [node.input(0)], [node.output()], dims=axes)
 
 
-@rule("EXPAND_DIMS", any_type=True)
+@rule("EXPAND_DIMS", any_type=True, complex=True)
 def expand_dims(node: Node) -> None:
     axis = only_integer(node.constant_integers(1), "the axis")
     at = node.axis(axis, False, node.known_rank(0) + 1)
@@ -216,7 +224,7 @@ def shape(node: Node) -> None:
     node.ranked(1)
 
 
-@rule("RANK", any_type=True)
+@rule("RANK", any_type=True, complex=True)
 def rank(node: Node) -> None:
     define(node, np.array(node.known_rank(0), np.int32))
 

@@ -16,7 +16,7 @@ _END = int(np.iinfo(np.int64).max)
 _FRONT = int(np.iinfo(np.int64).min)
 
 
-@rule("SLICE", any_type=True)
+@rule("SLICE", any_type=True, complex=True)
 def slice_(node: Node) -> None:
     """``size`` elements of each dimension from ``begin`` on; -1 means all that are left."""
     begin, size = node.constant_integers(1), node.constant_integers(2)
@@ -43,7 +43,7 @@ class _Cut(NamedTuple):
     shrinks: bool
 
 
-@rule("STRIDED_SLICE", any_type=True)
+@rule("STRIDED_SLICE", any_type=True, complex=True)
 def strided_slice(node: Node) -> None:
     """NumPy's x[begin:end:strides]; bits of masks say that a bound is ignored or that a single index is meant."""
     strides = node.constant_integers(3)

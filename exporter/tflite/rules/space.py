@@ -10,6 +10,7 @@ import numpy as np
 from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
 from exporter.tflite.rules.convolution import positive
+from exporter.tflite.rules.layout import integers
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 
@@ -32,13 +33,16 @@ def _rearranged(node: Node, type: str) -> None:
 @rule("SPACE_TO_BATCH_ND", any_type=True)
 def space_to_batch(node: Node) -> None:
     """Padded pictures (N, H, W, C) as (b * b' * N, H / b, W / b', C)."""
+    value = node.scale(0)[1] if node.is_quantised else 0
+    if not _is_known(node):
+        return _computed(node, "SpaceToBatchND", value=float(value))
     block, dims = _block(node), _behind_batch(node)
     source, count = node.input(0), len(block)
     pads = _pairs(node, count)
     if pads.any():
         whole = np.zeros((1 + len(dims), 2), np.int64)
         whole[1 : 1 + count] = pads
-        zero = np.asarray(node.scale(0)[1] if node.is_quantised else 0, node.dtype(0))
+        zero = np.asarray(value, node.dtype(0))
         padded = node.between("padded")
         names = [source, node.constant("pads", whole.T.reshape(-1)), node.constant("zero", zero)]
         node.add("Pad", names, [padded], domain="onnx")
@@ -55,6 +59,8 @@ def space_to_batch(node: Node) -> None:
 @rule("BATCH_TO_SPACE_ND", any_type=True)
 def batch_to_space(node: Node) -> None:
     """The inverse of SPACE_TO_BATCH_ND; the padding is cropped."""
+    if not _is_known(node):
+        return _computed(node, "BatchToSpaceND")
     block, dims = _block(node), _behind_batch(node)
     count, crops = len(block), _pairs(node, len(block))
     batch, rest = (node.dims(0) or [None])[0], dims[count:]
@@ -72,14 +78,25 @@ def batch_to_space(node: Node) -> None:
     node.ranked(1 + len(dims))
 
 
-def _behind_batch(node: Node) -> List[int]:
-    """The dimensions of input 0 behind the batch. They must be known; the batch may be open."""
+def _is_known(node: Node) -> bool:
+    """Whether block, padding and all sizes but the batch are known before running."""
     dims = node.dims(0)
-    sizes = [] if dims is None else [n for n in dims[1:] if n is not None]
-    if dims is None or len(sizes) != len(dims) - 1 or 0 in sizes:
-        raise ExportError(
-            f"of {node.tensor(0).name!r} all dimensions but the batch must be known and positive, its shape is {dims}"
-        )
+    return dims is not None and None not in dims[1:] and all(node.value(index) is not None for index in (1, 2))
+
+
+def _computed(node: Node, type: str, **arguments: float) -> None:
+    """Sizes are known when the net runs."""
+    rank = node.known_rank(0)
+    names = [node.input(0), integers(node, 1), integers(node, 2)]
+    node.add(type, names, [node.output()], domain="tflite", **arguments)
+    node.ranked(rank)
+
+
+def _behind_batch(node: Node) -> List[int]:
+    """The dimensions of input 0 behind the batch, all known. ExportError if one is 0."""
+    sizes = [n for n in (node.dims(0) or ())[1:] if n is not None]
+    if 0 in sizes:
+        raise ExportError(f"the sizes of {node.tensor(0).name!r} must be positive, its shape is {node.dims(0)}")
     return sizes
 
 

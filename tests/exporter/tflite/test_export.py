@@ -324,26 +324,3 @@ def test_shapes_that_are_computed_from_an_open_batch(tmp_path: Path, batch: int)
     filters, bias = model.constant("w", floats(4, 1, 1, 3)), model.constant("b", floats(4))
     model.operator("CONV_2D", [y, filters, bias], [z], "Conv2DOptions", Padding=0, StrideW=1, StrideH=1)
     assert_agrees(tmp_path, model.to_bytes([z]), {"x": floats(batch, 12)})
-
-
-@pytest.mark.parametrize("lengths", [(1, 16), (4, 8), (2, 32)])
-@pytest.mark.parametrize("part", ["COMPLEX_ABS", "REAL", "IMAG"])
-def test_spectra(tmp_path: Path, part: str, lengths: Any) -> None:
-    model = Model()
-    x, spectrum, y = model.input("x", (2, lengths[0], 16)), model.tensor("s", (), "complex64"), model.tensor("y")
-    model.operator("RFFT2D", [x, model.constant("lengths", np.array(lengths, np.int32))], [spectrum], "Rfft2dOptions")
-    model.operator(part, [spectrum], [y])
-    assert_agrees(tmp_path, model.to_bytes([y]), {"x": floats(2, lengths[0], 16)})
-
-
-def test_other_operators_on_complex_numbers_are_refused(tmp_path: Path) -> None:
-    model = Model()
-    x = model.input("x", (1, 16))
-    spectrum, y = model.tensor("s", (1, 9), "complex64"), model.tensor("y", (9,), "complex64")
-    model.operator("RFFT2D", [x, model.constant("lengths", np.array([1, 16], np.int32))], [spectrum], "Rfft2dOptions")
-    model.operator("RESHAPE", [spectrum, model.constant("shape", np.array([9], np.int32))], [y])
-    with pytest.raises(ExportError, match="armnet has RESHAPE for real numbers, not for complex ones"):
-        exported(tmp_path, model.to_bytes([y]))
-    model.operators.pop()
-    with pytest.raises(ExportError, match="output 's' has the type COMPLEX64"):
-        exported(tmp_path, model.to_bytes([spectrum]))

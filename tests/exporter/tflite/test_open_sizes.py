@@ -1,0 +1,103 @@
+"""Sizes and ranks that the file leaves open: scalars of old files, blocks of pictures of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exporter import export
+from optimize import optimize
+from runtime_arm import Predictor
+from tests.support.tflite_models import Model, Quantization, interpreter
+
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+
+
+def assert_agrees(folder: Path, model: Any, y: int, x: Any) -> None:
+    """The plain and the optimised pair equal LiteRT's reference kernels bit for bit."""
+    data = model.to_bytes([y])
+    (folder / "model.tflite").write_bytes(data)
+    runner = interpreter(data)
+    (given,), (made,) = runner.get_input_details(), runner.get_output_details()
+    runner.resize_tensor_input(given["index"], x.shape)
+    runner.allocate_tensors()
+    runner.set_tensor(given["index"], x)
+    runner.invoke()
+    expected = np.array(runner.get_tensor(made["index"]))
+    pair = export(folder / "model.tflite")
+    for one in (pair, optimize(pair)):
+        with Predictor(one) as predictor:
+            (result,) = predictor.run({"x": x}).values()
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("type", ["FLOOR_DIV", "FLOOR_MOD", "ADD", "MAXIMUM", "CAST"])
+def test_scalars_of_old_files(tmp_path: Path, type: str, batch: int) -> None:
+    """A size is computed from the shape; in files without ``has_rank`` its rank is not told."""
+    model = Model()
+    x = model.input("x", (1, 12), signature=(-1, 12))
+    shape, count, part, wanted = (model.tensor(name, (), "int32") for name in ("shape", "count", "part", "wanted"))
+    y = model.tensor("y")
+    model.operator("SHAPE", [x], [shape], "ShapeOptions", OutType=2)
+    bounds = [model.constant(f"c{i}", np.array([i], np.int32)) for i in (0, 1, 1)]
+    model.operator("STRIDED_SLICE", [shape, *bounds], [count], "StridedSliceOptions", ShrinkAxisMask=1)
+    operands = (
+        [count] if type == "CAST" else [count, model.constant("n", np.array(7 if type == "FLOOR_MOD" else 1, np.int32))]
+    )
+    options = "".join(word.title() for word in type.split("_")) + "Options"
+    model.operator(type, operands, [part], "MaximumMinimumOptions" if type == "MAXIMUM" else options)
+    model.operator("PACK", [part, model.constant("six", np.array(6, np.int32))], [wanted], "PackOptions", ValuesCount=2)
+    model.operator("FILL", [wanted, model.constant("value", np.array(2.5, np.float32))], [y], "FillOptions")
+    assert_agrees(tmp_path, model, y, np.zeros((batch, 12), np.float32))
+
+
+def dilated(dtype: str, computed: bool) -> Any:
+    """What TensorFlow makes of a dilated convolution of a picture of any size: pixels dealt out to the batch, and back.
+
+    computed: the padding is computed from the picture's size; else the sizes must divide evenly.
+    """
+    model, given = Model(), None if dtype == "float32" else Quantization([0.1], [7])
+    x = model.input("x", (1, 4, 6, 2), dtype, signature=(-1, -1, -1, 2), quantization=given)
+    block = model.constant("block", np.array([2, 3], np.int32))
+    pads = model.constant("pads", np.array([[1, 1], [2, 1]], np.int32))
+    if computed:
+        shape, sizes, rest, edge = (model.tensor(name, (), "int32") for name in ("shape", "sizes", "rest", "edge"))
+        model.operator("SHAPE", [x], [shape], "ShapeOptions", OutType=2)
+        bounds = [model.constant(name, np.array([n], np.int32)) for name, n in (("from", 1), ("to", 3), ("by", 1))]
+        model.operator("STRIDED_SLICE", [shape, *bounds], [sizes], "StridedSliceOptions")
+        negated = model.tensor("negated", (), "int32")
+        model.operator("NEG", [sizes], [negated], "NegOptions")
+        model.operator("FLOOR_MOD", [negated, block], [rest], "FloorModOptions")
+        zero = model.constant("zero", np.zeros(2, np.int32))
+        model.operator("PACK", [zero, rest], [edge], "PackOptions", ValuesCount=2, Axis=1)
+        pads = edge
+    deep = model.tensor("deep", (), dtype, quantization=given)
+    y = model.tensor("y", (), dtype, quantization=given)
+    model.operator("SPACE_TO_BATCH_ND", [x, block, pads], [deep], "SpaceToBatchNDOptions")
+    turned = model.tensor("turned", (), dtype, quantization=given)
+    model.operator("REVERSE_V2", [deep, model.constant("axis", np.array([1], np.int32))], [turned], "ReverseV2Options")
+    model.operator("BATCH_TO_SPACE_ND", [turned, block, pads], [y], "BatchToSpaceNDOptions")
+    return model, y
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("shape", "computed"),
+    [
+        ((1, 4, 6, 2), False),
+        ((3, 8, 3, 2), False),
+        ((3, 8, 3, 2), True),
+        ((2, 5, 7, 2), True),
+        ((1, 1, 1, 2), True),
+    ],
+)
+def test_pictures_of_any_size_are_dealt_out_to_the_batch(
+    tmp_path: Path, dtype: str, shape: Any, computed: bool
+) -> None:
+    values = np.random.default_rng(3).integers(-100, 100, shape).astype(dtype)
+    assert_agrees(tmp_path, *dilated(dtype, computed), values)
