@@ -17,6 +17,7 @@ Workspace         runs nets one by one on named blobs, as Caffe2's workspace doe
 QuantizedTensor   an 8-bit blob with its scale and zero point
 NetDef            a net: an immutable list of operators, with its bytes and its text form
 OperatorDef       an operator of a net: type, inputs, outputs, arguments, engine
+evaluate          how right a model is: ``armnet.evaluate("digits", "held_back.npz").metrics["top1"]``
 optimize          makes a pair cheaper: folds, fuses, removes operators and saves memory
 Report            what optimize did, step by step, and what it did not do
 quantize          makes a pair smaller: weights, and perhaps activations, of fewer bits
@@ -47,6 +48,7 @@ from runtime_arm.version import VERSION
 if TYPE_CHECKING:
     from armnet import errors, memonger, netdef
     from armnet.comparison import compare
+    from armnet.evaluation.evaluate import evaluate
     from armnet.onnx_file import save_onnx
     from armnet.opening import open
     from exporter import export
@@ -75,6 +77,7 @@ else:
             "Workspace": "runtime_arm.execution.workspace",
             "compare": "armnet.comparison",
             "errors": "armnet.errors",
+            "evaluate": "armnet.evaluation.evaluate",
             "export": "exporter",
             "load": "runtime_arm.execution.predictor",
             "memonger": "armnet.memonger",
@@ -103,6 +106,7 @@ __all__ = [
     "Workspace",
     "compare",
     "errors",
+    "evaluate",
     "export",
     "load",
     "memonger",

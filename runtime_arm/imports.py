@@ -22,6 +22,9 @@ INSTALL = {
     "soundfile": "'armnet[audio]'",
     "rich": "'armnet[report]'",
     "matplotlib": "'armnet[report]'",
+    "pycocotools": "'armnet[coco]'",
+    "dask": "'armnet[cluster]'",
+    "distributed": "'armnet[cluster]'",
     "google": "protobuf",
 }  # what pip is asked for, by the package that is imported
 

@@ -1,0 +1,43 @@
+"""Recognises what a data set is, by what lies there."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, List, Tuple
+
+from armnet.evaluation.example import Data
+from runtime_arm.errors import UsageError
+
+EXPECTED = (
+    "a folder with a folder of pictures or sounds a class, an .npz with images and labels, COCO's annotations (.json), "
+    "a folder with images/ and masks/, or a list of files and what they hold (.csv, .tsv, .txt)"
+)
+
+
+def data_of(path: Any, model: Any, notice: Callable[[str], None] = lambda text: None) -> Data:
+    """The examples at a path, with the classes of a ``runtime_arm.app.model.Model``. notice: is given what was assumed.
+
+    UsageError or FeedError, naming the file, if it is no data set, is empty, or does not fit the model.
+    """
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise UsageError(f"{path}: there is no such file or folder; expected {EXPECTED}")
+    for fits, read in _readers():
+        if fits(path):
+            data = read(path, model, notice)
+            if not len(data.examples):
+                raise UsageError(f"{path}: holds no examples; expected {EXPECTED}")
+            return data
+    raise UsageError(f"{path}: is no data set that armnet knows; expected {EXPECTED}")
+
+
+def _readers() -> List[Tuple[Callable[[str], bool], Callable[..., Data]]]:
+    from armnet.evaluation import archive, coco, listed, masks, sorted_folders
+
+    return [
+        (archive.fits, archive.read),
+        (coco.fits, coco.read),
+        (listed.fits, listed.read),
+        (masks.fits, masks.read),
+        (sorted_folders.fits, sorted_folders.read),
+    ]

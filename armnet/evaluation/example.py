@@ -1,0 +1,73 @@
+"""Example, Data and Measure: what a model is evaluated on, and what counts the answers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
+
+Finding = Dict[str, Any]  # what of an answer is kept: plain JSON, see ``findings.py``
+
+
+class Example(NamedTuple):
+    """An input whose answer is known.
+
+    value: what ``Model.answers`` takes: a path, pixels, {input: array}. truth: what the measure of its data compares.
+    """
+
+    name: str
+    value: Any
+    truth: Any
+
+
+class Fault(NamedTuple):
+    """An answer that is wrong: how badly (the worst first), what is true, and what the model says."""
+
+    weight: float
+    truth: str
+    said: str
+
+
+class Scores(NamedTuple):
+    """What a measure found.
+
+    metrics: numbers from 0 to 1 by name, the most telling first. rows: a mapping for each class, all with the same
+    keys. confusion: the names of classes and, for each true class, how often each was the answer (n, n).
+    """
+
+    metrics: Dict[str, float]
+    rows: List[Dict[str, Any]]
+    confusion: Optional[Tuple[List[str], List[List[int]]]] = None
+
+
+class Measure(Protocol):
+    """Counts answers. kinds: of the results that it can count; threshold: the least score that an answer keeps."""
+
+    kinds: Tuple[str, ...]
+    threshold: Optional[float]
+
+    def scores(self, answered: Sequence[Tuple[Example, Finding]]) -> Scores:
+        """How right the answers are."""
+
+    def problem(self, example: Example, finding: Finding) -> Optional[str]:
+        """Why an answer cannot be compared with its truth, None if it can."""
+
+    def fault(self, example: Example, finding: Finding) -> Optional[Fault]:
+        """What is wrong with an answer, None if it is right."""
+
+    def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
+        """Pillow pictures by what they show, of the truth and the answer; None if there is nothing to be seen."""
+
+
+class Data(NamedTuple):
+    """Examples, their measure, a text that changes whenever they do, and what they are, for people."""
+
+    examples: Sequence[Example]
+    measure: Measure
+    fingerprint: str
+    what: str
+
+
+def stamp(path: Any) -> str:
+    """A text that changes whenever a file does."""
+    facts = os.stat(path)
+    return f"{os.path.abspath(path)} {facts.st_size} {facts.st_mtime_ns}"

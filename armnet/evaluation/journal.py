@@ -1,0 +1,77 @@
+"""The journal of an evaluation: what is answered already, so that one that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence, TextIO
+
+from armnet.evaluation.example import Finding
+from runtime_arm.errors import ResourceError
+from runtime_arm.machine.cache import cache_root
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.version import VERSION
+
+
+class Journal:
+    """The findings of one place, a line of JSON each, in a file of the cache. It is removed when all are counted.
+
+    what: strings that together say what is evaluated; another model, other data or another place has another journal.
+    """
+
+    def __init__(self, what: Sequence[str], fresh: bool = False):
+        key = hashlib.sha256("\0".join([VERSION, *what]).encode()).hexdigest()[:32]
+        self.path: Path = cache_root() / "evaluations" / f"{key}.jsonl"
+        self._file: Optional[TextIO] = None
+        if fresh:
+            self.remove()
+        self.known = self._read()
+
+    def _read(self) -> Dict[int, Finding]:
+        known: Dict[int, Finding] = {}
+        with suppress(OSError), open(self.path, encoding="utf-8") as file:
+            for line in file:
+                with suppress(ValueError, KeyError, TypeError):  # the last line of a run that was killed may be cut off
+                    entry: Dict[str, Any] = json.loads(line)
+                    known[int(entry["example"])] = dict(entry["finding"])
+        return known
+
+    def write(self, number: int, finding: Finding) -> None:
+        """Keeps a finding; it is in the file when this returns."""
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
+                if self._file.tell():
+                    self._file.write("\n")  # behind a line that may be cut off
+            self._file.write(json.dumps({"example": number, "finding": finding}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise ResourceError(f"{self.path}: {error.strerror or error}") from error
+        self.known[number] = finding
+
+    def close(self) -> None:
+        """Stop writing; the file stays."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def remove(self) -> None:
+        """Forget everything."""
+        self.close()
+        with suppress(OSError):
+            os.unlink(self.path)
+
+
+def fingerprint(pair: Pair) -> str:
+    """A text that changes whenever a pair computes something else, or its answers are read in another way."""
+    digest = hashlib.sha256()
+    nets: Sequence[NetDef] = (pair.init_net, pair.predict_net)
+    for net in nets:
+        digest.update(net.to_bytes())
+    digest.update(json.dumps(dict(pair.meta), sort_keys=True, default=str).encode())
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+"""Places that answer examples: this process, with armnet or with another runtime."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Protocol, Sequence, Tuple
+
+from armnet.evaluation.example import Example, Finding
+from armnet.evaluation.findings import finding_of
+from runtime_arm.app.answer import Answer, Options, Outputs
+from runtime_arm.app.model import Model
+from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError
+from runtime_arm.pair.pair import Pair
+
+Answered = Iterator[Tuple[int, Finding]]
+
+
+class Place(Protocol):
+    """Where examples are answered. name: for people, and for the journal."""
+
+    name: str
+
+    def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
+        """The number and the finding of each example that is to do, in any order, as they come."""
+
+
+class Here:
+    """This process."""
+
+    def __init__(self, model: Model, options: Options, name: str = "here"):
+        self.name = name
+        self._model, self._options = model, options
+
+    def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
+        """One after the other, in order."""
+        for number in todo:
+            yield number, answered(lambda number=number: self._ask(examples[number].value))  # type: ignore[misc]
+
+    def _ask(self, value: Any) -> Answer:
+        answers = self._model.answers(value, self._options)
+        if len(answers) != 1:
+            raise FeedError(f"one example gives {len(answers)} answers")
+        return answers[0]
+
+
+def answered(ask: Callable[[], Answer]) -> Finding:
+    """The finding of an answer; that of an input that cannot be read or answered is its error.
+
+    Mistakes that all examples share, a UsageError or a MissingDependency, are raised.
+    """
+    try:
+        return finding_of(ask().result)
+    except (UsageError, MissingDependency):
+        raise
+    except ArmnetError as error:
+        return {"error": str(error)}
+
+
+class Rebuilt(NamedTuple):
+    """Another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
+
+    model: Model
+    infer: Callable[[Mapping[str, Any]], Outputs]
+
+    def place(self, name: str, options: Options) -> Here:
+        """The place, in which the model answers by that runtime."""
+        other = Model(self_contained(self.model), threads=1, notice=lambda text: None)
+        other.infer = self.infer
+        return Here(other, options, name)
+
+
+def self_contained(model: Model) -> Pair:
+    """The model's pair with all that the user said of it: what its outputs mean, labels and preprocessing."""
+    told = {"result": model.entry, "preprocessing": model.rule}
+    if model.labels is not None:
+        told["labels"] = model.labels  # type: ignore[assignment]
+    return model.pair.replace(meta={**model.pair.meta, **told})

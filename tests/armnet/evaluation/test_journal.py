@@ -1,0 +1,71 @@
+"""An evaluation that is interrupted goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import List
+
+import numpy as np
+import pytest
+
+from armnet.evaluation.journal import Journal
+from tests.support.commands import Armnet
+from tests.support.paths import DEMO, ROOT
+
+ROUNDS = 40
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """The held-back digits, so many times that reading them takes seconds."""
+    held_back = np.load(DEMO / "held_back.npz")
+    path = tmp_path / "many.npz"
+    np.savez(path, **{key: np.concatenate([held_back[key]] * ROUNDS) for key in ("images", "labels")})
+    return path
+
+
+def lines_below(folder: Path) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in folder.glob("*.jsonl"))
+
+
+def test_what_is_killed_goes_on(armnet: Armnet, digits: Path, many: Path, journals: Path) -> None:
+    command = [sys.executable, "-m", "armnet", "evaluate", str(digits), str(many)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARMNET_CACHE": str(journals.parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while lines_below(journals) < 500 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
+    answered = lines_below(journals)
+    status, out, err = armnet("evaluate", digits, many, "--json")
+    assert status == 0
+    (place,) = json.loads(out)["places"]
+    assert answered - 1 <= place["answered_before"] <= answered
+    assert f"here: {place['answered_before']} of {360 * ROUNDS} examples are answered by an earlier run" in err
+    assert place["metrics"] == {"top1": pytest.approx(359 / 360), "top5": 1.0}
+    assert list(journals.iterdir()) == []
+    assert json.loads(armnet("evaluate", digits, many, "--count", 50, "--json")[1])["places"][0]["answered_before"] == 0
+
+
+def test_a_line_that_is_cut_off_is_answered_again(journals: Path) -> None:
+    journal = Journal(["net", "data"])
+    journal.write(3, {"top": [[1, 0.5]]})
+    journal.close()
+    with open(journal.path, "ab") as file:
+        file.write(b'{"example": 4, "finding": {"to')
+    again = Journal(["net", "data"])
+    assert again.known == {3: {"top": [[1, 0.5]]}}
+    again.write(4, {"top": [[2, 0.5]]})
+    again.close()
+    assert sorted(Journal(["net", "data"]).known) == [3, 4]
+    assert Journal(["net", "other data"]).known == {}
+    assert Journal(["net", "data"], fresh=True).known == {}
+    left: List[Path] = list(journals.iterdir())
+    assert left == []
