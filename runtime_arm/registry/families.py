@@ -72,6 +72,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.loss.caffe2": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
         "operators.norm.local": "LRN LpNorm Normalize NormalizeL1",
         "operators.norm.channel": "AffineChannel BatchMoments ChannelStats InstanceNorm NormalizePlanarYUV SpatialBN",
+        "operators.norm.fused_relu": """
+            SpatialBNAddRelu SpatialBNAddReluGradient SpatialBNRelu SpatialBNReluGradient""",
         "operators.indexing.onehot": "BatchBucketOneHot BatchOneHot Bucketize OneHot SegmentOneHot",
         "operators.layout.pad": "PadImage",
         "operators.pool.caffe2": """

@@ -1,0 +1,183 @@
+"""Fast kernels of batch normalisation in training, (N, C, ...) float32 or float64, both ways.
+
+They go over an image at a time, so that its numbers are still in the cache when they are needed again. Sums along rows
+are products with ones, which BLAS computes faster than ``np.add.reduce``; the mean is subtracted before squares are
+added, so channels with a large mean lose nothing.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.bits import BLOCK, blocks, keep_where_set, octets_of, pack_positive
+from runtime_arm.operators.common.statistics import single_or_double
+from runtime_arm.operators.common.windows import channels_last
+from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.specs import TensorSpec
+
+
+def channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
+    return "only for order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
+
+
+def _around(x: Any) -> Any:
+    return x.shape[0], x.shape[1], prod(x.shape[2:])
+
+
+def forward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    images, channels, size = _around(outputs[0])
+    dtype = outputs[0].dtype
+    vectors = TensorSpec((4, channels, 1), dtype)
+    return [TensorSpec((channels, size), dtype), TensorSpec((images, channels, 1), dtype), vectors] + [
+        TensorSpec((BLOCK,), np.bool_)
+    ] * (len(outputs) > 5)
+
+
+def forward_run(call: Call, addend: Optional[Array]) -> Run:
+    """The run of SpatialBNRelu, or with an addend of SpatialBNAddRelu."""
+    x, y = (array.reshape(_around(array)) for array in (call.inputs[0], call.outputs[0]))
+    extra = None if addend is None else addend.reshape(x.shape)
+    image, _, vectors, *_ = call.scratch
+    mean, inverse, factor, shift = vectors
+    scale, bias = (parameter.reshape(-1, 1) for parameter in call.inputs[1:3])
+    statistics = _test_statistics(call, mean, inverse) if call.op.get_bool("is_test") else _statistics(call, x)
+    outputs = [output.reshape(-1, 1) for output in call.outputs[3:5]]
+    mask = _mask_run(call) if len(call.outputs) > 5 else None
+
+    def run() -> None:
+        statistics()
+        for output, value in zip(outputs, (mean, inverse)):
+            np.copyto(output, value)
+        np.multiply(scale, inverse, out=factor)
+        np.copyto(shift, bias)
+        for n in range(len(x)):
+            np.subtract(x[n], mean, out=image)
+            np.multiply(image, factor, out=image)
+            np.add(image, shift, out=image)
+            if extra is not None:
+                np.add(image, extra[n], out=image)
+            np.maximum(image, 0, out=y[n])
+        if mask is not None:
+            mask()
+
+    return run
+
+
+def _mask_run(call: Call) -> Run:
+    flat, octets = call.outputs[0].reshape(-1), octets_of(call.outputs[5])
+    parts, flags = blocks(flat.size), call.scratch[3]
+    return lambda: pack_positive(flat, octets, parts, flags)
+
+
+def _test_statistics(call: Call, mean: Array, inverse: Array) -> Run:
+    """A run that takes the running statistics, and hands them on."""
+    given = [statistic.reshape(-1, 1) for statistic in call.inputs[3:5]]
+    outputs = [output.reshape(-1, 1) for output in call.outputs[1:3]]
+    epsilon = mean.dtype.type(call.op.get_float("epsilon", 1e-5))
+
+    def run() -> None:
+        np.copyto(mean, given[0])
+        np.add(given[1], epsilon, out=inverse)
+        np.sqrt(inverse, out=inverse)
+        np.divide(1, inverse, out=inverse)
+        for output, value in zip(outputs, given):
+            np.copyto(output, value)
+
+    return run
+
+
+def _statistics(call: Call, x: Array) -> Run:
+    """A run that computes the mean and 1 / sqrt(variance + epsilon) of the batch, and moves the running statistics."""
+    image, sums, (mean, inverse, spare, _), *_ = call.scratch
+    dtype, count = x.dtype.type, x.shape[0] * x.shape[2]
+    ones = np.ones((x.shape[2], 1), x.dtype)
+    epsilon = dtype(call.op.get_float("epsilon", 1e-5))
+    momentum = dtype(call.op.get_float("momentum", 0.9))
+    unbiased = dtype(np.float64(count) / (count - 1)) if count > 1 else dtype(np.nan)
+    old = [statistic.reshape(-1, 1) for statistic in call.inputs[3:5]]
+    new = [output.reshape(-1, 1) for output in call.outputs[1:3]]
+
+    def move(statistic: Array, before: Array, after: Array) -> None:
+        np.multiply(statistic, dtype(1) - momentum, out=statistic)
+        np.multiply(before, momentum, out=after)
+        np.add(after, statistic, out=after)
+
+    def run() -> None:
+        np.matmul(x, ones, out=sums)
+        np.add.reduce(sums, axis=0, out=mean)
+        np.divide(mean, dtype(count), out=mean)
+        for n in range(len(x)):
+            np.subtract(x[n], mean, out=image)
+            np.matmul(image[:, None, :], image[:, :, None], out=sums[n][:, :, None])
+        np.add.reduce(sums, axis=0, out=inverse)
+        np.divide(inverse, dtype(count), out=inverse)  # the biased variance
+        np.copyto(spare, mean)
+        move(spare, old[0], new[0])
+        np.multiply(inverse, unbiased, out=spare)
+        move(spare, old[1], new[1])
+        np.add(inverse, epsilon, out=inverse)
+        np.sqrt(inverse, out=inverse)
+        np.divide(1, inverse, out=inverse)
+
+    return run
+
+
+def backward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    images, channels, size = _around(outputs[0])
+    dtype = outputs[0].dtype
+    columns = TensorSpec((images, channels, 1), dtype)
+    return [TensorSpec((channels, size), dtype), columns, columns, TensorSpec((3, channels, 1), dtype)]
+
+
+def backward_run(call: Call) -> Run:
+    """The run of the gradient of SpatialBNRelu or, with 4 outputs, of SpatialBNAddRelu."""
+    dx = call.outputs[0]
+    g = call.outputs[3] if len(call.outputs) > 3 else dx
+    dy, octets, parts = call.inputs[2].reshape(-1), octets_of(call.inputs[5]), blocks(dx.size)
+    plain = plain_backward_run(call, g)
+
+    def run() -> None:
+        keep_where_set(dy, octets, parts, g.reshape(-1))
+        plain()
+
+    return run
+
+
+def plain_backward_run(call: Call, g: Array) -> Run:
+    """The run that computes dX, dscale and dbias of SpatialBN from ``g``, the gradient of its output, which may be the
+    memory of dX."""
+    x, dx = (array.reshape(_around(array)) for array in (call.inputs[0], call.outputs[0]))
+    g = g.reshape(x.shape)
+    scale, mean, inverse = (call.inputs[at].reshape(-1, 1) for at in (1, 3, 4))
+    dscale, dbias = (output.reshape(-1, 1) for output in call.outputs[1:3])
+    image, sums, products, (factor, slope, shift) = call.scratch
+    ones, count = np.ones((x.shape[2], 1), x.dtype), x.dtype.type(x.shape[0] * x.shape[2])
+    is_test = bool(call.op.get_bool("is_test"))
+
+    def run() -> None:
+        np.matmul(g, ones, out=sums)
+        np.add.reduce(sums, axis=0, out=dbias)
+        for n in range(len(x)):
+            np.subtract(x[n], mean, out=image)
+            np.matmul(image[:, None, :], g[n][:, :, None], out=products[n][:, :, None])
+        np.add.reduce(products, axis=0, out=dscale)
+        np.multiply(dscale, inverse, out=dscale)
+        np.multiply(scale, inverse, out=factor)
+        if is_test:
+            np.multiply(g, factor, out=dx)
+            return
+        np.multiply(dscale, inverse, out=slope)
+        np.divide(slope, count, out=slope)
+        np.divide(dbias, count, out=shift)
+        for n in range(len(x)):
+            np.subtract(x[n], mean, out=image)
+            np.multiply(image, slope, out=image)
+            np.add(image, shift, out=image)
+            np.subtract(g[n], image, out=dx[n])
+            np.multiply(dx[n], factor, out=dx[n])
+
+    return run
