@@ -1,4 +1,4 @@
-"""Other runtimes on the network of a pair, for ``armnet bench --against`` and ``scripts/bench``.
+"""Other runtimes on the network of a pair, for ``--against`` of ``armnet bench`` and ``armnet evaluate``.
 
 They run the model that the pair was made from if it can be found, otherwise the pair written as ONNX or TFLite.
 """
@@ -42,6 +42,11 @@ class Original:
         if model is not None and not Path(model).is_file():
             raise UsageError(f"{model}: no such file")
 
+    @property
+    def is_tflite(self) -> bool:
+        """Whether it is a .tflite file that is there."""
+        return self._path is not None and self._path.suffix == ".tflite"
+
     def onnx(self) -> Tuple[str, Any]:
         """Where it comes from, and the model: a path, or bytes."""
         if self._path is not None and self._path.suffix == ".onnx":
@@ -52,7 +57,7 @@ class Original:
 
     def tflite(self) -> Tuple[str, bytes]:
         """Where it comes from, and the model."""
-        if self._path is not None and self._path.suffix == ".tflite":
+        if self.is_tflite and self._path is not None:
             return self._path.name, self._path.read_bytes()
         from device_tests.host.networks.tflite_writer import tflite_bytes
         from optimize import optimize
@@ -73,7 +78,18 @@ def _recorded(pair: Pair, folder: Path) -> Optional[Path]:
 
 def onnxruntime(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
     """onnxruntime with its defaults, except the number of its threads, which do not spin."""
-    with needed_for("timing onnxruntime"):
+    session, name, where = _onnxruntime_session(original, threads)
+    try:
+        given = _by_name([value.name for value in session.get_inputs()], feeds)
+        session.run(None, given)
+    except Exception as error:  # its exceptions have no common base
+        raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
+    return Rival(name, where, lambda: session.run(None, given))
+
+
+def _onnxruntime_session(original: Original, threads: int) -> Tuple[Any, str, str]:
+    """A session, the runtime's name with its version, and what it runs."""
+    with needed_for("running onnxruntime"):
         import onnxruntime as ort
     where, model = original.onnx()
     options = ort.SessionOptions()
@@ -83,11 +99,9 @@ def onnxruntime(original: Original, feeds: Mapping[str, Array], threads: int) ->
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        given = _by_name([value.name for value in session.get_inputs()], feeds)
-        session.run(None, given)
     except Exception as error:  # its exceptions have no common base
         raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
-    return Rival(f"onnxruntime {ort.__version__}", where, lambda: session.run(None, given))
+    return session, f"onnxruntime {ort.__version__}", where
 
 
 def reference(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
@@ -141,6 +155,74 @@ def tflite(original: Original, feeds: Mapping[str, Array], threads: int) -> Riva
     except (ValueError, RuntimeError) as error:
         raise ExportError(f"{name} refuses {where}: {first_line(error)}") from error
     return Rival(name, where, infer, lambda: ready(experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)())
+
+
+class Answering(NamedTuple):
+    """Another runtime that answers one input after the other. run: an inference, from inputs to outputs by the pair's
+    names; ExportError where the runtime refuses them."""
+
+    name: str
+    run: Callable[[Mapping[str, Array]], Dict[str, Array]]
+
+
+def answering(runtime: str, original: Original, threads: int) -> Answering:
+    """onnxruntime or tflite, ready to answer. UsageError for another name, or for a TFLite model that is not there."""
+    if runtime == "onnxruntime":
+        return _answering_onnx(original, threads)
+    if runtime == "tflite":
+        return _answering_tflite(original, threads)
+    raise UsageError(f"--against takes onnxruntime or tflite, got {runtime!r}")
+
+
+def _answering_onnx(original: Original, threads: int) -> Answering:
+    session, name, where = _onnxruntime_session(original, threads)
+    takes, gives = ([value.name for value in values] for values in (session.get_inputs(), session.get_outputs()))
+
+    def run(feeds: Mapping[str, Array]) -> Dict[str, Array]:
+        try:
+            outputs = session.run(None, _by_name(takes, feeds))
+        except Exception as error:  # its exceptions have no common base
+            raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
+        return _by_pair(original.pair, dict(zip(gives, outputs)))
+
+    return Answering(name, run)
+
+
+def _answering_tflite(original: Original, threads: int) -> Answering:
+    from exporter.tflite.witness import tflite_runtime
+
+    if not original.is_tflite:
+        raise UsageError("--against tflite runs the .tflite file that the pair was made of: name it with --model")
+    module, name = tflite_runtime()
+    where, model = original.tflite()
+    try:
+        interpreter = module.Interpreter(model_content=model, num_threads=threads)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise ExportError(f"{name} refuses {where}: {first_line(error)}") from error
+    takes, gives = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(feeds: Mapping[str, Array]) -> Dict[str, Array]:
+        try:
+            for tensor, value in zip(takes, feeds.values()):
+                interpreter.set_tensor(tensor["index"], value)
+            interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise ExportError(f"{name} refuses an input: {first_line(error)}") from error
+        outputs = {tensor["name"]: interpreter.get_tensor(tensor["index"]) for tensor in gives}
+        return _by_pair(original.pair, outputs)
+
+    return Answering(name, run)
+
+
+def _by_pair(pair: Pair, outputs: Mapping[str, Array]) -> Dict[str, Array]:
+    """A runtime's outputs by the pair's names: by name if the names agree, else in order."""
+    names = [info.name for info in pair.outputs]
+    if set(names) <= set(outputs):
+        return {name: outputs[name] for name in names}
+    if len(names) != len(outputs):
+        raise UsageError(f"the model gives {', '.join(outputs)}, the pair {', '.join(names)}")
+    return dict(zip(names, outputs.values()))
 
 
 RIVALS: Mapping[str, Callable[[Original, Mapping[str, Array], int], Rival]] = {

@@ -7,6 +7,9 @@
   armnet evaluate vad sounds.csv                       a list: file, what is heard in it
   armnet evaluate PAIR photos/ --html wrong.html       a page with what went wrong
   armnet evaluate PAIR photos/ --must top1=0.97        a gate: exit status 1 if it is worse
+  armnet evaluate PAIR photos/ --against onnxruntime   how many answers differ from the original's, and which
+  armnet evaluate PAIR photos/ --on emulated:arm64,ssh://pi@raspberrypi.local
+  armnet evaluate PAIR photos/ --scheduler tcp://host:8786        on a cluster of Dask; local:4 for four processes
 
 An evaluation that is interrupted goes on where it was when it is started again. Exit status: 0, 1 if a bound of --must
 is broken or an example could not be answered, 2 for a mistake in what was asked.
@@ -39,6 +42,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC=BOUND",
         help="exit with 1 unless top1, top5, map, map50, miou, accuracy, error_rate, agreement, ... are as good",
     )
+    parser.add_argument(
+        "--against", default="", metavar="LIST", help="also by onnxruntime, tflite, which run the original model"
+    )
+    parser.add_argument("--model", metavar="FILE", help="the original for --against (default: the pair's source)")
+    parser.add_argument(
+        "--on",
+        default="",
+        metavar="LIST",
+        help="also on targets, as armnet device list names them, such as emulated:arm64",
+    )
+    parser.add_argument(
+        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="for one program on a target (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a scheduler of Dask to answer instead of this process, or local:N"
+    )
     parser.add_argument("--count", type=int, metavar="N", help="evaluate N examples, spread evenly (default: all)")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures of what went wrong")
     parser.add_argument("--fresh", action="store_true", help="start again, whatever an interrupted run has answered")
@@ -54,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.evaluation.data import data_of
-    from armnet.evaluation.evaluate import evaluate
+    from armnet.evaluation.evaluate import evaluate, options_for
     from armnet.evaluation.gate import broken, parse_musts
     from armnet.model_files import split
 
@@ -71,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
                 model,
                 data,
                 most=args.count,
+                places=_places(args, model, options_for(data)),
                 fresh=args.fresh,
                 progress=report,
                 notice=_told,
@@ -114,6 +141,34 @@ def _model(args: argparse.Namespace) -> Any:
         changes=preprocessing_of(args),
         notice=_told,
     )
+
+
+def _places(args: argparse.Namespace, model: Any, options: Any) -> List[Any]:
+    """Where the examples are answered: here or on a cluster, by other runtimes, on targets."""
+    from pathlib import Path
+
+    from armnet.evaluation.place import Here, by_another_runtime
+    from armnet.rivals import Original, answering
+
+    places: List[Any] = [Here(model, options)]
+    if args.scheduler:
+        from armnet.evaluation.cluster import Cluster
+
+        places = [Cluster(args.scheduler, model, options)]
+    for name in _names(args.against):
+        source = args.model or (args.pair[0] if Path(args.pair[0]).suffix in (".onnx", ".tflite") else None)
+        other = answering(name, Original(model.pair, Path(args.pair[0]), source), model.predictor.threads)
+        places.append(by_another_runtime(model, other.run, other.name, options))
+    for name in _names(args.on):
+        from armnet.evaluation.on_target import OnTarget
+
+        far = {"threads": args.threads, "python": args.python, "timeout": args.timeout}
+        places.append(OnTarget(name, model, options, **far))
+    return places
+
+
+def _names(text: str) -> List[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _write_page(args: argparse.Namespace, evaluation: Evaluation) -> None:

@@ -140,9 +140,8 @@ def _prepared(model: Model, item: Item) -> Prepared:
     """An input as the net takes it, prepared on this machine."""
     if item.error is not None:
         raise item.error
-    if isinstance(item.value, dict):
-        return model.of_arrays(item.value)
-    return model.prepared(item.value)
+    arrays = model.arrays_of(item.value)
+    return model.prepared(item.value) if arrays is None else model.of_arrays(arrays)
 
 
 def bench_action(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, Tuple
 
 from armnet.evaluation.example import Example, Finding
 from armnet.evaluation.findings import finding_of
@@ -55,17 +55,15 @@ def answered(ask: Callable[[], Answer]) -> Finding:
         return {"error": str(error)}
 
 
-class Rebuilt(NamedTuple):
-    """Another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
-
-    model: Model
-    infer: Callable[[Mapping[str, Any]], Outputs]
-
-    def place(self, name: str, options: Options) -> Here:
-        """The place, in which the model answers by that runtime."""
-        other = Model(self_contained(self.model), threads=1, notice=lambda text: None)
-        other.infer = self.infer
-        return Here(other, options, name)
+def by_another_runtime(
+    model: Model, infer: Callable[[Mapping[str, Any]], Outputs], name: str, options: Options
+) -> Here:
+    """This process with another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
+    if model.following:
+        raise UsageError("another runtime runs one net; this model is several")
+    other = Model(self_contained(model), threads=1, notice=lambda text: None)
+    other.infer = infer
+    return Here(other, options, name)
 
 
 def self_contained(model: Model) -> Pair:

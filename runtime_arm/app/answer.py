@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Protocol
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol
 
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
@@ -46,6 +46,7 @@ class Net(Protocol):
     rule: Dict[str, Any]
     input: Optional[TensorInfo]
     predictor: Predictor
+    infer: Callable[[Mapping[str, Any]], Outputs]
 
     def run(self, feeds: Mapping[str, Any]) -> Outputs:
         """One inference."""

@@ -135,8 +135,13 @@ def resampled(samples: Array, rate: int, wanted: int) -> Array:
     return result
 
 
-def windows_heard(model: Net, wave_form: Array) -> Tuple[Dict[str, Array], float]:
-    """What the net says about each window of a sound: the entry's outputs (1, windows, ...), and the step in seconds.
+def step_of(sound: Mapping[str, Any]) -> float:
+    """Seconds from one window to the next."""
+    return _count(sound, "hop", _count(sound, "window", None)) / int(sound["rate"])
+
+
+def windows_heard(model: Net, wave_form: Array) -> Dict[str, Array]:
+    """What the net says about each window of a sound: the entry's outputs (1, windows, ...).
 
     The last window is filled up with silence.
     """
@@ -151,12 +156,12 @@ def windows_heard(model: Net, wave_form: Array) -> Tuple[Dict[str, Array], float
     heard: Dict[str, List[Array]] = {name: [] for name in roles.values()}
     for step in range(steps):
         part = padded[step * hop : step * hop + context + window]
-        outputs = model.predictor.run({sound["input"]: _shaped(model, sound["input"], part), **fixed, **carried})
+        outputs = model.infer({sound["input"]: _shaped(model, sound["input"], part), **fixed, **carried})
         carried = {target: outputs[source] for source, target in states.items()}
         outputs = model.real(outputs)
         for name, values in heard.items():
             values.append(np.asarray(outputs[name]).reshape(-1))
-    return {name: np.stack(values)[None] for name, values in heard.items()}, hop / int(sound["rate"])
+    return {name: np.stack(values)[None] for name, values in heard.items()}
 
 
 def _count(sound: Mapping[str, Any], key: str, default: Optional[int]) -> int:

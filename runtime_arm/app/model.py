@@ -22,7 +22,7 @@ import numpy as np
 from runtime_arm.app.answer import Answer, Options, Outputs, Prepared
 from runtime_arm.app.evidence import facts_of
 from runtime_arm.app.finite import require_finite
-from runtime_arm.app.hearing import is_sound, read_sound, windows_heard
+from runtime_arm.app.hearing import is_sound, read_sound, step_of, windows_heard
 from runtime_arm.app.inputs import read_npy, read_npz
 from runtime_arm.app.labels import fitting, read_labels
 from runtime_arm.app.pictures import open_picture, prepare
@@ -108,17 +108,38 @@ class Model:
 
     def answers(self, x: Any, options: Options = Options(), rate: Optional[int] = None) -> List[Answer]:  # noqa: B008
         """The answers to one input; several if it is an array that holds a batch."""
-        if isinstance(x, (str, os.PathLike)) and os.fspath(x).lower().endswith((".npy", ".npz")):
-            x = self._arrays(os.fspath(x))
-        if isinstance(x, Mapping):
-            return self._of_arrays(dict(x), options)
+        arrays = self.arrays_of(x)
+        if arrays is not None:
+            return self._of_arrays(arrays, options)
         if "sound" in self.entry:
-            return [self._of_sound(x, options, rate)]
-        if isinstance(x, np.ndarray) and self._is_own(x):
-            return self._of_arrays({self.pair.inputs[0].name: x}, options)
+            return [self.answer_heard(windows_heard(self, self.wave_of(x, rate)), options)]
         if isinstance(x, (str, os.PathLike)) and is_sound(x):
             raise FeedError(f"{os.fspath(x)}: a sound, but the net does not take one")
         return [self._of_picture(x, options)]
+
+    def arrays_of(self, x: Any) -> Optional[Dict[str, Any]]:
+        """The inputs by name, of an input that is what the net takes; None for a picture or a sound."""
+        if isinstance(x, (str, os.PathLike)) and os.fspath(x).lower().endswith((".npy", ".npz")):
+            return self._arrays(os.fspath(x))
+        if isinstance(x, Mapping):
+            return dict(x)
+        if "sound" not in self.entry and isinstance(x, np.ndarray) and self._is_own(x):
+            return {self.pair.inputs[0].name: x}
+        return None
+
+    def wave_of(self, x: Any, rate: Optional[int] = None) -> Array:
+        """The samples of a sound as the net hears them, (n,) float32. FeedError if it cannot be read."""
+        sound = self.entry["sound"]
+        self._tell_once(f"fed: {sound['rate']} samples a second, windows of {sound['window']}")
+        return read_sound(x, int(sound["rate"]), rate)
+
+    def answer_heard(self, outputs: Outputs, options: Options) -> Answer:
+        """The answer that the outputs of ``windows_heard`` hold."""
+        with self._blamed(None):
+            parameters = {**self.entry, "step": step_of(self.entry["sound"])}
+            require_finite(outputs)
+            setting = Setting(parameters, Frame.whole(1, 1), self.labels, options.threshold)
+            return Answer(self.decoder.decode(outputs, setting), outputs)
 
     def as_task(self, task: str, **parameters: Any) -> Model:
         """The model itself, its outputs read as the task says, with other parameters of the entry."""
@@ -211,16 +232,6 @@ class Model:
                 part = outputs if count == 1 else {name: value[item : item + 1] for name, value in outputs.items()}
                 answers.append(Answer(self.decoded(part, fed.frame, options, fed.picture), part, fed.picture))
         return answers
-
-    def _of_sound(self, x: Any, options: Options, rate: Optional[int]) -> Answer:
-        sound = self.entry["sound"]
-        wave = read_sound(x, int(sound["rate"]), rate)
-        self._tell_once(f"fed: {sound['rate']} samples a second, windows of {sound['window']}")
-        outputs, step = windows_heard(self, wave)
-        with self._blamed(None):
-            setting = Setting({**self.entry, "step": step}, Frame.whole(1, 1), self.labels, options.threshold)
-            require_finite(outputs)
-            return Answer(self.decoder.decode(outputs, setting), outputs)
 
     def _blamed(self, feeds: Optional[Mapping[str, Any]]) -> Any:
         from runtime_arm.app.finite import first_blob_named
