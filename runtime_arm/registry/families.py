@@ -170,6 +170,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     },
     "ai.onnx.preview.training": {"operators.loss.onnx_training": "Adagrad Adam Momentum"},
     "onnx": {
+        "operators.attention.onnx": "Attention",
+        "operators.attention.rotary": "RotaryEmbedding",
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv",
         "engines.conv.fft": "Conv",
@@ -269,6 +271,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.caffe_roi": "PSROIPooling Upsample",
     },
     "com.microsoft": {
+        "operators.attention.grouped": "GroupQueryAttention",
+        "operators.attention.microsoft": "MultiHeadAttention",
+        "operators.attention.rotary": "RotaryEmbedding",
         "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
         "operators.quantised.microsoft.elementwise": """
             QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",

@@ -1,0 +1,10 @@
+"""onnxruntime's own operators that ONNX's can express, by family; ``definitions`` says how one is written."""
+
+from __future__ import annotations
+
+from exporter.onnx.microsoft import activation, attention, channels_last, normalization, products
+from exporter.onnx.microsoft.definitions import DOMAIN, OPSET, Definition, definition
+
+FAMILIES = (activation, attention, channels_last, normalization, products)
+
+__all__ = ["DOMAIN", "FAMILIES", "OPSET", "Definition", "definition"]

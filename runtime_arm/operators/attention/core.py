@@ -1,0 +1,238 @@
+"""Scaled dot-product attention, which all attention operators share: exact, and fast in blocks.
+
+    Y = softmax(softcap(Q K^T scale) + bias) V
+
+B batches, H = N G heads of queries that share N heads of keys and values, S queries, T keys, D and E numbers a head. A
+query i stands at the position i + offset and sees the keys from position - left to position + right; a side that is -1
+is open.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.specs import TensorSpec
+
+SCORES = 1 << 18  # elements of a block of scores: 1 MB of float32
+OPEN = (-1, -1)
+Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at a time
+Prepare = Callable[[Heads], Run]
+
+
+class Stages(NamedTuple):
+    """The scores (B, H, S, T) on their way: scaled products, then with softcap, then with bias, then probabilities."""
+
+    products: Array
+    capped: Array
+    biased: Array
+    probabilities: Array
+
+
+def attend64(
+    q: Array, k: Array, v: Array, scale: float, bias: Array, softcap: float = 0.0, sink: Optional[Array] = None
+) -> Tuple[Array, Stages]:
+    """Y (B, H, S, E) in float64 for q (B, H, S, D), k (B, N, T, D), v (B, N, T, E), and the scores on the way.
+
+    The bias broadcasts to (B, H, S, T). A row whose bias is -inf throughout gives 0. sink (H): a logit beside those of
+    the keys, which takes its share of the probability.
+    """
+    groups = q.shape[1] // max(k.shape[1], 1)
+    keys, values = (np.repeat(x.astype(np.float64), groups, axis=1) for x in (k, v))
+    products = np.matmul(q.astype(np.float64), np.swapaxes(keys, 2, 3)) * scale
+    capped = softcap * np.tanh(products / softcap) if softcap > 0 else products
+    biased = capped + bias
+    least = np.finfo(np.float64).min
+    extra = np.full((1, 1, 1, 1), -np.inf) if sink is None else sink.astype(np.float64).reshape(1, -1, 1, 1)
+    top = np.maximum(np.maximum(biased.max(axis=3, keepdims=True, initial=-np.inf), extra), least)
+    with np.errstate(invalid="ignore"):
+        powers = np.where(np.isneginf(bias), 0, np.exp(biased - top))
+    total = powers.sum(axis=3, keepdims=True) + np.exp(extra - top)
+    probabilities = powers / np.where(total == 0, 1, total)
+    return np.matmul(probabilities, values), Stages(products, capped, biased, probabilities)
+
+
+def band64(queries: int, keys: int, offsets: Any, sides: Tuple[int, int], lengths: Any = None) -> Array:
+    """The bias (B, 1, S, T), or B = 1, of windows: 0 where a query sees a key, else -inf. Keys from ``lengths`` on are
+    seen by none."""
+    offsets = np.asarray(offsets, np.int64).reshape(-1, 1, 1, 1)
+    ahead = np.arange(keys) - np.arange(queries)[:, np.newaxis] - offsets
+    seen = np.ones(ahead.shape, bool)
+    left, right = sides
+    if left >= 0:
+        seen &= ahead >= -left
+    if right >= 0:
+        seen &= ahead <= right
+    if lengths is not None:
+        seen = seen & (np.arange(keys) < np.asarray(lengths, np.int64).reshape(-1, 1, 1, 1))
+    return np.where(seen, 0.0, -np.inf)
+
+
+class Problem(NamedTuple):
+    """What the fast kernel computes, as views of its buffers.
+
+    q: (B, N, G, S, D). k: (B, N, T, D). v: (B, N, T, E). y: (B, N, G, S, E). biases broadcast to (B, N, G, S, T).
+    offset, length: of a batch, the position of its first query and the number of its keys. sink: (N, G). prepare: a
+    run that fills these heads of q, k and v, before they are read.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    y: Array
+    scale: float
+    biases: Sequence[Array] = ()
+    softcap: float = 0.0
+    sides: Tuple[int, int] = OPEN
+    offset: Callable[[int], int] = lambda batch: 0
+    length: Optional[Callable[[int], int]] = None
+    sink: Optional[Array] = None
+    prepare: Optional[Prepare] = None
+
+
+def block_of(groups: int, heads: int, queries: int, keys: int) -> Tuple[int, int]:
+    """How many heads of keys and how many queries a block has."""
+    rows = min(queries, max(SCORES // max(groups * keys, 1), 1))
+    fitting = SCORES // max(groups * rows * keys, 1)
+    return max(min(fitting, -(-heads // 4)), 1), max(rows, 1)  # at least four blocks, so that workers can share them
+
+
+def score_scratch(dtype: Any, groups: int, heads: int, queries: int, keys: int) -> List[TensorSpec]:
+    """The scratch of a ``Problem``: a block of scores, and a column for maxima and sums."""
+    some, rows = block_of(groups, heads, queries, keys)
+    return [TensorSpec((some * groups * rows * max(keys, 1),), dtype), TensorSpec((2, some * groups * rows), dtype)]
+
+
+def blocked(call: Call, problem: Problem, scratch: Sequence[Array]) -> Run:
+    """The run that solves this worker's part of the problem; ``scratch`` is as ``score_scratch`` says."""
+    batches, heads, groups, queries = problem.q.shape[:4]
+    some, rows = block_of(groups, heads, queries, problem.k.shape[2])
+    parts = [(b, slice(n, min(n + some, heads))) for b in range(batches) for n in range(0, heads, some)]
+    mine = call.mine(parts)
+    prepared = [problem.prepare(part) if problem.prepare else None for part in mine]
+    solver = _Solver(problem, scratch)
+
+    def run() -> None:
+        for part, prepare in zip(mine, prepared):
+            if prepare is not None:
+                prepare()
+            for first in range(0, queries, rows):
+                solver.solve(part, slice(first, min(first + rows, queries)))
+
+    return run
+
+
+class _Solver:
+    """Computes one block after the other in the same scratch memory."""
+
+    def __init__(self, problem: Problem, scratch: Sequence[Array]):
+        self._problem = problem
+        self._scores, self._columns = scratch
+        dtype = problem.y.dtype
+        self._scale, self._softcap = dtype.type(problem.scale), dtype.type(problem.softcap)
+        self._least, self._tiny = np.finfo(dtype).min, np.finfo(dtype).tiny
+        self._middle = problem.q.shape[3] + problem.k.shape[2]  # where in the band a key at the query's position is
+        self._band = self._outside(dtype) if problem.sides != OPEN else None
+
+    def _outside(self, dtype: Any) -> Array:
+        """-inf for the distances from query to key that are outside the window, else 0."""
+        left, right = self._problem.sides
+        distance = np.arange(2 * self._middle + 1) - self._middle
+        outside = (distance < -left) & (left >= 0) | (distance > right) & (right >= 0)
+        band: Array = np.where(outside, -np.inf, 0).astype(dtype)
+        return band
+
+    def solve(self, part: Heads, rows: slice) -> None:
+        """Write the results of some heads of a batch for some queries."""
+        problem, (batch, heads) = self._problem, part
+        q, y = problem.q[batch, heads, :, rows], problem.y[batch, heads, :, rows]
+        first, last = self._seen(batch, rows)
+        if last <= first:
+            y.fill(0)
+            return
+        shape = (*q.shape[:3], last - first)
+        scores = self._scores[: shape[0] * shape[1] * shape[2] * shape[3]].reshape(shape)
+        top, total = (column[: scores.size // shape[3]].reshape(*shape[:3], 1) for column in self._columns)
+        np.matmul(q, problem.k[batch, heads, np.newaxis, first:last].swapaxes(-1, -2), out=scores)
+        np.multiply(scores, self._scale, out=scores)
+        if self._softcap > 0:
+            np.divide(scores, self._softcap, out=scores)
+            np.tanh(scores, out=scores)
+            np.multiply(scores, self._softcap, out=scores)
+        for bias in problem.biases:
+            np.add(scores, _cut(bias, batch, heads, rows, slice(first, last)), out=scores)
+        if self._band is not None:
+            np.add(scores, self._windows(self._band, batch, rows, first, last), out=scores)
+        self._normalise(scores, top, total, None if problem.sink is None else problem.sink[heads])
+        np.matmul(scores, problem.v[batch, heads, np.newaxis, first:last], out=y)
+
+    def _seen(self, batch: int, rows: slice) -> Tuple[int, int]:
+        """The keys that any of these queries may see."""
+        problem, (left, right) = self._problem, self._problem.sides
+        offset, last = problem.offset(batch), problem.k.shape[2]
+        if problem.length is not None:
+            last = min(last, problem.length(batch))
+        if right >= 0:
+            last = min(last, rows.stop + offset + right)
+        return max(rows.start + offset - left, 0) if left >= 0 else 0, last
+
+    def _windows(self, band: Array, batch: int, rows: slice, first: int, last: int) -> Array:
+        """The band's elements for these queries and keys: (S, T), constant along diagonals."""
+        at = first - rows.start - self._problem.offset(batch) + self._middle
+        step = band.itemsize
+        shape, steps = (rows.stop - rows.start, last - first), (-step, step)
+        windows: Array = np.ndarray(shape, band.dtype, band, at * step, steps)
+        return windows
+
+    def _normalise(self, scores: Array, top: Array, total: Array, sink: Optional[Array]) -> None:
+        """Softmax in place; rows of -inf become 0."""
+        np.maximum.reduce(scores, axis=3, keepdims=True, out=top)
+        np.maximum(top, self._least, out=top)
+        if sink is not None:
+            np.maximum(top, sink[:, :, np.newaxis, np.newaxis], out=top)
+        np.subtract(scores, top, out=scores)
+        np.exp(scores, out=scores)
+        np.add.reduce(scores, axis=3, keepdims=True, out=total)
+        if sink is not None:
+            np.subtract(sink[:, :, np.newaxis, np.newaxis], top, out=top)
+            np.exp(top, out=top)
+            np.add(total, top, out=total)
+        np.maximum(total, self._tiny, out=total)
+        np.divide(scores, total, out=scores)
+
+
+def _cut(bias: Array, batch: int, heads: slice, rows: slice, keys: slice) -> Array:
+    """The part of a bias, which broadcasts to (B, N, G, S, T), that belongs to a block."""
+    one = slice(0, 1)
+    index = (
+        batch if bias.shape[0] > 1 else 0,
+        heads if bias.shape[1] > 1 else one,
+        slice(None),
+        rows if bias.shape[3] > 1 else one,
+        keys if bias.shape[4] > 1 else one,
+    )
+    part: Array = bias[index]
+    return part
+
+
+def grouped(x: Array, heads: int) -> Array:
+    """(B, H, S, T) as (B, N, G, S, T), a view; a single head stays single."""
+    if x.shape[1] == 1 and heads > 1:
+        heads = 1
+    apart: Array = x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:])
+    return apart
+
+
+def split_heads(x: Array, heads: int) -> Array:
+    """(B, S, heads D) as (B, heads, S, D), a view."""
+    apart: Array = x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
+    return apart
+
+
+def join_heads(x: Array) -> Array:
+    """(B, H, S, E) as (B, S, H E)."""
+    joined: Array = x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
+    return joined

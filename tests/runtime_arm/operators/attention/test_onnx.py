@@ -1,0 +1,83 @@
+"""ONNX's Attention against onnxruntime on random shapes and attributes; in ONNX's node cases: test_onnx_nodes.py."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
+from runtime_arm.errors import ArgumentError, ShapeError
+from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_attention(seed: int) -> None:
+    draw = Draws(seed)
+    batches, key_heads, groups = draw.choice([1, 2, 3]), draw.choice([1, 2, 5]), draw.choice([1, 2])
+    queries, new, past = draw.choice([1, 3, 5]), draw.choice([2, 4, 6]), draw.choice([0, 0, 3])
+    depth, width, heads = draw.choice([4, 8]), draw.choice([4, 8]), key_heads * groups
+    new = queries if past else new
+    keys = past + new
+    attributes: Dict[str, Any] = draw.some(is_causal=1, scale=0.3, softcap=2.0)
+    operands: List[Any] = [
+        draw.real(batches, heads, queries, depth),
+        draw.real(batches, key_heads, new, depth),
+        draw.real(batches, key_heads, new, width),
+    ]
+    if draw.choice([True, False]):
+        operands = [np.ascontiguousarray(x.swapaxes(1, 2)).reshape(batches, x.shape[2], -1) for x in operands]
+        attributes.update(q_num_heads=heads, kv_num_heads=key_heads)
+    shape = [draw.choice([1, batches]), draw.choice([1, heads]), queries, keys][draw.choice([0, 1, 2]) :]
+    mask = draw.choice([None, draw.real(*shape), draw.real(*shape) > 0])
+    if mask is not None and mask.dtype == bool:
+        mask[..., 0] = True
+    operands += [mask, *([draw.real(batches, key_heads, past, n) for n in (depth, width)] if past else [])]
+    outputs = ["y", "keys", "values", "scores"][: draw.choice([3, 4]) if past else 1]
+    attributes.update({"qk_matmul_output_mode": draw.choice([0, 1, 3])} if len(outputs) == 4 else {})
+    operands = trimmed(operands)
+    check(operator("Attention", operands, outputs, "onnx", attributes), operands, opset=24)
+
+
+@pytest.mark.parametrize("queries", [1, 40, 700])
+@pytest.mark.parametrize("sides", [(-1, -1), (5, 0), (3, 2), (-1, 4)])
+def test_blocks_and_windows(queries: int, sides: tuple[int, int]) -> None:
+    """Several blocks of queries and heads, between past keys and windows."""
+    draw = Draws(queries)
+    operands = [draw.real(2, 6, queries, 8), draw.real(2, 3, queries, 8), draw.real(2, 3, queries, 8), None]
+    operands += [draw.real(2, 3, 70, 8), draw.real(2, 3, 70, 8)]
+    attributes = {"left_window_size": sides[0], "right_window_size": sides[1]}
+    for outputs in (["y"], ["y", "keys", "values"]):
+        op = operator("Attention", operands, outputs, "onnx", attributes)
+        assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_numbers_of_keys(causal: int) -> None:
+    """Keys from the given number on are not seen; queries that see none give 0."""
+    draw = Draws(causal)
+    operands: List[Any] = [draw.real(3, 2, 4, 8), draw.real(3, 2, 9, 8), draw.real(3, 2, 9, 8), None, None, None]
+    operands.append(np.array([9, 2, 5], np.int64))
+    op = operator("Attention", operands, ["y"], "onnx", {"is_causal": causal})
+    assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+    y = run_kernel(op, operands)[0]
+    for batch, count in enumerate([9, 2, 5]):
+        cut = [operands[0][batch : batch + 1], *(x[batch : batch + 1, :, :count] for x in operands[1:3])]
+        whole = run_kernel(operator("Attention", cut, ["y"], "onnx", {}), cut)[0]
+        if not causal:
+            np.testing.assert_allclose(y[batch], whole[0], atol=1e-6)
+    assert (y[1, :, :2] == 0).all() == bool(causal)
+
+
+def test_refusals() -> None:
+    draw = Draws(0)
+    q, k = draw.real(1, 4, 2, 8), draw.real(1, 3, 2, 8)
+    with pytest.raises(ShapeError, match="3 heads of keys must divide 4 heads"):
+        supporting_engines(operator("Attention", [q, k, k], ["y"], "onnx", {}), [q, k, k])
+    flat = draw.real(1, 2, 8)
+    with pytest.raises(ArgumentError, match="q_num_heads and kv_num_heads are required"):
+        supporting_engines(operator("Attention", [flat] * 3, ["y"], "onnx", {}), [flat] * 3)
+    mask = draw.real(3, 2)
+    with pytest.raises(ShapeError, match=r"the mask must broadcast to \[1, 4, 2, 2\]"):
+        supporting_engines(operator("Attention", [q, q, q, mask], ["y"], "onnx", {}), [q, q, q, mask])
