@@ -1,4 +1,5 @@
 """The command ``armnet COMMAND ...``; each command is a module in ``commands/``."""
+# PYTHON_ARGCOMPLETE_OK
 
 from __future__ import annotations
 
@@ -10,13 +11,15 @@ from typing import List, Optional
 
 from armnet.commands import COMMANDS
 from runtime_arm.app.command_line import Parser, guarded
-from runtime_arm.errors import UsageError
+from runtime_arm.errors import UsageError, suggestion
 from runtime_arm.version import VERSION
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
     words = sys.argv[1:] if argv is None else argv
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     return guarded("armnet", lambda: _run(words))
 
 
@@ -24,7 +27,8 @@ def _run(words: List[str]) -> int:
     if not words or words[0].startswith("-"):
         _overview().parse_args(words or ["--help"])
     if words[0] not in COMMANDS:
-        raise UsageError(f"no command {words[0]!r}; there are {', '.join(COMMANDS)}; armnet --help tells more")
+        near = suggestion(words[0], COMMANDS)
+        raise UsageError(f"no command {words[0]!r}{near}; there are {', '.join(COMMANDS)}; armnet --help tells more")
     module = import_module(f"armnet.commands.{words[0]}")
     parser = Parser(prog=f"armnet {words[0]}", description=module.__doc__)
     module.add_arguments(parser)
@@ -32,6 +36,19 @@ def _run(words: List[str]) -> int:
     if getattr(args, "threads", None) == 1:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"  # OpenBLAS starts its threads when NumPy loads it
     return int(module.run(args))
+
+
+def _complete() -> None:
+    """Answers the shell, which asks how a command line may go on; does not return if argcomplete is installed."""
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    parser = Parser(prog="armnet")
+    commands = parser.add_subparsers()
+    for name, purpose in COMMANDS.items():
+        import_module(f"armnet.commands.{name}").add_arguments(commands.add_parser(name, help=purpose))
+    argcomplete.autocomplete(parser)
 
 
 def _overview() -> argparse.ArgumentParser:

@@ -64,12 +64,12 @@ def compare(
         feeds = random_inputs(predictor.pair, seed, shapes) if inputs is None else inputs
         given = (shapes or {}) if inputs is None else inputs
         progress("the original", 0, 2)
-        try:
-            evidence = witness(paths, feeds)
-        except ExportError:
-            with sizes_assumed(predictor.inputs, given):  # the runtime may have refused sizes that nobody gave
+        with sizes_assumed(predictor.inputs, given):
+            try:
+                evidence = witness(paths, feeds)
+            except ExportError:  # the runtime may have refused sizes that nobody gave
                 predictor.plan({name: array.shape for name, array in feeds.items()})
-            raise
+                raise
         progress("the pair", 1, 2)
         producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
         with sizes_assumed(predictor.inputs, given):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, Sequence
 
 SCHEMA = 1  # the version of the JSON that commands print; raised when a key changes its meaning or is removed
 INTERVAL = 10.0  # seconds between two lines of progress where no bar can be drawn
@@ -22,6 +23,47 @@ def print_json(command: str, content: Dict[str, Any]) -> None:
 def note(text: str) -> None:
     """Prints one line on stderr, for people."""
     print(text, file=sys.stderr)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """Prints a table on stdout; columns named in ``right`` are aligned to the right.
+
+    On a terminal no line is wider than that: rich, where it is installed, shortens cells, otherwise lines are cut. A
+    file or a pipe gets everything.
+    """
+    from runtime_arm.app.display import table
+
+    if not sys.stdout.isatty():
+        print(table(columns, rows, right=right))
+    elif not _print_rich_table(columns, rows, right):
+        width = shutil.get_terminal_size().columns
+        lines = table(columns, rows, right=right).splitlines()
+        print("\n".join(line if len(line) <= width else f"{line[: width - 1]}~" for line in lines))
+
+
+def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str]) -> bool:
+    """Whether rich is there and has printed the table."""
+    try:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for name in columns:
+        number = name in right
+        shown.add_column(
+            name,
+            justify="right" if number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            style="cyan" if number else None,
+        )
+    for row in rows:
+        shown.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(shown)
+    return True
 
 
 @contextmanager

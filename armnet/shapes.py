@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence
 
-from runtime_arm.errors import OperatorError, UsageError
+from runtime_arm.errors import OperatorError, UsageError, there_are
+from runtime_arm.results.facts import pictures_of
 
 if TYPE_CHECKING:
     from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
 
 
 def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
@@ -22,6 +24,22 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
             raise UsageError(f"--shape takes NAME=N,N,..., got {word!r}") from error
         if min(shapes[name]) < 0:
             raise UsageError(f"--shape {word}: sizes must not be negative")
+    return shapes
+
+
+def shapes_of(words: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
+    """Shapes by name from words, and for a picture of open size the one to which the pair's preprocessing brings it."""
+    rule = pair.meta.get("preprocessing") or {}
+    sizes = rule.get("crop") or rule.get("resize")
+    shapes = parse_shapes(words)
+    for info in pair.inputs if isinstance(sizes, (list, tuple)) and len(pair.inputs) == 1 else ():
+        for picture in pictures_of([info], sizes):
+            batch = info.shape[0] if info.shape and isinstance(info.shape[0], int) else 1
+            image = [picture.height or 1, picture.width or 1]
+            channels_first = [batch, picture.channels, *image]
+            shapes.setdefault(
+                info.name, channels_first if picture.layout == "NCHW" else [batch, *image, picture.channels]
+            )
     return shapes
 
 
@@ -49,7 +67,7 @@ def sizes_assumed(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Ite
     names = [info.name for info in inputs]
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None:
-        raise UsageError(f"no input {unknown!r}; the net takes {', '.join(names) or 'none'}")
+        raise UsageError(f"no input {unknown!r}; the net takes {there_are(unknown, names)}")
     try:
         yield
     except OperatorError as error:

@@ -22,9 +22,10 @@ ArmnetError
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Iterable, Protocol
 
 _LONGEST = 300  # characters of another program's message
+_LISTED = 40  # words of which one is meant
 
 
 class HasSignature(Protocol):
@@ -123,6 +124,21 @@ class UsageError(ArmnetError):
 
 class MissingDependency(ArmnetError):
     """A package that the command needs is not installed."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'boxes'?`` if one of the known words is like this one, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def there_are(word: str, words: Iterable[str]) -> str:
+    """The words that there are, in one line, the first of them if they are many; and the one that may be meant."""
+    words = list(words)
+    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+    return f"{', '.join(words[:_LISTED]) or 'none'}{more}{suggestion(word, words)}"
 
 
 def first_line(error: BaseException) -> str:

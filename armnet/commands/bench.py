@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.opening import pair_of
     from armnet.rivals import NOTE, Original
-    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, shapes_of, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
     from runtime_arm.app.inputs import read_single_run
     from runtime_arm.execution.predictor import Predictor
@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     if args.runs < 1:
         raise UsageError(f"--runs must be 1 or more, got {args.runs}")
     against, counts = _names(args.against), _counts(args.threads, useful_cores())
-    pair, shapes = pair_of(args.pair), parse_shapes(args.shape)
+    pair = pair_of(args.pair)
+    shapes = shapes_of(args.shape, pair)
     rows: List[Dict[str, Any]] = []
     warnings: List[str] = []
     for threads in counts:
@@ -187,10 +188,10 @@ def _counts(text: str, cores: int) -> List[int]:
 
 
 def _print_text(rows: List[Dict[str, Any]]) -> None:
-    from runtime_arm.app.display import table
+    from armnet.console import print_table
 
     columns = ["runtime", "threads", "median ms", "quartiles", "CPU ms", "runs", "ratio", "difference"]
-    print(table(columns, [_cells(row) for row in rows], right=[*columns[1:]]))
+    print_table(columns, [_cells(row) for row in rows], right=[*columns[1:]])
 
 
 def _cells(row: Dict[str, Any]) -> List[Any]:

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import note, print_json
-    from runtime_arm.app.display import size, table
+    from armnet.console import note, print_json, print_table
+    from runtime_arm.app.display import size
     from runtime_arm.machine.cache import cache_root, limit_nbytes
 
     root, limit = cache_root(), limit_nbytes()
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         note(f"armnet: freed {size(freed).strip()}")
     cells = [[row["part"], row["entry"], row["holds"], size(row["nbytes"]), row["used"]] for row in rows]
     if cells:
-        print(table(["part", "entry", "holds", "bytes", "last used"], cells, right=["bytes"]))
+        print_table(["part", "entry", "holds", "bytes", "last used"], cells, right=["bytes"])
     total = sum(row["nbytes"] for row in rows)
     print(f"{root}: {size(total).strip()} in {len(rows)} entries; limit of pairs and programs {size(limit).strip()}")
     return 0

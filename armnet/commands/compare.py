@@ -52,11 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.comparison import compare
     from armnet.console import note, print_json, progress
-    from armnet.shapes import parse_shapes
+    from armnet.shapes import shapes_of
     from runtime_arm.app.inputs import read_single_run
 
     original, pair = _both(args.models)
-    shapes = parse_shapes(args.shape)
+    shapes = shapes_of(args.shape, pair)
     rule = pair.meta.get("preprocessing") or {}
     inputs = read_single_run(args.input, pair.inputs, rule) if args.input else None
     with progress("compare") as report:
@@ -93,13 +93,14 @@ def _both(words: List[str]) -> Tuple[List[Any], Pair]:
 
 
 def _print_text(found: Comparison, worst: List[Divergence]) -> None:
-    from runtime_arm.app.display import shape_text, table
+    from armnet.console import print_table
+    from runtime_arm.app.display import shape_text
 
     listed: List[List[Any]] = [
         [row.blob, shape_text(row.shape), f"{row.error:.2e}", "diverges" if row.diverges else "agrees", row.producer]
         for row in worst
     ]
-    print(table(["blob", "shape", "error", "", "computed by"], listed, right=["error"]))
+    print_table(["blob", "shape", "error", "", "computed by"], listed, right=["error"])
     print()
     first = found.first
     if first is None:

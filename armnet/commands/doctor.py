@@ -112,6 +112,7 @@ def _examined(model: List[str], threads: Optional[int], condition: Dict[str, Any
 
 def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dict[str, Any]:
     """The bytes and the time that a network needs on this machine. ArmnetError if it cannot be loaded or planned."""
+    from armnet.shapes import shapes_of
     from runtime_arm import load
 
     available = condition["available_nbytes"]
@@ -119,7 +120,7 @@ def examine(path: str, threads: Optional[int], condition: Dict[str, Any]) -> Dic
     if available is not None and weights > available:
         return {"weights_nbytes": weights, "needs_nbytes": weights, "fits": False, "ms": None, "how": "not measured"}
     with load(path, threads=1) as predictor:
-        arena = predictor.plan().arena_nbytes
+        arena = predictor.plan(shapes_of([], predictor.pair)).arena_nbytes
         facts = {
             "weights_nbytes": weights,
             "arena_nbytes": arena,
@@ -145,10 +146,11 @@ class _Enough(Exception):
 
 def _first_inference(predictor: Any) -> Tuple[float, str, bool]:
     """Milliseconds of an inference, how they were found, and whether it finished within SECONDS."""
+    from armnet.shapes import shapes_of
     from runtime_arm.execution.profiling import around_steps
     from runtime_arm.planning.cost import cost_of
 
-    segment = predictor.plan()
+    segment = predictor.plan(shapes_of([], predictor.pair))
     done: List[float] = []
 
     def weight(step: Any) -> float:
@@ -190,7 +192,10 @@ def _median_inference(predictor: Any) -> Tuple[float, str]:
 
 
 def _examples(predictor: Any) -> Dict[str, Any]:
-    return {info.name: info.example() for info in predictor.inputs}
+    from armnet.shapes import shapes_of
+
+    shapes = shapes_of([], predictor.pair)
+    return {info.name: info.example(shapes.get(info.name)) for info in predictor.inputs}
 
 
 def _resident_nbytes() -> int:

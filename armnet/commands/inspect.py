@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import name_of, pair_of
     from armnet.page.timeline import as_json, timeline
-    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, shapes_of, sizes_assumed
     from runtime_arm.execution.predictor import Predictor
 
     with Predictor(pair_of(args.pair), threads=1) as predictor:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         if args.net:
             print(pair.predict_net.to_text())
             return 0
-        shapes = parse_shapes(args.shape)
+        shapes = shapes_of(args.shape, pair)
         with sizes_assumed(pair.inputs, shapes):
             segment = predictor.plan(shapes)
         for line in [*assumptions(pair.inputs, shapes), *predictor.notes]:
@@ -126,7 +126,8 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
 
 
 def _print_text(facts: Dict[str, Any], memory: Any) -> None:
-    from runtime_arm.app.display import count, shape_text, size, table
+    from armnet.console import print_table
+    from runtime_arm.app.display import count, shape_text, size
 
     print(f"inputs   {', '.join(facts['inputs'])}")
     print(f"outputs  {', '.join(facts['outputs'])}\n")
@@ -148,7 +149,7 @@ def _print_text(facts: Dict[str, Any], memory: Any) -> None:
         ]
         for place, row in enumerate(facts["operators"])
     ]
-    print(table(columns, rows, right=["#", "parameters", "multiply-adds", "bytes", "live"]))
+    print_table(columns, rows, right=["#", "parameters", "multiply-adds", "bytes", "live"])
     inserted = sum(row["index"] is None for row in facts["operators"])
     changes = f" and {inserted} changes of layout" if inserted else ""
     print(

@@ -123,7 +123,8 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
 
 
 def _print_counts(facts: Dict[str, Any]) -> None:
-    from runtime_arm.app.display import size, table
+    from armnet.console import print_table
+    from runtime_arm.app.display import size
 
     before, after = facts["before"], facts["after"]
     counts = [
@@ -131,7 +132,7 @@ def _print_counts(facts: Dict[str, Any]) -> None:
         ("all", sum(before.values()), sum(after.values())),
     ]
     rows: List[List[str]] = [list(map(str, row)) for row in counts]
-    print(table(["operator", "before", "after"], rows, right=["before", "after"]))
+    print_table(["operator", "before", "after"], rows, right=["before", "after"])
     weights = facts["weights_nbytes"]
     print(f"\n{facts['steps']} steps; weights: {size(weights['before'])} before, {size(weights['after'])} after")
 

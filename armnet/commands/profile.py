@@ -1,7 +1,8 @@
-"""Show how long each operator of an inference takes, and why it does not use a faster engine.
+"""Show how long each operator of an inference takes, and, with --why, why it does not use a faster engine.
 
   armnet profile PAIR --threads 1
   armnet profile PAIR --sort time
+  armnet profile PAIR --why                     why not a faster engine
   armnet profile PAIR --trace trace.json        for chrome://tracing or ui.perfetto.dev
 
 Operators behind one whose output shape depends on data are not listed.
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", choices=["order", "time"], default="order", help="how to sort the operators (default: %(default)s)"
     )
+    parser.add_argument("--why", action="store_true", help="also tell why each operator does not use another engine")
     parser.add_argument("--trace", metavar="FILE", help="also write the last inference in Chrome's trace format")
     add_json(parser)
 
@@ -34,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
-    from armnet.shapes import assumptions, parse_shapes, sizes_assumed
+    from armnet.shapes import assumptions, shapes_of, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
     from runtime_arm.app.inputs import read_single_run
     from runtime_arm.execution.predictor import Predictor
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--rounds must be 1 or more, got {args.rounds}")
     pair = pair_of(args.pair)
     with Predictor(pair, threads=args.threads, device=args.device, half=args.half) as predictor:
-        shapes = parse_shapes(args.shape)
+        shapes = shapes_of(args.shape, pair)
         feeds = (
             read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
             if args.input
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("profile", {"threads": predictor.threads, "ms": total, "operators": rows, "types": _by_type(rows)})
     else:
-        _print_text(rows, total)
+        _print_text(rows, total, args.why)
     return 0
 
 
@@ -127,42 +129,34 @@ def _by_type(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     return sorted(totals.values(), key=lambda entry: -entry["ms"])
 
 
-def _print_text(rows: List[Dict[str, Any]], total: float) -> None:
-    from runtime_arm.app.display import shape_text, size, table
+def _print_text(rows: List[Dict[str, Any]], total: float, why: bool) -> None:
+    from armnet.console import print_table
 
-    print(
-        table(
-            ["#", "operator", "engine", "cores", "shape", "ms", "share", "GFLOP/s", "bytes", "why not another engine"],
-            [
-                [
-                    row["index"] if row["index"] >= 0 else "",
-                    row["type"],
-                    " ".join([row["engine"], *row["hints"]]),
-                    row["workers"],
-                    shape_text(row["shape"]),
-                    f"{row['ms']:.3f}",
-                    f"{row['share']:.1%}" if row["share"] else "",
-                    f"{row['gflops']:.1f}" if row["gflops"] else "",
-                    size(row["nbytes"]),
-                    "; ".join(f"{engine}: {why}" for engine, why in row["refused"].items()),
-                ]
-                for row in rows
-            ],
-            right=["#", "cores", "ms", "share", "GFLOP/s", "bytes"],
-        )
-    )
+    columns = ["#", "operator", "engine", "cores", "shape", "ms", "share", "GFLOP/s", "bytes"]
+    reasons = ["why not another engine"] if why else []
+    numbers = ["#", "cores", "ms", "share", "GFLOP/s", "bytes"]
+    print_table([*columns, *reasons], [_cells(row, why) for row in rows], right=numbers)
     print()
-    print(
-        table(
-            ["operator", "count", "ms", "share"],
-            [
-                [entry["type"], entry["count"], f"{entry['ms']:.3f}", f"{entry['share']:.1%}"]
-                for entry in _by_type(rows)
-            ],
-            right=["count", "ms", "share"],
-        )
-    )
-    print(f"\n{total:.3f} ms in {len(rows)} operators")
+    types = [[one["type"], one["count"], f"{one['ms']:.3f}", f"{one['share']:.1%}"] for one in _by_type(rows)]
+    print_table(["operator", "count", "ms", "share"], types, right=["count", "ms", "share"])
+    print(f"\n{total:.3f} ms in {len(rows)} operators" + ("" if why else "; --why tells why no faster engine"))
+
+
+def _cells(row: Dict[str, Any], why: bool) -> List[Any]:
+    from runtime_arm.app.display import shape_text, size
+
+    cells = [
+        row["index"] if row["index"] >= 0 else "",
+        row["type"],
+        " ".join([row["engine"], *row["hints"]]),
+        row["workers"],
+        shape_text(row["shape"]),
+        f"{row['ms']:.3f}",
+        f"{row['share']:.1%}" if row["share"] else "",
+        f"{row['gflops']:.1f}" if row["gflops"] else "",
+        size(row["nbytes"]),
+    ]
+    return [*cells, "; ".join(f"{engine}: {reason}" for engine, reason in row["refused"].items())] if why else cells
 
 
 def _write_trace(path: str, timings: List[Any]) -> None:

@@ -124,7 +124,8 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
 
 
 def _print(facts: Dict[str, Any]) -> None:
-    from runtime_arm.app.display import size, table
+    from armnet.console import print_table
+    from runtime_arm.app.display import size
 
     rows: List[List[str]] = [
         [
@@ -139,7 +140,7 @@ def _print(facts: Dict[str, Any]) -> None:
         for row in facts["layers"]
     ]
     header = ["layer", "weights", "activations", "before", "after", "dB", "why"]
-    print(table(header, rows, right=["before", "after", "dB"]))
+    print_table(header, rows, right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
     if facts["output_snr"] is not None:

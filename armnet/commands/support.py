@@ -27,9 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import print_json
+    from armnet.console import print_json, print_table
     from exporter.support import support
-    from runtime_arm.app.display import table
 
     rows = support(*args.model)
     missing = [row for row in rows if row.problem]
@@ -43,13 +42,8 @@ def run(args: argparse.Namespace) -> int:
             },
         )
     else:
-        print(
-            table(
-                ["operator", "nodes", "supported"],
-                [[row.type, row.count, row.problem or "yes"] for row in rows],
-                right=["nodes"],
-            )
-        )
+        cells = [[row.type, row.count, row.problem or "yes"] for row in rows]
+        print_table(["operator", "nodes", "supported"], cells, right=["nodes"])
         print(
             f"{len(missing)} of {len(rows)} operator types are missing"
             if missing

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 
 import armnet
-from armnet.console import note, print_json, progress
+from armnet.console import note, print_json, print_table, progress
 from armnet.opening import pair_folder, pair_of
 from device_tests.host.suite_run import (
     SUFFIXES,
@@ -29,7 +29,6 @@ from device_tests.host.targets.factory import known_targets, target_of
 from device_tests.host.targets.target import Target
 from runtime_arm.app.answer import Options, Prepared
 from runtime_arm.app.answering import Record
-from runtime_arm.app.display import table
 from runtime_arm.app.model import Model
 from runtime_arm.app.result_files import write_arrays
 from runtime_arm.app.sources import Item, items_of
@@ -44,7 +43,7 @@ def list_action(args: argparse.Namespace) -> int:
     if args.json:
         print_json("device list", {"targets": [{"target": name, "what": what} for name, what in rows]})
     else:
-        print(table(["target", "what it is"], rows))
+        print_table(["target", "what it is"], rows)
     return 0
 
 
@@ -89,7 +88,7 @@ def _print_results(results: List[SuiteResult]) -> None:
         for r in results
     ]
     if rows:
-        print(table(["target", *counts, "CPU", "Python", "NumPy", "BLAS"], rows, right=counts))
+        print_table(["target", *counts, "CPU", "Python", "NumPy", "BLAS"], rows, right=counts)
     for result in results:
         for what, tests in (("failed", result.failed), ("skipped", result.skipped)):
             for test in tests:
@@ -159,7 +158,7 @@ def bench_action(args: argparse.Namespace) -> int:
         row = [args.target, facts["threads"], f"{facts['median_ms']:.2f}", f"{facts['fastest_ms']:.2f}"]
         numbers = ["threads", "median ms", "fastest ms"]
         columns = ["target", *numbers, "CPU", "Python", "NumPy", "BLAS"]
-        print(table(columns, [[*row, *_short_identity(identity)]], right=numbers))
+        print_table(columns, [[*row, *_short_identity(identity)]], right=numbers)
     return 0
 
 

@@ -7,14 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List
 
-from armnet.console import note, print_json
+from armnet.console import note, print_json, print_table
 from armnet.opening import pair_folder
 from device_tests.host.counting import budgets
 from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
 from device_tests.host.counting.regions import KINDS, Counts
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import CPUS, Machine, emulated
-from runtime_arm.app.display import table
 from runtime_arm.errors import UsageError
 
 COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
@@ -55,21 +54,21 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
         }
         print_json("device count", {**facts, "others": others})
         return 0
-    print(_operator_table(counts))
+    _print_operators(counts)
     rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **rivals}.items()]
     print(f"\nmillions of instructions per inference on {machine.name}, one thread")
-    print(table(["", *COLUMNS], rows, right=COLUMNS))
+    print_table(["", *COLUMNS], rows, right=COLUMNS)
     print(f"start, from loading the runtime to the first output: {counts.start.instructions / 1e6:.0f} M instructions")
     return 0
 
 
-def _operator_table(counts: NetworkCounts) -> str:
+def _print_operators(counts: NetworkCounts) -> None:
     total = counts.network.instructions
     rows = [
         [op.number, op.type, op.engine, op.output, *_millions(op.counts), f"{op.counts.instructions / total:.1%}"]
         for op in counts.operators
     ]
-    return table(["#", "operator", "engine", "output", *COLUMNS, "share"], rows, right=["#", *COLUMNS, "share"])
+    print_table(["#", "operator", "engine", "output", *COLUMNS, "share"], rows, right=["#", *COLUMNS, "share"])
 
 
 def _count_all(args: argparse.Namespace, machine: Machine) -> int:
@@ -122,7 +121,7 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
         rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
         cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *rivals])
     print(f"millions of instructions per inference on {machine.name}, one thread")
-    print(table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others]))
+    print_table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others])
     for row in rows:
         for excess in row["excesses"]:
             print(f"{row['network']}: {excess}")

@@ -21,6 +21,8 @@ def caffe_evidence(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, f
     cv2 = _opencv()
     net = from_caffe(prototxt, caffemodel).predict_net
     tops = {op.name: op.output[0] for op in net.op if op.name and op.output}
+    logging = cv2.utils.logging
+    level = logging.setLogLevel(logging.LOG_LEVEL_SILENT)  # what goes wrong is told by the exception
     try:
         model = cv2.dnn.readNetFromCaffe(os.fspath(prototxt), "" if caffemodel is None else os.fspath(caffemodel))
         model.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
@@ -31,6 +33,8 @@ def caffe_evidence(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, f
         values = dict(zip(layers, model.forward(layers)))
     except cv2.error as error:
         raise ExportError(f"{os.fspath(prototxt)}: OpenCV {cv2.__version__} refuses it: {first_line(error)}") from error
+    finally:
+        logging.setLogLevel(level)
     seen = [Seen(layer, tops[layer], values[layer]) for layer in layers if layer in tops]
     return Evidence(f"OpenCV {cv2.__version__}", seen)
 

@@ -8,9 +8,9 @@ import io
 import os
 import re
 import sys
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, List, NoReturn, Sequence
 
-from runtime_arm.errors import ArmnetError
+from runtime_arm.errors import ArmnetError, suggestion
 from runtime_arm.imports import needed_for
 
 REFUSED = 2  # the exit status of a user's mistake; 1 is an answer ("they differ")
@@ -24,8 +24,31 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # so that ``-1..1`` is a word and no option
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The arguments; an option that nobody knows is told with the one that may be meant."""
+        known, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            near = [suggestion(word.partition("=")[0], self._all_options()) for word in unknown if word[:2] == "--"]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near[0] if near else ''}")
+        return known
+
+    def _all_options(self) -> List[str]:
+        """The options of this parser and of its actions."""
+        below = [sub for action in self._actions for sub in _parsers(action)]
+        return [*self._option_string_actions, *(option for sub in below for option in sub._option_string_actions)]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            told = f"{value!r} is none of {', '.join(choices)}{suggestion(str(value), choices)}"
+            raise argparse.ArgumentError(action, told)
+
     def error(self, message: str) -> NoReturn:
         sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))
+
+
+def _parsers(action: argparse.Action) -> Sequence[argparse.ArgumentParser]:
+    return list(action.choices.values()) if isinstance(action, argparse._SubParsersAction) else ()
 
 
 def guarded(program: str, command: Callable[[], int]) -> int:
@@ -34,7 +57,7 @@ def guarded(program: str, command: Callable[[], int]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a label or a file name that the terminal cannot show
     try:
-        with needed_for("this"):
+        with needed_for("this command"):
             return _flushed(command)
     except ArmnetError as error:
         return _told(program, str(error), REFUSED)
@@ -70,8 +93,14 @@ def _flush() -> None:
 
 def _told(program: str, problem: str, status: int) -> int:
     line = "\\n".join(problem.splitlines())  # names in a file may hold line breaks
-    print(f"{program}: {line}", file=sys.stderr)
+    print(f"{in_red(program, sys.stderr)}: {line}", file=sys.stderr)
     return status
+
+
+def in_red(text: str, stream: Any) -> str:
+    """The text, red if the stream is a terminal and nobody asks for no colour (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
+    return text if plain else f"\033[31m{text}\033[0m"
 
 
 def _drop_output() -> None:

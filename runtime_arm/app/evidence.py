@@ -36,7 +36,14 @@ def facts_of(pair: Pair, shapes: Optional[Mapping[str, Sequence[int]]] = None, l
     sizes = {picture.name: (picture.height, picture.width, picture.layout) for picture in pictures}
     inferred = _inferred(pair, inputs, sizes) or _tried(pair, inputs, sizes)
     bare = Facts(pair.predict_net, inputs, ())
-    outputs = tuple(Output(info.name, _shape(info, inferred), _made_by(bare, info.name)) for info in pair.outputs)
+    told = [
+        info
+        for info in pair.outputs
+        if not _is_constant(inferred.get(info.name)) and not _is_byproduct(pair, info.name)
+    ]
+    outputs = tuple(
+        Output(info.name, _shape(info, inferred), _made_by(bare, info.name)) for info in told or pair.outputs
+    )
     source = pair.meta.get("source") or {}
     properties = source.get("properties") or {}
     return Facts(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
 from runtime_arm.app.pictures import SUFFIXES, is_picture, read_picture
-from runtime_arm.errors import ArmnetError, FeedError, UsageError, first_line
+from runtime_arm.errors import ArmnetError, FeedError, UsageError, first_line, there_are
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
 
@@ -46,7 +46,7 @@ def named(name: str, infos: Sequence[TensorInfo]) -> TensorInfo:
     for info in infos:
         if info.name == name or not name:
             return info
-    raise FeedError(f"no input {name!r}; the net takes {', '.join(info.name for info in infos) or 'none'}")
+    raise FeedError(f"no input {name!r}; the net takes {there_are(name, [info.name for info in infos])}")
 
 
 def read_npy(path: str) -> Array:

@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.errors import FeedError, UsageError, suggestion, there_are
 from runtime_arm.netdef import Array
 from runtime_arm.results.facts import layout_of
 
@@ -86,6 +86,7 @@ def _json(text: str) -> Dict[str, Any]:
         except (OSError, UnicodeDecodeError, ValueError):
             raise UsageError(
                 f"{text}: neither a preset ({', '.join(PRESETS)}) nor a JSON object nor a file that can be read"
+                f"{suggestion(text, PRESETS)}"
             ) from None
     try:
         rule = json.loads(text)
@@ -102,7 +103,7 @@ def check_rule(rule: Rule) -> None:
     """UsageError, naming the key, unless ``rule`` is a preprocessing rule."""
     unknown = sorted(set(rule) - set(KEYS))
     if unknown:
-        raise UsageError(f"preprocessing has no key {unknown[0]!r}; there are {', '.join(KEYS)}")
+        raise UsageError(f"preprocessing has no key {unknown[0]!r}; there are {there_are(unknown[0], KEYS)}")
     for key, allowed in (("layout", LAYOUTS), ("fit", FITS), ("align", ALIGNS)):
         choice(rule, key, allowed, allowed[0])
     depth = 1 if choice(rule, "channels", CHANNELS, "RGB") == "GRAY" else 3

@@ -165,6 +165,7 @@ def _camera(word: str) -> Iterator[Any]:
     except ImportError:
         yield from _pi_camera(int(number))
         return
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what goes wrong is told below
     camera = cv2.VideoCapture(int(number))
     try:
         if not camera.isOpened():

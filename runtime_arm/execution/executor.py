@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 
 import numpy as np
 
-from runtime_arm.errors import FeedError
+from runtime_arm.errors import FeedError, there_are
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
@@ -194,7 +194,7 @@ class Executor:
     def _fetch(self, segment: Segment, name: str) -> Value:
         if name not in segment.env:
             known = {*self.constants, *self.net.external_input, *(name for op in self.net.op for name in op.output)}
-            raise FeedError(f"blob {name!r} is not in the net; it has {', '.join(sorted(known - {''}))}")
+            raise FeedError(f"blob {name!r} is not in the net; it has {there_are(name, sorted(known - {''}))}")
         return segment.env[name]
 
     def _border_runner(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NoReturn, Optional, 
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.errors import FeedError, UsageError, there_are
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import as_net, run_init_net
 from runtime_arm.files import checked_path
@@ -166,7 +166,7 @@ class Predictor:
             inputs = dict(zip(infos, inputs))
         for name in inputs:
             if name not in infos:
-                raise FeedError(f"no input {name!r}; the net takes {', '.join(infos) or 'none'}")
+                raise FeedError(f"no input {name!r}; the net takes {there_are(name, infos)}")
         for name in infos:
             if name not in inputs and name not in self._state:
                 raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")

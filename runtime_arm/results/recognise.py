@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from runtime_arm.errors import UsageError
+from runtime_arm.errors import UsageError, there_are
 from runtime_arm.results.decoders import DECODERS, decoder_of, decoders_here
 from runtime_arm.results.decoders.classes import classes_of
 from runtime_arm.results.facts import Facts
@@ -72,7 +72,7 @@ def stated(task: str, facts: Facts) -> Dict[str, Any]:
         decoder = decoder_of(wanted)
         return {"kind": decoder.kind, "decoder": wanted, **(decoder.recognise(facts) or _guessed(wanted, facts))}
     if wanted not in KINDS:
-        raise UsageError(f"there is no task {task!r}; there are {', '.join((*KINDS, *DECODERS))}")
+        raise UsageError(f"there is no task {task!r}; there are {there_are(task, dict.fromkeys((*KINDS, *DECODERS)))}")
     found = recognised(facts)
     if found is not None and found["kind"] == wanted:
         return found

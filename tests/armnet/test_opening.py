@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import List
 
+import numpy as np
 import pytest
 
 import armnet
 from armnet.model_files import completed, models_in, split
+from runtime_arm.app.evidence import facts_of
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
 
@@ -69,3 +76,21 @@ def test_commands_that_write_take_source_files_as_pairs(armnet: Armnet, tmp_path
     refused(armnet("inspect", tmp_path / "nowhere.onnx"), "nowhere.onnx")
     refused(armnet("inspect", tmp_path / "nowhere"), "nowhere: no such folder")
     refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only the folder of a pair can be changed")
+
+
+def test_a_picture_of_open_size_has_that_of_the_preprocessing(armnet: Armnet, tmp_path: Path) -> None:
+    net = NetDef.from_text('net "": data, w -> y\n Conv(data, w) -> y  kernel=3')
+    weights = NetDef("init", (fill("w", np.ones((1, 3, 3, 3), np.float32)),))
+    info = TensorInfo("data", ("n", 3, "h", "w"), "float32")
+    Pair(weights, net, (info,), meta={"preprocessing": {"resize": [8, 6]}}).save(tmp_path / "pair")
+    assert json.loads(armnet("inspect", tmp_path / "pair", "--json")[1])["operators"][0]["shape"] == [1, 1, 6, 4]
+    given = armnet("inspect", tmp_path / "pair", "--json", "--shape", "data=1,3,5,5")
+    assert json.loads(given[1])["operators"][0]["shape"] == [1, 1, 3, 3]
+    for command in (["profile", "--rounds", 1], ["bench", "--runs", 1], ["doctor"]):
+        assert armnet(command[0], tmp_path / "pair", *command[1:])[0] == 0
+
+
+def test_what_reshapes_give_besides_is_no_output_that_means_something(tmp_path: Path) -> None:
+    net = NetDef.from_text('net "": x -> y, old\n Relu(x) -> a\n Reshape(a) -> y, old  shape=[1, 6]')
+    pair = Pair(NetDef("init"), net, (TensorInfo("x", (1, 2, 3), "float32"),))
+    assert [output.name for output in facts_of(pair).outputs] == ["y"]

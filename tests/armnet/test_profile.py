@@ -32,7 +32,7 @@ def test_every_operator_is_listed_with_its_share(armnet: Armnet, digits: Path) -
 
 def test_the_trace_has_the_format_that_viewers_read(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
-    status, out, _ = armnet("profile", digits, "--rounds", 1, "--sort", "time", "--trace", trace)
+    status, out, _ = armnet("profile", digits, "--rounds", 1, "--sort", "time", "--why", "--trace", trace)
     assert status == 0
     events = json.loads(trace.read_text())["traceEvents"]
     assert all(event["ph"] == "X" and event["dur"] > 0 for event in events)

@@ -151,7 +151,7 @@ except armnet.errors.MissingDependency as error:
     ("words", "status", "problem"),
     [
         (["device", "list"], 0, ""),
-        (["device", "count", "PAIR"], 2, "armnet: this needs the package onnx: pip install 'armnet[export]'"),
+        (["device", "count", "PAIR"], 2, "armnet: this command needs the package onnx: pip install 'armnet[export]'"),
         (["export", "PAIR", "--to", "onnx", "-o", "x"], 2, "armnet: writing ONNX needs the package onnx: "),
     ],
 )

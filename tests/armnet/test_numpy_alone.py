@@ -1,0 +1,166 @@
+"""Every command with NumPy as the only package: it works, or says in one line what it lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import wave
+from pathlib import Path
+from typing import Dict, List
+
+import numpy as np
+import pytest
+
+from armnet.commands import COMMANDS
+from tests.support.paths import DEMO, ROOT
+
+DRIVER = """
+import contextlib, io, json, sys, traceback
+from armnet.__main__ import main
+told = []
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main(words)
+        except SystemExit as leaving:
+            status = leaving.code
+        except BaseException:
+            status = traceback.format_exc()
+    told.append([words, status, out.getvalue(), err.getvalue()])
+json.dump(told, sys.stdout)
+"""
+
+
+def alone(folder: Path) -> Dict[str, str]:
+    """The environment of a Python that finds NumPy and the project, and nothing else."""
+    home = Path(np.__file__).parent.parent
+    for name in ("numpy", "numpy.libs"):
+        if (home / name).exists():
+            (folder / name).symlink_to(home / name)
+    return {"PYTHONPATH": f"{folder}:{ROOT}", "ARMNET_CACHE": str(folder / "cache"), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def lines(pair: Path, folder: Path) -> Dict[str, List[List[object]]]:
+    """Command lines by command."""
+    picture, array, sound, clip = (
+        DEMO / "pictures" / "digit_3.png",
+        folder / "x.npy",
+        folder / "s.wav",
+        folder / "v.mp4",
+    )
+    np.save(array, np.zeros((1, 1, 8, 8), np.float32))
+    clip.write_bytes(b"no video")
+    with wave.open(str(sound), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(bytes(3200))
+    net = folder / "net.prototxt"
+    net.write_text('input: "x" input_dim: 1 input_dim: 2 layer { name: "r" type: "ReLU" bottom: "x" top: "y" }')
+    onnx, words = DEMO / "digits.onnx", folder / "model.tflite"
+    words.write_bytes(b"\0\0\0\0TFL3")
+    return {
+        "export": [
+            [onnx, "-o", folder / "a"],
+            [words, "-o", folder / "b"],
+            [pair, "--to", "onnx", "-o", folder / "c"],
+            [net, "-o", folder / "d"],
+            [pair / "init_net.pb", pair / "predict_net.pb", "-o", folder / "e"],
+        ],
+        "support": [[onnx], [words], [net]],
+        "optimize": [[pair, "-o", folder / "f"], [onnx, "-o", folder / "g"], [pair, "-o", folder / "h", "--explain"]],
+        "quantize": [[pair, "-o", folder / "i"], [pair, "-o", folder / "j", "--data", DEMO / "pictures"]],
+        "inspect": [[pair], [pair, "--html", folder / "page.html"], [onnx]],
+        "run": [
+            *([pair, one] for one in (array, picture, sound, clip, "camera", DEMO / "pictures")),
+            [pair, array, "--output", folder / "o.jsonl"],
+            [pair, array, "--draw", folder / "drawn"],
+            [pair, array, "--device", "opencl:0"],
+            [onnx, array],
+        ],
+        "describe": [[pair], [onnx]],
+        "compare": [[onnx, pair], [words, pair], [net, pair], [pair, folder / "f"], [onnx]],
+        "profile": [[pair, "--rounds", 1], [pair, "--rounds", 1, "--why"], [words]],
+        "bench": [[pair, "--runs", 1], *([pair, "--runs", 1, "--against", one] for one in RIVALS)],
+        "pack": [[pair, "-o", folder / "app.pyz"], [pair, "-o", folder / "b.pyz", "--sample", picture]],
+        "device": [
+            ["list"],
+            ["run", "local", pair, "--input", array],
+            ["run", "ssh://nobody@127.0.0.1:1", pair, "--input", array],
+            ["bench", "local", pair],
+            ["doctor", "local"],
+            ["doctor", "local", onnx],
+            ["test", "local", "--select", "nothing"],
+            ["count", pair, "--cpu", "nothing"],
+        ],
+        "cache": [[], ["--empty", "pairs"]],
+        "doctor": [[], [pair], [onnx]],
+        "serve": [[pair]],
+        "evaluate": [[pair, DEMO / "held_back.npz"], [pair, DEMO / "pictures"]],
+    }
+
+
+RIVALS = ("onnxruntime", "tflite", "reference")
+WORKS = ("optimize", "inspect", "describe", "profile", "cache", "doctor")  # those that need nothing else
+
+
+@pytest.fixture(scope="module")
+def told(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[List[object]]]:
+    """For each command a list of: words, exit status, stdout, stderr."""
+    folder = tmp_path_factory.mktemp("alone")
+    given = {name: some for name, some in lines(digits, folder).items() if name in COMMANDS}
+    assert set(given) == set(COMMANDS), "give each new command a line"
+    words = [[name, *map(str, some)] for name, every in given.items() for some in every]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", DRIVER],
+        input=json.dumps(words),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=alone(folder),
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: Dict[str, List[List[object]]] = {name: [] for name in COMMANDS}
+    for one in json.loads(done.stdout):
+        found[one[0][0]].append(one)
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_works_or_says_what_it_lacks(told: Dict[str, List[List[object]]], command: str) -> None:
+    for words, status, _, err in told[command]:
+        assert status in (0, 1, 2), (words, status)
+        assert "Traceback" not in str(err), words
+        if status == 2:
+            *progress, last = str(err).strip().splitlines()
+            assert last.startswith("armnet"), (words, err)
+            assert not any("Error" in line for line in progress), (words, err)
+    if command in WORKS:
+        assert told[command][0][1] == 0, told[command][0]
+
+
+def test_what_is_missing_is_named_with_what_installs_it(told: Dict[str, List[List[object]]]) -> None:
+    wanted = {
+        "export": [(0, "'armnet[export]'"), (2, "'armnet[export]'")],
+        "support": [(0, "'armnet[export]'")],
+        "run": [(1, "'armnet[image]'"), (3, "'armnet[video]'"), (4, "'armnet[video]'"), (9, "'armnet[export]'")],
+        "compare": [(0, "'armnet[")],
+        "device": [(5, "'armnet[export]'")],
+        "bench": [(1, "'armnet[validate]'")],
+    }
+    for command, places in wanted.items():
+        for place, what in places:
+            words, status, _, err = told[command][place]
+            assert status == 2, words
+            assert what in str(err), (words, err)
+
+
+def test_arrays_run_and_results_are_written(told: Dict[str, List[List[object]]]) -> None:
+    for place in (0, 6):
+        words, status, _, err = told["run"][place]
+        assert status == 0, (words, err)
+    assert told["pack"][0][1] == 0
