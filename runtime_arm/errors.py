@@ -8,6 +8,7 @@ ArmnetError
 |   +-- UnknownOperator    no such operator type
 |   +-- ArgumentError      an argument is missing, of the wrong kind, or out of range
 |   +-- ShapeError         the shapes or dtypes of the inputs do not fit the operator
+|   +-- GradientError      the gradient of the operator cannot be computed
 +-- FeedError              the caller feeds or fetches something that does not fit the net
 +-- ResourceError          not enough memory or disk, or a limit that protects them
 +-- ExportError            the source model cannot be translated
@@ -84,6 +85,10 @@ class ArgumentError(OperatorError):
 
 class ShapeError(OperatorError):
     """The shapes or dtypes of the inputs do not fit the operator."""
+
+
+class GradientError(OperatorError):
+    """The gradient of the operator cannot be computed: it has none, or what it needs was overwritten."""
 
 
 class FeedError(ArmnetError):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
 from runtime_arm.errors import MissingDependency, first_line
 
-OURS = ("armnet", "runtime_arm", "optimize", "exporter", "device_tests")
+OURS = ("armnet", "runtime_arm", "optimize", "exporter", "training", "device_tests")
 INSTALL = {
     "onnx": "'armnet[export]'",
     "tflite": "'armnet[export]'",

@@ -23,6 +23,10 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.pool.pooling": """
             AveragePool AveragePool1D AveragePool2D AveragePool3D MaxPool MaxPool1D MaxPool2D MaxPool3D""",
         "engines.conv.winograd": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "operators.elementwise.activation_gradients": """
+            ClipGradient EluGradient GeluGradient HardSigmoidGradient LeakyReluGradient LogitGradient
+            MishGradient ReluGradient ReluNGradient SeluGradient SigmoidGradient SoftplusGradient
+            SoftsignGradient SwishGradient TanhGradient ThresholdedReluGradient""",
         "operators.elementwise.activation": """
             Clip Elu Gelu HardSigmoid LeakyRelu Logit Mish Relu ReluN Selu Sigmoid Softplus Softsign Swish
             ThresholdedRelu""",
@@ -30,6 +34,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.cast": "Cast FloatToHalf HalfToFloat",
         "operators.layout.concat": "Concat DepthConcat",
         "operators.control.control": "If ONNXWhile While",
+        "operators.conv.convolution_gradients": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient",
         "operators.conv.convolution": "Conv Conv1D Conv2D Conv3D ConvRelu",
         "operators.conv.transposed": "ConvTranspose",
         "operators.loss.criteria": """
@@ -38,6 +43,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.loss.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
         "operators.detection.caffe2": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
         "operators.detection.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
+        "operators.elementwise.binary_gradients": """
+            AddGradient DivGradient MaxGradient MeanGradient MinGradient MulGradient PReluGradient
+            SubGradient""",
         "operators.elementwise.binary": """
             Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mod Mul NE Or Sub Xor""",
         "operators.rows.feature_transforms": """
@@ -51,6 +59,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.glu": "Glu",
         "operators.norm.group": "GroupNorm",
         "operators.reduce.histogram": "Histogram IntegralImage",
+        "operators.layout.caffe2_gradients": "DropoutGrad",
         "operators.layout.identity": """
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
             NegateGradient Print""",
@@ -67,15 +76,23 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.rows.lengths": """
             LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
             ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence VariableLengthSequencePadding""",
+        "operators.linear.caffe2_gradients": "FCGradient FCTransposedGradient",
         "operators.linear.caffe2": "BatchMatMul FC FCTransposed MatMul",
         "operators.conv.locally_connected": "LC LC1D LC2D LC3D",
+        "operators.loss.caffe2_gradients": """
+            CrossEntropyGradient LabelCrossEntropyGradient SigmoidCrossEntropyWithLogitsGradient
+            SoftmaxWithLossGradient WeightedSigmoidCrossEntropyWithLogitsGradient""",
         "operators.loss.caffe2": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
         "operators.norm.local": "LRN LpNorm Normalize NormalizeL1",
+        "operators.norm.channel_gradients": "SpatialBNGradient",
         "operators.norm.channel": "AffineChannel BatchMoments ChannelStats InstanceNorm NormalizePlanarYUV SpatialBN",
         "operators.norm.fused_relu": """
             SpatialBNAddRelu SpatialBNAddReluGradient SpatialBNRelu SpatialBNReluGradient""",
         "operators.indexing.onehot": "BatchBucketOneHot BatchOneHot Bucketize OneHot SegmentOneHot",
         "operators.layout.pad": "PadImage",
+        "operators.pool.caffe2_gradients": """
+            AveragePool1DGradient AveragePool2DGradient AveragePool3DGradient AveragePoolGradient
+            LpPoolGradient MaxPool1DGradient MaxPool2DGradient MaxPool3DGradient MaxPoolGradient""",
         "operators.pool.caffe2": """
             AveragePool AveragePool1D AveragePool2D AveragePool3D LpPool MaxPool MaxPool1D MaxPool2D MaxPool3D""",
         "operators.elementwise.power": "Pow",
@@ -90,6 +107,11 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             Float16UniformFill GaussianFill MSRAFill UniformFill UniformIntFill UniqueUniformFill XavierFill""",
         "operators.recurrent.caffe2_units": "GRUUnit LSTMUnit",
         "operators.recurrent.caffe2_networks": "InferenceLSTM RecurrentNetwork",
+        "operators.reduce.caffe2_gradients": """
+            AveragedLossGradient ColwiseMaxGradient ReduceBackMaxGradient ReduceBackMeanGradient
+            ReduceBackSumGradient ReduceFrontMaxGradient ReduceFrontMeanGradient ReduceFrontSumGradient
+            ReduceL1Gradient ReduceL2Gradient ReduceMaxGradient ReduceMeanGradient ReduceMinGradient
+            ReduceSumGradient RowwiseMaxGradient SumElementsGradient""",
         "operators.reduce.caffe2": """
             AveragedLoss ColwiseMax Moments ReduceBackMax ReduceBackMean ReduceBackSum ReduceFrontMax ReduceFrontMean
             ReduceFrontSum ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceTailSum RowwiseMax
@@ -100,6 +122,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.image.caffe2": "ResizeNearest ResizeNearest3D UpsampleBilinear UpsampleNearest",
         "operators.detection.roi_align": "RoIAlign RoIAlignRotated",
         "operators.detection.roi_pool": "RoIPool",
+        "operators.rows.rowwise_gradients": """
+            CosineSimilarityGradient DotProductGradient L1DistanceGradient SquaredL2DistanceGradient""",
         "operators.rows.rowwise": """
             CosineSimilarity DotProduct DotProductWithPadding ElementwiseLinear L1Distance RowMul SquareRootDivide
             SquaredL2Distance""",
@@ -136,6 +160,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.layout.sequence": "SequenceMask",
         "operators.fills.shape": "HasElements IsEmpty LengthsToShape Range Shape Size",
         "operators.layout.slice": "Slice",
+        "operators.norm.softmax_gradients": "SoftmaxGradient",
         "operators.norm.softmax": "Softmax",
         "operators.solvers.adaptive": "Adadelta Adagrad Adam RmsProp",
         "operators.solvers.counters": "AtomicIter CreateMutex Iter",
@@ -154,6 +179,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess""",
         "operators.layout.tile": "Expand NumpyTile Tile",
         "operators.layout.transpose": "ChannelShuffle NCHW2NHWC NHWC2NCHW Transpose",
+        "operators.elementwise.unary_gradients": """
+            AbsGradient AcosGradient AsinGradient AtanGradient CbrtGradient CosGradient CoshGradient
+            CubeGradient ErfGradient ReciprocalGradient RsqrtGradient SinGradient SinhGradient TanGradient""",
         "operators.elementwise.unary": """
             Abs Acos Asin Atan Cbrt Ceil Cos Cosh Cube Erf Exp Floor IsMemberOf IsNaN Log Negative Not Reciprocal
             ReplaceNaN Rsqrt Scale Sign Sin Sinh Sqr Sqrt StumpFunc Tan Tanh""",

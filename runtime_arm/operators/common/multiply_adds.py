@@ -66,6 +66,16 @@ def matrix_product(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     return outputs[0].size * a.shape[-2 if a.ndim > 1 and op.get_bool("trans_a") else -1]
 
 
+def gradient_products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    """For inputs X, W, dY: every number of dY is multiplied with a filter for the gradient of W, and once more for that
+    of X, where the operator names it."""
+    w, dy = _given(inputs, 1), _given(inputs, 2)
+    if w is None or dy is None:
+        return 0
+    named = sum(1 for spec in outputs if spec.ndim > 1)
+    return dy.size * _taps(w) * min(named, 2)
+
+
 def _given(inputs: Specs, at: int) -> Optional[TensorSpec]:
     return inputs[at] if len(inputs) > at else None
 
@@ -74,4 +84,4 @@ def _taps(filters: Optional[TensorSpec]) -> int:
     return 0 if filters is None else math.prod(filters.shape[1:])
 
 
-__all__ = ["fully_connected", "matrix_product", "of_terms", "per_input", "per_output", "per_row"]
+__all__ = ["fully_connected", "gradient_products", "matrix_product", "of_terms", "per_input", "per_output", "per_row"]

@@ -33,7 +33,7 @@ def _require_one_float_type(op: OperatorDef, *specs: TensorSpec) -> None:
     require(op, same and specs[0].dtype.kind == "f", "the inputs must be floats of one type", *specs)
 
 
-def _flat(op: OperatorDef, x: TensorSpec, axis_name: str) -> Tuple[int, int]:
+def flat_shape(op: OperatorDef, x: TensorSpec, axis_name: str) -> Tuple[int, int]:
     """Rows and columns of a blob as a matrix: the dimensions before the axis, and from it on."""
     axis = axis_of(op, op.get_int(axis_name, 1), x.ndim, axis_name)
     return math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
@@ -46,8 +46,8 @@ def takes_transposed(op: OperatorDef) -> bool:
 
 def fc_shape(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
     _require_one_float_type(op, x, w, b)
-    _, terms = _flat(op, x, "axis")
-    rows, columns = _flat(op, w, "axis_w")
+    _, terms = flat_shape(op, x, "axis")
+    rows, columns = flat_shape(op, w, "axis_w")
     width, depth = (columns, rows) if takes_transposed(op) else (rows, columns)
     require(op, terms == depth, f"a row of X has {terms} elements, but the weights take {depth}", x, w)
     require(op, b.shape == (width,), f"the bias must have {width} elements", w, b)
@@ -79,8 +79,8 @@ def fc_transposed(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) 
 
 def _fc_operands(op: OperatorDef, x: Array, w: Array) -> Tuple[Array, Array]:
     """The two matrices to multiply."""
-    x = x.reshape(_flat(op, TensorSpec.known(x), "axis"))
-    w = w.reshape(_flat(op, TensorSpec.known(w), "axis_w"))
+    x = x.reshape(flat_shape(op, TensorSpec.known(x), "axis"))
+    w = w.reshape(flat_shape(op, TensorSpec.known(w), "axis_w"))
     return x, w if takes_transposed(op) else w.T
 
 
@@ -129,17 +129,20 @@ def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 
 
 @operator("MatMul", inputs=(2, 3), multiply_adds=_products)
-def matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, unused: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Y = A B, as matrices whose rows are the dimensions before ``axis_a``, ``axis_b`` (1); then trans_a, trans_b."""
+def matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec, like: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Y = A B, as matrices whose rows are the dimensions before ``axis_a``, ``axis_b`` (1); then trans_a, trans_b.
+
+    A third input, which gradients have, gives Y's shape if it has as many elements.
+    """
     _require_one_float_type(op, a, b)
     (rows, depth), (other, columns) = _oriented(op, a, b)
     require(op, depth == other, f"A has {depth} columns, but B has {other} rows", a, b)
-    return [a.with_shape((rows, columns))]
+    return [a.with_shape(like.shape if like is not None and like.size == rows * columns else (rows, columns))]
 
 
 def _oriented(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Tuple[Tuple[int, int], Tuple[int, int]]:
     """Rows and columns of the two matrices, transposed as the arguments say."""
-    left, right = _flat(op, a, "axis_a"), _flat(op, b, "axis_b")
+    left, right = flat_shape(op, a, "axis_a"), flat_shape(op, b, "axis_b")
     return (left[::-1] if op.get_bool("trans_a") else left), (right[::-1] if op.get_bool("trans_b") else right)
 
 
@@ -152,14 +155,15 @@ def _matmul_operands(op: OperatorDef, a: Array, b: Array) -> Tuple[Array, Array]
 
 
 @matmul.reference
-def matmul_reference(op: OperatorDef, a: Array, b: Array, unused: Optional[Array] = None) -> Sequence[Any]:
-    return [product64(*_matmul_operands(op, a, b))]
+def matmul_reference(op: OperatorDef, a: Array, b: Array, like: Optional[Array] = None) -> Sequence[Any]:
+    y = product64(*_matmul_operands(op, a, b))
+    return [y.reshape(like.shape) if like is not None and like.size == y.size else y]
 
 
 @matmul.kernel("NUMPY", supports=blas_multiplies)
 def matmul_numpy(call: Call) -> Run:
     a, b = _matmul_operands(call.op, call.inputs[0], call.inputs[1])
-    return partial(np.matmul, a, b, out=call.outputs[0])
+    return partial(np.matmul, a, b, out=call.outputs[0].reshape(a.shape[0], b.shape[1]))
 
 
 @operator("BatchMatMul", inputs=2, multiply_adds=matrix_product)

@@ -50,12 +50,12 @@ def softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array, weight
     losses = -np.log(np.maximum(y.astype(np.float64).reshape(rows, classes), SMALLEST))
     share = np.ones(rows) if weights is None else weights.astype(np.float64).reshape(rows)
     divisor = rows if op.get_bool("average_by_batch_size") else share.sum()
-    total = ((losses * _targets(op, labels, rows, classes)).sum(axis=1) * share).sum()
+    total = ((losses * targets_of(op, labels, rows, classes)).sum(axis=1) * share).sum()
     mean = total * op.get_float("scale", 1.0) / divisor if divisor else 0.0
     return [y, np.array(mean, x.dtype)]
 
 
-def _targets(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:
+def targets_of(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:
     """Probabilities (rows, classes) from either form of labels."""
     if op.get_bool("label_prob"):
         given = labels.astype(np.float64).reshape(rows, classes)
@@ -68,7 +68,7 @@ def _targets(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:
     return one_hot
 
 
-def _matrix(shape: Shape) -> Tuple[int, int]:
+def matrix_of(shape: Shape) -> Tuple[int, int]:
     """Rows and columns. A vector is one row."""
     return split_at(shape, 1) if len(shape) > 1 else (1, prod(shape))
 
@@ -89,7 +89,7 @@ def cross_entropy_reference(op: OperatorDef, x: Array, labels: Array) -> List[An
 @operator("LabelCrossEntropy", inputs=2, dtypes=FLOATS)
 def label_cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorSpec]:
     """Y[n] = -log(max(X[n, labels[n]], 1e-20)). X: (N, ...), or one row; labels: (N,) or (N, 1) int32."""
-    rows, _ = _matrix(x.shape)
+    rows, _ = matrix_of(x.shape)
     require(
         op, labels.dtype == np.int32 and labels.shape in ((rows,), (rows, 1)), "labels must be (N,) int32", x, labels
     )
@@ -98,7 +98,7 @@ def label_cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> L
 
 @label_cross_entropy.reference
 def label_cross_entropy_reference(op: OperatorDef, x: Array, labels: Array) -> List[Any]:
-    rows, classes = _matrix(x.shape)
+    rows, classes = matrix_of(x.shape)
     chosen = labels.reshape(rows, 1)
     _require_labels(op, chosen, classes)
     hits = np.take_along_axis(x.reshape(rows, classes), chosen.astype(np.int64), axis=1)

@@ -88,7 +88,7 @@ def _reduce_in_part(op: OperatorDef, reduction: Reduction, x: Array, axes: Axes,
     return np.array(results, x.dtype).reshape(reduced_shape(x.shape, axes, keepdims=False))
 
 
-def _named_axes(op: OperatorDef, ndim: int) -> Axes:
+def named_axes(op: OperatorDef, ndim: int) -> Axes:
     axes = op.get_ints("axes") or range(ndim)
     return tuple(sorted({_inside(op, axis, ndim) for axis in axes}))
 
@@ -99,7 +99,7 @@ def _inside(op: OperatorDef, axis: int, ndim: int) -> int:
     return axis_of(op, axis, ndim)
 
 
-def _keepdims(op: OperatorDef) -> bool:
+def keepdims_of(op: OperatorDef) -> bool:
     return op.get_bool("keepdims", True)
 
 
@@ -120,8 +120,8 @@ for _type, _what, _reduction, _dtypes in [
         _type,
         f"Y is {_what} of X over ``axes`` (all), which stay as 1 unless keepdims=0.",
         _reduction,
-        _named_axes,
-        _keepdims,
+        named_axes,
+        keepdims_of,
         _dtypes,
     )
 
@@ -133,11 +133,11 @@ def _counted(op: OperatorDef, ndim: int) -> int:
     return count
 
 
-def _front(op: OperatorDef, ndim: int) -> Axes:
+def front_axes(op: OperatorDef, ndim: int) -> Axes:
     return tuple(range(_counted(op, ndim)))
 
 
-def _back(op: OperatorDef, ndim: int) -> Axes:
+def back_axes(op: OperatorDef, ndim: int) -> Axes:
     return tuple(range(ndim - _counted(op, ndim), ndim))
 
 
@@ -145,7 +145,7 @@ def _never(op: OperatorDef) -> bool:
     return False
 
 
-for _side, _axes_of in [("Front", _front), ("Back", _back)]:
+for _side, _axes_of in [("Front", front_axes), ("Back", back_axes)]:
     for _name, _what, _reduction, _dtypes in [
         ("Sum", "the sum", SUM, (*CAFFE2_NUMBERS, "float16")),
         ("Mean", "the mean (0 of no elements; of integers, rounded towards zero)", MEAN, (*CAFFE2_NUMBERS, "float16")),
@@ -172,16 +172,16 @@ _declare(
 )
 
 
-def _all_axes(op: OperatorDef, ndim: int) -> Axes:
+def all_axes(op: OperatorDef, ndim: int) -> Axes:
     return tuple(range(ndim))
 
 
-_declare("SumElementsInt", "Y, without dimensions, is the sum of X's elements.", SUM, _all_axes, _never, ("int32",))
+_declare("SumElementsInt", "Y, without dimensions, is the sum of X's elements.", SUM, all_axes, _never, ("int32",))
 _declare(
     "AveragedLoss",
     "Y, without dimensions, is the mean of X's elements; 0 of none.",
     MEAN,
-    _all_axes,
+    all_axes,
     _never,
     FLOATS,
 )
@@ -259,12 +259,12 @@ def moments_(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     require_floats(op, x)
     if not all(0 <= axis < x.ndim for axis in op.get_ints("axes")):
         raise ArgumentError(op, f"axes must be from 0 to {x.ndim - 1}, got {list(op.get_ints('axes'))}")
-    result = x.with_shape(reduced_shape(x.shape, _named_axes(op, x.ndim), _keepdims(op)))
+    result = x.with_shape(reduced_shape(x.shape, named_axes(op, x.ndim), keepdims_of(op)))
     return [result, result]
 
 
 @moments_.reference
 def moments_reference(op: OperatorDef, x: Array) -> List[Any]:
-    axes = _named_axes(op, x.ndim)
-    shape = reduced_shape(x.shape, axes, _keepdims(op))
+    axes = named_axes(op, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims_of(op))
     return [result.reshape(shape).astype(x.dtype) for result in moments(x, axes)]

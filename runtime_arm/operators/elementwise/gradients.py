@@ -1,0 +1,157 @@
+"""Gradient makers of the elementwise operators."""
+
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+from runtime_arm.errors import GradientError
+from runtime_arm.netdef import dtypes
+from runtime_arm.operators.common.casting import caffe2_dtype
+from runtime_arm.registry.gradients import Backward, Forward, gradient, no_gradient
+
+FROM_Y = "Relu LeakyRelu ReluN Clip ThresholdedRelu HardSigmoid Sigmoid Tanh Softplus Elu Selu Reciprocal"
+FROM_X = "Softsign Sin Cos Tan Asin Acos Atan Erf Abs Logit"
+FROM_X_LAST = "Gelu Cube Sinh Cosh"
+FROM_Y_LAST = "Rsqrt Cbrt"
+FROM_X_AND_Y = "Swish Mish"
+
+
+def _declare(types: str, inputs: Callable[[Forward], Sequence[str]]) -> None:
+    for type in types.split():
+        gradient(type)(lambda forward: forward.by(f"{forward.op.type}Gradient", inputs(forward), [0]))
+
+
+_declare(FROM_Y, lambda forward: [forward.output(0), forward.gradient()])
+_declare(FROM_X, lambda forward: [forward.input(0), forward.gradient()])
+_declare(FROM_X_LAST, lambda forward: [forward.gradient(), forward.input(0)])
+_declare(FROM_Y_LAST, lambda forward: [forward.gradient(), forward.output(0)])
+_declare(FROM_X_AND_Y, lambda forward: [forward.input(0), forward.output(0), forward.gradient()])
+
+
+@gradient("Exp")
+def exp(forward: Forward) -> Backward:
+    return forward.by("Mul", [forward.output(0), forward.gradient()], [0], copy=False)
+
+
+@gradient("Log")
+def log(forward: Forward) -> Backward:
+    return forward.by("Div", [forward.gradient(), forward.input(0)], [0], copy=False)
+
+
+@gradient("Negative")
+def negative(forward: Forward) -> Backward:
+    return forward.by("Negative", [forward.gradient()], [0])
+
+
+@gradient("Scale")
+def scale(forward: Forward) -> Backward:
+    return forward.by("Scale", [forward.gradient()], [0])
+
+
+@gradient("Sqr")
+def sqr(forward: Forward) -> Backward:
+    """Doubles dY where it lies, as Caffe2 does; the pass gives it another place if something else needs it."""
+    dx, dy = forward.name(0), forward.gradient()
+    double = forward.make("Scale", [dy], [dy], copy=False, scale=2.0)
+    return forward.result([double, forward.make("Mul", [dy, forward.input(0)], [dx], copy=False)], {0: dx})
+
+
+@gradient("Sqrt")
+def sqrt(forward: Forward) -> Backward:
+    dx = forward.name(0)
+    half = forward.make("Scale", [forward.gradient()], [dx], copy=False, scale=0.5)
+    return forward.result([half, forward.make("Div", [dx, forward.output(0)], [dx], copy=False)], {0: dx})
+
+
+@gradient("Pow")
+def pow(forward: Forward) -> Backward:
+    return _power_of_two_blobs(forward) if len(forward.op.input) > 1 else _power(forward)
+
+
+def _power(forward: Forward) -> Backward:
+    """dX = exponent X^(exponent - 1) dY; where the operator overwrites X, of Y^(1 - 1 / exponent)."""
+    dx, exponent = forward.name(0), forward.op.get_float("exponent", 0.0)
+    inplace = forward.op.input[0] == forward.op.output[0]
+    if inplace and exponent == 0:
+        raise GradientError(forward.op, "the gradient needs the input, of which the operator leaves nothing")
+    base, power = (forward.output(0), 1 - 1 / exponent) if inplace else (forward.input(0), exponent - 1)
+    ops = [
+        forward.make("Pow", [base], [dx], copy=False, exponent=power),
+        forward.make("Mul", [dx, forward.gradient()], [dx], copy=False),
+        forward.make("Scale", [dx], [dx], copy=False, scale=exponent),
+    ]
+    return forward.result(ops, {0: dx})
+
+
+def _power_of_two_blobs(forward: Forward) -> Backward:
+    """dX = B X^(B - 1) dY, dB = log(X) Y dY; B must have X's shape."""
+    x, b, y, dy = forward.input(0), forward.input(1), forward.output(0), forward.gradient()
+    if forward.op.get_bool("broadcast"):
+        raise GradientError(forward.op, "with broadcast=1 there is no gradient")
+    dx, db = forward.name(0), forward.name(1)
+    terms = f"{db}_autogen_pre_red"
+    ops = [
+        forward.make("ConstantFill", [b], [db], copy=False, value=1.0),
+        forward.make("Sub", [b, db], [db], copy=False),
+        forward.make("Pow", [x, db], [dx], copy=False),
+        forward.make("Mul", [dx, dy], [dx], copy=False),
+        forward.make("Mul", [dx, b], [dx], copy=False),
+        forward.make("Log", [x], [terms], copy=False),
+        forward.make("Mul", [terms, y], [terms], copy=False),
+        forward.make("Mul", [terms, dy], [db], copy=False),
+    ]
+    return forward.result(ops, {0: dx, 1: db})
+
+
+@gradient("Add", "Sub")
+def add(forward: Forward) -> Backward:
+    inputs = [forward.gradient(), forward.like(0), forward.like(1)]
+    return forward.by(f"{forward.op.type}Gradient", inputs, [0, 1])
+
+
+@gradient("Mul")
+def mul(forward: Forward) -> Backward:
+    return forward.by("MulGradient", [forward.gradient(), forward.input(0), forward.input(1)], [0, 1])
+
+
+@gradient("Div")
+def div(forward: Forward) -> Backward:
+    inputs = [forward.gradient(), forward.like(0), forward.input(1), forward.output(0)]
+    return forward.by("DivGradient", inputs, [0, 1])
+
+
+@gradient("Sum")
+def sum(forward: Forward) -> Backward:
+    """Every input's gradient is the output's, by name."""
+    return forward.result([], dict.fromkeys(range(len(forward.op.input)), forward.gradient()))
+
+
+@gradient("Mean")
+def mean(forward: Forward) -> Backward:
+    return forward.by("MeanGradient", [forward.gradient()], range(len(forward.op.input)))
+
+
+@gradient("Max", "Min")
+def extreme(forward: Forward) -> Backward:
+    inputs = range(len(forward.op.input))
+    given = [forward.output(0), forward.gradient(), *(forward.input(index) for index in inputs)]
+    return forward.by(f"{forward.op.type}Gradient", given, inputs)
+
+
+@gradient("PRelu")
+def prelu(forward: Forward) -> Backward:
+    given = [forward.output(0), forward.gradient(), forward.input(0), forward.input(1)]
+    return forward.by("PReluGradient", given, [0, 1])
+
+
+@gradient("Cast")
+def cast(forward: Forward) -> Backward:
+    """Back to the dtype that argument ``from_type`` names, which Caffe2 requires here."""
+    if not forward.op.has("from_type"):
+        raise GradientError(forward.op, "the gradient needs argument from_type, the dtype of the input")
+    numbers = {name: dtypes.number_of(caffe2_dtype(forward.op, name)) or dtypes.FLOAT for name in ("from_type", "to")}
+    swapped = {"to": numbers["from_type"], "from_type": numbers["to"]}
+    return forward.by("Cast", [forward.gradient()], [0], copy=False, **swapped)
+
+
+no_gradient("Sign", "Floor", "Ceil", "And", "Or", "Xor", "Not", "EQ", "NE", "LT", "LE", "GT", "GE", "IsNaN", "Mod")

@@ -1,0 +1,107 @@
+"""Gradient makers of the operators that move elements about."""
+
+from __future__ import annotations
+
+from typing import Dict, List
+
+import numpy as np
+
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.gradients import Backward, Forward, Gradient, gradient, no_gradient
+
+
+@gradient("Alias", "EnsureDense")
+def alias(forward: Forward) -> Backward:
+    """The gradient is the output's, by name."""
+    return forward.result([], {0: forward.gradient()})
+
+
+@gradient("Copy", "CopyFromCPUInput")
+def copy(forward: Forward) -> Backward:
+    return forward.by("CopyOnDeviceLike", [forward.gradient(), forward.like(0)], [0], copy=False)
+
+
+@gradient("NegateGradient")
+def negate_gradient(forward: Forward) -> Backward:
+    return forward.by("Negative", [forward.gradient()], [0], copy=False)
+
+
+@gradient("Reshape")
+def reshape(forward: Forward) -> Backward:
+    """Back to the old shape, which the operator's second output holds."""
+    dx = forward.name(0)
+    back = forward.make("Reshape", [forward.gradient(), forward.output(1)], [dx, f"_{dx}_dims"], copy=False)
+    return forward.result([back], {0: dx})
+
+
+@gradient("Flatten", "FlattenToVec")
+def flatten(forward: Forward) -> Backward:
+    return forward.by("ResizeLike", [forward.gradient(), forward.like(0)], [0])
+
+
+@gradient("Squeeze")
+def squeeze(forward: Forward) -> Backward:
+    return forward.by("ExpandDims", [forward.gradient()], [0])
+
+
+@gradient("ExpandDims")
+def expand_dims(forward: Forward) -> Backward:
+    return forward.by("Squeeze", [forward.gradient()], [0])
+
+
+@gradient("PrependDim")
+def prepend_dim(forward: Forward) -> Backward:
+    return forward.by("MergeDim", [forward.gradient()], [0], copy=False)
+
+
+@gradient("Transpose")
+def transpose(forward: Forward) -> Backward:
+    """The inverse permutation; without ``axes`` the same one, which turns all dimensions round."""
+    axes = forward.op.get_ints("axes")
+    inverse: Dict[str, List[int]] = {"axes": [int(axis) for axis in np.argsort(axes)]} if axes else {}
+    return forward.by("Transpose", [forward.gradient()], [0], copy=False, **inverse)
+
+
+@gradient("NHWC2NCHW")
+def channels_first(forward: Forward) -> Backward:
+    return forward.by("NCHW2NHWC", [forward.gradient()], [0])
+
+
+@gradient("NCHW2NHWC")
+def channels_last(forward: Forward) -> Backward:
+    return forward.by("NHWC2NCHW", [forward.gradient()], [0])
+
+
+@gradient("Concat", "DepthConcat")
+def concat(forward: Forward) -> Backward:
+    """The parts, cut apart again at the sizes that the operator's second output holds."""
+    given = [forward.gradient(), forward.output(1)]
+    return forward.by("Split", given, range(len(forward.op.input)))
+
+
+@gradient("Split", "DepthSplit")
+def split(forward: Forward) -> Backward:
+    """The parts' gradients side by side; zeros for a part that has none."""
+    dx = forward.name(0)
+    parts: List[str] = []
+    ops: List[OperatorDef] = []
+    for index, part in enumerate(forward.op.output):
+        if forward.has_gradient(index):
+            parts.append(forward.gradient(index))
+        else:
+            parts.append(f"_{part}_no_grad")
+            ops.append(forward.make("ConstantFill", [part], parts[-1:], copy=False, value=0.0))
+    copied = {arg.name: arg for arg in forward.op.arg if arg.name != "split"}
+    joined = forward.make("Concat", parts, [dx, f"_{dx}_dims"], copy=False)
+    gradients: Dict[int, Gradient] = {0: dx}
+    return forward.result([*ops, joined.replace(arg=tuple(copied.values()))], gradients)
+
+
+@gradient("Dropout")
+def dropout(forward: Forward) -> Backward:
+    mask = [] if forward.op.get_bool("is_test") else [forward.output(1)]
+    return forward.by("DropoutGrad", [forward.gradient(), *mask], [0])
+
+
+no_gradient("StopGradient", stops=True)
+no_gradient("ResizeLike", "SequenceMask")

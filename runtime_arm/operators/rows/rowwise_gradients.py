@@ -1,0 +1,87 @@
+"""The gradients of Caffe2's distances and products of rows. Source: caffe2/operators/distance_op.cc."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
+from runtime_arm.operators.common.formulas import only_for
+from runtime_arm.operators.common.slopes import same_floats
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+Both = Callable[..., Any]  # (x, y, dz) -> (dx, dy), in float64: matrices, dz a column
+Into = Callable[[Array, Array, Array, Array, Array], None]  # (x, y, dz, dx, dy)
+
+
+def _declare(type: str, exact: Both, into: Any, doc: str) -> None:
+    def shape(op: OperatorDef, x: TensorSpec, y: TensorSpec, dz: TensorSpec) -> List[TensorSpec]:
+        same_floats(op, x, y)
+        rows = x.shape[0] if x.ndim else 1
+        require(op, dz.size == rows and dz.dtype == x.dtype, f"dZ must have {rows} numbers, one for each row", x, dz)
+        return [x, y]
+
+    shape.__doc__ = doc
+    schema = operator(type, inputs=3, outputs=2, dtypes=FLOATS)(shape)
+
+    @schema.reference
+    def reference(op: OperatorDef, x: Array, y: Array, dz: Array) -> List[Any]:
+        flat = _matrix(x)
+        results = exact(*(a.astype(np.float64).reshape(flat) for a in (x, y)), dz.astype(np.float64).reshape(-1, 1))
+        return [result.reshape(x.shape).astype(x.dtype) for result in results]
+
+    if into is None:
+        return
+
+    @schema.kernel("NUMPY", supports=only_for(FLOAT32_64))
+    def kernel(call: Call) -> Run:
+        flat = _matrix(call.inputs[0])
+        x, y = (array.reshape(flat) for array in call.inputs[:2])
+        dx, dy = (array.reshape(flat) for array in call.outputs)
+        return lambda: into(x, y, call.inputs[2].reshape(-1, 1), dx, dy)
+
+
+def _matrix(x: Array) -> Any:
+    rows = x.shape[0] if x.ndim else 1
+    return rows, x.size // rows if rows else 0
+
+
+def _squared(x: Array, y: Array, dz: Array, dx: Array, dy: Array) -> None:
+    np.subtract(x, y, out=dx)
+    np.multiply(dx, dz, out=dx)
+    np.negative(dx, out=dy)
+
+
+def _absolute(x: Array, y: Array, dz: Array, dx: Array, dy: Array) -> None:
+    np.subtract(x, y, out=dx)
+    np.sign(dx, out=dx)
+    np.multiply(dx, dz, out=dx)
+    np.negative(dx, out=dy)
+
+
+def _crossed(x: Array, y: Array, dz: Array, dx: Array, dy: Array) -> None:
+    np.multiply(y, dz, out=dx)
+    np.multiply(x, dz, out=dy)
+
+
+def _cosine(x: Any, y: Any, dz: Any) -> Any:
+    """With the norms a and b and the cosine c: dx = dz (y / (a b) - c x / a^2), and the same for y."""
+    a, b = (np.sqrt(np.maximum((v * v).sum(1, keepdims=True), 1e-12)) for v in (x, y))
+    c = (x * y).sum(1, keepdims=True) / (a * b)
+    return dz * (y / (a * b) - c * x / a**2), dz * (x / (a * b) - c * y / b**2)
+
+
+def _signs(x: Any, y: Any, dz: Any) -> Any:
+    return np.sign(x - y) * dz, np.sign(y - x) * dz
+
+
+_declare(
+    "SquaredL2DistanceGradient", lambda x, y, dz: ((x - y) * dz, (y - x) * dz), _squared, "dX = (X - Y) dZ, dY = -dX."
+)
+_declare("L1DistanceGradient", _signs, _absolute, "dX = sign(X - Y) dZ, 0 where they are equal; dY = -dX.")
+_declare("DotProductGradient", lambda x, y, dz: (y * dz, x * dz), _crossed, "dX = Y dZ, dY = X dZ.")
+_declare("CosineSimilarityGradient", _cosine, None, "dX = dZ (Y / (|X| |Y|) - Z X / |X|^2), and the same for Y.")
