@@ -15,6 +15,8 @@ COMMANDS = {
     "compare": "run the original model beside the pair and name the first blob that differs",
     "profile": "show how long each operator of an inference takes",
     "bench": "time an inference, beside other runtimes if you like",
+    "exec": "run a Python program with armnet in place of onnxruntime and tflite_runtime",
+    "standin": "put stand-ins for onnxruntime and tflite_runtime into this environment, or take them away",
     "pack": "pack a pair, the runtime and a self-test into one file",
     "device": "test, run, time and count on emulated ARM machines and over ssh",
     "cache": "list what is kept on disk to be fast the next time, and empty it",

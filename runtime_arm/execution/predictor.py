@@ -61,9 +61,12 @@ class Predictor:
         parameters = run_init_net(self.pair.init_net)
         written = {name for op in net.op for name in op.output}
         self._infos = {info.name: info for info in self.pair.inputs}
-        self._state = {name: value for name, value in parameters.items() if name in self._infos or name in written}
+        self._first_state = {
+            name: value for name, value in parameters.items() if name in self._infos or name in written
+        }
+        self._state = dict(self._first_state)
         self._kept = [name for name in net.external_input if name in written]
-        constants = {name: value for name, value in parameters.items() if name not in self._state}
+        constants = {name: value for name, value in parameters.items() if name not in self._first_state}
         self._tuned = Tunings(self.pair.tuning, net, self.threads)
         self.placement = _placement(device, half)
         place = None if self.placement is None else self.placement.place
@@ -124,13 +127,18 @@ class Predictor:
         with self._turn, blas.Threads(self.threads):
             return self.executor.plan(feeds, fetches)
 
+    def reset(self) -> None:
+        """Give the blobs that keep their content from run to run the content that they had before the first run."""
+        with self._turn:
+            self._state = dict(self._first_state)
+
     def close(self) -> None:
         """Free the memory. A later run is refused; closing twice is allowed."""
         with self._turn:
             if self._executor is not None:
                 self._executor.close()
             self._executor = None
-            self._state = {}
+            self._state = self._first_state = {}
 
     def __repr__(self) -> str:
         state = "closed" if self._executor is None else f"threads={self.threads}"

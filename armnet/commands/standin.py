@@ -1,0 +1,56 @@
+"""Put stand-ins for onnxruntime, tflite_runtime or ai_edge_litert into this environment, or take them away.
+
+  armnet standin install onnxruntime
+  armnet standin remove onnxruntime
+  armnet standin list
+
+After ``install``, programs of this environment import armnet's stand-in under the package's name, and pip and
+importlib.metadata hold the package for installed, in the version whose interface the stand-in follows. ``remove`` takes
+everything away again. A package that is really installed stays untouched.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Dict, List
+
+from armnet.arguments import add_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["install", "remove", "list"], help="what to do")
+    parser.add_argument(
+        "packages", metavar="PACKAGE", nargs="*", help="onnxruntime, tflite_runtime, ai_edge_litert (default: all)"
+    )
+    parser.add_argument(
+        "--target", metavar="DIR", help="a folder of the import path (default: this Python's site-packages)"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    import sysconfig
+
+    from armnet.console import print_json
+    from armnet.standins.packages import PACKAGES, package_of
+    from armnet.standins.stub import remove_stub, state_of, write_stub
+
+    folder = Path(args.target or sysconfig.get_path("purelib"))
+    rows: List[Dict[str, Any]] = []
+    for name in args.packages or PACKAGES:
+        package = package_of(name)
+        if args.action == "install":
+            write_stub(folder, name)
+            done = "installed"
+        elif args.action == "remove":
+            done = "removed" if remove_stub(folder, name) else "not there"
+        else:
+            done = state_of(folder, name)
+        rows.append({"package": package.distribution, "version": package.version, "state": done})
+    if args.json:
+        print_json("standin", {"folder": str(folder), "packages": rows})
+    else:
+        for row in rows:
+            print(f"{row['package']} {row['version']}: {row['state']} in {folder}")
+    return 0

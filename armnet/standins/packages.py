@@ -1,0 +1,51 @@
+"""The packages that have a stand-in: what can be imported from them, and the distributions that carry them."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple
+
+from runtime_arm.errors import UsageError
+
+_HOME = "armnet.standins"
+
+
+class Package(NamedTuple):
+    """A package that has a stand-in.
+
+    distribution: what pip calls it. version: the one whose interface the stand-in follows. modules: the module of
+    armnet behind each name that can be imported, the package's own first.
+    """
+
+    distribution: str
+    version: str
+    modules: Dict[str, str]
+
+
+def _tflite(name: str, distribution: str, version: str) -> Package:
+    home = f"{_HOME}.tflite_runtime"
+    return Package(distribution, version, {name: home, f"{name}.interpreter": f"{home}.interpreter"})
+
+
+_CAPI = ("capi", "capi._pybind_state", "capi.onnxruntime_pybind11_state", "capi.onnxruntime_inference_collection")
+
+PACKAGES: Dict[str, Package] = {
+    "onnxruntime": Package(
+        "onnxruntime",
+        "1.32.0",
+        {
+            "onnxruntime": f"{_HOME}.onnxruntime",
+            **{f"onnxruntime.{name}": f"{_HOME}.onnxruntime.{name}" for name in _CAPI},
+        },
+    ),
+    "tflite_runtime": _tflite("tflite_runtime", "tflite-runtime", "2.14.0"),
+    "ai_edge_litert": _tflite("ai_edge_litert", "ai-edge-litert", "2.3.0"),
+}
+TOGETHER = {"tflite_runtime": ("tflite_runtime", "ai_edge_litert")}  # one name stands for the runtime and its successor
+
+
+def package_of(name: str) -> Package:
+    """The package of this name, or of a distribution's. UsageError, naming those that there are, if there is none."""
+    found = PACKAGES.get(name.replace("-", "_"))
+    if found is None:
+        raise UsageError(f"no stand-in for {name!r}; there are stand-ins for {', '.join(PACKAGES)}")
+    return found

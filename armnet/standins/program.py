@@ -1,0 +1,91 @@
+"""Runs somebody's program, unmodified, with the stand-ins in place of the packages that it imports."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Iterator, List
+
+from armnet.standins.installing import install
+from armnet.standins.packages import PACKAGES
+from armnet.standins.stub import write_stub
+from runtime_arm.errors import ArmnetError, UsageError
+
+_LONGEST_SHEBANG = 1 << 10  # bytes
+
+
+def run_program(words: List[str]) -> None:
+    """Run ``["script.py", "argument", ...]``, ``["-m", "module", ...]`` or the name of a command that is a Python
+    script, as Python does: with its arguments in ``sys.argv``. What the program raises goes through.
+
+    UsageError if there is no such program.
+    """
+    if not words or words == ["-m"]:
+        raise UsageError("give a program to run: a script, -m and a module, or a command that is a Python script")
+    is_module = words[0] == "-m"
+    path = "" if is_module else _script(words[0])
+    with _found_by_children():
+        install(*PACKAGES, force=True)
+        if is_module:
+            sys.argv = words[1:]
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = [path, *words[1:]]
+            if os.path.isfile(path):
+                sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+            runpy.run_path(path, run_name="__main__")
+
+
+def _script(word: str) -> str:
+    """The path of the program."""
+    if os.path.exists(word):
+        return word
+    found = shutil.which(word)
+    if found is None:
+        raise UsageError(f"{word}: there is no such file or command")
+    with open(found, "rb") as file:
+        first = file.readline(_LONGEST_SHEBANG)
+    if not first.startswith(b"#!") or b"python" not in first:
+        raise UsageError(f"{found} is no Python script; armnet exec runs programs in Python")
+    return found
+
+
+@contextmanager
+def _found_by_children() -> Iterator[None]:
+    """Inside the block, programs that this one starts find the stand-ins, too, and ``importlib.metadata`` finds their
+    distributions. Where no temporary folder can be written, only this process has the stand-ins."""
+    before = os.environ.get("PYTHONPATH")
+    armnet_home = str(Path(__file__).resolve().parents[2])
+    with tempfile.TemporaryDirectory(prefix="armnet-") if _can_write() else _nowhere() as folder:
+        if folder:
+            with suppress(ArmnetError):
+                for name in PACKAGES:
+                    write_stub(Path(folder), name)
+                sys.path.insert(0, folder)
+                os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, armnet_home, before]))
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop("PYTHONPATH", None)
+            else:
+                os.environ["PYTHONPATH"] = before
+
+
+def _can_write() -> bool:
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def _nowhere() -> Iterator[str]:
+    yield ""

@@ -1,0 +1,193 @@
+"""Ways in: ``install``, ``armnet exec``, ``armnet standin``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from armnet.standins.packages import PACKAGES
+from tests.support.commands import Armnet, refused
+from tests.support.interpreter import NUMPY_ALONE, python
+from tests.support.paths import DEMO, ROOT
+
+IMPORTS = """
+import onnxruntime, onnxruntime as ort
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.capi import _pybind_state as C
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
+import onnxruntime.capi.onnxruntime_pybind11_state
+import tflite_runtime.interpreter as tflite
+from tflite_runtime.interpreter import Interpreter, load_delegate, OpResolverType
+from ai_edge_litert.interpreter import Interpreter as Successor
+import importlib.util
+"""
+
+
+def test_the_stand_ins_answer_to_every_name_that_programs_import() -> None:
+    program = f"""{NUMPY_ALONE}
+import armnet.standins
+print(armnet.standins.install("onnxruntime", "tflite_runtime"))
+{IMPORTS}
+assert ort.InferenceSession is InferenceSession and C.Fail is Fail and ort.OrtValue is OrtValue
+assert Interpreter is Successor
+assert importlib.util.find_spec("onnxruntime") is not None
+print(ort.__version__, ort.get_available_providers())
+for missing in (lambda: ort.SparseTensor, lambda: C.nothing, lambda: SessionOptions().nothing):
+    try:
+        missing()
+    except AttributeError as error:
+        print(error)
+"""
+    installed, version, *problems = python(program).splitlines()
+    assert installed == "['onnxruntime', 'tflite_runtime', 'ai_edge_litert']"
+    assert version == f"{PACKAGES['onnxruntime'].version} ['CPUExecutionProvider']"
+    for name, problem in zip(("SparseTensor", "nothing", "nothing"), problems):
+        assert name in problem
+        assert "standin" in problem.replace("-", ""), problem
+
+
+def test_a_package_that_is_installed_stays_unless_forced(tmp_path: Path) -> None:
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime/__init__.py").write_text("version = 'real'\n")
+    program = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+import armnet.standins
+assert armnet.standins.install("onnxruntime") == []
+import onnxruntime
+print(onnxruntime.version)
+assert armnet.standins.install("onnxruntime", force=True) == ["onnxruntime"]
+import onnxruntime
+print(onnxruntime.__name__)
+"""
+    assert python(program).split() == ["real", "armnet.standins.onnxruntime"]
+
+
+def test_a_package_without_a_stand_in_is_refused() -> None:
+    program = """
+import armnet.standins
+try:
+    armnet.standins.install("onnxruntime", "tensorrt")
+except armnet.ArmnetError as error:
+    print(error, "onnxruntime" in sys.modules)
+"""
+    assert python(program).strip().endswith("there are stand-ins for onnxruntime, tflite_runtime, ai_edge_litert False")
+
+
+def test_importing_a_stand_in_imports_no_more_than_the_runtime() -> None:
+    program = f"""{NUMPY_ALONE}
+import runtime_arm.version
+before = set(sys.modules)
+import armnet.standins.onnxruntime, armnet.standins.tflite_runtime
+print(*sorted(name for name in set(sys.modules) - before if not name.startswith("armnet")))
+"""
+    assert python(program).split() == []
+
+
+PROGRAM = f"""
+import sys
+import numpy as np
+import onnxruntime
+session = onnxruntime.InferenceSession({str(DEMO / "digits.onnx")!r})
+x = np.load({str(DEMO / "held_back.npz")!r})["images"][:8]
+(y,) = session.run(None, {{"image": x}})
+print(type(session).__module__, y.argmax(axis=1).tolist(), __name__, *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    pytest.importorskip("onnx", reason="reading ONNX needs onnx")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run(*words: object, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "armnet", "exec", *map(str, words)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_exec_runs_a_script_with_its_arguments(script: Path) -> None:
+    done = run(script, "--option", "-m", "word")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("armnet.standins.onnxruntime.session [")
+    assert done.stdout.endswith("__main__ --option -m word\n")
+
+
+def test_exec_runs_a_module_of_the_working_folder(script: Path) -> None:
+    done = run("-m", "program", "word", folder=script.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("__main__ word\n")
+
+
+def test_programs_that_the_program_starts_have_the_stand_ins_too(script: Path) -> None:
+    parent = script.with_name("parent.py")
+    parent.write_text(
+        "import importlib.metadata, subprocess, sys, onnxruntime\n"
+        "if __name__ == '__main__':\n"
+        "    print(importlib.metadata.version('onnxruntime') == onnxruntime.__version__)\n"
+        f"    sys.exit(subprocess.run([sys.executable, {str(script)!r}], check=False).returncode)\n"
+    )
+    done = run(parent)
+    assert done.returncode == 0, done.stderr
+    assert "True" in done.stdout
+    assert "armnet.standins.onnxruntime.session" in done.stdout
+
+
+def test_what_a_program_raises_and_its_exit_status_go_through(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("import sys\nsys.exit(7)")
+    assert run(path).returncode == 7
+    path.write_text("raise LookupError('mine')")
+    done = run(path)
+    assert done.returncode == 1
+    assert "LookupError: mine" in done.stderr
+
+
+def test_a_program_that_does_not_exist_is_one_line(armnet: Armnet) -> None:
+    refused(armnet("exec", "no such program"), "no such program", "no such file or command")
+    refused(armnet("exec"), "give a program to run")
+
+
+def test_a_stub_satisfies_pip_and_goes_without_a_trace(armnet: Armnet, tmp_path: Path) -> None:
+    for name in PACKAGES:
+        status, out, _ = armnet("standin", "install", name, "--target", tmp_path)
+        assert status == 0
+        assert "installed" in out
+    assert armnet("standin", "install", "--target", tmp_path)[0] == 0  # a second time does no harm
+    program = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+{IMPORTS}
+from importlib.metadata import distribution, version
+for name in ("onnxruntime", "tflite-runtime", "ai-edge-litert"):
+    found = distribution(name)
+    assert all(file.locate().exists() for file in found.files), name
+    print(name, version(name), found.files[0].hash.mode)
+print(onnxruntime.__name__)
+"""
+    lines = python(program).splitlines()
+    assert lines[0] == f"onnxruntime {PACKAGES['onnxruntime'].version} sha256"
+    assert lines[-1] == "armnet.standins.onnxruntime"
+    check = subprocess.run(
+        [sys.executable, "-m", "pip", "list", "--path", tmp_path], capture_output=True, text=True, check=True
+    )
+    assert "tflite-runtime" in check.stdout.replace("_", "-")
+    assert armnet("standin", "remove", "--target", tmp_path)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+    assert "not there" in armnet("standin", "remove", "onnxruntime", "--target", tmp_path)[1]
+
+
+def test_a_real_package_is_neither_replaced_nor_removed(armnet: Armnet, tmp_path: Path) -> None:
+    metadata = tmp_path / "onnxruntime-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime\nVersion: 1.0\n")
+    (metadata / "INSTALLER").write_text("pip\n")
+    refused(armnet("standin", "install", "onnxruntime", "--target", tmp_path), "the real onnxruntime 1.0")
+    refused(armnet("standin", "remove", "onnxruntime", "--target", tmp_path), "the real onnxruntime 1.0")
+    assert "the real one, 1.0" in armnet("standin", "list", "onnxruntime", "--target", tmp_path)[1]
