@@ -1,6 +1,8 @@
-"""Training networks: gradients as nets.
+"""Training networks: gradients as nets, losses, solvers, and a Trainer that goes step by step.
 
 add_gradient_operators    appends to a net the operators that compute the gradients of its blobs
+Trainer                   trains the network of a pair; losses are in ``training.losses``, solvers in
+                          ``training.solvers``, the schedules of their rates in ``training.schedules``
 
 The names are imported when they are first used.
 """
@@ -13,7 +15,10 @@ from runtime_arm.imports import lazy_names
 
 if TYPE_CHECKING:
     from optimize.gradients import add_gradient_operators
+    from training.trainer import Trainer
 else:
-    __getattr__, __dir__ = lazy_names(__name__, {"add_gradient_operators": "optimize.gradients"})
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"add_gradient_operators": "optimize.gradients", "Trainer": "training.trainer"}
+    )
 
-__all__ = ["add_gradient_operators"]
+__all__ = ["Trainer", "add_gradient_operators"]

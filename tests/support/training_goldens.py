@@ -15,6 +15,7 @@ from runtime_arm.netdef import NetDef
 from tests.support.paths import GOLDENS
 
 FOLDER = GOLDENS / "training"
+LOSS = 1e-4  # how far a loss of a recorded run may be off
 TERMS = 1024  # as for the recorded operators: Caffe2 adds in float32
 
 Case = Dict[str, Any]
@@ -65,3 +66,21 @@ def _step(workspace: Workspace, net: NetDef, case: Case, at: int) -> None:
     for blob, arrays in case["feed"].items():
         workspace.feed(blob, arrays[at])
     workspace.run_net_once(net)
+
+
+def run_training(case: Case) -> None:
+    """Runs the recorded train net, as it stands, on the recorded batches in a Workspace, and compares every loss.
+
+    From the step ``first_step_beyond_1e_5`` on, rounding has switched a ReLU, and losses are no longer compared.
+    """
+    workspace = Workspace()
+    workspace.run_net_once(case["nets"]["init_values_net"])
+    reliable = case["float64_replay"]["first_step_beyond_1e_5"]
+    for at, rows in enumerate(case["batches"][:reliable]):
+        workspace.feed("data", case["data"]["x_train"][rows])
+        workspace.feed("label", case["data"]["y_train"][rows])
+        workspace.run_net_once(case["nets"]["train_net"])
+        loss = float(workspace.fetch(case["loss_blob"]))
+        assert abs(loss - case["loss"][at]) <= LOSS, (
+            f"{case['id']}, step {at}: loss {loss}, recorded {case['loss'][at]}"
+        )

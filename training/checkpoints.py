@@ -1,0 +1,74 @@
+"""Checkpoints: the state of a training as one .npz file, from which it goes on bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, Dict, Mapping
+
+import numpy as np
+
+from runtime_arm.errors import UsageError
+from runtime_arm.files import AnyPath, one_line_errors, write_file
+from runtime_arm.netdef import Array, NetDef
+
+META = "checkpoint.json"
+VERSION = 1
+LONGEST_META = 1 << 20  # bytes
+
+
+def save_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> None:
+    """Write the state of a train net; the file appears whole or not at all."""
+    room = io.BytesIO()
+    with zipfile.ZipFile(room, "w") as archive:
+        meta = {"version": VERSION, "net": digest_of(net), "blobs": list(state)}
+        archive.writestr(META, json.dumps(meta))
+        for index, value in enumerate(state.values()):
+            with archive.open(f"{index}.npy", "w") as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(value), allow_pickle=False)
+    write_file(path, [room.getbuffer()])
+
+
+def load_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> Dict[str, Array]:
+    """The state in a checkpoint of the same train net. UsageError if it is none, or one of another net."""
+    with one_line_errors(path), open(path, "rb") as file:
+        try:
+            return _read(file, net, state)
+        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, NotImplementedError) as error:
+            raise UsageError(f"{Path(path)}: no checkpoint: {error}") from None
+
+
+def digest_of(net: NetDef) -> str:
+    """What tells train nets apart: operators, arguments and names."""
+    return hashlib.sha256(net.to_bytes()).hexdigest()
+
+
+def _read(file: Any, net: NetDef, state: Mapping[str, Array]) -> Dict[str, Array]:
+    with zipfile.ZipFile(file) as archive:
+        if archive.getinfo(META).file_size > LONGEST_META:
+            raise ValueError(f"{META} is too long")
+        meta = json.loads(archive.read(META))
+        if not isinstance(meta, dict) or meta.get("version") != VERSION:
+            raise ValueError(f"{META} is not of version {VERSION}")
+        if meta.get("blobs") != list(state) or meta.get("net") != digest_of(net):
+            raise ValueError("it belongs to another net, or to another loss, solver or choice of parameters")
+        return {name: _array(archive, f"{index}.npy", name, value) for index, (name, value) in enumerate(state.items())}
+
+
+def _array(archive: zipfile.ZipFile, member: str, name: str, expected: Array) -> Array:
+    """One array, of the expected shape and dtype: checked before it is read."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"blob {name!r} is in another format")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        if shape != expected.shape or dtype != expected.dtype:
+            raise ValueError(f"blob {name!r} is {dtype}{list(shape)}, expected {expected.dtype}{list(expected.shape)}")
+        data = file.read(expected.nbytes)
+        if len(data) != expected.nbytes:
+            raise ValueError(f"blob {name!r} is cut off")
+        values: Array = np.frombuffer(data, dtype).reshape(shape).copy()
+        return values

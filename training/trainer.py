@@ -1,0 +1,229 @@
+"""Trainer: trains the network of a pair, step by step."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from runtime_arm.errors import FeedError, UsageError
+from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.workspace import run_init_net
+from runtime_arm.files import AnyPath
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.pair import Pair
+from training.builder import NetBuilder
+from training.caffe2_types import require_caffe2
+from training.checkpoints import load_checkpoint, save_checkpoint
+from training.losses import Loss, loss_of
+from training.solvers import Solver, solver_of
+from training.train_net import MUTEX, Trainable, Wishes, make_train_net
+
+Feeds = Mapping[str, Any]
+NORMALISATIONS = ("auto", "train", "frozen")
+
+
+class Evaluation(NamedTuple):
+    """The mean loss of so many samples, and the share whose largest output is the label's; None without classes."""
+
+    loss: float
+    accuracy: Optional[float]
+    samples: int
+
+
+class Trainer:
+    """Trains the network of a pair.
+
+        trainer = Trainer(pair, loss="softmax", labels="label", solver=SGD(rate=0.1, momentum=0.9))
+        for images, labels in batches:
+            loss = trainer.step({"data": images, "label": labels})
+        trainer.pair().save("trained")
+
+    loss: a ``training.losses.Loss``, or the name of one. labels: the name of the blob with what the outputs should be;
+    it is fed beside the net's inputs. trainable: names or patterns (``fc*``) of parameters; None for all. solver: a
+    ``training.solvers.Solver``, or the name of one. outputs: the blobs that the loss takes; None for the net's first.
+    batch_norm: "auto" uses the statistics of the batch where a normalisation's scale or bias is trained, "train"
+    everywhere, "frozen" nowhere. caffe2_compatible: only with Caffe2's operators, so that ``nets`` run there, too.
+    threads: as for Predictor. UsageError if something does not fit.
+    """
+
+    def __init__(
+        self,
+        pair: Union[Pair, AnyPath],
+        loss: Union[str, Loss] = "softmax",
+        labels: str = "label",
+        trainable: Trainable = None,
+        solver: Union[str, Solver, None] = None,
+        *,
+        outputs: Union[str, Sequence[str], None] = None,
+        batch_norm: str = "auto",
+        caffe2_compatible: bool = False,
+        threads: int = 1,
+    ) -> None:
+        if batch_norm not in NORMALISATIONS:
+            raise UsageError(f"batch_norm must be one of {', '.join(NORMALISATIONS)}; got {batch_norm!r}")
+        self._pair = pair if isinstance(pair, Pair) else Pair.load(pair)
+        self._loss, self._solver = loss_of(loss), solver_of(solver)
+        self._weights = {name: np.asarray(value) for name, value in run_init_net(self._pair.init_net).items()}
+        self._inputs = [info.name for info in self._pair.inputs]
+        for name in self._inputs:
+            self._weights.pop(name, None)
+        if labels in self._inputs or labels in self._weights:
+            raise UsageError(f"labels: the net itself reads a blob {labels!r}, give them another name")
+        self._labels, self._compatible, self._threads = labels, caffe2_compatible, threads
+        self._outputs = self._chosen_outputs(outputs)
+        wishes = Wishes(self._loss, labels, self._solver, trainable, self._outputs, batch_norm, caffe2_compatible)
+        self._train = make_train_net(self._pair.predict_net, self._inputs, self._weights, wishes)
+        if caffe2_compatible:
+            require_caffe2(self._train.net)
+        self._state = {name: np.array(value) for name, value in self._train.state.items()}
+        self._executors: Dict[str, Executor] = {}
+
+    def _chosen_outputs(self, outputs: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
+        known = {name for op in self._pair.predict_net.op for name in op.output}
+        chosen = (outputs,) if isinstance(outputs, str) else tuple(outputs or ())
+        chosen = chosen or tuple(info.name for info in self._pair.outputs[: self._loss.outputs])
+        if len(chosen) != self._loss.outputs or not set(chosen) <= known:
+            raise UsageError(
+                f"the loss takes {self._loss.outputs} outputs of the net; got {', '.join(chosen) or 'none'}"
+            )
+        return chosen
+
+    @property
+    def parameters(self) -> Tuple[str, ...]:
+        """The names of the parameters that are trained."""
+        return self._train.parameters
+
+    @property
+    def iteration(self) -> int:
+        """How many steps were made."""
+        return int(self._state[self._train.iteration][0])
+
+    def step(self, feeds: Feeds) -> float:
+        """One step on a batch: the loss before it. An error leaves the state as it was.
+
+        With a solver whose iter_size is n, the rows of every fed blob are n parts of equal length.
+        """
+        given = self._checked(feeds)
+        if self._solver.iter_size == 1:
+            return float(self._run("net", given, self._train.net)[self._train.loss])
+        return self._step_in_parts(given)
+
+    def _run(self, name: str, given: Feeds, net: NetDef, more: Sequence[str] = ()) -> Dict[str, Any]:
+        """Runs one of the nets on the state, which it changes; the other outputs of the net."""
+        if name not in self._executors:
+            self._executors[name] = Executor(net, self._constants(net), self._threads)
+        state = {blob: value for blob, value in self._state.items() if blob in net.external_input}
+        changed = [blob for blob in net.external_output if blob in self._state]
+        others = [blob for blob in (self._train.loss, *more) if blob in net.external_output]
+        done = self._executors[name].run({**state, **given}, [*changed, *others])
+        self._state.update((blob, done[blob]) for blob in changed)
+        return {blob: float(done[blob]) if blob == self._train.loss else done[blob] for blob in others}
+
+    def _constants(self, net: NetDef) -> Dict[str, Array]:
+        return {name: value for name, value in self._train.constants.items() if name in net.external_input}
+
+    def _step_in_parts(self, given: Feeds) -> float:
+        count, before = self._solver.iter_size, dict(self._state)
+        for name, value in given.items():
+            if len(value) % count:
+                raise FeedError(f"{name!r} has {len(value)} rows, which iter_size {count} does not divide")
+        total, loss = [0.0] * len(self._train.gradients), 0.0
+        try:
+            for part in range(count):
+                rows = {n: v[len(v) * part // count : len(v) * (part + 1) // count] for n, v in given.items()}
+                done = self._run("backward", rows, self._train.backward, self._train.gradients)
+                total = [s + done[name] / np.float32(count) for s, name in zip(total, self._train.gradients)]
+                loss += done[self._train.loss] / count
+            self._run("update", dict(zip(self._train.gradients, total)), self._train.update)
+        except BaseException:
+            self._state = before
+            raise
+        return loss
+
+    def _checked(self, feeds: Feeds) -> Dict[str, Array]:
+        """The feeds as arrays of the dtypes that the net takes. FeedError if one is missing or unknown."""
+        wanted = set(self._train.feeds)
+        if set(feeds) != wanted:
+            missing, unknown = sorted(wanted - set(feeds)), sorted(set(feeds) - wanted)
+            told = [
+                f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names
+            ]
+            raise FeedError(f"a step takes {', '.join(self._train.feeds)}; {'; '.join(told)}")
+        return {name: self._as_array(name, value) for name, value in feeds.items()}
+
+    def _as_array(self, name: str, value: Any) -> Array:
+        array = np.asarray(value)
+        if name == self._labels:
+            return array.astype(self._loss.label_dtype, copy=False)
+        return array.astype(np.float32) if array.dtype == np.float64 else array
+
+    def evaluate(self, feeds: Union[Feeds, Iterable[Feeds]]) -> Evaluation:
+        """Loss and accuracy on a batch, or on several, with the running statistics; nothing changes."""
+        builder = NetBuilder(self._pair.predict_net.op, [*self._pair.predict_net.external_input, self._labels])
+        loss = self._loss.append(builder, self._outputs, self._labels)
+        net = NetDef("evaluation", tuple(builder.ops))
+        known = {**self._current_weights(), **builder.blobs}
+        executor = Executor(net, {name: known[name] for name in net.captures() if name in known}, self._threads)
+        classes = self._loss.label_dtype == "int32"
+        total, right, samples = 0.0, 0, 0
+        try:
+            for batch in [feeds] if isinstance(feeds, Mapping) else feeds:
+                given = self._checked(batch)
+                done = executor.run(given, [loss, self._outputs[0]])
+                labels = given[self._labels].reshape(-1)
+                count = len(given[self._labels])
+                total, samples = total + float(done[loss]) * count, samples + count
+                if classes:
+                    scores = done[self._outputs[0]].reshape(len(labels), -1)
+                    right += int((scores.argmax(axis=1) == labels).sum())
+        finally:
+            executor.close()
+        if not samples:
+            raise UsageError("there is nothing to evaluate")
+        return Evaluation(total / samples, right / samples if classes else None, samples)
+
+    def _current_weights(self) -> Dict[str, Array]:
+        moved = {name: value for name, value in self._state.items() if name in self._weights}
+        shaped = {name: value.reshape(self._weights[name].shape) for name, value in moved.items()}
+        return {**self._weights, **shaped}
+
+    def pair(self) -> Pair:
+        """The pair with the weights as they are now."""
+        fills = [fill(name, np.array(value), self._compatible) for name, value in self._current_weights().items()]
+        kept = [op for op in self._pair.init_net.op if set(op.output) & set(self._inputs)]
+        return self._pair.replace(init_net=self._pair.init_net.replace(op=(*kept, *fills)))
+
+    def nets(self) -> Tuple[NetDef, NetDef]:
+        """(init_net, train_net): what fills all blobs as they are now, and one step; for a Workspace, or for Caffe2."""
+        if self._solver.iter_size > 1:
+            raise UsageError("a solver with an iter_size makes a step of several runs, which one net cannot express")
+        values = {**self._train.constants, **self._state}
+        fills: List[OperatorDef] = []
+        for name in self._train.net.external_input:
+            if name.startswith(MUTEX):
+                fills.append(OperatorDef.of("CreateMutex", [], [name]))
+            elif name in values:
+                fills.append(fill(name, np.array(values[name]), self._compatible))
+        init_net = NetDef(
+            f"{self._train.net.name}_init", tuple(fills), external_output=tuple(op.output[0] for op in fills)
+        )
+        return init_net, self._train.net
+
+    def save(self, path: AnyPath) -> None:
+        """Write a checkpoint: parameters, statistics, the solver's state, the iteration."""
+        save_checkpoint(path, self._train.net, self._state)
+
+    def restore(self, path: AnyPath) -> None:
+        """Go on from a checkpoint of a Trainer that was made alike: the steps that follow are the same, bit for bit."""
+        self._state = load_checkpoint(path, self._train.net, self._state)
+
+    def close(self) -> None:
+        """End the workers; another step starts new ones."""
+        for executor in self._executors.values():
+            executor.close()
+        self._executors.clear()
+
+
+__all__ = ["Evaluation", "Trainer"]
