@@ -20,7 +20,8 @@ FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 LEFT_OUT = ("gpu",)  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS = "runtime_arm/results/decoders/"
-_GRADIENTS = "runtime_arm/registry/gradients.py"  # imported by gradient makers alone, which no net needs
+# Imported by gradient makers alone, which no net needs, and by what runs on a device.
+_ON_DEMAND = {"runtime_arm/registry/gradients.py", "runtime_arm/machine/cache.py"}
 
 
 def runtime_files(nets: Iterable[NetDef], decoder: str = "tensors") -> Dict[str, Path]:
@@ -31,7 +32,7 @@ def runtime_files(nets: Iterable[NetDef], decoder: str = "tensors") -> Dict[str,
         for path in sorted(ROOT.rglob("*"))
         if path.suffix in SUFFIXES and path.relative_to(ROOT).parts[0] not in LEFT_OUT
     }
-    optional = {name for name in files if name.split("/")[1] in FAMILIES or name.startswith(_DECODERS)} | {_GRADIENTS}
+    optional = {name for name in files if name.split("/")[1] in FAMILIES or name.startswith(_DECODERS)} | _ON_DEMAND
     pending = [name for name in files if name not in optional and name.endswith(".py")]
     pending += [
         name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)

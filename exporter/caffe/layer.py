@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from exporter.caffe.weights import TrainedBlob
-from exporter.common.builder import Dims, NetBuilder
+from exporter.common.builder import NetBuilder
+from exporter.common.open_shapes import Dims
 from runtime_arm.errors import ExportError, FormatError
 from runtime_arm.netdef import Argument, Array, OperatorDef
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from exporter.common.open_shapes import CHOICES, Choices, Dims, OpenShapes
 from runtime_arm.errors import ArmnetError, ExportError, ResourceError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
@@ -15,8 +16,6 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import DataDependent, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import TensorSpec
-
-Dims = Tuple[Optional[int], ...]  # None: not known before running
 
 # A result of constants replaces its operators if it is no larger than those constants, or has at most this many bytes.
 FOLDED_NBYTES = 1 << 16
@@ -35,15 +34,18 @@ class NetBuilder:
         self._root: NetBuilder = outer._root if outer else self
         self._outputs = set(outputs)
         self._ops: List[OperatorDef] = []
-        self._specs: Dict[str, Optional[TensorSpec]] = {}
-        self._hints: Dict[str, Tuple[Optional[np.dtype[Any]], Optional[Dims]]] = {}
         self._aliases: Dict[str, str] = {}
         if outer is None:
+            self._specs: Dict[str, Optional[TensorSpec]] = {}
+            self._hints: Dict[str, Tuple[Optional[np.dtype[Any]], Optional[Dims]]] = {}
             self._names: Set[str] = set(outputs)
             self._counts: Dict[str, int] = {}  # the number of names made from each stem
             self._constants: Dict[str, Array] = {}
             self._kept: Dict[str, str] = {}
             self._made_of: Dict[str, int] = {}  # bytes of the constants behind each blob of known content
+            self._open = OpenShapes()
+        else:
+            self._specs, self._hints = self._root._specs, self._root._hints
 
     def nested(self) -> NetBuilder:
         """A builder for a sub-net."""
@@ -82,10 +84,22 @@ class NetBuilder:
 
     # What is known of blobs
 
-    def input(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
-        """Declare an input. If its shape is complete, later shapes are inferred from it."""
+    def input(
+        self,
+        name: str,
+        dtype: Optional[np.dtype[Any]],
+        dims: Optional[Dims],
+        names: Optional[Sequence[Optional[str]]] = None,
+    ) -> None:
+        """Declare an input. If its shape is complete, later shapes are inferred from it.
+
+        names: those of its open sizes, by which they are equal to those of other inputs; then later shapes are inferred
+        as far as they do not depend on these sizes.
+        """
         static = dtype is not None and dims is not None and None not in dims
         self._specs[name] = TensorSpec(dims, dtype) if static else None  # type: ignore[arg-type]
+        if names is not None and dtype is not None and dims is not None and not static:
+            self._root._open.input(name, dtype, dims, names)
         self.hint(name, dtype, dims)
 
     def hint(self, name: str, dtype: Optional[np.dtype[Any]], dims: Optional[Dims]) -> None:
@@ -117,19 +131,14 @@ class NetBuilder:
         """Forget everything about a blob."""
         self._specs[name] = None
         self._hints.pop(name, None)
+        self._root._open.forget(name)
 
     def spec(self, name: str) -> Optional[TensorSpec]:
         """Shape, dtype and perhaps content of a blob, if inference knows them completely."""
-        name = self.resolve(name)
-        if name in self._specs or self._outer is None:
-            return self._specs.get(name)
-        return self._outer.spec(name)
+        return self._specs.get(self.resolve(name))
 
     def _hint(self, name: str) -> Tuple[Optional[np.dtype[Any]], Optional[Dims]]:
-        name = self.resolve(name)
-        if name in self._hints or self._outer is None:
-            return self._hints.get(name, (None, None))
-        return self._outer._hint(name)
+        return self._hints.get(self.resolve(name), (None, None))
 
     def value(self, name: str) -> Optional[Array]:
         """The content of a constant blob, else None."""
@@ -138,12 +147,22 @@ class NetBuilder:
 
     def dtype(self, name: str) -> Optional[np.dtype[Any]]:
         spec = self.spec(name)
-        return spec.dtype if spec else self._hint(name)[0]
+        if spec is not None:
+            return spec.dtype
+        return self._root._open.known(self.resolve(name))[0] or self._hint(name)[0]
 
     def dims(self, name: str) -> Optional[Dims]:
         """The shape; None for an unknown size, or for the whole if the rank is unknown."""
         spec = self.spec(name)
-        return spec.shape if spec else self._hint(name)[1]
+        if spec is not None:
+            return spec.shape
+        inferred = self._root._open.known(self.resolve(name))[1]
+        return self._hint(name)[1] if inferred is None else inferred
+
+    def _choices(self, name: str) -> Choices:
+        """The spec of an operator's input for each choice of the open sizes; [] for an input that is left out."""
+        spec = self.spec(name) if name else None
+        return [] if not name else [spec] * len(CHOICES) if spec is not None else self._root._open.of(name)
 
     # Operators
 
@@ -177,6 +196,8 @@ class NetBuilder:
         if all(spec is not None or not name for name, spec in zip(op.input, inputs)):
             with suppress(DataDependent):
                 specs = infer_operator(op, inputs)[1]
+        elif self._root._open.used:
+            self._root._open.add(op, [self._choices(name) for name in op.input])
         self._specs.update(dict.fromkeys(op.output))
         self._specs.update(zip(op.output, specs))
         if not self._fold(op):

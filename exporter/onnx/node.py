@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
-import onnx
 
-from exporter.common.builder import Dims, NetBuilder
+from exporter.common.builder import NetBuilder
+from exporter.common.open_shapes import Dims
+from exporter.onnx.protos import AttributeProto, GraphProto, NodeProto
+from exporter.onnx.schema import ATTRIBUTE_FIELDS, ATTRIBUTE_TYPES
 from exporter.onnx.weights import DTYPES, Weights, dtype_name
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
@@ -18,8 +20,8 @@ from runtime_arm.netdef.dtypes import number_of
 DTYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "precision", "stash_type", "softmax_precision")
 
 Operators = List[OperatorDef]
-MakeSubnet = Callable[[onnx.GraphProto], NetDef]
-Inline = Callable[[onnx.GraphProto], List[str]]
+MakeSubnet = Callable[[GraphProto], NetDef]
+Inline = Callable[[GraphProto], List[str]]
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ class Node:
 
     def get_graph(self, name: str) -> NetDef:
         """The graph attribute, translated."""
-        return self.make_subnet(self._attribute(name, onnx.GraphProto, None, "a graph"))
+        return self.make_subnet(self._attribute(name, GraphProto, None, "a graph"))
 
     def inline(self, name: str) -> List[str]:
         """Translate the graph attribute in place of the node; the blobs of its outputs."""
-        return self.inline_graph(self._attribute(name, onnx.GraphProto, None, "a graph"))
+        return self.inline_graph(self._attribute(name, GraphProto, None, "a graph"))
 
     def get_dtype(self, name: str) -> Optional[np.dtype[Any]]:
         """The data type attribute; None if it is absent."""
@@ -167,7 +169,7 @@ class Node:
     def _argument(self, name: str, value: Any) -> Any:
         if name in DTYPE_ATTRIBUTES and isinstance(value, int):
             return number_of(dtype_of(value, name)) if value else None
-        if isinstance(value, onnx.GraphProto):
+        if isinstance(value, GraphProto):
             return self.make_subnet(value)
         return value
 
@@ -206,32 +208,41 @@ def _trimmed(names: Sequence[str]) -> Tuple[str, ...]:
     return tuple(names[:end])
 
 
-def attributes_of(proto: onnx.NodeProto, weights: Weights) -> Dict[str, Any]:
+def attributes_of(proto: NodeProto, weights: Weights) -> Dict[str, Any]:
     """The node's attributes as int, float, str, array, GraphProto, or a list of one of these."""
     return {attribute.name: _attribute_value(attribute, weights) for attribute in proto.attribute}
 
 
-def _attribute_value(attribute: onnx.AttributeProto, weights: Weights) -> Any:
+def _attribute_value(attribute: AttributeProto, weights: Weights) -> Any:
     what = f"attribute {attribute.name!r}"
-    kinds = onnx.AttributeProto
-    if attribute.type == kinds.INT:
-        return int(attribute.i)
-    if attribute.type == kinds.FLOAT:
-        return float(attribute.f)
-    if attribute.type == kinds.STRING:
-        return attribute.s.decode("utf-8", "replace")
-    if attribute.type == kinds.TENSOR:
-        return weights.array(attribute.t, what)
-    if attribute.type == kinds.SPARSE_TENSOR:
-        return weights.sparse(attribute.sparse_tensor, what)
-    if attribute.type == kinds.GRAPH:
-        return attribute.g
-    if attribute.type == kinds.INTS:
-        return list(attribute.ints)
-    if attribute.type == kinds.FLOATS:
-        return list(attribute.floats)
-    if attribute.type == kinds.STRINGS:
-        return [s.decode("utf-8", "replace") for s in attribute.strings]
-    if attribute.type == kinds.TENSORS:
-        return [weights.array(tensor, what) for tensor in attribute.tensors]
-    raise ExportError(f"{what} has a type that is not supported: {kinds.AttributeType.Name(attribute.type)}")
+    field = ATTRIBUTE_FIELDS.get(attribute.type or _type_given(attribute))
+    if field is None:
+        known = 0 <= attribute.type < len(ATTRIBUTE_TYPES)
+        kind = ATTRIBUTE_TYPES[attribute.type] if known else attribute.type
+        raise ExportError(f"{what} has a type that is not supported: {kind}")
+    value = getattr(attribute, field)
+    if value is None:
+        value = {"i": 0, "f": 0.0, "s": b""}.get(field)
+    if field == "s":
+        return value.decode("utf-8", "replace")
+    if field == "strings":
+        return [s.decode("utf-8", "replace") for s in value]
+    if field in ("floats", "ints"):
+        return value.tolist()
+    if field == "tensors":
+        return [weights.array(tensor, what) for tensor in value]
+    if value is None:
+        raise ExportError(f"{what} has no value")
+    if field in ("t", "sparse_tensor"):
+        return weights.array(value, what) if field == "t" else weights.sparse(value, what)
+    return value
+
+
+def _type_given(attribute: AttributeProto) -> int:
+    """The type that the one field shows which is given; files of ONNX's first version do not state it. 0 if none is."""
+    given = [kind for kind, field in ATTRIBUTE_FIELDS.items() if _is_given(getattr(attribute, field))]
+    return given[0] if len(given) == 1 else 0
+
+
+def _is_given(value: Any) -> bool:
+    return len(value) > 0 if isinstance(value, (np.ndarray, tuple)) else value is not None

@@ -6,20 +6,19 @@ import heapq
 from collections import Counter
 from typing import Callable, Dict, Iterable, Iterator, List, Sequence, Set, Tuple, Union
 
-import onnx
-
+from exporter.onnx.protos import FunctionProto, GraphProto, NodeProto
 from runtime_arm.errors import ExportError
 
 NOWHERE = "which is neither an input nor an initializer nor a node's output"
 
 
-def title(node: onnx.NodeProto) -> str:
+def title(node: NodeProto) -> str:
     """``node 'name' (Type)`` for messages; an unnamed node goes by its first output."""
     name = node.name or next((output for output in node.output if output), "")
     return f"node {name!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
 
 
-def every_node(graph: Union[onnx.GraphProto, onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
+def every_node(graph: Union[GraphProto, FunctionProto]) -> Iterator[NodeProto]:
     """The nodes of a graph or function and of the graphs inside it."""
     for node in graph.node:
         yield node
@@ -27,15 +26,15 @@ def every_node(graph: Union[onnx.GraphProto, onnx.FunctionProto]) -> Iterator[on
             yield from every_node(inner)
 
 
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs among a node's attributes."""
     for attribute in node.attribute:
-        if attribute.HasField("g"):
+        if attribute.g is not None:
             yield attribute.g
         yield from attribute.graphs
 
 
-def reads(node: onnx.NodeProto) -> Set[str]:
+def reads(node: NodeProto) -> Set[str]:
     """The names that a node needs: its inputs and what its graphs take from outside."""
     names = {name for name in node.input if name}
     for graph in subgraphs(node):
@@ -43,7 +42,7 @@ def reads(node: onnx.NodeProto) -> Set[str]:
     return names
 
 
-def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> Tuple[List[onnx.NodeProto], Set[str]]:
+def needed(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> Tuple[List[NodeProto], Set[str]]:
     """The nodes, given in order, that the outputs need, and every name that is read to compute them."""
     kept, names = [], set(outputs)
     for node in reversed(nodes):
@@ -53,7 +52,7 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> Tuple[Lis
     return kept[::-1], names
 
 
-def captured(graph: onnx.GraphProto) -> Set[str]:
+def captured(graph: GraphProto) -> Set[str]:
     """The names that a graph takes from outside."""
     own = set(defined(graph))
     needed = {output.name for output in graph.output}
@@ -63,7 +62,7 @@ def captured(graph: onnx.GraphProto) -> Set[str]:
     return needed - own
 
 
-def defined(graph: onnx.GraphProto) -> List[str]:
+def defined(graph: GraphProto) -> List[str]:
     """The names that a graph has before any node runs."""
     names = [value.name for value in graph.input]
     names += [tensor.name for tensor in graph.initializer]
@@ -71,7 +70,7 @@ def defined(graph: onnx.GraphProto) -> List[str]:
     return names
 
 
-def require_distinct(graph: onnx.GraphProto) -> None:
+def require_distinct(graph: GraphProto) -> None:
     """ExportError unless all initializers, and all inputs, have names of their own."""
     weights = [tensor.name for tensor in graph.initializer]
     weights += [tensor.values.name for tensor in graph.sparse_initializer]
@@ -81,9 +80,7 @@ def require_distinct(graph: onnx.GraphProto) -> None:
             raise ExportError(f"{what} {name!r} is defined twice" if count > 1 else f"an {what} has no name")
 
 
-def ordered(
-    nodes: Sequence[onnx.NodeProto], available: Iterable[str], is_outside: Callable[[str], bool]
-) -> List[onnx.NodeProto]:
+def ordered(nodes: Sequence[NodeProto], available: Iterable[str], is_outside: Callable[[str], bool]) -> List[NodeProto]:
     """The nodes in an order in which they can run; the file's own order if it is one.
 
     available: the names that exist before any node runs. is_outside: whether a surrounding graph has the name.
@@ -109,7 +106,7 @@ def ordered(
     return [nodes[index] for index in _sorted(nodes, waiting)]
 
 
-def _sorted(nodes: Sequence[onnx.NodeProto], waiting: Sequence[Set[int]]) -> List[int]:
+def _sorted(nodes: Sequence[NodeProto], waiting: Sequence[Set[int]]) -> List[int]:
     """Kahn's algorithm; among nodes that are ready, the first in the file comes first."""
     users: List[List[int]] = [[] for _ in nodes]
     for index, before in enumerate(waiting):

@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
-import onnx
 
-from exporter.common.builder import Dims, NetBuilder
+from exporter.common.builder import NetBuilder
+from exporter.common.open_shapes import Dims
 from exporter.common.options import Progress
-from exporter.onnx.functions import Body, function_body
+from exporter.onnx.definitions import function_body, undefined
+from exporter.onnx.functions import Body, Functions
 from exporter.onnx.node import Node, Operators, attributes_of
+from exporter.onnx.protos import GraphProto, NodeProto, ValueInfoProto
 from exporter.onnx.rules import find_rule
 from exporter.onnx.structure import defined, needed, ordered, require_distinct, title
 from exporter.onnx.upgrade import upgraded
@@ -23,8 +25,14 @@ from runtime_arm.registry.schema import find, lookup
 
 MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 FOREIGN = "Caffe2 has no operator that means the same"
+NEWEST_OPSET = 28
+_RESULTS: Dict[str, Any] = {  # the data types of results
+    **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"), np.int64),
+    **dict.fromkeys(("And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"), np.bool_),
+    **dict.fromkeys(("Not", "Or", "Xor"), np.bool_),
+}
 _DEEPEST = 32  # levels of nested graphs and functions
-OnProblem = Callable[[onnx.NodeProto, str], None]
+OnProblem = Callable[[NodeProto, str], None]
 Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
 
 
@@ -33,6 +41,7 @@ class Options:
     """Options for the whole model. on_problem is called for each node that cannot be translated, instead of raising."""
 
     weights: Weights
+    functions: Functions
     caffe2_compatible: bool = False
     on_problem: Optional[OnProblem] = None
     progress: Optional[Progress] = None
@@ -78,20 +87,20 @@ class Scope:
         return self._blobs[name]
 
 
-def read_hints(graph: onnx.GraphProto) -> Dict[str, Known]:
-    """The types and shapes that the graph declares."""
-    return {value.name: known_of(value) for value in [*graph.value_info, *graph.output]}
+def read_hints(graph: GraphProto) -> Dict[str, Known]:
+    """The types and shapes that the graph declares for its outputs."""
+    return {value.name: known_of(value) for value in graph.output}
 
 
-def known_of(value: onnx.ValueInfoProto) -> Known:
+def known_of(value: ValueInfoProto) -> Known:
     """Data type and dimensions of a declared value; None for what is not a number."""
-    if not value.type.HasField("tensor_type"):
-        return None, None
     tensor = value.type.tensor_type
+    if tensor is None:
+        return None, None
     dims: Optional[Dims] = None
-    if tensor.HasField("shape"):
-        known = [dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim]
-        dims = tuple(dim.dim_value if is_known else None for dim, is_known in zip(tensor.shape.dim, known))
+    if tensor.shape is not None:
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        dims = tuple(None if size is None or size < 0 else size for size in sizes)
     return DTYPES.get(tensor.elem_type), dims
 
 
@@ -101,7 +110,7 @@ class Translator:
     def __init__(self, options: Options):
         self._options = options
 
-    def walk(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def walk(self, graph: GraphProto, scope: Scope) -> None:
         """Translate the initializers and nodes of a graph whose inputs are bound; its outputs are bound afterwards."""
         weights = self._options.weights
         require_distinct(graph)
@@ -117,9 +126,13 @@ class Translator:
                 self._options.progress("operators", index, len(nodes))
             self._translate(node, scope)
 
-    def _translate(self, proto: onnx.NodeProto, scope: Scope) -> None:
+    def _translate(self, proto: NodeProto, scope: Scope) -> None:
         try:
             node = self._node(proto, scope)
+            _hint_result(node)
+            own = self._options.functions.body(proto)
+            if own is not None:
+                return self._expand(node, own, scope)
             operators = None
             for candidate in self._candidates(node):
                 if self._fit(candidate, node.net):
@@ -127,9 +140,10 @@ class Translator:
                 operators = operators or candidate
             body = function_body(node, proto)
             if body is not None:
-                return self._expand(node, body, scope)
+                strict = Translator(replace(self._options, on_problem=None))
+                return strict._expand(node, body, scope)  # a problem inside is reported for the call
             if operators is None:
-                raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING)
+                raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING + undefined(node))
             self._add(operators, node.net)  # raises, saying why the operator does not fit
         except ArmnetError as error:
             self._refuse(proto, scope, str(error))
@@ -139,7 +153,7 @@ class Translator:
         for op in operators:
             net.add(op)
 
-    def _refuse(self, proto: onnx.NodeProto, scope: Scope, problem: str) -> None:
+    def _refuse(self, proto: NodeProto, scope: Scope, problem: str) -> None:
         if self._options.on_problem is None:
             version = scope.opsets.get(_domain(proto.domain), 0)
             raise ExportError(f"{title(proto)}, opset {version}: {problem}")
@@ -147,7 +161,7 @@ class Translator:
         for name in filter(None, proto.output):
             scope.net.forget(scope.define(name))
 
-    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Node:
+    def _node(self, proto: NodeProto, scope: Scope) -> Node:
         domain = _domain(proto.domain)
         if domain not in scope.opsets:
             raise ExportError(f"the model does not import an opset of the domain {domain or 'ai.onnx'!r}")
@@ -192,7 +206,7 @@ class Translator:
     def _expand(self, node: Node, body: Body, scope: Scope) -> None:
         """Translate the nodes of a function in place of its call."""
         opsets = {
-            "": onnx.defs.onnx_opset_version(),
+            "": NEWEST_OPSET,
             **scope.opsets,
             **{_domain(domain): version for domain, version in body.opsets.items()},
         }
@@ -203,11 +217,15 @@ class Translator:
         for formal, blob in zip(body.outputs, node.outputs):
             if blob:
                 inner.bind(formal, blob)
-        strict = Translator(replace(self._options, on_problem=None))  # a problem inside is reported for the call
-        for child in body.nodes:
-            strict._translate(child, inner)
+        wanted = [formal for formal, blob in zip(body.outputs, node.outputs) if blob]
+        nodes, _ = needed(ordered(body.nodes, body.inputs, inner.has), wanted)
+        for child in nodes:
+            self._translate(child, inner)
+        for formal, blob in zip(body.outputs, node.outputs):
+            if blob and inner.blob(formal) != scope.net.resolve(blob):
+                scope.net.alias(blob, inner.blob(formal))
 
-    def _subnet(self, scope: Scope, graph: onnx.GraphProto) -> NetDef:
+    def _subnet(self, scope: Scope, graph: GraphProto) -> NetDef:
         """A graph attribute as a net of its own, whose inputs are the graph's."""
         inner = _entered(graph, Scope(scope.net.nested(), scope.opsets, scope, scope.depth + 1))
         inputs = [inner.define(value.name) for value in graph.input]
@@ -216,14 +234,23 @@ class Translator:
         self.walk(graph, inner)
         return inner.net.net(graph.name, inputs, [inner.blob(output.name) for output in graph.output])
 
-    def _inline(self, scope: Scope, graph: onnx.GraphProto) -> List[str]:
+    def _inline(self, scope: Scope, graph: GraphProto) -> List[str]:
         """Translate a graph attribute without inputs in place; the blobs of its outputs."""
         inner = _entered(graph, Scope(scope.net, scope.opsets, scope, scope.depth + 1))
         self.walk(graph, inner)
         return [inner.blob(output.name) for output in graph.output]
 
 
-def _entered(graph: onnx.GraphProto, scope: Scope) -> Scope:
+def _hint_result(node: Node) -> None:
+    """Record the data type of an operator's result that does not depend on its inputs, which may be unknown."""
+    if node.domain or not node.wants(0):
+        return
+    dtype = node.get_dtype("to") if node.type == "Cast" and node.version >= 6 else _RESULTS.get(node.type)
+    if dtype is not None and node.net.dtype(node.outputs[0]) is None:
+        node.net.hint(node.outputs[0], np.dtype(dtype), node.net.dims(node.outputs[0]))
+
+
+def _entered(graph: GraphProto, scope: Scope) -> Scope:
     _refuse_depth(scope)
     scope.hints = read_hints(graph)
     return scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
-import onnx
 
 from exporter.onnx.node import Node
+from exporter.onnx.schema import DATA_TYPES
 from runtime_arm.errors import ExportError
 
 Upgrade = Callable[[Node], Node]
@@ -71,8 +71,8 @@ def _reshape(node: Node) -> Node:
 
 @_upgrade(6, "Cast")
 def _cast(node: Node) -> Node:
-    numbers: Dict[str, int] = dict(onnx.TensorProto.DataType.items())
-    return node.replace(attributes={"to": numbers.get(node.get_str("to"), 0)})
+    name = node.get_str("to")
+    return node.replace(attributes={"to": DATA_TYPES.index(name) if name in DATA_TYPES else 0})
 
 
 @_upgrade(7, "Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")

@@ -8,31 +8,31 @@ import sys
 from typing import Any, Dict, Union
 
 import numpy as np
-import onnx
 
-from exporter.onnx.reader import FLOAT_DATA, RAW_DATA, OnnxFile
+from exporter.onnx.protos import SparseTensorProto, TensorProto
+from exporter.onnx.reader import OnnxFile
+from exporter.onnx.schema import DATA_TYPES, EXTERNAL
 from runtime_arm.errors import ExportError
 from runtime_arm.files import map_file
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 
-_FLOAT16 = onnx.TensorProto.FLOAT16
 DTYPES: Dict[int, np.dtype[Any]] = {
-    number: np.dtype(name)
-    for number, name in (
-        (onnx.TensorProto.FLOAT, "float32"),
-        (onnx.TensorProto.DOUBLE, "float64"),
-        (_FLOAT16, "float16"),
-        (onnx.TensorProto.INT8, "int8"),
-        (onnx.TensorProto.INT16, "int16"),
-        (onnx.TensorProto.INT32, "int32"),
-        (onnx.TensorProto.INT64, "int64"),
-        (onnx.TensorProto.UINT8, "uint8"),
-        (onnx.TensorProto.UINT16, "uint16"),
-        (onnx.TensorProto.UINT32, "uint32"),
-        (onnx.TensorProto.UINT64, "uint64"),
-        (onnx.TensorProto.BOOL, "bool"),
-        (onnx.TensorProto.STRING, "object"),
+    DATA_TYPES.index(name): np.dtype(dtype)
+    for name, dtype in (
+        ("FLOAT", "float32"),
+        ("DOUBLE", "float64"),
+        ("FLOAT16", "float16"),
+        ("INT8", "int8"),
+        ("INT16", "int16"),
+        ("INT32", "int32"),
+        ("INT64", "int64"),
+        ("UINT8", "uint8"),
+        ("UINT16", "uint16"),
+        ("UINT32", "uint32"),
+        ("UINT64", "uint64"),
+        ("BOOL", "bool"),
+        ("STRING", "object"),
     )
 }
 _MOST_DIMS = 32
@@ -49,18 +49,17 @@ _FIELD_OF = {
 
 def dtype_name(number: int) -> str:
     """ONNX's name of a data type number, for messages."""
-    return next((str(name) for name, value in onnx.TensorProto.DataType.items() if value == number), str(number))
+    return DATA_TYPES[number] if 0 <= number < len(DATA_TYPES) else str(number)
 
 
 class Weights:
     """Reads the tensors of one model."""
 
     def __init__(self, file: OnnxFile):
-        self._data = file.data
         self._folder = file.folder
         self._mapped: Dict[str, memoryview] = {}
 
-    def array(self, tensor: onnx.TensorProto, what: str) -> Array:
+    def array(self, tensor: TensorProto, what: str) -> Array:
         """The tensor's content. ExportError, starting with ``what``, if shape, type, length or place are wrong."""
         dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
@@ -69,9 +68,9 @@ class Weights:
         count = math.prod(shape)
         if dtype.kind == "O":
             values = _strings(tensor, what)
-        elif tensor.data_location == onnx.TensorProto.EXTERNAL:
+        elif tensor.data_location == EXTERNAL:
             values = self._external(tensor, dtype, count, what)
-        elif tensor.HasField("raw_data"):
+        elif tensor.raw_data is not None:
             values = _from_bytes(tensor.raw_data, dtype, what)
         else:
             values = _from_fields(tensor, dtype, what)
@@ -79,7 +78,7 @@ class Weights:
             raise ExportError(f"{what}: dims {list(shape)} need {count} elements, the data has {values.size}")
         return values.reshape(shape)
 
-    def sparse(self, tensor: onnx.SparseTensorProto, what: str) -> Array:
+    def sparse(self, tensor: SparseTensorProto, what: str) -> Array:
         """The dense content of a sparse tensor: ``indices`` are flat positions or one row of coordinates a value."""
         shape = _shape(tensor.dims, what)
         values = self.array(tensor.values, what)
@@ -98,23 +97,19 @@ class Weights:
             dense.reshape(-1)[indices] = values.reshape(-1)
         return dense
 
-    def _external(self, tensor: onnx.TensorProto, dtype: np.dtype[Any], count: int, what: str) -> Array:
+    def _external(self, tensor: TensorProto, dtype: np.dtype[Any], count: int, what: str) -> Array:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location")
-        if location is None:
+        if not location:
             raise ExportError(f"{what}: external data without a location")
-        content = self._map(location, what) if location else self._data
+        content = self._map(location, what)
         needed = count * dtype.itemsize
         offset, length = _number(entries, "offset", 0, what), _number(entries, "length", needed, what)
         if length != needed:
             dims = f"dims {list(tensor.dims)} of {dtype.name}"
             raise ExportError(f"{what}: {dims} need {needed} bytes, the data has {length}")
         if offset + length > len(content):
-            place = location or "the file"
-            raise ExportError(f"{what}: the data ends at byte {offset + length}, {place} has {len(content)}")
-        field = _number(entries, "field", RAW_DATA, what)
-        if field != RAW_DATA and dtype.name != ("float32" if field == FLOAT_DATA else "float64"):
-            raise ExportError(f"{what}: the data of a {dtype.name} tensor is in the field of another type")
+            raise ExportError(f"{what}: the data ends at byte {offset + length}, {location} has {len(content)}")
         return _from_bytes(content[offset : offset + length], dtype, what)
 
     def _map(self, location: str, what: str) -> memoryview:
@@ -165,20 +160,20 @@ def _from_bytes(raw: Union[bytes, memoryview], dtype: np.dtype[Any], what: str) 
     return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
-def _strings(tensor: onnx.TensorProto, what: str) -> Array:
-    if tensor.HasField("raw_data") or tensor.data_location == onnx.TensorProto.EXTERNAL:
+def _strings(tensor: TensorProto, what: str) -> Array:
+    if tensor.raw_data is not None or tensor.data_location == EXTERNAL:
         raise ExportError(f"{what}: strings must be in string_data")
     values = np.empty(len(tensor.string_data), object)
     values[:] = list(tensor.string_data)
     return values
 
 
-def _from_fields(tensor: onnx.TensorProto, dtype: np.dtype[Any], what: str) -> Array:
+def _from_fields(tensor: TensorProto, dtype: np.dtype[Any], what: str) -> Array:
     """The content from the typed fields."""
-    field, wide = _FIELD_OF.get(dtype.name, ("int32_data", "i8"))
-    values = np.array(getattr(tensor, field), wide)
+    field, wide = _FIELD_OF.get(dtype.name, ("int32_data", "i4"))
+    values: Array = getattr(tensor, field).astype(wide, copy=False)
     if not values.size or values.dtype == dtype:
-        return values.astype(dtype)
+        return values.astype(dtype, copy=False)
     limits = np.iinfo(np.uint16 if dtype == np.float16 else np.uint8 if dtype == np.bool_ else dtype)
     if values.min() < limits.min or values.max() > limits.max:
         raise ExportError(f"{what}: the data holds a value that is no {dtype.name}")

@@ -13,7 +13,8 @@ from typing import AbstractSet, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from exporter.common.builder import Dims, NetBuilder
+from exporter.common.builder import NetBuilder
+from exporter.common.open_shapes import Dims
 from exporter.tflite.reader import Graph, Tensor
 from exporter.tflite.weights import content_of
 from runtime_arm.errors import ExportError

@@ -7,7 +7,8 @@ from typing import Any, Dict, Iterator, List, Optional, Protocol, Sequence, Tupl
 
 import numpy as np
 
-from exporter.common.builder import Dims, NetBuilder
+from exporter.common.builder import NetBuilder
+from exporter.common.open_shapes import Dims
 from exporter.tflite.blobs import Blobs
 from exporter.tflite.ranks import note_ranks
 from exporter.tflite.reader import Operation, Quantization, Tensor

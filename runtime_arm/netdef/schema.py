@@ -5,9 +5,10 @@ The reader skips fields that are not listed here. ``netdef.proto`` explains what
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Union
 
 from runtime_arm.netdef import values, wire
+from runtime_arm.netdef.tensors import array_of_fields
 
 
 class Scalar(NamedTuple):
@@ -39,29 +40,44 @@ class Field(NamedTuple):
         return self.repeated and self.type in NUMBERS
 
 
-class Message:
-    """A message type. ``build`` makes its value from the fields that are present; None for TensorProto, an array."""
+def _untitled(found: dict[str, Any]) -> str:
+    return ""
 
-    def __init__(self, name: str, build: Optional[Callable[..., Any]]):
+
+class Message:
+    """A message type. ``build`` makes its value from the fields that are present; ``title`` names it in errors."""
+
+    def __init__(self, name: str, build: Callable[..., Any], title: Callable[[dict[str, Any]], str] = _untitled):
         self.name = name
         self.build = build
+        self.title = title
         self.fields: tuple[Field, ...] = ()
         self.by_number: dict[int, Field] = {}
         self.runs: frozenset[int] = frozenset()
+        self.arrays: frozenset[str] = frozenset()
 
     def define(self, *fields: Field) -> None:
         """Set the fields of the message; not in the constructor, because messages contain each other."""
         self.fields = fields
         self.by_number = {field.number: field for field in fields}
+        self.arrays = frozenset(field.name for field in fields if field.is_array)
         self.runs = frozenset(
             field.number << 3 | field.type.wire for field in fields if field.is_array and isinstance(field.type, Scalar)
         )
 
 
-TENSOR = Message("TensorProto", None)
-ARGUMENT = Message("Argument", values.Argument)
+def _type_of(found: dict[str, Any]) -> str:
+    return values.shown(found.get("type", ""))
+
+
+def _name_of(found: dict[str, Any]) -> str:
+    return repr(found["name"][:40]) if found.get("name") else ""
+
+
+TENSOR = Message("TensorProto", array_of_fields)
+ARGUMENT = Message("Argument", values.Argument, _name_of)
 DEVICE_OPTION = Message("DeviceOption", values.DeviceOption)
-OPERATOR = Message("OperatorDef", values.OperatorDef)
+OPERATOR = Message("OperatorDef", values.OperatorDef, _type_of)
 NET = Message("NetDef", values.NetDef)
 
 TENSOR.define(

@@ -20,7 +20,7 @@ _IN_INT32_DATA = (dtypes.INT32, dtypes.BOOL, dtypes.UINT8, dtypes.INT8, dtypes.U
 _IN_BYTE_DATA = (dtypes.BYTE, dtypes.UINT8, dtypes.INT8, dtypes.BOOL)
 
 
-def array_of_fields(fields: dict[str, Any]) -> Array:
+def array_of_fields(**fields: Any) -> Array:
     """The read-only array that the fields of a TensorProto describe. WireError if length and shape contradict."""
     number = fields.get("data_type", dtypes.FLOAT)
     dtype = dtypes.dtype_of(number)

@@ -30,7 +30,6 @@ def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's network as a pair."""
-    pytest.importorskip("onnx", reason="exporting needs onnx")
     pair = tmp_path_factory.mktemp("pairs") / "digits"
     meta = ["--labels", str(DEMO / "labels.txt"), "--preprocessing", PREPROCESSING]
     assert main(["export", str(DEMO / "digits.onnx"), "-o", str(pair), *meta]) == 0

@@ -277,7 +277,6 @@ def test_a_negative_top_is_refused(armnet: Armnet, digits: Path) -> None:
     ],
 )
 def test_preprocessing_is_checked_at_export(armnet: Armnet, tmp_path: Path, rule: str, complaint: str) -> None:
-    pytest.importorskip("onnx", reason="exporting needs onnx")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "digits", "--preprocessing", rule), complaint)
     assert not (tmp_path / "digits").exists()
 
@@ -285,8 +284,6 @@ def test_preprocessing_is_checked_at_export(armnet: Armnet, tmp_path: Path, rule
 def test_a_full_disk_is_reported_with_the_path_that_the_user_gave(
     armnet: Armnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("onnx", reason="exporting needs onnx")
-
     def full(path: Path, chunks: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -14,7 +14,6 @@ from tests.support.paths import DEMO
 
 @pytest.fixture
 def pair(armnet: Armnet, tmp_path: Path) -> Path:
-    pytest.importorskip("onnx", reason="exporting needs onnx")
     assert armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "pair")[0] == 0
     return tmp_path / "pair"
 

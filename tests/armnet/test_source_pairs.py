@@ -18,7 +18,6 @@ from runtime_arm.pair.pair import Pair
 from tests.support.commands import Armnet
 from tests.support.paths import DEMO
 
-onnx = pytest.importorskip("onnx", reason="the test writes ONNX files")
 DIGITS = DEMO / "digits.onnx"
 
 
@@ -60,6 +59,7 @@ def test_the_content_counts_and_not_the_place(exports: List[Any], tmp_path: Path
 
 
 def test_weights_beside_the_model_count(exports: List[Any], tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the test writes ONNX files")
     for one in range(2):
         model = onnx.load(str(DIGITS))
         tensor = model.graph.initializer[0]

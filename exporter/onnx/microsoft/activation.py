@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.onnx.microsoft.definitions import Nodes, added, defines, make, number
+from exporter.onnx.making import make
+from exporter.onnx.microsoft.definitions import Nodes, added, defines, number
 from exporter.onnx.node import Node
 
 

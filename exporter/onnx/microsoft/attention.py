@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import List, Optional
 
-from exporter.onnx.microsoft.definitions import DOMAIN, Nodes, defines, given, integers, make
+from exporter.onnx.making import make
+from exporter.onnx.microsoft.definitions import DOMAIN, Nodes, defines, given, integers
 from exporter.onnx.node import Node
 from runtime_arm.errors import ExportError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from exporter.onnx.microsoft.definitions import Nodes, defines, make
+from exporter.onnx.making import make
+from exporter.onnx.microsoft.definitions import Nodes, defines
 from exporter.onnx.node import Node
 from runtime_arm.errors import ExportError
 

@@ -10,11 +10,11 @@ operator's schema. ``node`` says which inputs and attributes the model gives. So
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from onnx import NodeProto, helper
-
+from exporter.onnx.making import make
 from exporter.onnx.node import Node
+from exporter.onnx.protos import NodeProto
 
 DOMAIN = "com.microsoft"
 OPSET = 23
@@ -50,12 +50,6 @@ def defines(type: str, inputs: str, outputs: str, domain: str = DOMAIN) -> Calla
         return define
 
     return register
-
-
-def make(type: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: Any) -> NodeProto:
-    """A node, of ONNX's domain unless another is named; attributes that are None are left out."""
-    given = {name: value for name, value in attributes.items() if value is not None}
-    return helper.make_node(type, list(inputs), list(outputs), domain=domain, **given)
 
 
 def number(name: str, value: float) -> NodeProto:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.onnx.microsoft.definitions import Nodes, added, defines, integers, make, number
+from exporter.onnx.making import make
+from exporter.onnx.microsoft.definitions import Nodes, added, defines, integers, number
 from exporter.onnx.node import Node
 from runtime_arm.errors import ExportError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Sequence
 
-from exporter.onnx.microsoft.definitions import Nodes, defines, given, make, number
+from exporter.onnx.making import make
+from exporter.onnx.microsoft.definitions import Nodes, defines, given, number
 from exporter.onnx.node import Node
 from runtime_arm.errors import ExportError
 

@@ -6,7 +6,7 @@ from typing import List, Optional
 
 import numpy as np
 
-from exporter.common.builder import Dims
+from exporter.common.open_shapes import Dims
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 from exporter.onnx.rules.reduction import from_the_front

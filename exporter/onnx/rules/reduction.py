@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Optional
 
-from exporter.common.builder import Dims
+from exporter.common.open_shapes import Dims
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 

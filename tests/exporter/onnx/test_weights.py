@@ -12,17 +12,21 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from exporter.onnx.export import from_onnx
+from exporter.onnx.protos import ModelProto
 from exporter.onnx.reader import OnnxFile
+from exporter.onnx.schema import TENSOR
 from exporter.onnx.weights import DTYPES, Weights
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
+from runtime_arm.netdef.decoder import decode
 from tests.exporter.onnx.models import model, value
 
 BIG = np.arange(4096, dtype=np.float32).reshape(64, 64)
 
 
 def read(tensor: TensorProto, folder: Any = None) -> Any:
-    return Weights(OnnxFile(onnx.ModelProto(), memoryview(b""), "m.onnx", folder and str(folder))).array(tensor, "w")
+    file = OnnxFile(ModelProto(), memoryview(b""), "m.onnx", folder and str(folder))
+    return Weights(file).array(decode(TENSOR, tensor.SerializeToString()), "w")
 
 
 @pytest.mark.parametrize("dtype", [dtype.name for dtype in DTYPES.values() if dtype.kind != "O"])

@@ -127,7 +127,6 @@ def test_pillow_8_of_debian_11_is_enough(picture: Path, monkeypatch: pytest.Monk
 
 def test_squeezenet_names_the_dog_and_the_lemon(shared: Path, tmp_path: Path) -> None:
     exporter = pytest.importorskip("exporter", reason="the exporter is not installed beside the runtime")
-    pytest.importorskip("onnx", reason="exporting needs onnx")
     import runtime_arm
 
     photos = shared / "models" / "photos"

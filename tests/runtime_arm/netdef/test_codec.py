@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime_arm.errors import FormatError
-from runtime_arm.netdef import Argument, NetDef, OperatorDef
-from runtime_arm.netdef import codec as codec_module
+from runtime_arm.netdef import Argument, NetDef, OperatorDef, decoder
 from runtime_arm.netdef.codec import ALIGNMENT, encode_net
 from tests.runtime_arm.netdef import protobuf_bytes as pb
 from tests.runtime_arm.netdef.strategies import nets
@@ -190,7 +189,7 @@ def test_nets_inside_nets_have_a_limit() -> None:
 
 
 def test_a_flood_of_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec_module, "MOST_MESSAGES", 100)
+    monkeypatch.setattr(decoder, "MOST_MESSAGES", 100)
     assert len(NetDef.from_bytes(pb.net() * 99).op) == 99
     with pytest.raises(FormatError, match="100 messages"):
         NetDef.from_bytes(pb.net() * 100)
