@@ -121,10 +121,10 @@ def _hill(a: Arguments) -> Policy:
 
 
 def _slope(a: Arguments) -> Policy:
-    first, low = a.whole("num_iter_1", LATE), a.number("multiplier_1", 0.0)
-    second, high = a.whole("num_iter_2", LATE), a.number("multiplier_2", 1.0)
-    slope = (high - low) / (second - first) if second != first else 0.0
-    return lambda iteration: low if iteration < first else max(high, low + (iteration - first) * slope)
+    first, start = a.whole("num_iter_1", 0), a.number("multiplier_1", 0.0)
+    second, least = a.whole("num_iter_2", 0), a.number("multiplier_2", 0.0)
+    slope = (least - start) / (second - first) if second != first else 0.0
+    return lambda iteration: start if iteration < first else max(least, start + (iteration - first) * slope)
 
 
 def _constant_then_linear(a: Arguments) -> Policy:
@@ -146,7 +146,7 @@ def _cyclical(a: Arguments, step: str = "stepsize", default_step: int = 0, highe
 
     def policy(iteration: int) -> float:
         cycle = int(iteration / (2 * size) + 1)
-        return 1 + rise * max(0.0, 1 - abs(iteration / size - 2 * cycle + 1)) * power(decay, iteration)
+        return 1 + rise * max(0.0, 1 - abs(iteration / size - 2 * cycle + 1)) * power(decay, cycle - 1)
 
     return policy
 
