@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
+import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close
+from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
-from runtime_arm.netdef import NetDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.paths import GOLDENS
 
 FOLDER = GOLDENS / "training"
+ONEFLOW = 2e-3  # how far OneFlow's arrays are from float64 formulas, relative to the largest magnitude
 LOSS = 1e-4  # how far a loss of a recorded run may be off
 TERMS = 1024  # as for the recorded operators: Caffe2 adds in float32
 
@@ -66,6 +69,69 @@ def _step(workspace: Workspace, net: NetDef, case: Case, at: int) -> None:
     for blob, arrays in case["feed"].items():
         workspace.feed(blob, arrays[at])
     workspace.run_net_once(net)
+
+
+def run_oneflow(case: Case) -> None:
+    """Runs a recorded batch normalisation of OneFlow both ways, in a Workspace, and compares every array."""
+    a, channels = case["a"], case["shape"][1]
+    feeds = {"x": a["x"], "dy": a["dy"]}
+    if case["status"] == "ok" and not case["affine"]:
+        feeds.update(gamma=np.ones(channels, np.float32), beta=np.zeros(channels, np.float32))
+    for name in ("gamma", "beta", "addend"):
+        feeds.update({name: a[name]} if name in a else {})
+    feeds["mean"] = a.get("running_mean_in", np.zeros(channels, np.float32))
+    feeds["variance"] = a.get("running_var_in", np.ones(channels, np.float32))
+    workspace = Workspace()
+    for name, value in feeds.items():
+        workspace.feed(name, value)
+    forward = NetDef("forward", tuple(_normalisation(case)))
+    if case["status"] != "ok":
+        with pytest.raises(ArmnetError):
+            workspace.run_net_once(forward)
+        return
+    net, gradients = add_gradient_operators(forward, {"y": "dy"})
+    workspace.run_net_once(net)
+    found = {"y": "y", "running_mean_out": "mean", "running_var_out": "variance"}
+    found.update((f"d{name}", gradients[name]) for name in ("x", "gamma", "beta", "addend") if name in gradients)
+    for name, blob in found.items():
+        if name in a:
+            compare_oneflow(case, name, workspace.fetch(blob))
+
+
+def compare_oneflow(case: Case, name: str, actual: Any) -> None:
+    """AssertionError unless the array is within 2e-3 of the recorded one, relative to its largest magnitude.
+
+    Where OneFlow's dX is further than that from the formula in float64, because it cancels to rounding noise, it may be
+    as far from ours.
+    """
+    expected = case["a"][name]
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), f"{case['id']}: {name}"
+    own = case.get("difference_from_float64_formula", {}).get(name, 0.0)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected), err_msg=f"{case['id']}: {name}")
+    scale = max(np.nanmax(np.abs(expected), initial=0.0), 1e-3)
+    error = np.nanmax(np.abs(actual - expected), initial=0.0) / scale
+    assert error <= max(ONEFLOW, 2 * own), f"{case['id']}: {name} is off by {error:.3g} of the largest"
+
+
+def _normalisation(case: Case) -> Iterator[OperatorDef]:
+    """The operators of a case, by kind; plain SpatialBN gets a third dimension where it needs one on the way back."""
+    arguments = {"is_test": int(not case["training"]), "epsilon": case["eps"], "momentum": 1 - case["momentum"]}
+    parameters = ["gamma", "beta", "mean", "variance"]
+    kept = ["mean", "variance", "used_mean", "used_inverse"]
+    if case["kind"] in ("bn_relu", "bn_add_relu"):
+        adds = case["kind"] == "bn_add_relu"
+        inputs = ["x", *parameters, *["addend"] * adds]
+        yield OperatorDef.of("SpatialBNAddRelu" if adds else "SpatialBNRelu", inputs, ["y", *kept, "mask"], **arguments)
+        return
+    flat, plain = len(case["shape"]) == 2, case["kind"] == "bn"
+    x, y = ("wide", "normalised") if flat else ("x", "y" if plain else "normalised")
+    if flat:
+        yield OperatorDef.of("ExpandDims", ["x"], [x], dims=[2])
+    yield OperatorDef.of("SpatialBN", [x, *parameters], [y, *kept] if case["training"] else [y], **arguments)
+    if flat:
+        yield OperatorDef.of("Squeeze", [y], ["y" if plain else "narrow"], dims=[2])
+    if not plain:
+        yield OperatorDef.of("Relu", ["narrow" if flat else y], ["y"])
 
 
 def run_training(case: Case) -> None:
