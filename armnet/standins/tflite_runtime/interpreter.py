@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tupl
 
 import numpy as np
 
-from armnet.standins.models import as_file, pair_of
+from armnet.standins.models import pair_of
 from armnet.standins.notes import Standin, note
 from armnet.standins.tflite_runtime.details import operation_details, tensor_details
 from armnet.standins.tflite_runtime.resolver import OpResolverType
@@ -283,8 +283,7 @@ def _checked_source(path: Any, content: Any) -> Union[str, bytes]:
 
 def _opened(source: Union[str, bytes]) -> TfliteFile:
     try:
-        with as_file(source, ".tflite") as path:
-            return open_tflite(path)
+        return open_tflite(source)
     except ArmnetError as error:
         raise ValueError(f"Could not open the model: {error}") from error
 
