@@ -1,14 +1,18 @@
 """The threads of NumPy's BLAS, set around a run without any package but NumPy.
 
 OpenBLAS is found among the libraries that the process has mapped and spoken to through ctypes; NumPy's wheels carry
-it under prefixed or suffixed symbol names. Another BLAS, or a system without /proc, is left as it is.
+it under prefixed or suffixed symbol names. Wheels of other packages, such as OpenCV's, carry an OpenBLAS of their own,
+which is none of NumPy's. Another BLAS, or a system without /proc, is left as it is.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from threading import Lock
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional
+
+import numpy as np
 
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
@@ -43,9 +47,19 @@ def _mapped_libraries() -> List[str]:
             paths = dict.fromkeys(line.split(maxsplit=5)[5].strip() for line in maps if "/" in line)
     except OSError:
         return []
-    return [
-        path for path in paths if "openblas" in path.rsplit("/", 1)[-1] or path.rsplit("/", 1)[-1].startswith("libblas")
-    ]
+    return numpys_first(path for path in paths if _is_blas(os.path.basename(path)))
+
+
+def _is_blas(name: str) -> bool:
+    return "openblas" in name or name.startswith("libblas")
+
+
+def numpys_first(paths: Iterable[str]) -> List[str]:
+    """The libraries that NumPy can have: those of its own wheel, then the system's; none of other packages' wheels."""
+    home = os.path.dirname(np.__file__)
+    own = (home + os.sep, home + ".libs" + os.sep)
+    candidates = [path for path in paths if path.startswith(own) or ".libs" + os.sep not in path]
+    return sorted(candidates, key=lambda path: not path.startswith(own))
 
 
 def _speak_to(path: str) -> Optional[OpenBlas]:
