@@ -9,6 +9,7 @@ import onnx
 from onnx.backend import base
 
 from exporter.onnx.export import from_onnx
+from exporter.onnx.weights import NARROW
 from runtime_arm.execution.predictor import Predictor
 
 
@@ -17,12 +18,27 @@ class BackendRep(base.BackendRep):
 
     def __init__(self, model: onnx.ModelProto, **options: Any):
         self._predictor = Predictor(from_onnx(model), **options)
+        self._narrow = {
+            value.name: dtype for value in [*model.graph.input, *model.graph.output] for dtype in _dtype(value)
+        }
 
     def run(self, inputs: Any, **kwargs: Any) -> Tuple[Any, ...]:
         """The outputs in the model's order, for the inputs in its order or by name."""
         feeds = inputs if isinstance(inputs, dict) else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        outputs = self._predictor.run(feeds)
-        return tuple(outputs[info.name] for info in self._predictor.outputs)
+        named = feeds if isinstance(feeds, dict) else dict(zip((info.name for info in self._predictor.inputs), feeds))
+        held = {info.name: info.dtype for info in self._predictor.inputs if info.name in self._narrow}
+        outputs = self._predictor.run({name: _as(array, held.get(name)) for name, array in named.items()})
+        return tuple(_as(outputs[info.name], self._narrow.get(info.name)) for info in self._predictor.outputs)
+
+
+def _dtype(value: onnx.ValueInfoProto) -> List[Any]:
+    """The declared dtype if it is one that NumPy lacks and another package has."""
+    number = value.type.tensor_type.elem_type
+    return [onnx.helper.tensor_dtype_to_np_dtype(number)] if number in NARROW else []
+
+
+def _as(array: Any, dtype: Any) -> Any:
+    return array if dtype is None else np.asarray(array).astype(dtype)
 
 
 class Backend(base.Backend):

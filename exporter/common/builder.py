@@ -42,6 +42,7 @@ class NetBuilder:
             self._counts: Dict[str, int] = {}  # the number of names made from each stem
             self._constants: Dict[str, Array] = {}
             self._kept: Dict[str, str] = {}
+            self._formats: Dict[str, str] = {}
             self._made_of: Dict[str, int] = {}  # bytes of the constants behind each blob of known content
             self._open = OpenShapes()
         else:
@@ -163,6 +164,14 @@ class NetBuilder:
         """The spec of an operator's input for each choice of the open sizes; [] for an input that is left out."""
         spec = self.spec(name) if name else None
         return [] if not name else [spec] * len(CHOICES) if spec is not None else self._root._open.of(name)
+
+    def note_format(self, name: str, format: str) -> None:
+        """Note that a blob holds numbers of a format that NumPy lacks."""
+        self._root._formats[self.resolve(name)] = format
+
+    def format(self, name: str) -> Optional[str]:
+        """The format that was noted for a blob, or None."""
+        return self._root._formats.get(self.resolve(name))
 
     # Operators
 

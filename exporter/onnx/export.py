@@ -14,7 +14,7 @@ from exporter.onnx.metadata import told
 from exporter.onnx.protos import GraphProto, Opset, ValueInfoProto
 from exporter.onnx.reader import OnnxFile, graph_of, open_onnx
 from exporter.onnx.structure import defined
-from exporter.onnx.translator import NEWEST_OPSET, OnProblem, Options, Scope, Translator, known_of, read_hints
+from exporter.onnx.translator import NEWEST_OPSET, OnProblem, Options, Scope, Translator, declare, known_of, read_hints
 from exporter.onnx.weights import Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.pair.metadata import TensorInfo
@@ -64,7 +64,7 @@ def translated(
         if value.name not in filled:
             info = _info(value)
             names = [name if isinstance(name, str) else None for name in info.shape or ()]
-            builder.input(scope.define(value.name), *known_of(value), names)
+            declare(value, scope, names, not options.caffe2_compatible)
             inputs.append(info)
     Translator(options).walk(graph, scope)
     for name in outputs:

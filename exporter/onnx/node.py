@@ -11,7 +11,7 @@ from exporter.common.builder import NetBuilder
 from exporter.common.open_shapes import Dims
 from exporter.onnx.protos import AttributeProto, GraphProto, NodeProto
 from exporter.onnx.schema import ATTRIBUTE_FIELDS, ATTRIBUTE_TYPES
-from exporter.onnx.weights import DTYPES, Weights, dtype_name
+from exporter.onnx.weights import BLOB_DTYPES, Weights, dtype_name
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.netdef.dtypes import number_of
@@ -194,10 +194,10 @@ class Node:
 
 
 def dtype_of(number: int, what: str) -> np.dtype[Any]:
-    """The NumPy dtype of an ONNX data type number. ExportError for types that nets cannot hold."""
-    if number not in DTYPES:
+    """The dtype of blobs of an ONNX data type number. ExportError for types that nets cannot hold."""
+    if number not in BLOB_DTYPES:
         raise ExportError(f"{what}: the data type {dtype_name(number)} is not supported")
-    return DTYPES[number]
+    return BLOB_DTYPES[number]
 
 
 def _trimmed(names: Sequence[str]) -> Tuple[str, ...]:

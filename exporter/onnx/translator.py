@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from exporter.common.open_shapes import Dims
 from exporter.common.options import Progress
 from exporter.onnx.definitions import function_body, undefined
 from exporter.onnx.functions import Body, Functions
+from exporter.onnx.narrow import format_of, narrowed, round_to, store
 from exporter.onnx.node import Node, Operators, attributes_of
-from exporter.onnx.protos import GraphProto, NodeProto, ValueInfoProto
+from exporter.onnx.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
 from exporter.onnx.rules import find_rule
 from exporter.onnx.structure import defined, needed, ordered, require_distinct, title
 from exporter.onnx.upgrade import upgraded
-from exporter.onnx.weights import DTYPES, Weights
+from exporter.onnx.weights import BLOB_DTYPES, NARROW, Weights
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import find, lookup
@@ -55,6 +56,7 @@ class Scope:
         self.opsets = opsets
         self.depth = depth
         self.hints: Dict[str, Known] = {}
+        self.is_definition = False
         self._outer = outer
         self._blobs: Dict[str, str] = {}
 
@@ -101,7 +103,20 @@ def known_of(value: ValueInfoProto) -> Known:
     if tensor.shape is not None:
         sizes = [dim.dim_value for dim in tensor.shape.dim]
         dims = tuple(None if size is None or size < 0 else size for size in sizes)
-    return DTYPES.get(tensor.elem_type), dims
+    return BLOB_DTYPES.get(tensor.elem_type), dims
+
+
+def declare(value: ValueInfoProto, scope: Scope, names: Sequence[Optional[str]], rounds: bool) -> None:
+    """Declare an input of the outermost graph, with the names of its open sizes.
+
+    rounds: what is fed for a narrow type is rounded to it.
+    """
+    blob, format = scope.define(value.name), format_of(value)
+    scope.net.input(blob, *known_of(value), names)
+    if format and rounds:
+        target = scope.net.fresh(f"{blob}_rounded")
+        scope.net.add(round_to(scope.net, blob, target, format))
+        scope.bind(value.name, target)
 
 
 class Translator:
@@ -116,8 +131,8 @@ class Translator:
         require_distinct(graph)
         nodes, names = needed(ordered(graph.node, defined(graph), scope.has), [value.name for value in graph.output])
         for tensor in graph.initializer:
-            if tensor.data_type in DTYPES or tensor.name in names:
-                scope.net.constant(scope.define(tensor.name), weights.array(tensor, f"initializer {tensor.name!r}"))
+            if tensor.data_type in BLOB_DTYPES or tensor.name in names:
+                self._initializer(tensor, scope)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             scope.net.constant(scope.define(name), weights.sparse(sparse, f"initializer {name!r}"))
@@ -129,24 +144,39 @@ class Translator:
     def _translate(self, proto: NodeProto, scope: Scope) -> None:
         try:
             node = self._node(proto, scope)
-            _hint_result(node)
             own = self._options.functions.body(proto)
             if own is not None:
                 return self._expand(node, own, scope)
-            operators = None
-            for candidate in self._candidates(node):
-                if self._fit(candidate, node.net):
-                    return self._add(candidate, node.net)
-                operators = operators or candidate
-            body = function_body(node, proto)
-            if body is not None:
-                strict = Translator(replace(self._options, on_problem=None))
-                return strict._expand(node, body, scope)  # a problem inside is reported for the call
-            if operators is None:
-                raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING + undefined(node))
-            self._add(operators, node.net)  # raises, saying why the operator does not fit
+            if scope.is_definition:  # what it returns is rounded, and nothing inside
+                return self._replace(node, proto, scope)
+            node, rounding = narrowed(node, proto)
+            self._replace(node, proto, scope)
+            self._add(rounding, node.net)
         except ArmnetError as error:
             self._refuse(proto, scope, str(error))
+
+    def _replace(self, node: Node, proto: NodeProto, scope: Scope) -> None:
+        """Add operators that compute the node."""
+        _hint_result(node)
+        operators = None
+        for candidate in self._candidates(node):
+            if self._fit(candidate, node.net):
+                return self._add(candidate, node.net)
+            operators = operators or candidate
+        body = function_body(node, proto)
+        if body is not None:
+            strict = Translator(replace(self._options, on_problem=None))
+            return strict._expand(node, body, scope, is_definition=True)  # a problem inside is reported for the call
+        if operators is None:
+            raise ExportError(FOREIGN if self._options.caffe2_compatible else MISSING + undefined(node))
+        self._add(operators, node.net)  # raises, saying why the operator does not fit
+
+    def _initializer(self, tensor: TensorProto, scope: Scope) -> None:
+        weights, what, name = self._options.weights, f"initializer {tensor.name!r}", scope.define(tensor.name)
+        if tensor.data_type in NARROW and not self._options.caffe2_compatible:
+            store(scope.net, name, tensor, weights, what)
+        else:
+            scope.net.constant(name, weights.array(tensor, what))
 
     @staticmethod
     def _add(operators: Operators, net: NetBuilder) -> None:
@@ -203,7 +233,7 @@ class Translator:
                 return False
         return all(map(net.accepts, operators))
 
-    def _expand(self, node: Node, body: Body, scope: Scope) -> None:
+    def _expand(self, node: Node, body: Body, scope: Scope, is_definition: bool = False) -> None:
         """Translate the nodes of a function in place of its call."""
         opsets = {
             "": NEWEST_OPSET,
@@ -211,6 +241,7 @@ class Translator:
             **{_domain(domain): version for domain, version in body.opsets.items()},
         }
         inner = Scope(scope.net, opsets, None, scope.depth + 1)
+        inner.is_definition = is_definition or scope.is_definition
         _refuse_depth(inner)
         for formal, blob in zip(body.inputs, [*node.inputs, *[""] * len(body.inputs)]):
             inner.bind(formal, blob)
@@ -231,6 +262,8 @@ class Translator:
         inputs = [inner.define(value.name) for value in graph.input]
         for blob, value in zip(inputs, graph.input):
             inner.net.input(blob, *known_of(value))
+            if format_of(value):
+                inner.net.note_format(blob, str(format_of(value)))
         self.walk(graph, inner)
         return inner.net.net(graph.name, inputs, [inner.blob(output.name) for output in graph.output])
 

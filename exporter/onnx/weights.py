@@ -16,6 +16,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.files import map_file
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.number_formats import FORMATS, unpacked
 
 DTYPES: Dict[int, np.dtype[Any]] = {
     DATA_TYPES.index(name): np.dtype(dtype)
@@ -35,6 +36,10 @@ DTYPES: Dict[int, np.dtype[Any]] = {
         ("STRING", "object"),
     )
 }
+# Types that NumPy lacks, by the names of their formats (runtime_arm/operators/common/number_formats.py).
+NARROW: Dict[int, str] = {DATA_TYPES.index(name.upper()): name for name in FORMATS}
+# The dtypes of blobs; those of narrow types hold all their numbers.
+BLOB_DTYPES = {**DTYPES, **{number: FORMATS[name].carrier for number, name in NARROW.items()}}
 _MOST_DIMS = 32
 _MOST_ELEMENTS = sys.maxsize >> 4  # NumPy counts bytes of empty arrays, too, as if no dimension were 0
 # Everything else of up to 32 bits is in int32_data.
@@ -61,11 +66,23 @@ class Weights:
 
     def array(self, tensor: TensorProto, what: str) -> Array:
         """The tensor's content. ExportError, starting with ``what``, if shape, type, length or place are wrong."""
+        if tensor.data_type in NARROW:
+            shape = _shape(tensor.dims, what)
+            return unpacked(self.codes(tensor, what), NARROW[tensor.data_type], math.prod(shape)).reshape(shape)
         dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
             raise ExportError(f"{what}: the data type {dtype_name(tensor.data_type)} is not supported")
         shape = _shape(tensor.dims, what)
-        count = math.prod(shape)
+        return self._values(tensor, dtype, math.prod(shape), what).reshape(shape)
+
+    def codes(self, tensor: TensorProto, what: str) -> Array:
+        """The codes of a tensor of a narrow type, flat: uint8, or uint16 for bfloat16."""
+        form = FORMATS[NARROW[tensor.data_type]]
+        count = math.prod(_shape(tensor.dims, what))
+        dtype, length = (np.uint16, count) if form.bits == 16 else (np.uint8, -(-count // form.per_byte))
+        return self._values(tensor, np.dtype(dtype), length, what)
+
+    def _values(self, tensor: TensorProto, dtype: np.dtype[Any], count: int, what: str) -> Array:
         if dtype.kind == "O":
             values = _strings(tensor, what)
         elif tensor.data_location == EXTERNAL:
@@ -75,8 +92,8 @@ class Weights:
         else:
             values = _from_fields(tensor, dtype, what)
         if values.size != count:
-            raise ExportError(f"{what}: dims {list(shape)} need {count} elements, the data has {values.size}")
-        return values.reshape(shape)
+            raise ExportError(f"{what}: dims {list(tensor.dims)} need {count} elements, the data has {values.size}")
+        return values
 
     def sparse(self, tensor: SparseTensorProto, what: str) -> Array:
         """The dense content of a sparse tensor: ``indices`` are flat positions or one row of coordinates a value."""

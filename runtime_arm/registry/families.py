@@ -282,6 +282,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused.pooled_convolution": "PooledConv",
         "operators.fused.separable_block": "SeparableBlock",
         "operators.fused.layout_change": "ChangeLayout",
+        "operators.quantised.narrow": "RoundNumbers UnpackNumbers",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

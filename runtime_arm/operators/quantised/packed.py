@@ -35,7 +35,8 @@ def joined_halves(numbers: Array) -> Array:
     return joined
 
 
-def _stated_shape(op: OperatorDef) -> Shape:
+def stated_shape(op: OperatorDef) -> Shape:
+    """The argument ``shape``; ArgumentError if it is none."""
     shape = tuple(op.get_ints("shape"))
     if len(shape) > _MOST_DIMS or min(shape, default=1) < 0:
         raise ArgumentError(op, f"shape must hold at most {_MOST_DIMS} sizes, none negative, got {list(shape)[:40]}")
@@ -49,7 +50,7 @@ def unpack_blocks(op: OperatorDef, packed: TensorSpec, scales: TensorSpec) -> Li
     packed: uint8 (blocks, block_size / 2), 4-bit numbers q. scales: float16 (blocks). W has the ``shape`` that the
     argument states; its elements, in C order, fill the blocks one after the other. The last block may be fuller than W.
     """
-    shape, block = _stated_shape(op), op.get_int("block_size", 32)
+    shape, block = stated_shape(op), op.get_int("block_size", 32)
     if block < 2 or block % 2:
         raise ArgumentError(op, f"block_size must be even and positive, got {block}")
     blocks = -(-math.prod(shape) // block)
@@ -60,7 +61,7 @@ def unpack_blocks(op: OperatorDef, packed: TensorSpec, scales: TensorSpec) -> Li
 
 @unpack_blocks.reference
 def unpack_blocks_reference(op: OperatorDef, packed: Array, scales: Array) -> List[Any]:
-    shape = _stated_shape(op)
+    shape = stated_shape(op)
     values = halves(packed).astype(np.float32)
     values -= 8
     values *= scales.astype(np.float32)[:, np.newaxis]
@@ -74,7 +75,7 @@ def unpack_palette(op: OperatorDef, packed: TensorSpec, palette: TensorSpec) -> 
     palette: float32 (16). packed: uint8, the 4-bit numbers q of W's elements in C order; the last may be unused. W has
     the ``shape`` that the argument states.
     """
-    shape = _stated_shape(op)
+    shape = stated_shape(op)
     nbytes = -(-math.prod(shape) // 2)
     require(op, packed.shape == (nbytes,), f"{nbytes} bytes are needed", packed)
     require(op, palette.shape == (16,) and palette.dtype == np.float32, "the palette must be 16 float32", palette)
@@ -83,7 +84,7 @@ def unpack_palette(op: OperatorDef, packed: TensorSpec, palette: TensorSpec) -> 
 
 @unpack_palette.reference
 def unpack_palette_reference(op: OperatorDef, packed: Array, palette: Array) -> List[Any]:
-    shape = _stated_shape(op)
+    shape = stated_shape(op)
     return [palette[halves(packed)[: math.prod(shape)]].reshape(shape)]
 
 

@@ -10,6 +10,8 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.operators.common.formulas import level
+from runtime_arm.operators.common.number_formats import rounded
+from runtime_arm.operators.quantised.narrow import stated_format
 from runtime_arm.operators.quantised.parameters import (
     EIGHT_BITS,
     SIXTEEN_BITS,
@@ -42,6 +44,8 @@ def _data_type(op: OperatorDef, name: str, default: Any, allowed: Sequence[Any])
 
 
 def _quantized_type(op: OperatorDef, zero_point: Any) -> np.dtype[Any]:
+    if op.has("format"):
+        return stated_format(op).carrier
     return _data_type(op, "output_dtype", np.uint8 if zero_point is None else zero_point.dtype, INTEGERS)
 
 
@@ -86,13 +90,13 @@ def _quantize_shape(
 
     X: float32, float16 or int32; Y: the zero point's type, or the one in ``output_dtype``, or uint8. Scale and zero
     point: one element; a vector along ``axis`` (1); with ``block_size``, one per block along ``axis``. The division has
-    the precision in ``precision``, else the scale's. ``saturate`` only concerns 8-bit floats. Source:
-    onnx/defs/quantization.
+    the precision in ``precision``, else the scale's. With ``format`` (armnet's own), Y holds numbers of that format,
+    see ``operators/common/number_formats.py``; ``saturate`` (1) concerns its floats. Source: onnx/defs/quantization.
     """
     require_dtype(op, "the input", x, (*FLOATS, np.int32))
     require_dtype(op, "the scale", scale, FLOATS)
     if zero_point is not None:
-        require_dtype(op, "the zero point", zero_point, INTEGERS)
+        require_dtype(op, "the zero point", zero_point, (*INTEGERS, np.float32) if op.has("format") else INTEGERS)
     dtype = _quantized_type(op, zero_point)
     require(
         op,
@@ -112,8 +116,20 @@ def _quantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Opt
     dtype = _quantized_type(op, zero_point)
     precision = _data_type(op, "precision", scale.dtype, FLOATS)
     ratio = x.astype(precision) / _aligned(op, scale, x.shape).astype(precision)
+    if op.has("format"):
+        return [_in_format(op, ratio, None if zero_point is None else _aligned(op, zero_point, x.shape))]
     zero = np.zeros((), np.int32) if zero_point is None else _aligned(op, zero_point, x.shape).astype(np.int32)
     return [quantized(ratio, Parameters(np.ones((), np.float32), zero), dtype)]
+
+
+def _in_format(op: OperatorDef, ratio: Array, zero_point: Optional[Array]) -> Array:
+    form = stated_format(op)
+    steps = ratio.astype(np.float32) if not form.is_integer else np.rint(ratio.astype(np.float32))
+    shifted = steps if zero_point is None else steps + zero_point.astype(np.float32)
+    if not form.is_integer:
+        return rounded(shifted, op.get_str("format"), op.get_bool("saturate", True))
+    limited: Array = np.fmin(np.fmax(shifted, form.low), form.high).astype(form.carrier)
+    return limited
 
 
 def _dequantize_shape(
@@ -121,10 +137,11 @@ def _dequantize_shape(
 ) -> List[TensorSpec]:
     """Y = (X - zero_point) * scale.
 
-    X: int8, uint8, int16, uint16, or int32 with zero point 0; Y: the type in ``output_dtype``, else the scale's. Scale
-    and zero point as in QuantizeLinear. Source: onnx/defs/quantization.
+    X: int8, uint8, int16, uint16, int32 with zero point 0, or with ``format`` (armnet's own) float32, which holds
+    numbers of that format; Y: the type in ``output_dtype``, else the scale's. Scale and zero point as in
+    QuantizeLinear. Source: onnx/defs/quantization.
     """
-    require_dtype(op, "the input", x, (*INTEGERS, np.int32))
+    require_dtype(op, "the input", x, (*INTEGERS, np.int32, *([np.float32] if op.has("format") else [])))
     require_dtype(op, "the scale", scale, FLOATS)
     if zero_point is not None:
         require(op, zero_point.dtype == x.dtype, "the zero point must have the input's type", x, zero_point)
@@ -138,6 +155,9 @@ def _dequantize_shape(
 
 def _dequantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Optional[Array] = None) -> List[Any]:
     check_scale(op, "the input", scale)
+    if x.dtype.kind == "f":
+        low = 0 if zero_point is None else _aligned(op, zero_point, x.shape)
+        return [((x - low) * _aligned(op, scale, x.shape)).astype(_data_type(op, "output_dtype", scale.dtype, FLOATS))]
     zero = np.zeros((), np.int32) if zero_point is None else _aligned(op, zero_point, x.shape).astype(np.int32)
     reals = dequantized(x, Parameters(_aligned(op, scale, x.shape).astype(np.float32), zero))
     return [reals.astype(_data_type(op, "output_dtype", scale.dtype, FLOATS))]
@@ -171,6 +191,8 @@ def _refuse_but_one_float32_scale(op: OperatorDef, inputs: Specs, outputs: Seque
     assert x is not None
     assert scale is not None
     real = outputs[0] if op.type == "DequantizeLinear" else x
+    if op.has("format"):
+        return "only for integers of 8 and 16 bits"
     if not (real.dtype == scale.dtype == np.float32) or op.get_int("precision", 0) or op.get_int("block_size", 0):
         return "only for float32"
     if scale.size != 1:
