@@ -109,11 +109,13 @@ def known_of(value: ValueInfoProto) -> Known:
 def declare(value: ValueInfoProto, scope: Scope, names: Sequence[Optional[str]], rounds: bool) -> None:
     """Declare an input of the outermost graph, with the names of its open sizes.
 
-    rounds: what is fed for a narrow type is rounded to it.
+    rounds: what is fed for a narrow type is rounded to it; without, such inputs are refused.
     """
     blob, format = scope.define(value.name), format_of(value)
     scope.net.input(blob, *known_of(value), names)
-    if format and rounds:
+    if format and not rounds:
+        raise ExportError(f"{value.name!r}: Caffe2 has no {format}")
+    if format:
         target = scope.net.fresh(f"{blob}_rounded")
         scope.net.add(round_to(scope.net, blob, target, format))
         scope.bind(value.name, target)

@@ -65,7 +65,7 @@ REFUSED: Dict[str, Any] = {
     r"dims \[0, 2147483648, 2147483648\] are not possible": {"dims": [0, 1 << 31, 1 << 31], "raw_data": b""},
     r"dims \[1099511627776, 0, 1099511627776\] are": {"dims": [1 << 40, 0, 1 << 40], "raw_data": b""},
     "need 1099511627776 elements": {"dims": [1 << 40], "raw_data": b""},
-    "BFLOAT16 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": TensorProto.BFLOAT16},
+    "COMPLEX64 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": TensorProto.COMPLEX64},
     "the data type 99 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": 99},
     "no int8": {"dims": [1], "int32_data": [300], "data_type": TensorProto.INT8},
 }
