@@ -4,98 +4,23 @@
     for tensor in root.tables("subgraphs", "SubGraph")[0].tables("tensors", "Tensor"):
         print(tensor.text("name"), tensor.integers("shape"))
 
-The fields of a table are those that the package ``tflite`` writes. Tables may share parts, so a small file could expand
-to a huge model: the total amount read is limited to a multiple of the file's size. Source of the format: FlatBuffers'
-"internals" page.
+``schema.py`` says which fields a table has. Tables may share parts, so a small file could expand to a huge model: the
+total amount read is limited to a multiple of the file's size. Source of the format: FlatBuffers' "internals" page.
 """
 
 from __future__ import annotations
 
 import struct
-from functools import cache
-from importlib import import_module
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, List, Optional, Union
 
 import numpy as np
 
+from exporter.tflite.schema import fields_of
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Array
 
 _SHARED = 16  # how often each byte may be read on average; real files seldom share parts
 _TABLE = 64  # bytes that a table counts in addition to its own: as an object it takes more memory than in the file
-_NUMBERS = {
-    "Bool": "?",
-    "Int8": "<i1",
-    "Uint8": "<u1",
-    "Int16": "<i2",
-    "Uint16": "<u2",
-    "Int32": "<i4",
-    "Uint32": "<u4",
-    "Int64": "<i8",
-    "Uint64": "<u8",
-    "Float32": "<f4",
-    "Float64": "<f8",
-}
-_OFFSET = "UOffsetTRelative"
-
-
-class Field(NamedTuple):
-    """A field's slot in its table's vtable, its dtype (None for an offset) and its value if it is absent."""
-
-    slot: int
-    dtype: Optional[str]
-    default: Any
-
-
-class _Recorder:
-    """Takes the place of the package's builder and records the field that it is told to write."""
-
-    field: Field
-
-    def __getattr__(self, name: str) -> Any:
-        kind = name[len("Prepend") : -len("Slot")]
-        if not name.startswith("Prepend") or not (kind == _OFFSET or kind in _NUMBERS):
-            raise AttributeError(name)
-
-        def record(slot: int, value: Any, default: Any) -> None:
-            self.field = Field(slot, _NUMBERS.get(kind), default)
-
-        return record
-
-
-_DECLARED: Dict[str, Dict[str, Field]] = {}
-
-
-def declare(table: str, **fields: Union[int, Tuple[int, str]]) -> None:
-    """Declare a table of another schema: slots of offsets, slots and dtypes of numbers (0 if absent)."""
-    _DECLARED[table] = {
-        name: Field(*field, 0) if isinstance(field, tuple) else Field(field, None, 0) for name, field in fields.items()
-    }
-
-
-@cache
-def fields_of(table: str) -> Dict[str, Field]:
-    """The fields of a table by name; empty for a table that is neither in TFLite's schema nor declared."""
-    if table in _DECLARED:
-        return _DECLARED[table]
-    try:
-        module = import_module(f"tflite.{table}")
-    except ModuleNotFoundError as error:
-        if error.name == "tflite":
-            raise
-        return {}
-    fields, prefix = {}, f"{table}Add"
-    for name, add in vars(module).items():
-        if name.startswith(prefix):
-            recorder = _Recorder()
-            add(recorder, 0)
-            fields[_snake_case(name[len(prefix) :])] = recorder.field
-    return fields
-
-
-def _snake_case(name: str) -> str:
-    """``DilationWFactor`` -> ``dilation_w_factor``."""
-    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
 class FlatBuffer:

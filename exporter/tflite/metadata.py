@@ -11,8 +11,9 @@ import zipfile
 import zlib
 from typing import Any, Dict, List, Optional
 
-from exporter.tflite.flatbuffer import Table, declare, open_flatbuffer
+from exporter.tflite.flatbuffer import Table, open_flatbuffer
 from exporter.tflite.reader import Graph, TfliteFile
+from exporter.tflite.schema import declare
 from runtime_arm.errors import FormatError
 
 _NAME, _IDENTIFIER = "TFLITE_METADATA", b"M001"

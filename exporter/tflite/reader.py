@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from exporter.common.source import FileOrBytes, content_of
-from exporter.tflite.flatbuffer import Table, fields_of, open_flatbuffer
+from exporter.tflite.flatbuffer import Table, open_flatbuffer
+from exporter.tflite.schema import BUILTIN_OPERATORS, OPTIONS, OPTIONS_2, TENSOR_TYPES
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Array
 
@@ -159,7 +159,7 @@ def _parse(source: str, data: memoryview) -> TfliteFile:
 
 def _content(table: Table, data: memoryview) -> memoryview:
     """A buffer's content: inside its table, or behind the FlatBuffer at an offset in the file."""
-    offset, size = (table.integer(name) if table.knows(name) else 0 for name in ("offset", "size"))
+    offset, size = (table.integer(name) for name in ("offset", "size"))
     if offset > 1:
         if offset + size > len(data):
             raise FormatError(f"a buffer of {size} bytes at {offset} lies outside the file of {len(data)} bytes")
@@ -169,18 +169,14 @@ def _content(table: Table, data: memoryview) -> memoryview:
 
 def _code(table: Table) -> Tuple[str, str, int]:
     """Type, name of the custom operator, and version. Type numbers above 127 do not fit into the older field."""
-    newer = table.integer("builtin_code") if table.knows("builtin_code") else 0
-    number = max(table.integer("deprecated_builtin_code"), newer)
-    name = _enum("BuiltinOperator").get(number, f"BUILTIN_{number}")
+    number = max(table.integer("deprecated_builtin_code"), table.integer("builtin_code"))
+    name = _named(BUILTIN_OPERATORS, number) or f"BUILTIN_{number}"
     return name, table.text("custom_code") if name == "CUSTOM" else "", table.integer("version")
 
 
-@cache
-def _enum(name: str) -> Dict[int, str]:
-    """The names of an enumeration of the schema by number."""
-    import tflite
-
-    return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
+def _named(names: Sequence[str], number: int) -> Optional[str]:
+    """The name of a number of an enumeration, None if it is not known."""
+    return names[number] if 0 <= number < len(names) else None
 
 
 def _graph(
@@ -236,7 +232,7 @@ def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
     return Tensor(
         index,
         name,
-        _enum("TensorType").get(kind, f"type {kind}"),
+        _named(TENSOR_TYPES, kind) or f"type {kind}",
         tuple(shape) if constant else tuple(dims),
         content if constant else None,
         is_variable,
@@ -247,7 +243,7 @@ def _tensor(index: int, table: Table, buffers: Sequence[memoryview]) -> Tensor:
 
 
 def _has_rank(table: Table) -> bool:
-    return table.knows("has_rank") and bool(table.number("has_rank"))
+    return bool(table.number("has_rank"))
 
 
 def _at(items: Sequence[Any], index: int, what: str) -> Any:
@@ -258,12 +254,10 @@ def _at(items: Sequence[Any], index: int, what: str) -> Any:
 
 def _options(operator: Table) -> Optional[Table]:
     """The options of a builtin operator, from the older or the newer union."""
-    for field, union in (("builtin_options", "BuiltinOptions"), ("builtin_options2", "BuiltinOptions2")):
-        if not operator.knows(field):
-            continue
+    for field, union in (("builtin_options", OPTIONS), ("builtin_options2", OPTIONS_2)):
         kind = operator.integer(f"{field}_type")
-        name = _enum(union).get(kind)
-        if kind and (name is None or not fields_known(name)):
+        name = _named(union, kind)
+        if name is None:
             raise FormatError(f"options of type {kind} are not known")
         options = operator.table(field, str(name)) if kind else None
         if options is not None:
@@ -271,17 +265,10 @@ def _options(operator: Table) -> Optional[Table]:
     return None
 
 
-def fields_known(table: str) -> bool:
-    """Whether the schema has the table; some have no fields at all."""
-    import tflite
-
-    return hasattr(tflite, table) or bool(fields_of(table))
-
-
 def _custom_options(operator: Table, data: memoryview) -> bytes:
     """The custom operator's own bytes; these too may lie behind the FlatBuffer."""
     names = ("large_custom_options_offset", "large_custom_options_size")
-    offset, size = (operator.integer(name) if operator.knows(name) else 0 for name in names)
+    offset, size = (operator.integer(name) for name in names)
     if offset > 1:
         if offset + size > len(data):
             raise FormatError(f"custom options of {size} bytes at {offset} lie outside the file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, List
@@ -13,6 +14,7 @@ from exporter.compare.witness import witness
 from exporter.formats import FORMATS
 from exporter.support import support
 from runtime_arm.errors import ArmnetError, FormatError, MissingDependency, UsageError
+from tests.support.paths import ROOT
 
 COMPLETE = [row.suffixes[-1] for row in FORMATS]  # one model of each format, every file given
 
@@ -59,16 +61,27 @@ class Withheld:
             raise ModuleNotFoundError(f"No module named {self._package!r}", name=self._package)
 
 
-@pytest.mark.parametrize("package", ["onnx", "tflite"])
-def test_without_the_package_of_a_format_the_extra_is_named(
-    package: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["onnx", "tflite"])
+def test_reading_needs_no_package_of_a_format(suffix: str, shared: Path) -> None:
+    file = next((shared / "models" / suffix).glob(f"*/*.{suffix}"))
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys(["onnx", "google", "tflite", "flatbuffers"]))
+import armnet
+assert not [row for row in armnet.support({str(file)!r}) if row.problem]
+assert armnet.export({str(file)!r}).predict_net.op
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
+
+
+@pytest.mark.parametrize(("package", "extra"), [("onnx", "export"), ("onnxruntime", "validate")])
+def test_without_the_package_of_a_runtime_the_extra_is_named(
+    package: str, extra: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = next((shared / "models" / package).glob(f"*/*.{package}"))
+    file = next((shared / "models/onnx").glob("*/*.onnx"))
     for module in list(sys.modules):
-        if module.startswith((f"exporter.{package}.", f"{package}.")) or module == package:
+        if module.partition(".")[0] == package or module == "exporter.onnx.witness":
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Withheld(package), *sys.meta_path])
-    reading = (export, support) if package == "tflite" else ()  # armnet reads ONNX itself
-    for task in (*reading, lambda path: witness([path], {})):
-        with pytest.raises(MissingDependency, match=rf"needs the package {package}: pip install 'armnet\[export\]'"):
-            task(file)
+    with pytest.raises(MissingDependency, match=rf"needs the package {package}: pip install 'armnet\[{extra}\]'"):
+        witness([file], {})
