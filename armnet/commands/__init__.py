@@ -11,6 +11,7 @@ COMMANDS = {
     "inspect": "list a pair's operators, with engines, shapes, costs and memory",
     "run": "run a model on pictures, sounds, videos or arrays, and say what it finds",
     "describe": "say what a pair takes and what its outputs mean, and store that",
+    "serve": "serve a model over HTTP: a page with a camera for people, JSON for programs",
     "evaluate": "say how right a model is, on examples whose answers are known",
     "compare": "run the original model beside the pair and name the first blob that differs",
     "profile": "show how long each operator of an inference takes",

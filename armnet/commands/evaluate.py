@@ -78,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from armnet.commands.run import opened
     from armnet.console import note, print_json, progress
     from armnet.evaluation.data import data_of
     from armnet.evaluation.evaluate import evaluate, options_for
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if len(words) != 1:
         raise UsageError(f"give one model and one DATA, got {' '.join([*args.pair, *words])}")
     args.data = words[0]
-    with _model(args) as model:
+    with opened(args) as model:
         data = data_of(args.data, model, _told)
         _told(f"{args.data}: {data.what}")
         with progress("evaluate") as report:
@@ -122,25 +123,6 @@ def _told(text: str) -> None:
     from armnet.console import note
 
     note(f"armnet: {text}")
-
-
-def _model(args: argparse.Namespace) -> Any:
-    from armnet.commands.run import preprocessing_of
-    from armnet.opening import open as open_model
-    from armnet.shapes import parse_shapes
-
-    return open_model(
-        args.pair,
-        args.labels,
-        args.task,
-        args.preprocessing,
-        threads=args.threads,
-        device=args.device,
-        half=args.half,
-        shapes=parse_shapes(args.shape),
-        changes=preprocessing_of(args),
-        notice=_told,
-    )
 
 
 def _places(args: argparse.Namespace, model: Any, options: Any) -> List[Any]:

@@ -144,14 +144,13 @@ def run(args: argparse.Namespace) -> int:
     return _ended(tally)
 
 
-def _model(args: argparse.Namespace) -> Model:
+def opened(args: argparse.Namespace) -> Model:
     """The model that the command line asks for; its notes go to stderr."""
     from armnet.console import note
     from armnet.opening import open as open_model
     from armnet.shapes import parse_shapes
-    from runtime_arm.app.model import together
 
-    model = open_model(
+    return open_model(
         args.pair,
         args.labels,
         args.task,
@@ -163,6 +162,14 @@ def _model(args: argparse.Namespace) -> Model:
         changes=preprocessing_of(args),
         notice=lambda text: note(f"armnet: {text}"),
     )
+
+
+def _model(args: argparse.Namespace) -> Model:
+    """The same with the nets that follow it."""
+    from armnet.opening import open as open_model
+    from runtime_arm.app.model import together
+
+    model = opened(args)
     if args.then:
         return together(
             [model, *(open_model(path, threads=args.threads, device=args.device, half=args.half) for path in args.then)]
