@@ -124,9 +124,10 @@ def run(args: argparse.Namespace) -> int:
         model.infer = _paranoid(model) if args.paranoid else partial(model.predictor.run, keep=args.keep)
         model.states = _carried(args.state, model)
         options = Options(args.score, 5 if args.top is None else args.top)
-        total = count_of(words)
+        hears = "sound" in model.entry
+        total = count_of(words, hears)
         shown: List[Dict[str, Any]] = []
-        items = islice(items_of(words, model.pair.inputs, args.every), args.count)
+        items = islice(items_of(words, model.pair.inputs, args.every, hears), args.count)
         with _display(args, model, total, shown) as show:
             tally = answer_all(
                 model,
@@ -135,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 show,
                 output=args.output,
                 draw=args.draw,
-                alone=total == 1 or (len(words) == 1 and total is None and words[0] != "camera"),
+                alone=total == 1 or words == ["-"],
             )
     for line in model.predictor.notes:
         note(line)

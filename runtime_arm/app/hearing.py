@@ -41,16 +41,17 @@ def read_sound(source: Any, rate: int, given_rate: Optional[int] = None) -> Arra
 
     Channels are averaged. given_rate: that of a waveform (default: ``rate``). FeedError if it cannot be read.
     """
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "the sound"
     if isinstance(source, (np.ndarray, list)):
         samples, found = _waveform(np.asarray(source)), given_rate or rate
     else:
-        samples, found = _decoded(source)
+        samples, found = _decoded(source, name)
     if not _RATES[0] <= found <= _RATES[1]:
-        raise FeedError(f"a sound of {found} samples a second cannot be heard")
+        raise FeedError(f"{name}: {found} samples a second cannot be heard")
     if not len(samples):
-        raise FeedError("a sound without samples")
+        raise FeedError(f"{name}: holds no samples")
     if not np.isfinite(samples).all():
-        raise FeedError("a sound whose samples are not all finite")
+        raise FeedError(f"{name}: holds samples that are not finite")
     return resampled(samples, found, rate)
 
 
@@ -62,8 +63,7 @@ def _waveform(samples: Array) -> Array:
     return (samples if samples.ndim == 1 else samples.mean(axis=1)).astype(np.float32)
 
 
-def _decoded(source: Any) -> Tuple[Array, int]:
-    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "the sound"
+def _decoded(source: Any, name: str) -> Tuple[Array, int]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         source = io.BytesIO(bytes(source))
     elif not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):

@@ -15,8 +15,10 @@ def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
     try:
         with open(path, encoding="utf-8-sig") as file:  # Windows puts a byte order mark before the first line
             return [line.rstrip("\n") for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise FeedError(f"{os.fspath(path)}: cannot read labels: {error}") from error
+    except OSError as error:
+        raise FeedError(f"{os.fspath(path)}: cannot read labels: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise FeedError(f"{os.fspath(path)}: holds no labels: it is no text in UTF-8") from error
 
 
 def fitting(

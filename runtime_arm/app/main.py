@@ -108,8 +108,9 @@ def _answer(pair: Pair, args: argparse.Namespace) -> int:
                 print("\n".join(record.lines()), flush=True)
 
         options = Options(args.score, 5 if args.top is None else args.top)
-        items = items_of(args.input, pair.inputs)
-        alone = count_of(args.input) == 1
+        hears = "sound" in model.entry
+        items = items_of(args.input, pair.inputs, hears=hears)
+        alone = count_of(args.input, hears) == 1
         tally = answer_all(model, items, options, show, output=args.output, draw=args.draw, alone=alone)
     for line in tally.skipped:
         _note(f"skipped: {line}")

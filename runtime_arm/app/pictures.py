@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from typing import Any, BinaryIO, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -25,7 +26,8 @@ from runtime_arm.netdef import Array
 from runtime_arm.results.frame import Frame
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-MAX_PIXELS = 1 << 28  # a picture that declares more is refused before it is decoded
+MAX_PIXELS = 1 << 27  # a picture that declares more is refused before it is decoded
+_ORIENTATION = 0x0112  # EXIF's tag
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -64,15 +66,19 @@ def open_picture(source: Any, name: Optional[str] = None) -> Any:
             return _upright(source, called)
         if isinstance(source, (bytes, bytearray, memoryview)):
             source = io.BytesIO(bytes(source))
-        with Image.open(_readable(source)) as image:
-            _require_size(image.width, image.height, called)
-            return _upright(image, called)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is our own
+            with Image.open(_readable(source)) as image:
+                _require_size(image.width, image.height, called)
+                return _upright(image, called)
     except FileNotFoundError as error:
         raise FeedError(f"{called}: no such file") from error
     except ArmnetError:
         raise
     except Exception as error:  # decoders raise anything for a broken file
         problem = first_line(error)
+        if isinstance(error, Image.DecompressionBombError):
+            problem = f"it has more pixels than the limit, {MAX_PIXELS}"
         if "cannot identify image file" in problem:
             problem = "no picture of a format that Pillow knows"
         raise FeedError(f"{called}: cannot be read as a picture: {problem}") from error
@@ -109,15 +115,27 @@ def _of_pixels(Image: Any, pixels: Array, name: str) -> Any:
 
 def _upright(image: Any, name: str) -> Any:
     """The picture upright, RGB or grey, with the upper eight bits of channels of 16 bits."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
     if image.mode in ("I", "F") and not deep:
         raise FeedError(f"{name}: pixels of mode {image.mode} have no defined range; save it with 8 or 16 bits")
-    turned = ImageOps.exif_transpose(image)
+    turned = _turned(image)
     if deep:
         turned = Image.fromarray((np.asarray(turned).astype(np.int64) >> 8).astype(np.uint8))
     return turned if turned.mode in ("L", "RGB") else turned.convert("L" if turned.mode in ("1", "LA") else "RGB")
+
+
+def _turned(image: Any) -> Any:
+    """The picture, turned if its EXIF data ask for it; not copied where nothing is to be done."""
+    from PIL import ImageOps
+
+    if image.getexif().get(_ORIENTATION, 1) in range(2, 9):
+        return ImageOps.exif_transpose(image)
+    if getattr(image, "is_animated", False):
+        return image.copy()  # the first one of them
+    image.load()  # its file will be closed
+    return image
 
 
 def prepare(
@@ -135,7 +153,9 @@ def prepare(
     """
     layout = layout_for(rule, shape)
     channels = channels_for(rule, shape, layout)
-    pixels, frame = _sized(picture.convert("L" if channels == "GRAY" else "RGB"), rule, size_for(shape, layout), name)
+    mode = "L" if channels == "GRAY" else "RGB"
+    picture = picture if picture.mode == mode else picture.convert(mode)
+    pixels, frame = _sized(picture, rule, size_for(shape, layout), name)
     if channels == "BGR":
         pixels = pixels[:, :, ::-1]
     values = _values(pixels, rule, np.dtype(dtype), quantization)

@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
 
-from runtime_arm.app.hearing import is_sound
+from runtime_arm.app.hearing import SUFFIXES as SOUNDS
 from runtime_arm.app.inputs import named, read_npy, read_npz
-from runtime_arm.app.pictures import is_picture
+from runtime_arm.app.pictures import SUFFIXES
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError, first_line
 from runtime_arm.pair.metadata import TensorInfo
 
@@ -26,12 +26,15 @@ class Item(NamedTuple):
     error: Optional[ArmnetError] = None
 
 
-def items_of(words: Sequence[str], infos: Sequence[TensorInfo], every: int = 1) -> Iterator[Item]:
+def items_of(
+    words: Sequence[str], infos: Sequence[TensorInfo], every: int = 1, hears: Optional[bool] = None
+) -> Iterator[Item]:
     """The inputs that the words name, in order, read when they are asked for.
 
     A word is a picture, a sound, an .npz, a folder of these, a pattern (``photos/*.jpg``), a video, ``camera`` or
     ``camera:1``, ``-`` for standard input, or NAME=FILE for the input of that name; all .npy files together are one
-    input. every: of videos and cameras, one frame in so many.
+    input. every: of videos and cameras, one frame in so many. hears: whether the net takes sounds and not pictures,
+    which is what folders are searched for; None for both.
     """
     arrays: Dict[str, Any] = {}
     positional = iter(infos)
@@ -45,7 +48,7 @@ def items_of(words: Sequence[str], infos: Sequence[TensorInfo], every: int = 1) 
         elif name:
             arrays.update(_named_file(named(name, infos), path))
         else:
-            yield from _items(path, infos, every)
+            yield from _items(path, infos, every, hears)
     if arrays:
         yield Item(", ".join(arrays), arrays)
 
@@ -58,15 +61,16 @@ def _named_file(info: TensorInfo, path: str) -> Dict[str, Any]:
     return {info.name: read_picture(path, {}, info.shape, info.dtype or "float32")}
 
 
-def _items(path: str, infos: Sequence[TensorInfo], every: int) -> Iterator[Item]:
+def _items(path: str, infos: Sequence[TensorInfo], every: int, hears: Optional[bool]) -> Iterator[Item]:
     if path == "-":
         yield Item("-", _standard_input())
     elif path == CAMERA or path.startswith(f"{CAMERA}:"):
         yield from _frames(_camera(path), path, every)
     elif os.path.isdir(path):
-        files = list(_below(path))
+        files = list(_below(path, hears))
         if not files:
-            raise FeedError(f"{path}: the folder holds no picture, sound, video or .npz")
+            wanted = {None: "picture, sound, video", True: "sound", False: "picture, video"}[hears]
+            raise FeedError(f"{path}: the folder holds no {wanted} or .npz")
         for file in files:
             yield from _file(file, infos, every)
     elif not os.path.exists(path) and glob.has_magic(path):
@@ -92,14 +96,14 @@ def _file(path: str, infos: Sequence[TensorInfo], every: int) -> Iterator[Item]:
         yield Item(path, path)
 
 
-def count_of(words: Sequence[str]) -> Optional[int]:
+def count_of(words: Sequence[str], hears: Optional[bool] = None) -> Optional[int]:
     """How many inputs the words make; None if that is not known before the end."""
     total = 0
     for word in words:
         if word == "-" or word.startswith(CAMERA) or word.lower().endswith(VIDEOS):
             return None
         if os.path.isdir(word):
-            total += sum(1 for _ in _below(word))
+            total += sum(1 for _ in _below(word, hears))
         elif not os.path.exists(word) and glob.has_magic(word):
             total += len(glob.glob(word, recursive=True))
         else:
@@ -107,13 +111,15 @@ def count_of(words: Sequence[str]) -> Optional[int]:
     return total
 
 
-def _below(folder: str) -> Iterator[str]:
+def _below(folder: str, hears: Optional[bool]) -> Iterator[str]:
     """The files of a folder and of those in it that can be inputs, in the order of their names."""
+    seen = () if hears else (*SUFFIXES, *VIDEOS)
+    suffixes = (*seen, *(() if hears is False else SOUNDS), ".npz")
     for place, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
             path = os.path.join(place, name)
-            if is_picture(path) or is_sound(path) or path.lower().endswith((*VIDEOS, ".npz")):
+            if path.lower().endswith(suffixes):
                 yield path
 
 
