@@ -31,6 +31,7 @@ export            translates an ONNX, TFLite, Caffe or Caffe2 model into a pair
 support           says, before conversion, which operators of a model cannot be translated
 compare           runs the original beside the pair and finds the first blob that differs
 save_onnx         writes a pair as an ONNX file
+save_tflite       writes a pair as a TFLite file
 
 Modules: ``armnet.errors`` (the exceptions), ``armnet.netdef`` (nets as values), ``armnet.memonger`` (Caffe2's memory
 sharing by blob names) and ``armnet.onnx_backend`` (ONNX's backend interface; needs onnx).
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from armnet.evaluation.evaluate import evaluate
     from armnet.onnx_file import save_onnx
     from armnet.opening import open
+    from armnet.tflite_file import save_tflite
     from exporter import export
     from exporter.bundle.pack import pack
     from exporter.support import support
@@ -88,6 +90,7 @@ else:
             "pick_engines": "optimize",
             "quantize": "optimize",
             "save_onnx": "armnet.onnx_file",
+            "save_tflite": "armnet.tflite_file",
             "support": "exporter.support",
         },
     )
@@ -117,5 +120,6 @@ __all__ = [
     "pick_engines",
     "quantize",
     "save_onnx",
+    "save_tflite",
     "support",
 ]

@@ -45,4 +45,4 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 def add_shapes(parser: argparse.ArgumentParser, purpose: str) -> None:
     """--shape, which ``armnet.shapes`` reads."""
-    parser.add_argument("--shape", nargs="+", default=[], metavar="NAME=N,N,...", help=purpose)
+    parser.add_argument("--shape", nargs="+", action="extend", default=[], metavar="NAME=N,N,...", help=purpose)

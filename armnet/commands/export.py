@@ -1,13 +1,15 @@
-"""Translate a trained network into a pair of protobufs, or a pair into ONNX.
+"""Translate a trained network into a pair of protobufs, or a pair into ONNX or TFLite.
 
   armnet export squeezenet.onnx -o squeezenet
   armnet export mobilenet.tflite -o mobilenet --labels labels.txt
   armnet export deploy.prototxt net.caffemodel -o squeezenet
   armnet export init_net.pb predict_net.pb -o normalised
   armnet export squeezenet --to onnx -o squeezenet.onnx
+  armnet export squeezenet.onnx --to tflite -o squeezenet.tflite
 
 A pair is a folder with init_net.pb (the weights), predict_net.pb (the computation) and model.json (inputs, outputs,
-preprocessing, labels). --to onnx takes a pair, optimised or not, or any model that can be exported.
+preprocessing, labels). --to onnx and --to tflite take a pair, optimised or not, or any model that can be exported. In a
+TFLite file pictures have their channels last, and all sizes are fixed.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx also a pair")
+    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx or tflite also a pair")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="the folder to write, or the file")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="PAIR", help="the folder to write, or with --to onnx the file"
+        "--to", choices=["pair", "onnx", "tflite"], default="pair", help="what to write (default: %(default)s)"
     )
-    parser.add_argument("--to", choices=["pair", "onnx"], default="pair", help="what to write (default: %(default)s)")
-    add_shapes(parser, "with --to onnx: shapes of inputs for which the pair declares none")
+    add_shapes(
+        parser, "with --to onnx or tflite: shapes of inputs for which the pair declares none, or leaves sizes open"
+    )
     parser.add_argument(
         "--caffe2-compatible",
         action="store_true",
@@ -59,10 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.to == "onnx":
-        return _to_onnx(args)
+    if args.to != "pair":
+        return _to_file(args)
     if args.shape:
-        raise UsageError("--shape is only for --to onnx; a pair leaves open the sizes that its source leaves open")
+        raise UsageError(
+            "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
+        )
     from armnet.console import note, print_json, progress
     from exporter import export
     from runtime_arm.app.display import shape_text, size
@@ -97,18 +103,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _to_onnx(args: argparse.Namespace) -> int:
+def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
+    from armnet.tflite_file import save_tflite
     from exporter import export
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 
     if args.caffe2_compatible or args.preprocessing or args.labels:
-        raise UsageError("--caffe2-compatible, --preprocessing and --labels are not for --to onnx")
+        raise UsageError(
+            f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
+            "export a pair with them, then that pair"
+        )
     with progress("export") as report:
         is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
         pair = (
@@ -116,7 +126,8 @@ def _to_onnx(args: argparse.Namespace) -> int:
             if is_pair
             else export(*args.model, progress=report, keep_losses=args.keep_losses, signature=args.signature)
         )
-        files = save_onnx(pair, args.output, shapes=parse_shapes(args.shape))
+        save = save_onnx if args.to == "onnx" else save_tflite
+        files = save(pair, args.output, shapes=parse_shapes(args.shape))
     facts = {
         "model": args.output,
         "files": [str(file) for file in files],

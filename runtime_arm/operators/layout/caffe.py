@@ -64,7 +64,7 @@ def split_axis(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorS
     return [x.with_shape((*leading, *x.shape[1:]))]
 
 
-def _cuts(op: OperatorDef, x: Shape, like: Shape) -> Tuple[Any, ...]:
+def crop_cuts(op: OperatorDef, x: Shape, like: Shape) -> Tuple[Any, ...]:
     axis = axis_of(op, op.get_int("axis", 2), len(x))
     offsets = list(op.get_ints("offset", ()))
     if len(offsets) not in (0, 1, len(x) - axis):
@@ -80,7 +80,7 @@ def crop(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
     offset: one for all dimensions, or one each. Source: Caffe's crop_layer.cpp.
     """
     require(op, x.ndim == like.ndim, "both must have the same number of dimensions", x, like)
-    cuts = _cuts(op, x.shape, like.shape)[1:]
+    cuts = crop_cuts(op, x.shape, like.shape)[1:]
     axis = x.ndim - len(cuts)
     inside = all(cut.start >= 0 and cut.stop <= n for cut, n in zip(cuts, x.shape[axis:]))
     require(op, inside, f"the part {[(cut.start, cut.stop) for cut in cuts]} is not inside X", x, like)
@@ -89,7 +89,7 @@ def crop(op: OperatorDef, x: TensorSpec, like: TensorSpec) -> List[TensorSpec]:
 
 @crop.reference
 def crop_reference(op: OperatorDef, x: Array, like: Array) -> List[Any]:
-    return [x[_cuts(op, x.shape, like.shape)].copy()]
+    return [x[crop_cuts(op, x.shape, like.shape)].copy()]
 
 
 @operator("BatchReindex", domain="caffe", inputs=2)

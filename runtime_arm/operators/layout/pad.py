@@ -180,7 +180,8 @@ def _centering(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> Padding:
     return Padding(heads, tails, "constant")
 
 
-def _padding_of(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> Padding:
+def padding_of(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> Padding:
+    """What the operator adds to X and removes. extra: the inputs after X."""
     if op.type == "PadImage":
         return _image_padding(op)
     if op.type == "CenterCropPad":
@@ -200,7 +201,7 @@ def _removed(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
     """A kernel's ``supports``: refuses pads that repeat removed elements, which Y does not have."""
     x = inputs[0]
     assert x is not None
-    padding = _padding_of(op, x, inputs[1:])
+    padding = padding_of(op, x, inputs[1:])
     if padding.mode != "constant":
         for axis, kept in enumerate(padding.kept(x.shape)[1]):
             if any(not kept.start <= i < kept.stop for i in padding.sources(x.shape, axis)):
@@ -212,7 +213,7 @@ def _add_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *extra: Optional[Array]) -> List[Any]:
         known = [None if array is None else TensorSpec.known(array) for array in extra]
-        padding = _padding_of(op, TensorSpec.known(x), known)
+        padding = padding_of(op, TensorSpec.known(x), known)
         sources = [np.array(padding.sources(x.shape, axis), np.intp) for axis in range(x.ndim)]
         y = np.full([len(one) for one in sources], _constant(op, x, extra), x.dtype)
         y[np.ix_(*[one >= 0 for one in sources])] = x[np.ix_(*[one[one >= 0] for one in sources])]
@@ -222,7 +223,7 @@ def _add_kernels(schema: Operator) -> None:
     def numpy(call: Call) -> Run:
         x, y, spec = call.inputs[0], call.outputs[0], call.in_specs[0]
         assert spec is not None
-        padding = _padding_of(call.op, spec, call.in_specs[1:])
+        padding = padding_of(call.op, spec, call.in_specs[1:])
         inner, kept = padding.kept(x.shape)
         pairs: List[Tuple[Array, Any]] = [(y[inner], x[kept])]
         for axis, head in enumerate(padding.heads):

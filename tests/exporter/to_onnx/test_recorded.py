@@ -15,7 +15,7 @@ from device_tests.suite.tolerance import assert_close
 from exporter import export
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
-from runtime_arm.execution.workspace import SMALL
+from runtime_arm.execution.net_runner import SMALL
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo

@@ -1,0 +1,48 @@
+"""Translates the operators of a net into the operations of a TFLite graph, each by its rule."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Dict, List, Optional, Sequence
+
+from exporter.to_tflite.call import Call
+from exporter.to_tflite.graph import Graph, Operand
+from exporter.to_tflite.rules import find_rule
+from runtime_arm.errors import ArmnetError, ExportError, OperatorError
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.schema import DataDependent
+from runtime_arm.registry.shape_inference import infer_operator
+
+NO_EQUIVALENT = "TFLite has no operators that mean the same"
+
+
+class Translator:
+    """Translates one net into one graph. Rules see it as ``call.Translates``."""
+
+    def __init__(self, graph: Graph, blobs: Dict[str, Operand]):
+        self.graph = graph
+        self.blobs = blobs
+
+    def add_net(self, net: NetDef) -> None:
+        """Translate every operator of a net whose inputs are defined. OperatorError if TFLite has no equivalent."""
+        for op in net.op:
+            try:
+                found = self.results(op, [self.blobs[name] if name else None for name in op.input])
+            except ArmnetError as error:
+                raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
+            self.blobs.update({name: operand for name, operand in zip(op.output, found) if name and operand})
+
+    def results(self, op: OperatorDef, operands: Sequence[Optional[Operand]]) -> List[Optional[Operand]]:
+        """What holds the outputs of an operator on these operands; constants where they are known before a run."""
+        try:
+            outputs = infer_operator(op, [None if operand is None else operand.spec for operand in operands])[1]
+        except DataDependent as error:
+            raise ExportError("the sizes of its results are not known before it runs") from error
+        if any(spec.value is None for name, spec in zip(op.output, outputs) if name in self.graph.wanted):
+            rule = find_rule(op)
+            if rule is None:
+                raise ExportError(NO_EQUIVALENT)
+            results = rule(Call(op, operands, outputs, self))
+            found = [results] if isinstance(results, Operand) else list(results)
+            return [one or Operand(spec) for one, spec in zip_longest(found, outputs) if spec is not None]
+        return [Operand(spec) for spec in outputs]
