@@ -283,6 +283,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused.separable_block": "SeparableBlock",
         "operators.fused.layout_change": "ChangeLayout",
         "operators.quantised.narrow": "RoundNumbers UnpackNumbers",
+        "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",
+        "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

@@ -28,6 +28,11 @@ _declare(FROM_Y_LAST, lambda forward: [forward.gradient(), forward.output(0)])
 _declare(FROM_X_AND_Y, lambda forward: [forward.input(0), forward.output(0), forward.gradient()])
 
 
+@gradient("ReluWithMask", domain="armnet")
+def relu_with_mask(forward: Forward) -> Backward:
+    return forward.by("ReluMaskGradient", [forward.output(1), forward.gradient()], [0])
+
+
 @gradient("Exp")
 def exp(forward: Forward) -> Backward:
     return forward.by("Mul", [forward.output(0), forward.gradient()], [0], copy=False)

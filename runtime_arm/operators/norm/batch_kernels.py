@@ -1,14 +1,14 @@
 """Fast kernels of batch normalisation in training, (N, C, ...) float32 or float64, both ways.
 
-They go over an image at a time, so that its numbers are still in the cache when they are needed again. Sums along rows
-are products with ones, which BLAS computes faster than ``np.add.reduce``; the mean is subtracted before squares are
-added, so channels with a large mean lose nothing.
+They go over some channels of an image at a time, so that numbers are still in the cache when they are needed again.
+Sums along rows are products with ones, which BLAS computes faster than ``np.add.reduce``; the mean is subtracted before
+squares are added, so channels with a large mean lose nothing.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 
+TOGETHER = 32768  # numbers that are computed at once
+
 
 def channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
     return "only for order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
@@ -28,25 +30,39 @@ def _around(x: Any) -> Any:
     return x.shape[0], x.shape[1], prod(x.shape[2:])
 
 
+def _rows(channels: int, size: int) -> int:
+    """How many channels of an image are computed at once."""
+    return max(1, min(channels, TOGETHER // max(size, 1)))
+
+
+def _parts(shape: Tuple[int, ...]) -> List[Tuple[int, slice]]:
+    """Indices of images and channels: all of X, of shape (N, C, size), in parts."""
+    images, channels, size = shape
+    rows = _rows(channels, size)
+    return [(n, slice(at, min(at + rows, channels))) for n in range(images) for at in range(0, channels, rows)]
+
+
 def forward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     images, channels, size = _around(outputs[0])
     dtype = outputs[0].dtype
     vectors = TensorSpec((4, channels, 1), dtype)
-    return [TensorSpec((channels, size), dtype), TensorSpec((images, channels, 1), dtype), vectors] + [
-        TensorSpec((BLOCK,), np.bool_)
-    ] * (len(outputs) > 5)
+    room = TensorSpec((_rows(channels, size), size), dtype)
+    return [room, TensorSpec((images, channels, 1), dtype), vectors] + [TensorSpec((BLOCK,), np.bool_)] * (
+        len(outputs) > 5
+    )
 
 
-def forward_run(call: Call, addend: Optional[Array]) -> Run:
-    """The run of SpatialBNRelu, or with an addend of SpatialBNAddRelu."""
+def forward_run(call: Call, addend: Optional[Array] = None, relu: bool = True) -> Run:
+    """The run of SpatialBNRelu, with an addend of SpatialBNAddRelu, without ``relu`` of SpatialBN."""
     x, y = (array.reshape(_around(array)) for array in (call.inputs[0], call.outputs[0]))
     extra = None if addend is None else addend.reshape(x.shape)
-    image, _, vectors, *_ = call.scratch
+    room, _, vectors, *_ = call.scratch
     mean, inverse, factor, shift = vectors
     scale, bias = (parameter.reshape(-1, 1) for parameter in call.inputs[1:3])
     statistics = _test_statistics(call, mean, inverse) if call.op.get_bool("is_test") else _statistics(call, x)
     outputs = [output.reshape(-1, 1) for output in call.outputs[3:5]]
     mask = _mask_run(call) if len(call.outputs) > 5 else None
+    parts = [(x[at], y[at], None if extra is None else extra[at], room[: len(x[at])], at[1]) for at in _parts(x.shape)]
 
     def run() -> None:
         statistics()
@@ -54,13 +70,15 @@ def forward_run(call: Call, addend: Optional[Array]) -> Run:
             np.copyto(output, value)
         np.multiply(scale, inverse, out=factor)
         np.copyto(shift, bias)
-        for n in range(len(x)):
-            np.subtract(x[n], mean, out=image)
-            np.multiply(image, factor, out=image)
-            np.add(image, shift, out=image)
-            if extra is not None:
-                np.add(image, extra[n], out=image)
-            np.maximum(image, 0, out=y[n])
+        for given, result, added, part, rows in parts:
+            np.subtract(given, mean[rows], out=part)
+            np.multiply(part, factor[rows], out=part)
+            last = result if added is None and not relu else part
+            np.add(part, shift[rows], out=last)
+            if added is not None:
+                np.add(part, added, out=part)
+            if relu:
+                np.maximum(part, 0, out=result)
         if mask is not None:
             mask()
 
@@ -92,7 +110,8 @@ def _test_statistics(call: Call, mean: Array, inverse: Array) -> Run:
 
 def _statistics(call: Call, x: Array) -> Run:
     """A run that computes the mean and 1 / sqrt(variance + epsilon) of the batch, and moves the running statistics."""
-    image, sums, (mean, inverse, spare, _), *_ = call.scratch
+    room, sums, (mean, inverse, spare, _), *_ = call.scratch
+    parts = [(x[at], room[: len(x[at])], sums[at], at[1]) for at in _parts(x.shape)]
     dtype, count = x.dtype.type, x.shape[0] * x.shape[2]
     ones = np.ones((x.shape[2], 1), x.dtype)
     epsilon = dtype(call.op.get_float("epsilon", 1e-5))
@@ -110,9 +129,9 @@ def _statistics(call: Call, x: Array) -> Run:
         np.matmul(x, ones, out=sums)
         np.add.reduce(sums, axis=0, out=mean)
         np.divide(mean, dtype(count), out=mean)
-        for n in range(len(x)):
-            np.subtract(x[n], mean, out=image)
-            np.matmul(image[:, None, :], image[:, :, None], out=sums[n][:, :, None])
+        for given, part, squares, rows in parts:
+            np.subtract(given, mean[rows], out=part)
+            np.matmul(part[:, None, :], part[:, :, None], out=squares[:, :, None])
         np.add.reduce(sums, axis=0, out=inverse)
         np.divide(inverse, dtype(count), out=inverse)  # the biased variance
         np.copyto(spare, mean)
@@ -130,7 +149,8 @@ def backward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
     images, channels, size = _around(outputs[0])
     dtype = outputs[0].dtype
     columns = TensorSpec((images, channels, 1), dtype)
-    return [TensorSpec((channels, size), dtype), columns, columns, TensorSpec((3, channels, 1), dtype)]
+    room = TensorSpec((_rows(channels, size), size), dtype)
+    return [room, columns, columns, TensorSpec((3, channels, 1), dtype)]
 
 
 def backward_run(call: Call) -> Run:
@@ -154,16 +174,17 @@ def plain_backward_run(call: Call, g: Array) -> Run:
     g = g.reshape(x.shape)
     scale, mean, inverse = (call.inputs[at].reshape(-1, 1) for at in (1, 3, 4))
     dscale, dbias = (output.reshape(-1, 1) for output in call.outputs[1:3])
-    image, sums, products, (factor, slope, shift) = call.scratch
+    room, sums, products, (factor, slope, shift) = call.scratch
     ones, count = np.ones((x.shape[2], 1), x.dtype), x.dtype.type(x.shape[0] * x.shape[2])
-    is_test = bool(call.op.get_bool("is_test"))
+    is_test = call.op.get_bool("is_test")
+    parts = [(x[at], g[at], dx[at], room[: len(x[at])], products[at], at[1]) for at in _parts(x.shape)]
 
     def run() -> None:
         np.matmul(g, ones, out=sums)
         np.add.reduce(sums, axis=0, out=dbias)
-        for n in range(len(x)):
-            np.subtract(x[n], mean, out=image)
-            np.matmul(image[:, None, :], g[n][:, :, None], out=products[n][:, :, None])
+        for given, errors, _, part, sums_of_products, rows in parts:
+            np.subtract(given, mean[rows], out=part)
+            np.matmul(part[:, None, :], errors[:, :, None], out=sums_of_products[:, :, None])
         np.add.reduce(products, axis=0, out=dscale)
         np.multiply(dscale, inverse, out=dscale)
         np.multiply(scale, inverse, out=factor)
@@ -173,11 +194,11 @@ def plain_backward_run(call: Call, g: Array) -> Run:
         np.multiply(dscale, inverse, out=slope)
         np.divide(slope, count, out=slope)
         np.divide(dbias, count, out=shift)
-        for n in range(len(x)):
-            np.subtract(x[n], mean, out=image)
-            np.multiply(image, slope, out=image)
-            np.add(image, shift, out=image)
-            np.subtract(g[n], image, out=dx[n])
-            np.multiply(dx[n], factor, out=dx[n])
+        for given, errors, result, part, _, rows in parts:
+            np.subtract(given, mean[rows], out=part)
+            np.multiply(part, slope[rows], out=part)
+            np.add(part, shift[rows], out=part)
+            np.subtract(errors, part, out=part)
+            np.multiply(part, factor[rows], out=result)
 
     return run

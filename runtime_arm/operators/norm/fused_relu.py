@@ -93,7 +93,7 @@ def fused_reference(
 
 @spatial_bn_relu.kernel("NUMPY", supports=channels_first, scratch=forward_scratch)
 def spatial_bn_relu_numpy(call: Call) -> Run:
-    return forward_run(call, None)
+    return forward_run(call)
 
 
 @spatial_bn_add_relu.kernel("NUMPY", supports=channels_first, scratch=forward_scratch)

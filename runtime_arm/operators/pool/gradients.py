@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.gradients import Backward, Forward, gradient
+
+
+@gradient("MaxPoolWithOffsets", domain="armnet")
+def max_pool_with_offsets(forward: Forward) -> Backward:
+    """From the offsets; of X the shape alone is read, which is known without X."""
+    shape, dx = f"{forward.like(0)}_shape", forward.name(0)
+    inputs = [forward.output(1), forward.gradient(), shape]
+    ops = [OperatorDef.of("Shape", [forward.like(0)], [shape]), forward.make("MaxPoolOffsetsGradient", inputs, [dx])]
+    return forward.result(ops, {0: dx})
 
 
 @gradient(
