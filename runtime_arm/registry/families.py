@@ -27,6 +27,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ClipGradient EluGradient GeluGradient HardSigmoidGradient LeakyReluGradient LogitGradient
             MishGradient ReluGradient ReluNGradient SeluGradient SigmoidGradient SoftplusGradient
             SoftsignGradient SwishGradient TanhGradient ThresholdedReluGradient""",
+        "engines.norm.training": "SpatialBN",
         "operators.elementwise.activation": """
             Clip Elu Gelu HardSigmoid LeakyRelu Logit Mish Relu ReluN Selu Sigmoid Softplus Softsign Swish
             ThresholdedRelu""",

@@ -22,7 +22,6 @@ from runtime_arm.operators.common.statistics import (
     statistics_buffers,
 )
 from runtime_arm.operators.common.windows import channels_last
-from runtime_arm.operators.norm.batch_kernels import channels_first, forward_run, forward_scratch
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
@@ -109,17 +108,6 @@ def spatial_bn_numpy(call: Call) -> Run:
         scaled()
 
     return run
-
-
-def _training_only(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
-    if op.get_int("is_test"):
-        return "only for is_test=0"
-    return channels_first(op, inputs, outputs) if outputs[0].size else "X is empty"
-
-
-@spatial_bn.kernel("TRAINING", supports=_training_only, scratch=forward_scratch)
-def spatial_bn_training(call: Call) -> Run:
-    return forward_run(call, relu=False)
 
 
 def inference_factors(call: Call) -> Tuple[Optional[Run], Array, Array]:
@@ -238,12 +226,16 @@ def instance_norm_reference(op: OperatorDef, x: Array, scale: Array, bias: Array
     return [y.astype(x.dtype), mean.reshape(shape).astype(x.dtype), inverse.reshape(shape).astype(x.dtype)]
 
 
+def _channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
+    return "only for order NCHW" if channels_last(op) else single_or_double(op, inputs, outputs)
+
+
 def _instance_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     x = outputs[0]
     return columns(prod(x.shape[:2]), x.dtype, 3)
 
 
-@instance_norm.kernel("NUMPY", supports=channels_first, scratch=_instance_scratch)
+@instance_norm.kernel("NUMPY", supports=_channels_first, scratch=_instance_scratch)
 def instance_norm_numpy(call: Call) -> Run:
     x, scale, bias = call.inputs
     mean, inverse = statistics_buffers(call)

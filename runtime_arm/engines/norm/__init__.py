@@ -1,0 +1,1 @@
+"""Fast kernels of normalisations."""
