@@ -289,9 +289,9 @@ class OperatorDef(_Structural):
         return self.replace(arg=kept + new)
 
     def subnets(self) -> Iterator[NetDef]:
-        """The nets among the arguments, in order, except the one that a RecurrentNetwork keeps for training."""
+        """The nets among the arguments, in order, except the one that a RecurrentNetwork keeps for its gradient."""
         for arg in self.arg:
-            if arg.name == "backward_step_net":
+            if arg.name == "backward_step_net" and self.type != "RecurrentNetworkGradient":
                 continue
             if arg.n is not None:
                 yield arg.n

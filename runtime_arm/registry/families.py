@@ -31,16 +31,22 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.activation": """
             Clip Elu Gelu HardSigmoid LeakyRelu Logit Mish Relu ReluN Selu Sigmoid Softplus Softsign Swish
             ThresholdedRelu""",
+        "operators.reduce.argtop_gradients": "TopKGradient",
         "operators.reduce.argtop": "ArgMax ArgMin TopK",
         "operators.elementwise.cast": "Cast FloatToHalf HalfToFloat",
         "operators.layout.concat": "Concat DepthConcat",
         "operators.control.control": "If ONNXWhile While",
         "operators.conv.convolution_gradients": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient",
         "operators.conv.convolution": "Conv Conv1D Conv2D Conv3D ConvRelu",
+        "operators.conv.transposed_gradients": "ConvTransposeGradient",
         "operators.conv.transposed": "ConvTranspose",
+        "operators.loss.criteria_gradients": """
+            BernoulliJSDGradient CosineEmbeddingCriterionGradient MakeTwoClassGradient
+            MarginRankingCriterionGradient PairWiseLossGradient SpatialSoftmaxWithLossGradient""",
         "operators.loss.criteria": """
-            Accuracy BernoulliJSD CosineEmbeddingCriterion MakeTwoClass MarginRankingCriterion MultiClassAccuracy
-            Perplexity SpatialSoftmaxWithLoss Summarize WeightedSigmoidCrossEntropyWithLogits""",
+            Accuracy BernoulliJSD CosineEmbeddingCriterion MakeTwoClass MarginRankingCriterion
+            MultiClassAccuracy PairWiseLoss Perplexity SpatialSoftmaxWithLoss Summarize
+            WeightedSigmoidCrossEntropyWithLogits""",
         "operators.loss.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
         "operators.detection.caffe2": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
         "operators.detection.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
@@ -56,11 +62,13 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ConstantFill DiagonalFill Float16ConstantFill GivenTensorBoolFill GivenTensorByteStringToUInt8Fill
             GivenTensorDoubleFill GivenTensorFill GivenTensorInt16Fill GivenTensorInt64Fill GivenTensorIntFill
             GivenTensorStringFill Int8GivenIntTensorFill Int8GivenTensorFill LengthsRangeFill RangeFill""",
+        "operators.indexing.caffe2_gradients": "BatchGatherGradient",
         "operators.indexing.gather": "BatchGather Gather",
         "operators.elementwise.glu": "Glu",
         "operators.norm.group": "GroupNorm",
         "operators.reduce.histogram": "Histogram IntegralImage",
-        "operators.layout.caffe2_gradients": "DropoutGrad",
+        "operators.layout.caffe2_gradients": """
+            ChannelShuffleGradient DropoutGrad PadImageGradient SliceGradient TileGradient""",
         "operators.layout.identity": """
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
             NegateGradient Print""",
@@ -73,6 +81,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             Int8ChannelShuffle Int8Concat Int8Flatten Int8Reshape Int8ResizeNearest Int8Slice Int8Transpose""",
         "operators.quantised.caffe2.pool": "Int8AveragePool Int8AveragePoolRelu Int8MaxPool Int8MaxPoolRelu",
         "operators.quantised.caffe2.roi_align": "Int8RoIAlign",
+        "operators.norm.standard_gradients": "GroupNormGradient InstanceNormGradient LayerNormGradient",
         "operators.norm.layer": "LayerNorm RMSNorm",
         "operators.rows.lengths": """
             LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
@@ -84,6 +93,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             CrossEntropyGradient LabelCrossEntropyGradient SigmoidCrossEntropyWithLogitsGradient
             SoftmaxWithLossGradient WeightedSigmoidCrossEntropyWithLogitsGradient""",
         "operators.loss.caffe2": "CrossEntropy LabelCrossEntropy SigmoidCrossEntropyWithLogits SoftmaxWithLoss",
+        "operators.norm.local_gradients": """
+            AffineChannelGradient BatchMomentsGradient LRNGradient LpNormGradient NormalizeGradient
+            RMSNormGradient""",
         "operators.norm.local": "LRN LpNorm Normalize NormalizeL1",
         "operators.norm.channel_gradients": "SpatialBNGradient",
         "operators.norm.channel": "AffineChannel BatchMoments ChannelStats InstanceNorm NormalizePlanarYUV SpatialBN",
@@ -106,13 +118,15 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             MergeIdLists Partition""",
         "operators.fills.random": """
             Float16UniformFill GaussianFill MSRAFill UniformFill UniformIntFill UniqueUniformFill XavierFill""",
+        "operators.recurrent.unit_gradients": "GRUUnitGradient LSTMUnitGradient",
         "operators.recurrent.caffe2_units": "GRUUnit LSTMUnit",
+        "operators.recurrent.network_gradients": "RecurrentNetworkGradient",
         "operators.recurrent.caffe2_networks": "InferenceLSTM RecurrentNetwork",
         "operators.reduce.caffe2_gradients": """
-            AveragedLossGradient ColwiseMaxGradient ReduceBackMaxGradient ReduceBackMeanGradient
-            ReduceBackSumGradient ReduceFrontMaxGradient ReduceFrontMeanGradient ReduceFrontSumGradient
-            ReduceL1Gradient ReduceL2Gradient ReduceMaxGradient ReduceMeanGradient ReduceMinGradient
-            ReduceSumGradient RowwiseMaxGradient SumElementsGradient""",
+            AveragedLossGradient ColwiseMaxGradient MomentsGradient ReduceBackMaxGradient
+            ReduceBackMeanGradient ReduceBackSumGradient ReduceFrontMaxGradient ReduceFrontMeanGradient
+            ReduceFrontSumGradient ReduceL1Gradient ReduceL2Gradient ReduceMaxGradient ReduceMeanGradient
+            ReduceMinGradient ReduceSumGradient RowwiseMaxGradient SumElementsGradient""",
         "operators.reduce.caffe2": """
             AveragedLoss ColwiseMax Moments ReduceBackMax ReduceBackMean ReduceBackSum ReduceFrontMax ReduceFrontMean
             ReduceFrontSum ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceTailSum RowwiseMax
@@ -120,11 +134,14 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.layout.reshape": """
             Alias EnsureCPUOutput EnsureDense ExpandDims Flatten FlattenToVec MergeDim PrependDim Reshape ResizeLike
             Squeeze StopGradient""",
+        "operators.image.caffe2_gradients": "ResizeNearest3DGradient ResizeNearestGradient UpsampleBilinearGradient",
         "operators.image.caffe2": "ResizeNearest ResizeNearest3D UpsampleBilinear UpsampleNearest",
+        "operators.detection.roi_gradients": "RoIAlignGradient",
         "operators.detection.roi_align": "RoIAlign RoIAlignRotated",
         "operators.detection.roi_pool": "RoIPool",
         "operators.rows.rowwise_gradients": """
-            CosineSimilarityGradient DotProductGradient L1DistanceGradient SquaredL2DistanceGradient""",
+            CosineSimilarityGradient DotProductGradient DotProductWithPaddingGradient
+            ElementwiseLinearGradient L1DistanceGradient SquaredL2DistanceGradient""",
         "operators.rows.rowwise": """
             CosineSimilarity DotProduct DotProductWithPadding ElementwiseLinear L1Distance RowMul SquareRootDivide
             SquaredL2Distance""",
@@ -151,6 +168,14 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             SortedSegmentWeightedSum SparseSortedSegmentMean SparseSortedSegmentSum SparseSortedSegmentWeightedSum
             SparseUnsortedSegmentMean SparseUnsortedSegmentSum SparseUnsortedSegmentWeightedSum UnsortedSegmentMean
             UnsortedSegmentSum UnsortedSegmentWeightedSum""",
+        "operators.rows.segment_gradients": """
+            LengthsIndicesInGradientMeanGradient LengthsIndicesInGradientSumGradient
+            LengthsIndicesInGradientWeightedSumGradient LengthsMaxWithMainInputAndForwardOutputGradient
+            SortedSegmentMeanGradient SortedSegmentSumGradient SortedSegmentWeightedSumGradient
+            SparseLengthsIndicesInGradientMeanGradient SparseLengthsIndicesInGradientSumGradient
+            SparseLengthsIndicesInGradientWeightedSumGradient
+            SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient UnsortedSegmentMeanGradient
+            UnsortedSegmentSumGradient UnsortedSegmentWeightedSumGradient""",
         "operators.rows.segment_reductions": """
             LengthsMax LengthsMean LengthsSum LengthsWeightedSum SparseLengthsMax SparseLengthsMean
             SparseLengthsPositionalWeightedSum SparseLengthsSum SparseLengthsWeightedSum""",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -118,17 +118,27 @@ def _largest(image: Array, taps: Taps) -> Array:
     return largest
 
 
+def taps_of(grid: Grid, corners: Array, image: Sequence[int]) -> Optional[Taps]:
+    """The samples of a region (x1, y1, x2, y2) of an image (height, width), as (height, samples, width, samples); None
+    if there are none."""
+    left, top, right, bottom = corners * corners.dtype.type(grid.scale) - corners.dtype.type(
+        0.5 if grid.centred else 0
+    )
+    extents = bottom - top, right - left
+    if not grid.centred:
+        extents = tuple(np.maximum(extent, corners.dtype.type(1)) for extent in extents)
+    rows, columns = (samples_of(grid, *pair) for pair in ((top, extents[0], 0), (left, extents[1], 1)))
+    if not rows.size or not columns.size:
+        return None
+    return bilinear_taps(rows[:, :, None, None], columns, image[0], image[1])
+
+
 def align(x: Array, batch: Array, corners: Array, grid: Grid, pool: Callable[[Array, Taps], Array] = _average) -> Array:
     """Pools the regions (x1, y1, x2, y2) of X (N, C, H, W): (regions, C, height, width) of X's type."""
     y = np.zeros((len(corners), x.shape[1], grid.height, grid.width), x.dtype)
-    scaled = corners * corners.dtype.type(grid.scale) - corners.dtype.type(0.5 if grid.centred else 0)
-    for region, (left, top, right, bottom) in enumerate(scaled):
-        extents = bottom - top, right - left
-        if not grid.centred:
-            extents = tuple(np.maximum(extent, corners.dtype.type(1)) for extent in extents)
-        rows, columns = (samples_of(grid, *pair) for pair in ((top, extents[0], 0), (left, extents[1], 1)))
-        taps = bilinear_taps(rows[:, :, None, None], columns, x.shape[2], x.shape[3])
-        if rows.size and columns.size:
+    for region, one in enumerate(corners):
+        taps = taps_of(grid, one, x.shape[2:])
+        if taps is not None:
             y[region] = pool(x[batch[region]].astype(np.float64), taps)
     return y
 

@@ -103,5 +103,37 @@ def dropout(forward: Forward) -> Backward:
     return forward.by("DropoutGrad", [forward.gradient(), *mask], [0])
 
 
+@gradient("Slice")
+def slice_(forward: Forward) -> Backward:
+    bounds = [forward.input(index) for index in range(1, len(forward.op.input))]
+    return forward.by("SliceGradient", [forward.like(0), *bounds, forward.gradient()], [0])
+
+
+@gradient("Tile")
+def tile(forward: Forward) -> Backward:
+    given = [forward.input(index) for index in range(1, len(forward.op.input))]
+    return forward.by("TileGradient", [forward.gradient(), *given], [0])
+
+
+@gradient("ChannelShuffle", "PadImage")
+def rearrangement(forward: Forward) -> Backward:
+    return forward.by(f"{forward.op.type}Gradient", [forward.gradient()], [0])
+
+
+@gradient("BatchToSpace")
+def batch_to_space(forward: Forward) -> Backward:
+    return forward.by("SpaceToBatch", [forward.gradient()], [0])
+
+
+@gradient("SpaceToBatch")
+def space_to_batch(forward: Forward) -> Backward:
+    return forward.by("BatchToSpace", [forward.gradient()], [0])
+
+
+@gradient("FloatToHalf")
+def float_to_half(forward: Forward) -> Backward:
+    return forward.by("HalfToFloat", [forward.gradient()], [0], copy=False)
+
+
 no_gradient("StopGradient", stops=True)
 no_gradient("ResizeLike", "SequenceMask")

@@ -77,7 +77,7 @@ def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     latest; beyond that Caffe2 reads outside the image. Source: Caffe2's pad_op.cc.
     """
     require(op, x.ndim == 4, "the input must have four dimensions", x)
-    padding = _image_padding(op)
+    padding = image_padding(op)
     pads = f"pads {list(padding.heads)}, {list(padding.tails)}"
     sizes = padding.apply(x.shape)
     axes = [axis for axis in range(4) if padding.heads[axis] or padding.tails[axis]]
@@ -92,7 +92,7 @@ def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x.with_shape(sizes)]
 
 
-def _image_padding(op: OperatorDef) -> Padding:
+def image_padding(op: OperatorDef) -> Padding:
     pads = caffe2_list(op, "pad", "tlbr") or [0, 0, 0, 0]
     if len(pads) != 4:
         raise ArgumentError(op, f"pads must be 4 numbers, got {pads}")
@@ -183,7 +183,7 @@ def _centering(op: OperatorDef, x: TensorSpec, shape: TensorSpec) -> Padding:
 def padding_of(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> Padding:
     """What the operator adds to X and removes. extra: the inputs after X."""
     if op.type == "PadImage":
-        return _image_padding(op)
+        return image_padding(op)
     if op.type == "CenterCropPad":
         assert extra[0] is not None
         return _centering(op, x, extra[0])

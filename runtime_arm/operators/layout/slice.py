@@ -24,7 +24,7 @@ def _numbers(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> Numbers:
     return None if spec is None else integers_of(op, spec, what)
 
 
-def _slices(op: OperatorDef, x: TensorSpec, bounds: Sequence[Optional[TensorSpec]]) -> Slices:
+def slices_of(op: OperatorDef, x: TensorSpec, bounds: Sequence[Optional[TensorSpec]]) -> Slices:
     numbers = [_numbers(op, spec, "bounds") for spec in bounds]
     if op.domain:
         return _onnx_slices(op, x, *numbers)
@@ -36,7 +36,7 @@ def _place(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Lis
     """Which part of X is Y."""
     x = inputs[0]
     assert x is not None
-    return [_slices(op, x, inputs[1:])]
+    return [slices_of(op, x, inputs[1:])]
 
 
 @operator("Slice", inputs=(1, 3), splits=_place)
@@ -138,13 +138,13 @@ def _add_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *bounds: Optional[Array]) -> List[Any]:
         known = [None if array is None else TensorSpec.known(array) for array in bounds]
-        return [x[_slices(op, TensorSpec.known(x), known)].copy()]
+        return [x[slices_of(op, TensorSpec.known(x), known)].copy()]
 
     @schema.kernel("NUMPY")
     def numpy(call: Call) -> Run:
         x, spec = call.inputs[0], call.in_specs[0]
         assert spec is not None
-        return copy_all([(call.outputs[0], x[_slices(call.op, spec, call.in_specs[1:])])])
+        return copy_all([(call.outputs[0], x[slices_of(call.op, spec, call.in_specs[1:])])])
 
 
 for _schema in (slice_, onnx_slice):

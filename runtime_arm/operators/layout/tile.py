@@ -22,10 +22,10 @@ def tile(
     for name, spec in (("tiles", tiles), ("axis", axis)):
         if spec is None and not op.has(name):
             raise ArgumentError(op, f"{name!r} is required, as an argument or as an input")
-    return [x.with_shape([n * times for n, times in zip(x.shape, _tiles(op, x, [tiles, axis]))])]
+    return [x.with_shape([n * times for n, times in zip(x.shape, repeats_of(op, x, [tiles, axis]))])]
 
 
-def _tiles(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> List[int]:
+def repeats_of(op: OperatorDef, x: TensorSpec, extra: Sequence[Optional[TensorSpec]]) -> List[int]:
     """The number of repetitions along each dimension."""
     if op.domain or op.type == "NumpyTile":
         repeats = integers_of(op, extra[0], "repeats")
@@ -54,19 +54,19 @@ def _number(op: OperatorDef, spec: TensorSpec, what: str) -> int:
 def numpy_tile(op: OperatorDef, x: TensorSpec, repeats: TensorSpec) -> List[TensorSpec]:
     """X repeated along each dimension as often as the second input, int32, says."""
     require(op, repeats.dtype == np.int32, "repeats must be int32", repeats)
-    return [x.with_shape([n * times for n, times in zip(x.shape, _tiles(op, x, [repeats]))])]
+    return [x.with_shape([n * times for n, times in zip(x.shape, repeats_of(op, x, [repeats]))])]
 
 
 @operator("Tile", domain="onnx", inputs=2)
 def onnx_tile(op: OperatorDef, x: TensorSpec, repeats: TensorSpec) -> List[TensorSpec]:
     """X repeated along each dimension as often as the second input says."""
-    return [x.with_shape([n * times for n, times in zip(x.shape, _tiles(op, x, [repeats]))])]
+    return [x.with_shape([n * times for n, times in zip(x.shape, repeats_of(op, x, [repeats]))])]
 
 
 def _add_tile_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *extra: Array) -> List[Any]:
-        return [np.tile(x, _tiles(op, TensorSpec.known(x), [TensorSpec.known(array) for array in extra]))]
+        return [np.tile(x, repeats_of(op, TensorSpec.known(x), [TensorSpec.known(array) for array in extra]))]
 
     @schema.kernel("NUMPY")
     def numpy(call: Call) -> Run:
@@ -74,7 +74,7 @@ def _add_tile_kernels(schema: Operator) -> None:
         assert spec is not None
         source: List[int] = []
         target: List[int] = []
-        for n, times in zip(x.shape, _tiles(call.op, spec, call.in_specs[1:])):
+        for n, times in zip(x.shape, repeats_of(call.op, spec, call.in_specs[1:])):
             source += [n] if times == 1 else [1, n]
             target += [n] if times == 1 else [times, n]
         return copy_all([(y.reshape(target), x.reshape(source))])

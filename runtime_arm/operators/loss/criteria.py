@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def spatial_softmax_with_loss(
 def spatial_softmax_with_loss_reference(
     op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None
 ) -> List[Any]:
-    _require_labels(op, labels, IGNORED, x.shape[1])
+    require_labels(op, labels, IGNORED, x.shape[1])
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True)) if x.size else x.astype(np.float64)
     y = powers / powers.sum(axis=1, keepdims=True)
     share = (labels != IGNORED) * (1.0 if weights is None else weights.astype(np.float64))
@@ -81,7 +81,7 @@ def spatial_softmax_with_loss_reference(
     return [y.astype(x.dtype), np.array(mean, x.dtype)]
 
 
-def _require_labels(op: OperatorDef, labels: Array, least: int, classes: int) -> None:
+def require_labels(op: OperatorDef, labels: Array, least: int, classes: int) -> None:
     if not np.all((labels >= least) & (labels < classes)):
         raise ArgumentError(op, f"labels must be {least} to {classes - 1}, got {labels.min()} to {labels.max()}")
 
@@ -100,7 +100,7 @@ def accuracy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorS
 
 @accuracy.reference
 def accuracy_reference(op: OperatorDef, x: Array, labels: Array) -> List[Any]:
-    _require_labels(op, labels, 0, x.shape[1])
+    require_labels(op, labels, 0, x.shape[1])
     own = np.take_along_axis(x, labels[:, None].astype(np.int64), axis=1)
     before = (x > own) | ((x == own) & (np.arange(x.shape[1]) < labels[:, None]))
     hits = before.sum(axis=1) < op.get_int("top_k", 1)
@@ -116,7 +116,7 @@ def multi_class_accuracy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> 
 
 @multi_class_accuracy.reference
 def multi_class_accuracy_reference(op: OperatorDef, x: Array, labels: Array) -> List[Any]:
-    _require_labels(op, labels, 0, x.shape[1])
+    require_labels(op, labels, 0, x.shape[1])
     amounts = np.bincount(labels, minlength=x.shape[1])
     hits = np.bincount(labels[x.argmax(axis=1) == labels], minlength=x.shape[1])
     return [(hits / np.maximum(amounts, 1)).astype(np.float32), amounts.astype(np.int32)]
@@ -195,3 +195,41 @@ def summarize_reference(op: OperatorDef, x: Array) -> List[Any]:
     exact = x.astype(np.float64)
     deviation = exact.std(ddof=1) if x.size > 1 else 0.0
     return [np.array([exact.min(), exact.max(), exact.mean(), deviation], x.dtype)]
+
+
+@operator("PairWiseLoss", inputs=(2, 3), dtypes=FLOAT32)
+def pair_wise_loss(
+    op: OperatorDef, x: TensorSpec, labels: TensorSpec, lengths: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
+    """The mean of log(1 + exp(X[j] - X[i])) over the pairs in which i has the larger label; 0 without such pairs.
+
+    X, labels: (N,) or (N, 1) float32. lengths, int32, cuts them into sessions, each with a loss of its own.
+    """
+    fits = x.size == labels.size and labels.dtype == x.dtype and x.ndim >= 1 and x.size == x.shape[0]
+    require(op, fits, "X and labels must be (N,) or (N, 1)", x, labels)
+    require(op, lengths is None or lengths.dtype == np.int32, "lengths must be int32", lengths)
+    return [x.with_shape((1,) if lengths is None else (lengths.size,))]
+
+
+def sessions_of(op: OperatorDef, x: Array, lengths: Sequence[Array]) -> List[slice]:
+    """The rows of each session. ``lengths``: none, or one array."""
+    sizes = [int(n) for n in lengths[0].reshape(-1)] if lengths else [x.size]
+    require(op, min(sizes, default=0) >= 0 and sum(sizes) == x.size, f"the lengths must add up to {x.size}")
+    ends = np.cumsum(sizes)
+    return [slice(end - size, end) for end, size in zip(ends, sizes)]
+
+
+def pairs_of(labels: Array) -> Array:
+    """Whether the label of i is larger than that of j, (i, j)."""
+    larger: Array = labels[:, None] > labels
+    return larger
+
+
+@pair_wise_loss.reference
+def pair_wise_loss_reference(op: OperatorDef, x: Array, labels: Array, *lengths: Array) -> List[Any]:
+    losses = []
+    for rows in sessions_of(op, x, lengths):
+        values, pairs = x.reshape(-1)[rows].astype(np.float64), pairs_of(labels.reshape(-1)[rows])
+        terms = np.logaddexp(0, values - values[:, None])[pairs]
+        losses.append(terms.mean() if terms.size else 0.0)
+    return [np.array(losses, x.dtype)]

@@ -27,3 +27,33 @@ def sigmoid_cross_entropy(forward: Forward) -> Backward:
 
 
 no_gradient("Accuracy", "MultiClassAccuracy")
+
+
+@gradient("MakeTwoClass")
+def make_two_class(forward: Forward) -> Backward:
+    return forward.by("MakeTwoClassGradient", [forward.gradient()], [0])
+
+
+@gradient("PairWiseLoss")
+def pair_wise_loss(forward: Forward) -> Backward:
+    lengths = [forward.input(2)] if len(forward.op.input) > 2 else []
+    given = [forward.input(0), forward.input(1), forward.gradient(), *lengths]
+    return forward.by("PairWiseLossGradient", given, [0])
+
+
+@gradient("MarginRankingCriterion")
+def margin_ranking(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.input(2), forward.gradient()]
+    return forward.by("MarginRankingCriterionGradient", given, [0, 1])
+
+
+@gradient("CosineEmbeddingCriterion")
+def cosine_embedding(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.gradient()]
+    return forward.by("CosineEmbeddingCriterionGradient", given, [0])
+
+
+@gradient("BernoulliJSD")
+def bernoulli_jsd(forward: Forward) -> Backward:
+    given = [forward.gradient(), forward.input(0), forward.input(1)]
+    return forward.by("BernoulliJSDGradient", given, [0])

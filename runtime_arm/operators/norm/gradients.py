@@ -26,3 +26,55 @@ def spatial_bn(forward: Forward) -> Backward:
     return forward.by(
         "SpatialBNGradient", [forward.input(0), forward.input(1), forward.gradient(), *statistics], [0, 1, 2]
     )
+
+
+@gradient("LRN")
+def lrn(forward: Forward) -> Backward:
+    return forward.by("LRNGradient", [forward.input(0), forward.output(0), forward.gradient()], [0])
+
+
+@gradient("InstanceNorm")
+def instance_norm(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.input(2), forward.gradient()]
+    saved = [forward.output(index) for index in range(1, len(forward.op.output))]
+    return forward.by("InstanceNormGradient", [*given, *saved], [0, 1, 2])
+
+
+@gradient("GroupNorm")
+def group_norm(forward: Forward) -> Backward:
+    given = [forward.gradient(), forward.input(0), forward.input(1), forward.input(2)]
+    return forward.by("GroupNormGradient", [*given, forward.output(1), forward.output(2)], [0, 1, 2])
+
+
+@gradient("LayerNorm")
+def layer_norm(forward: Forward) -> Backward:
+    """Gamma and beta have a gradient where they are used."""
+    saved = [forward.output(0), forward.output(1), forward.output(2), forward.input(0)]
+    if forward.op.get_bool("elementwise_affine"):
+        return forward.by("LayerNormGradient", [forward.gradient(), *saved, forward.input(1)], [0, 1, 2])
+    return forward.by("LayerNormGradient", [forward.gradient(), *saved], [0])
+
+
+@gradient("RMSNorm")
+def rms_norm(forward: Forward) -> Backward:
+    given = [forward.gradient(), forward.input(0), forward.input(1), forward.output(1)]
+    return forward.by("RMSNormGradient", given, [0, 1, 2])
+
+
+@gradient("AffineChannel")
+def affine_channel(forward: Forward) -> Backward:
+    given = [forward.gradient(), forward.input(1)]
+    if forward.op.get_bool("is_learnable"):
+        return forward.by("AffineChannelGradient", [*given, forward.input(0)], [0, 1, 2])
+    return forward.by("AffineChannelGradient", given, [0])
+
+
+@gradient("Normalize", "LpNorm")
+def normalize(forward: Forward) -> Backward:
+    return forward.by(f"{forward.op.type}Gradient", [forward.input(0), forward.gradient()], [0])
+
+
+@gradient("BatchMoments")
+def batch_moments(forward: Forward) -> Backward:
+    given = [forward.gradient(0), forward.gradient(1), forward.input(0)]
+    return forward.by("BatchMomentsGradient", given, [0])

@@ -33,12 +33,12 @@ def lrn(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x, x]
 
 
-def _channels_in_front(op: OperatorDef, x: Array) -> Array:
+def channels_in_front(op: OperatorDef, x: Array) -> Array:
     """A view of X with channels as dimension 0."""
     return np.moveaxis(x, -1 if channels_last(op) else 1, 0)
 
 
-def _window(size: int, channels: int) -> List[Tuple[slice, slice]]:
+def window_of(size: int, channels: int) -> List[Tuple[slice, slice]]:
     """For each offset of the window: the output channels for which it is inside, and the channels that they read."""
     reach = [offset - (size - 1) // 2 for offset in range(size)]
     return [
@@ -51,9 +51,9 @@ def _window(size: int, channels: int) -> List[Tuple[slice, slice]]:
 @lrn.reference
 def lrn_reference(op: OperatorDef, x: Array) -> List[Any]:
     size = op.get_int("size")
-    squares = np.square(_channels_in_front(op, x.astype(np.float64)))
+    squares = np.square(channels_in_front(op, x.astype(np.float64)))
     sums = np.zeros_like(squares)
-    for out, seen in _window(size, len(squares)):
+    for out, seen in window_of(size, len(squares)):
         sums[out] += squares[seen]
     scale = op.get_float("bias", 1.0) + op.get_float("alpha", 0.0) / size * sums
     scale = np.moveaxis(scale, 0, -1 if channels_last(op) else 1)
@@ -64,7 +64,7 @@ def _lrn_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
     return outputs[:1] if len(outputs) == 1 else ()
 
 
-def _power(base: Array, exponent: float, out: Array) -> Run:
+def power_into(base: Array, exponent: float, out: Array) -> Run:
     """A run that writes base ** exponent to ``out``.
 
     The usual exponent, 0.75, takes two square roots, which is several times as fast as a power.
@@ -86,11 +86,11 @@ def lrn_numpy(call: Call) -> Run:
     x, y = call.inputs[0], call.outputs[0]
     size = call.op.get_int("size")
     whole = call.outputs[1] if len(call.outputs) > 1 else call.scratch[0]
-    scale, squares = _channels_in_front(call.op, whole), _channels_in_front(call.op, y)
-    taps = [(scale[out], squares[seen]) for out, seen in _window(size, len(squares))]
+    scale, squares = channels_in_front(call.op, whole), channels_in_front(call.op, y)
+    taps = [(scale[out], squares[seen]) for out, seen in window_of(size, len(squares))]
     factor = x.dtype.type(call.op.get_float("alpha", 0.0) / size)
     bias = call.op.get_float("bias", 1.0)
-    power = _power(whole, call.op.get_float("beta", 0.0), y)
+    power = power_into(whole, call.op.get_float("beta", 0.0), y)
 
     def run() -> None:
         np.multiply(x, x, out=y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-class _Link(NamedTuple):
+class Link(NamedTuple):
     """A blob of the step net that stands for ``window`` rows of an outer blob, from row ``t + offset`` on."""
 
     internal: str
@@ -28,7 +28,7 @@ class _Link(NamedTuple):
         return slice(step + self.offset, step + self.offset + self.window)
 
 
-def _table(op: OperatorDef, texts: Tuple[str, ...], numbers: Tuple[str, ...]) -> List[Any]:
+def table_of(op: OperatorDef, texts: Tuple[str, ...], numbers: Tuple[str, ...]) -> List[Any]:
     """The rows of a table whose columns are list arguments of one length."""
     columns: List[Any] = [*map(op.get_strs, texts), *map(op.get_ints, numbers)]
     if len(set(map(len, columns))) > 1:
@@ -40,10 +40,10 @@ def _table(op: OperatorDef, texts: Tuple[str, ...], numbers: Tuple[str, ...]) ->
     return list(zip(*columns))
 
 
-def _links(op: OperatorDef) -> List[_Link]:
+def links_of(op: OperatorDef) -> List[Link]:
     columns = ("link_offset", "link_window") if op.has("link_window") else ("link_offset",)
-    rows = _table(op, ("link_internal", "link_external"), columns)
-    return [_Link(internal, external, *numbers) for internal, external, *numbers in rows]
+    rows = table_of(op, ("link_internal", "link_external"), columns)
+    return [Link(internal, external, *numbers) for internal, external, *numbers in rows]
 
 
 @operator("RecurrentNetwork", inputs=(1, None), outputs=(1, None), control=True)
@@ -57,9 +57,9 @@ def recurrent_network(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Te
     ``alias_src`` from row ``alias_offset`` on, which counts from the end if negative. Further outputs serve training
     and are empty. Source: caffe2/operators/rnn/recurrent_network_op.h.
     """
-    _links(op)
-    _table(op, ("recurrent_states",), ("initial_recurrent_state_ids",))
-    _table(op, ("alias_src", "alias_dst"), ("alias_offset",))
+    links_of(op)
+    table_of(op, ("recurrent_states",), ("initial_recurrent_state_ids",))
+    table_of(op, ("alias_src", "alias_dst"), ("alias_offset",))
     raise DataDependent("the step net")
 
 
@@ -68,18 +68,18 @@ def recurrent_network_reference(op: OperatorDef, nets: SubNets, *inputs: Any) ->
     require(op, inputs[0].ndim >= 2, "the first input must be (T, N, ...)")
     steps, batch = inputs[0].shape[:2]
     blobs: Dict[str, Array] = dict(zip(op.input, inputs))
-    for name, index in _table(op, ("recurrent_states",), ("initial_recurrent_state_ids",)):
+    for name, index in table_of(op, ("recurrent_states",), ("initial_recurrent_state_ids",)):
         require(op, 0 <= index < len(inputs), f"state {name!r} starts with input {index}, but there is no such input")
-        blobs[name] = _state(op, name, inputs[index], steps, batch)
+        blobs[name] = state_of(op, name, inputs[index], steps, batch)
     _run_steps(op, nets, blobs, steps)
     outputs = {name: blobs[name] for name in op.output if name in blobs}
-    for source, target, offset in _table(op, ("alias_src", "alias_dst"), ("alias_offset",)):
+    for source, target, offset in table_of(op, ("alias_src", "alias_dst"), ("alias_offset",)):
         require(op, source in blobs, f"alias_src names {source!r}, which is neither an input nor a state")
         outputs[target] = blobs[source][offset:].copy()
     return [outputs.get(name, np.zeros(0, np.float32)) for name in op.output]
 
 
-def _state(op: OperatorDef, name: str, first: Array, steps: int, batch: int) -> Array:
+def state_of(op: OperatorDef, name: str, first: Array, steps: int, batch: int) -> Array:
     """The blob of a state, with its first rows filled."""
     fits = first.ndim in (1, 2, 3) and (first.ndim == 1 or first.shape[-2] == batch)
     require(op, fits, f"state {name!r} must start with (K, {batch}, D), ({batch}, D) or (D), got {first.shape}")
@@ -90,26 +90,37 @@ def _state(op: OperatorDef, name: str, first: Array, steps: int, batch: int) -> 
 
 
 def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: int) -> None:
-    net, links = op.get_net("step_net"), _links(op)
+    for _ in step_by_step(op, nets, blobs, steps, ()):
+        pass
+
+
+def step_by_step(
+    op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: int, kept: Sequence[str]
+) -> Iterator[Dict[str, Any]]:
+    """Runs the step net at each time step and fills the states; yields what the step net read from outside and those
+    of the blobs ``kept`` that it wrote."""
+    net, links = op.get_net("step_net"), links_of(op)
     unknown = {link.external for link in links} - set(blobs)
     require(op, not unknown, f"links name {sorted(unknown)}, which are neither inputs nor states")
     read, written = set(net.captures()), {name for step in net.op for name in step.output}
     sources = [link for link in links if link.internal in read]
     targets = [link for link in links if link.internal in written]
+    fetches = list(dict.fromkeys([*(link.internal for link in targets), *(name for name in kept if name in written)]))
     timestep = op.get_str("timestep", "timestep")
     for t in range(steps):
         feeds = {link.internal: blobs[link.external][link.rows(t)] for link in sources}
         if timestep in read:
             feeds[timestep] = np.array([t], np.int32)
-        results = nets.run(net, feeds, [link.internal for link in targets])
-        for link, result in zip(targets, results):
-            rows = blobs[link.external][link.rows(t)]
+        results = dict(zip(fetches, nets.run(net, feeds, fetches)))
+        for link in targets:
+            rows, result = blobs[link.external][link.rows(t)], results[link.internal]
             require(
                 op,
                 result.size == rows.size,
                 f"step {t} makes {link.internal!r} {result.shape}, but there is room for {rows.shape}",
             )
             rows[...] = result.reshape(rows.shape)
+        yield {**feeds, **results}
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:

@@ -32,7 +32,7 @@ def _require_unit(
     require(op, rest[-1].size > 0, "the time step is missing", rest[-1])
 
 
-def _sigmoid(x: Array) -> Any:
+def sigmoid64(x: Array) -> Any:
     return (1 + np.tanh(x / 2)) / 2
 
 
@@ -61,8 +61,8 @@ def lstm_unit(
 @lstm_unit.reference
 def lstm_unit_reference(op: OperatorDef, hidden: Array, cell: Array, gates: Array, *rest: Array) -> List[Any]:
     i, f, o, g = np.split(gates.astype(np.float64), 4, axis=2)
-    new_cell = _sigmoid(f + op.get_float("forget_bias", 0.0)) * cell + _sigmoid(i) * np.tanh(g)
-    new_hidden = _sigmoid(o) * np.tanh(new_cell)
+    new_cell = sigmoid64(f + op.get_float("forget_bias", 0.0)) * cell + sigmoid64(i) * np.tanh(g)
+    new_hidden = sigmoid64(o) * np.tanh(new_cell)
     return [_after_step(op, hidden, new_hidden, rest), _after_step(op, cell, new_cell, rest)]
 
 
@@ -79,4 +79,4 @@ def gru_unit(op: OperatorDef, hidden: TensorSpec, gates: TensorSpec, *rest: Tens
 @gru_unit.reference
 def gru_unit_reference(op: OperatorDef, hidden: Array, gates: Array, *rest: Array) -> List[Any]:
     _, z, h = np.split(gates.astype(np.float64), 3, axis=2)
-    return [_after_step(op, hidden, _sigmoid(z) * hidden + (1 - _sigmoid(z)) * np.tanh(h), rest)]
+    return [_after_step(op, hidden, sigmoid64(z) * hidden + (1 - sigmoid64(z)) * np.tanh(h), rest)]

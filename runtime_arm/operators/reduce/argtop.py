@@ -14,7 +14,7 @@ from runtime_arm.registry.schema import axis_of, integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _front_axis(op: OperatorDef, ndim: int) -> int:
+def front_axis(op: OperatorDef, ndim: int) -> int:
     """Caffe2's axis: -1 (the default) is the last dimension, others count from the front."""
     axis = op.get_int("axis", -1)
     if not -1 <= axis < ndim or ndim == 0:
@@ -37,13 +37,13 @@ def arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
     The index is 0 if there are no elements. NaN is a maximum only if it comes first: nothing is larger.
     """
-    return _positions(op, x, _front_axis(op, x.ndim))
+    return _positions(op, x, front_axis(op, x.ndim))
 
 
 @operator("ArgMin", dtypes=CAFFE2_NUMBERS)
 def arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y, int64: the index of the first minimum along ``axis`` (-1). Otherwise as ArgMax."""
-    return _positions(op, x, _front_axis(op, x.ndim))
+    return _positions(op, x, front_axis(op, x.ndim))
 
 
 @operator("ArgMax", domain="onnx", dtypes=NUMBERS)
@@ -63,7 +63,7 @@ def onnx_arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 @onnx_arg_max.reference
 @onnx_arg_min.reference
 def position_reference(op: OperatorDef, x: Array) -> List[Any]:
-    axis = _onnx_axis(op, x.ndim, 0) if op.domain else _front_axis(op, x.ndim)
+    axis = _onnx_axis(op, x.ndim, 0) if op.domain else front_axis(op, x.ndim)
     lanes, largest = np.moveaxis(x, axis, -1), op.type == "ArgMax"
     if x.shape[axis] == 0:
         found = np.zeros(lanes.shape[:-1], np.int64)
@@ -94,7 +94,7 @@ def top_k(op: OperatorDef, x: TensorSpec, k: Optional[TensorSpec] = None) -> Lis
     and -1 as indices. Output 2 holds the indices into X's memory, a vector.
     """
     count = _count(op, k)
-    axis = _front_axis(op, x.ndim)
+    axis = front_axis(op, x.ndim)
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     values = x.with_shape(shape)
     return [values, TensorSpec(shape, np.int64), TensorSpec((values.size,), np.int64)]
@@ -113,7 +113,7 @@ def _count(op: OperatorDef, k: Optional[TensorSpec]) -> int:
 
 @top_k.reference
 def top_k_reference(op: OperatorDef, x: Array, k: Optional[Array] = None) -> List[Any]:
-    axis, count = _front_axis(op, x.ndim), _count(op, None if k is None else TensorSpec.known(k))
+    axis, count = front_axis(op, x.ndim), _count(op, None if k is None else TensorSpec.known(k))
     missing = max(count - x.shape[axis], 0)
     order = _ordered(x, axis, largest=True, count=count)
     places = np.arange(x.size, dtype=np.int64).reshape(x.shape)

@@ -152,3 +152,22 @@ def sum_elements_gradient_numpy(call: Call) -> Run:
     dy, dx = call.inputs[1].reshape(()), call.outputs[0]
     factor = dx.dtype.type(1 / max(dx.size, 1) if call.op.get_bool("average") else 1)
     return lambda: np.multiply(dy, factor, out=dx)
+
+
+@operator("MomentsGradient", inputs=4, dtypes=FLOATS)
+def moments_gradient(
+    op: OperatorDef, dmean: TensorSpec, dvariance: TensorSpec, x: TensorSpec, mean: TensorSpec
+) -> List[TensorSpec]:
+    """dX = (dmean + 2 (X - mean) dvariance) / n, where n elements have one mean. Arguments as for Moments."""
+    require_floats(op, dmean, dvariance, x, mean)
+    size = prod(reduced_shape(x.shape, named_axes(op, x.ndim), keepdims=True))
+    sizes = {spec.size for spec in (dmean, dvariance, mean)}
+    require(op, sizes == {size}, f"mean and gradients must have {size} elements", dmean, dvariance, x, mean)
+    return [x]
+
+
+@moments_gradient.reference
+def moments_gradient_reference(op: OperatorDef, dmean: Array, dvariance: Array, x: Array, mean: Array) -> List[Any]:
+    kept = reduced_shape(x.shape, named_axes(op, x.ndim), keepdims=True)
+    first, second, centre = (array.astype(np.float64).reshape(kept) for array in (dmean, dvariance, mean))
+    return [((first + 2 * (x - centre) * second) * (prod(kept) / max(x.size, 1))).astype(x.dtype)]

@@ -36,3 +36,14 @@ def total(forward: Forward) -> Backward:
 
 
 no_gradient("ArgMax", "ArgMin", "SumElementsInt")
+
+
+@gradient("Moments")
+def moments(forward: Forward) -> Backward:
+    given = [forward.gradient(0), forward.gradient(1), forward.input(0), forward.output(0)]
+    return forward.by("MomentsGradient", given, [0])
+
+
+@gradient("TopK")
+def top_k(forward: Forward) -> Backward:
+    return forward.by("TopKGradient", [forward.gradient(), forward.output(1), forward.like(0)], [0])

@@ -11,7 +11,7 @@ from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import only_for
 from runtime_arm.operators.common.slopes import same_floats
 from runtime_arm.registry.kernel import Call, Run
-from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 Both = Callable[..., Any]  # (x, y, dz) -> (dx, dy), in float64: matrices, dz a column
@@ -85,3 +85,48 @@ _declare(
 _declare("L1DistanceGradient", _signs, _absolute, "dX = sign(X - Y) dZ, 0 where they are equal; dY = -dX.")
 _declare("DotProductGradient", lambda x, y, dz: (y * dz, x * dz), _crossed, "dX = Y dZ, dY = X dZ.")
 _declare("CosineSimilarityGradient", _cosine, None, "dX = dZ (Y / (|X| |Y|) - Z X / |X|^2), and the same for Y.")
+
+
+@operator("DotProductWithPaddingGradient", inputs=3, outputs=2, dtypes=FLOATS)
+def dot_product_with_padding_gradient(
+    op: OperatorDef, x: TensorSpec, y: TensorSpec, dz: TensorSpec
+) -> List[TensorSpec]:
+    """dX = Y dZ, dY = X dZ, with the shorter rows padded or, with ``replicate``, repeated as DotProductWithPadding
+    does. What is left over of the longer rows gets ``pad_value`` dZ, or with ``replicate`` 0."""
+    require(op, x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0] == dz.size, "inputs must have the same rows", x, y, dz)
+    return [x, y]
+
+
+@dot_product_with_padding_gradient.reference
+def dot_product_with_padding_gradient_reference(op: OperatorDef, x: Array, y: Array, dz: Array) -> List[Any]:
+    rows = [array.astype(np.float64).reshape(_matrix(array)) for array in (x, y)]
+    short, long = sorted(range(2), key=lambda i: rows[i].shape[1])
+    column, width = dz.astype(np.float64).reshape(-1, 1), rows[short].shape[1]
+    results = [np.zeros(array.shape) for array in rows]
+    if op.get_bool("replicate"):
+        whole = rows[long].shape[1] // max(width, 1) * width
+        results[long][:, :whole] = np.tile(rows[short], whole // max(width, 1)) * column
+        results[short][...] = (rows[long][:, :whole] * column).reshape(len(x), -1, width).sum(axis=1)
+    else:
+        results[long][...] = op.get_float("pad_value", 0.0) * column
+        results[long][:, :width] = rows[short] * column
+        results[short][...] = rows[long][:, :width] * column
+    return [result.reshape(array.shape).astype(array.dtype) for result, array in zip(results, (x, y))]
+
+
+@operator("ElementwiseLinearGradient", inputs=3, outputs=3, dtypes=FLOATS)
+def elementwise_linear_gradient(op: OperatorDef, dy: TensorSpec, x: TensorSpec, w: TensorSpec) -> List[TensorSpec]:
+    """dX = dY w, dw = the sum of dY X over the rows, db = that of dY. Arguments as for ElementwiseLinear."""
+    same_floats(op, dy, x)
+    axis = axis_of(op, op.get_int("axis", 1), x.ndim)
+    inner = x.with_shape(x.shape[axis:]).size
+    require(op, w.shape == (inner,), f"w must be a vector of {inner}", x, w)
+    return [x, w, w]
+
+
+@elementwise_linear_gradient.reference
+def elementwise_linear_gradient_reference(op: OperatorDef, dy: Array, x: Array, w: Array) -> List[Any]:
+    flat = (x.size // max(w.size, 1), w.size)
+    d, a = (array.astype(np.float64).reshape(flat) for array in (dy, x))
+    results = [(d * w).reshape(x.shape), (d * a).sum(axis=0), d.sum(axis=0)]
+    return [result.astype(x.dtype) for result in results]

@@ -1,0 +1,44 @@
+"""The gradient of Caffe2's Gather along an axis other than 0, and of BatchGather. Source: caffe2/operators/gather_op.h."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dtypes import FLOATS
+from runtime_arm.operators.common.indices import absolute, require_indices
+from runtime_arm.operators.indexing.gather import Picking
+from runtime_arm.registry.schema import axis_of, operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+
+def _picking(op: OperatorDef, ndim: int) -> Picking:
+    """As Gather picks; ``axis`` is 1 for BatchGather, which does not say so."""
+    axis = axis_of(op, op.get_int("axis", 1), ndim)
+    return Picking(axis, op.get_bool("wrap_indices"), op.get_bool("match_outer"))
+
+
+@operator("BatchGatherGradient", inputs=3, dtypes=FLOATS)
+def batch_gather_gradient(op: OperatorDef, data: TensorSpec, indices: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
+    """ddata = for each element the sum of dY over the places to which it was picked. Arguments as for Gather."""
+    require_indices(op, indices)
+    axis, _, batched = _picking(op, data.ndim)
+    picked = indices.shape if batched else (*data.shape[:axis], *indices.shape)
+    shape = (*picked, *data.shape[axis + 1 :])
+    require(op, dy.shape == shape, f"dY must have the shape {list(shape)}", data, indices, dy)
+    return [data]
+
+
+@batch_gather_gradient.reference
+def batch_gather_gradient_reference(op: OperatorDef, data: Array, indices: Array, dy: Array) -> List[Any]:
+    axis, wraps, batched = _picking(op, data.ndim)
+    index = absolute(op, indices, data.shape[axis], wraps)
+    total, terms = np.zeros(data.shape), dy.astype(np.float64)
+    if batched:
+        outer = np.indices(indices.shape)[:axis]
+        np.add.at(total, (*outer, index), terms)
+    else:
+        np.add.at(total, (slice(None),) * axis + (index,), terms)
+    return [total.astype(data.dtype)]
