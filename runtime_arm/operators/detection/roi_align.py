@@ -121,9 +121,7 @@ def _largest(image: Array, taps: Taps) -> Array:
 def taps_of(grid: Grid, corners: Array, image: Sequence[int]) -> Optional[Taps]:
     """The samples of a region (x1, y1, x2, y2) of an image (height, width), as (height, samples, width, samples); None
     if there are none."""
-    left, top, right, bottom = corners * corners.dtype.type(grid.scale) - corners.dtype.type(
-        0.5 if grid.centred else 0
-    )
+    left, top, right, bottom = corners * corners.dtype.type(grid.scale) - corners.dtype.type(0.5 if grid.centred else 0)
     extents = bottom - top, right - left
     if not grid.centred:
         extents = tuple(np.maximum(extent, corners.dtype.type(1)) for extent in extents)

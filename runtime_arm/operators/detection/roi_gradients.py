@@ -38,6 +38,6 @@ def roi_align_gradient_reference(op: OperatorDef, x: Array, rois: Array, dy: Arr
         shape = np.broadcast(*taps.weights).shape  # (height, samples, width, samples)
         share = errors[:, :, None, :, None] / (shape[1] * shape[3])
         for rows, columns, weights in zip(*taps):
-            at = tuple(np.broadcast_to(index, shape) for index in (rows, columns))
-            np.add.at(dx[image], (slice(None), *at), share * weights)
+            at: Any = (slice(None), *(np.broadcast_to(index, shape) for index in (rows, columns)))
+            np.add.at(dx[image], at, share * weights)
     return [(np.moveaxis(dx, 1, -1) if last else dx).astype(x.dtype)]

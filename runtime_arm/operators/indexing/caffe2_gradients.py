@@ -1,4 +1,4 @@
-"""The gradient of Caffe2's Gather along an axis other than 0, and of BatchGather. Source: caffe2/operators/gather_op.h."""
+"""The gradients of Caffe2's BatchGather and of Gather along other axes than 0. Source: caffe2/operators/gather_op.h."""
 
 from __future__ import annotations
 
@@ -40,5 +40,6 @@ def batch_gather_gradient_reference(op: OperatorDef, data: Array, indices: Array
         outer = np.indices(indices.shape)[:axis]
         np.add.at(total, (*outer, index), terms)
     else:
-        np.add.at(total, (slice(None),) * axis + (index,), terms)
+        at: Any = (*[slice(None)] * axis, index)
+        np.add.at(total, at, terms)
     return [total.astype(data.dtype)]

@@ -85,7 +85,9 @@ def tile_gradient(op: OperatorDef, dy: TensorSpec, *given: TensorSpec) -> List[T
     return [dy.with_shape([n // times for n, times in zip(dy.shape, repeats)])]
 
 
-def _repeated(op: OperatorDef, dy: Array, dx: Shape, given: Sequence[Optional[TensorSpec]]) -> Tuple[Array, Tuple[int, ...]]:
+def _repeated(
+    op: OperatorDef, dy: Array, dx: Shape, given: Sequence[Optional[TensorSpec]]
+) -> Tuple[Array, Tuple[int, ...]]:
     """dY with a dimension for each repetition, and the axes of these."""
     repeats = repeats_of(op, TensorSpec(dy.shape, dy.dtype), given)
     shape = [size for times, n in zip(repeats, dx) for size in (times, n)]
@@ -141,7 +143,8 @@ def pad_image_gradient_reference(op: OperatorDef, dy: Array) -> List[Any]:
     for axis in range(4):
         sources = np.array(padding.sources(shape, axis), np.intp)
         total = np.zeros((*dx.shape[:axis], shape[axis], *dx.shape[axis + 1 :]))
-        np.add.at(total, along(axis, 0, shape[axis])[:axis] + (sources[sources >= 0],), np.compress(sources >= 0, dx, axis))
+        at: Any = (*[slice(None)] * axis, sources[sources >= 0])
+        np.add.at(total, at, np.compress(sources >= 0, dx, axis))
         dx = total
     return [dx.astype(dy.dtype)]
 
@@ -157,7 +160,11 @@ def _cropped_rows(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
 def pad_image_gradient_numpy(call: Call) -> Run:
     dy, dx, between = call.inputs[0], call.outputs[0], call.scratch[0]
     padding, first = image_padding(call.op), 1 if channels_last(call.op) else 2
-    steps = [step for axis, pair in ((first, (dy, between)), (first + 1, (between, dx))) for step in _folds(padding, axis, *pair)]
+    steps = [
+        step
+        for axis, pair in ((first, (dy, between)), (first + 1, (between, dx)))
+        for step in _folds(padding, axis, *pair)
+    ]
 
     def run() -> None:
         between.fill(0)

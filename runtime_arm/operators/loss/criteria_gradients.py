@@ -51,9 +51,7 @@ def spatial_softmax_with_loss_gradient(
 
 
 @spatial_softmax_with_loss_gradient.reference
-def spatial_softmax_with_loss_gradient_reference(
-    op: OperatorDef, x: Array, labels: Array, *others: Array
-) -> List[Any]:
+def spatial_softmax_with_loss_gradient_reference(op: OperatorDef, x: Array, labels: Array, *others: Array) -> List[Any]:
     *weights, p, dloss = others
     require_labels(op, labels, IGNORED, x.shape[1])
     share = (labels != IGNORED) * (weights[0].astype(np.float64) if weights else 1.0)

@@ -19,7 +19,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 @operator("LRNGradient", inputs=3, dtypes=FLOATS)
 def lrn_gradient(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
-    """dX = dY scale^-beta - 2 alpha beta / size X, times the sum of dY Y / scale over the outputs that X contributes to.
+    """dX = dY scale^-beta - 2 alpha beta / size X, times the sum of dY Y / scale over the outputs that read X.
 
     Arguments and scale as for LRN. Source: caffe2/operators/local_response_normalization_op.cc.
     """
@@ -59,7 +59,11 @@ def lrn_gradient_numpy(call: Call) -> Run:
     taps = [(out, seen) for out, seen in window_of(size, len(fronts[0]))]
     squares = [(fronts[0][out], fronts[1][seen]) for out, seen in taps]
     spread = [(fronts[1][seen], fronts[2][out]) for out, seen in taps]
-    powers, factor, back = power_into(scale, beta, ratios), x.dtype.type(alpha / size), x.dtype.type(-2 * alpha * beta / size)
+    powers, factor, back = (
+        power_into(scale, beta, ratios),
+        x.dtype.type(alpha / size),
+        x.dtype.type(-2 * alpha * beta / size),
+    )
 
     def run() -> None:
         np.multiply(x, x, out=dx)
@@ -151,9 +155,7 @@ def rms_norm_gradient_reference(op: OperatorDef, dy: Array, x: Array, gamma: Arr
 
 
 @operator("AffineChannelGradient", inputs=(2, 3), outputs=(1, 3), dtypes=FLOATS)
-def affine_channel_gradient(
-    op: OperatorDef, dy: TensorSpec, scale: TensorSpec, *x: TensorSpec
-) -> List[TensorSpec]:
+def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, scale: TensorSpec, *x: TensorSpec) -> List[TensorSpec]:
     """dX = dY scale per channel. With ``is_learnable`` X is given: dscale = the sum of dY X, dbias = the sum of dY."""
     require_floats(op, dy, scale, *x)
     require(op, scale.size == dy.shape[channel_axis(op, dy.ndim)], "there must be one scale per channel", dy, scale)

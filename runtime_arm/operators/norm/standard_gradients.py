@@ -75,10 +75,9 @@ def _order(op: OperatorDef) -> Optional[str]:
 
 def _in_rows(op: OperatorDef, array: Array, rows: Shape) -> Array:
     """X or dY as (N, G, K, P); with order NHWC it lies as (N, P, G, K)."""
-    if _order(op):
-        n, g, k, p = rows
-        return array.reshape(n, p, g, k).transpose(0, 2, 3, 1)
-    return array.reshape(rows)
+    n, g, k, p = rows
+    taken: Array = array.reshape(n, p, g, k).transpose(0, 2, 3, 1) if _order(op) else array.reshape(rows)
+    return taken
 
 
 def _reference(op: OperatorDef, given: Given) -> List[Any]:
@@ -190,4 +189,3 @@ _RULE = """dX = s (g - mean of g - x^ mean of g x^), with x^ = (X - mean) s, s =
 _declare("LayerNormGradient", _layer, (5, 6), f"{_RULE} Inputs: dY, Y, mean, deviation, X, the scale if any.", (1, 3))
 _declare("InstanceNormGradient", _instance, (4, 6), f"{_RULE} Inputs: X, scale, bias, dY, and mean and s if saved.")
 _declare("GroupNormGradient", _group, 6, f"{_RULE} Inputs: dY, X, scale, bias, mean, s.")
-

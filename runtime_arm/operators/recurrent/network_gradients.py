@@ -81,7 +81,9 @@ def _take_up(op: OperatorDef, errors: Dict[str, Array], given: Dict[int, Array])
         require(op, index < len(names), f"output {index} is no state, so its gradient leads nowhere")
         source, offset = aliases[names[index]]
         rows = errors[f"{source}_grad"][offset:]
-        require(op, error.size == rows.size, f"the gradient of {names[index]!r} must be {rows.shape}, got {error.shape}")
+        require(
+            op, error.size == rows.size, f"the gradient of {names[index]!r} must be {rows.shape}, got {error.shape}"
+        )
         rows += error.reshape(rows.shape)
 
 
@@ -112,5 +114,5 @@ def _run_backwards(
 def _of_initial(error: Array, first: Array) -> Array:
     """The gradient of an initial state, (K, N, D), or (N, D) or (D), which are one row."""
     if first.ndim == 3:
-        return error[: len(first)].copy()
-    return error[0].copy() if first.ndim == 2 else error[0].sum(axis=0)
+        return np.array(error[: len(first)])
+    return np.array(error[0]) if first.ndim == 2 else np.asarray(error[0].sum(axis=0))

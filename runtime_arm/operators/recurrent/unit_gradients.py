@@ -39,9 +39,7 @@ def _handed_on(op: OperatorDef, goes_on: Any, own: Array, state: Array) -> Array
 
 
 @lstm_unit_gradient.reference
-def lstm_unit_gradient_reference(
-    op: OperatorDef, hidden: Array, cell: Array, gates: Array, *rest: Array
-) -> List[Any]:
+def lstm_unit_gradient_reference(op: OperatorDef, hidden: Array, cell: Array, gates: Array, *rest: Array) -> List[Any]:
     *own, _, new_cell, dhidden, dcell = rest
     i, f, o, g = np.split(gates.astype(np.float64), 4, axis=2)
     i, f, o, g = sigmoid64(i), sigmoid64(f + op.get_float("forget_bias", 0.0)), sigmoid64(o), np.tanh(g)
@@ -59,9 +57,7 @@ def lstm_unit_gradient_reference(
 
 
 @operator("GRUUnitGradient", inputs=(5, 6), outputs=2, dtypes=FLOATS)
-def gru_unit_gradient(
-    op: OperatorDef, hidden: TensorSpec, gates: TensorSpec, *rest: TensorSpec
-) -> List[TensorSpec]:
+def gru_unit_gradient(op: OperatorDef, hidden: TensorSpec, gates: TensorSpec, *rest: TensorSpec) -> List[TensorSpec]:
     """The gradients of GRUUnit's state and gates. Inputs: GRUUnit's, its output, and that one's gradient.
 
     The gate r, which GRUUnit does not use, gets 0. Sequences that have ended: see LSTMUnitGradient.

@@ -17,7 +17,9 @@ from runtime_arm.registry.specs import TensorSpec
 def top_k_gradient(op: OperatorDef, dy: TensorSpec, indices: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
     """dX = dY at the elements that are among the largest, 0 elsewhere. Indices of -1 do not count."""
     axis = front_axis(op, x.ndim)
-    fits = dy.shape == indices.shape and dy.shape[:axis] == x.shape[:axis] and dy.shape[axis + 1 :] == x.shape[axis + 1 :]
+    fits = (
+        dy.shape == indices.shape and dy.shape[:axis] == x.shape[:axis] and dy.shape[axis + 1 :] == x.shape[axis + 1 :]
+    )
     require(op, fits and indices.dtype == np.int64, "dY and the int64 indices must fit X", dy, indices, x)
     return [x]
 

@@ -27,9 +27,9 @@ def row_mul(forward: Forward) -> Backward:
 
 @gradient("DotProductWithPadding")
 def dot_product_with_padding(forward: Forward) -> Backward:
-    arguments = {"pad_value": forward.op.get_float("pad_value", 0.0), "replicate": forward.op.get_int("replicate", 0)}
+    pad_value, replicate = forward.op.get_float("pad_value", 0.0), forward.op.get_int("replicate", 0)
     given = [forward.input(0), forward.input(1), forward.gradient()]
-    return forward.by("DotProductWithPaddingGradient", given, [0, 1], **arguments)
+    return forward.by("DotProductWithPaddingGradient", given, [0, 1], pad_value=pad_value, replicate=replicate)
 
 
 @gradient("SquareRootDivide")
@@ -102,17 +102,15 @@ def weighted_segment_sum(forward: Forward) -> Backward:
     return forward.by(f"{forward.op.type}Gradient", given, [0])
 
 
-@gradient(
-    "SparseSortedSegmentSum", "SparseSortedSegmentMean", "SparseUnsortedSegmentSum", "SparseUnsortedSegmentMean"
-)
+@gradient("SparseSortedSegmentSum", "SparseSortedSegmentMean", "SparseUnsortedSegmentSum", "SparseUnsortedSegmentMean")
 def sparse_segment_reduction(forward: Forward) -> Backward:
-    type = f"{forward.op.type[len('Sparse'):]}Gradient"
+    type = f"{forward.op.type[len('Sparse') :]}Gradient"
     return _sparse(forward, type, [forward.gradient(), forward.input(2)], forward.input(1))
 
 
 @gradient("SparseSortedSegmentWeightedSum", "SparseUnsortedSegmentWeightedSum")
 def sparse_weighted_segment_sum(forward: Forward) -> Backward:
-    type = f"{forward.op.type[len('Sparse'):]}Gradient"
+    type = f"{forward.op.type[len('Sparse') :]}Gradient"
     return _sparse(forward, type, [forward.input(1), forward.gradient(), forward.input(3)], forward.input(2))
 
 

@@ -93,7 +93,9 @@ def dot_product_with_padding_gradient(
 ) -> List[TensorSpec]:
     """dX = Y dZ, dY = X dZ, with the shorter rows padded or, with ``replicate``, repeated as DotProductWithPadding
     does. What is left over of the longer rows gets ``pad_value`` dZ, or with ``replicate`` 0."""
-    require(op, x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0] == dz.size, "inputs must have the same rows", x, y, dz)
+    require(
+        op, x.ndim == y.ndim > 0 and x.shape[0] == y.shape[0] == dz.size, "inputs must have the same rows", x, y, dz
+    )
     return [x, y]
 
 

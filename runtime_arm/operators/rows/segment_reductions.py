@@ -86,7 +86,7 @@ def lengths_weighted_sum(op: OperatorDef, x: TensorSpec, weights: TensorSpec, le
 
 @lengths_weighted_sum.reference
 def lengths_weighted_sum_reference(op: OperatorDef, x: Array, weights: Array, lengths: Array) -> List[Any]:
-    return [_reduced_rows(op, weighted(x, weights), lengths)]
+    return [_reduced_rows(op, weighted(x, weights), lengths, x.dtype)]
 
 
 @operator("SparseLengthsPositionalWeightedSum", inputs=4)
@@ -107,7 +107,7 @@ def sparse_lengths_positional_weighted_sum_reference(
     require(op, longest <= weights.size, f"a segment has {longest} rows, but there are {weights.size} weights")
     places = np.arange(indices.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = x[absolute(op, indices, x.shape[0], wraps=False)]
-    return [_reduced_rows(op, weighted(rows, weights[places]), lengths)]
+    return [_reduced_rows(op, weighted(rows, weights[places]), lengths, x.dtype)]
 
 
 def _require_total(op: OperatorDef, lengths: Array, total: int) -> None:
@@ -115,18 +115,18 @@ def _require_total(op: OperatorDef, lengths: Array, total: int) -> None:
     require(op, fits, f"lengths {lengths.tolist()} must add up to {total}")
 
 
-def _reduced_rows(op: OperatorDef, rows: Array, lengths: Array) -> Array:
+def _reduced_rows(op: OperatorDef, rows: Array, lengths: Array, dtype: Any) -> Array:
     """The sum, mean or maximum of each segment of rows, as the operator's type says."""
     _require_total(op, lengths, len(rows))
     name = next((name for name in ("Max", "Mean") if name in op.type), "Sum")
-    return reduce_segments(name, rows, lengths).astype(np.float32)
+    return reduce_segments(name, rows, lengths).astype(dtype)
 
 
 def _add_reference(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, x: Array, *others: Array) -> List[Any]:
         *picks, lengths = others
-        return [_reduced_rows(op, _rows(op, x, picks), lengths)]
+        return [_reduced_rows(op, _rows(op, x, picks), lengths, x.dtype)]
 
 
 def _rows(op: OperatorDef, x: Array, picks: Sequence[Array]) -> Array:

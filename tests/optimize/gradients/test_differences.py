@@ -1,0 +1,29 @@
+"""Every gradient against finite differences, every fast gradient kernel against the reference, on random shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime_arm.registry.families import FAMILIES
+from runtime_arm.registry.gradients import differentiable
+from tests.optimize.gradients import more_cases
+from tests.optimize.gradients.cases import CASES
+from tests.support.gradient_checks import Draw, check
+
+DRAWN = {cases: types for types, cases in CASES.items()}
+FILLS = {type for family in ("caffe2", "random") for type in FAMILIES[""][f"operators.fills.{family}"].split()}
+# Gradients that are the same whatever the input is, or that other tests hold against recorded runs alone.
+ELSEWHERE = {"RecurrentNetwork", "OneHot", "BatchOneHot", "SegmentOneHot"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("cases", [pytest.param(cases, id=type) for cases, type in DRAWN.items()])
+def test_gradients_are_the_quotients_of_differences(cases: object, seed: int) -> None:
+    for case in cases(Draw(seed)):  # type: ignore[operator]
+        check(case, seed)
+
+
+def test_no_type_is_left_out() -> None:
+    assert more_cases.__all__
+    types = {type for domain, type in differentiable() if domain == ""}
+    assert types - set(CASES) - FILLS - ELSEWHERE == set()
