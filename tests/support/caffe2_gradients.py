@@ -11,6 +11,7 @@ from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
+from tests.support.gradient_checks import check_net
 
 RELATIVE = 1e-4  # of the largest magnitude
 NOISE = 1e-5  # of the largest magnitude of all blobs: what rounding leaves of a gradient that is 0
@@ -18,8 +19,8 @@ APPROXIMATELY = 1e-3  # where NNPACK computed
 
 Case = Dict[str, Any]
 
-# Where Caffe2's gradient is wrong: what armnet does instead. "refused" is an error; "differs" is held against finite
-# differences by test_faults.py.
+# Where Caffe2's gradient is wrong: what armnet does instead. "refused" is an error; what differs is held against finite
+# differences.
 FAULTS: Mapping[str, str] = {
     "in-place operator has overwritten": "refused",
     "not the sign of X when alpha <= 0": "refused",
@@ -50,6 +51,7 @@ def run_case(case: Case) -> None:
         return
     net, gradients, values = differentiated(case)
     if treatment(case) == "differs":
+        _check_by_differences(case, net)
         return
     assert gradients == {blob: of_json(gradient) for blob, gradient in case["grad_map"].items()}
     recorded = NetDef.from_bytes(case["net"], case["id"]).op
@@ -58,6 +60,13 @@ def run_case(case: Case) -> None:
         values = after_recorded_forward(case, net)
     for blob, expected in case["out"].items():
         compare(values[blob], expected, case, blob)
+
+
+def _check_by_differences(case: Case, net: NetDef) -> None:
+    """The gradients of what was fed are the quotients of differences."""
+    feeds = {name: x.astype(np.float64) if x.dtype.kind == "f" else x for name, x in case["ins"].items()}
+    to = [name for name in case["grad_map"] if name in feeds]
+    check_net(net.replace(op=net.op[: case["n_forward"]]), feeds, case["ys"], to)
 
 
 def after_recorded_forward(case: Case, net: NetDef) -> Dict[str, Any]:

@@ -71,27 +71,33 @@ def evaluated(ops: Sequence[OperatorDef], feeds: Mapping[str, Any]) -> Tuple[Blo
 
 
 def check(case: Case, seed: int = 0) -> List[str]:
-    """AssertionError unless all gradients are right and all fast kernels agree with the reference; returns the types
-    of the gradient operators."""
+    """``check_net`` of a case; fast kernels must agree with the reference. Returns the types of the gradient operators."""
     net = NetDef.from_text(case.text)
-    tops = {f"{y}_top": value for y, value in _tops(net, case, seed)}
-    made, gradients = add_gradient_operators(net, {y: f"{y}_top" for y in case.ys})
-    ops = made.op[len(net.op) :]
-    blobs, read = evaluated(made.op, {**case.feeds, **tops})
-    names = case.to or [name for name, value in case.feeds.items() if value.dtype.kind == "f"]
-    for name in names:
-        assert name in gradients, f"{case.text}: {name} has no gradient"
-        found = as_dense(gradients[name], blobs, case.feeds[name])
-        assert found.shape == case.feeds[name].shape, f"{case.text}: the gradient of {name} is {found.shape}"
-        _compare(net, case, tops, name, found)
-    for op, inputs in zip(ops, read[len(net.op) :]):
+    ops, read = check_net(net, case.feeds, case.ys, case.to, seed)
+    for op, inputs in zip(ops, read):
         check_kernels(op, inputs)
     return [op.type for op in ops]
 
 
-def _tops(net: NetDef, case: Case, seed: int) -> Iterator[Tuple[str, Array]]:
-    blobs, _ = evaluated(net.op, case.feeds)
-    for index, y in enumerate(case.ys):
+def check_net(
+    net: NetDef, feeds: Mapping[str, Array], ys: Sequence[str], to: Sequence[str] = (), seed: int = 0
+) -> Tuple[Sequence[OperatorDef], List[List[Any]]]:
+    """AssertionError unless the gradients with respect to ``to`` (all floats that are fed, if empty) are right; returns
+    the gradient operators and what they read."""
+    tops = {f"{y}_top": value for y, value in _tops(net, feeds, ys, seed)}
+    made, gradients = add_gradient_operators(net, {y: f"{y}_top" for y in ys})
+    blobs, read = evaluated(made.op, {**feeds, **tops})
+    for name in to or [name for name, value in feeds.items() if value.dtype.kind == "f"]:
+        assert name in gradients, f"{net.to_text()}: {name} has no gradient"
+        found = as_dense(gradients[name], blobs, feeds[name])
+        assert found.shape == feeds[name].shape, f"{net.to_text()}: the gradient of {name} is {found.shape}"
+        _compare(net, feeds, tops, name, found)
+    return made.op[len(net.op) :], read[len(net.op) :]
+
+
+def _tops(net: NetDef, feeds: Mapping[str, Array], ys: Sequence[str], seed: int) -> Iterator[Tuple[str, Array]]:
+    blobs, _ = evaluated(net.op, feeds)
+    for index, y in enumerate(ys):
         yield y, np.random.default_rng(seed + index).uniform(0.5, 1.5, np.shape(blobs[y]))
 
 
@@ -105,21 +111,21 @@ def as_dense(gradient: Any, blobs: Mapping[str, Any], like: Array) -> Array:
     return total
 
 
-def _compare(net: NetDef, case: Case, tops: Blobs, name: str, found: Array) -> None:
+def _compare(net: NetDef, feeds: Mapping[str, Array], tops: Blobs, name: str, found: Array) -> None:
     """AssertionError unless the gradient is the quotient of differences at some of its elements."""
 
     def loss(moved: Array) -> float:
-        blobs, _ = evaluated(net.op, {**case.feeds, name: moved})
-        return float(sum((tops[f"{y}_top"] * blobs[y]).sum() for y in case.ys))
+        blobs, _ = evaluated(net.op, {**feeds, name: moved})
+        return float(sum((top * blobs[y[: -len("_top")]]).sum() for y, top in tops.items()))
 
     size, largest = found.size, max(float(np.abs(found).max(initial=0.0)), 1e-3)
     for index in np.random.default_rng(1).permutation(size)[:PROBES]:
         step = np.zeros(size)
         step[index] = STEP
         step = step.reshape(found.shape)
-        quotient = (loss(case.feeds[name] + step) - loss(case.feeds[name] - step)) / (2 * STEP)
+        quotient = (loss(feeds[name] + step) - loss(feeds[name] - step)) / (2 * STEP)
         error = abs(found.reshape(-1)[index] - quotient)
-        what = f"{case.text}: element {index} of the gradient of {name}"
+        what = f"{net.to_text()}: element {index} of the gradient of {name}"
         assert error <= RELATIVE * largest, f"{what} is {found.reshape(-1)[index]}, the differences give {quotient}"
 
 
