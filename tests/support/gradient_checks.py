@@ -71,7 +71,7 @@ def evaluated(ops: Sequence[OperatorDef], feeds: Mapping[str, Any]) -> Tuple[Blo
 
 
 def check(case: Case, seed: int = 0) -> List[str]:
-    """``check_net`` of a case; fast kernels must agree with the reference. Returns the types of the gradient operators."""
+    """``check_net`` of a case, and fast kernels against the reference. Returns the types of the gradient operators."""
     net = NetDef.from_text(case.text)
     ops, read = check_net(net, case.feeds, case.ys, case.to, seed)
     for op, inputs in zip(ops, read):
