@@ -6,7 +6,7 @@ from typing import Callable, Dict, List
 
 import numpy as np
 
-from tests.support.gradient_checks import Case, Draw
+from tests.optimize.gradients.checks import Case, Draw
 
 Cases = Callable[[Draw], List[Case]]
 CASES: Dict[str, Cases] = {}

@@ -7,7 +7,7 @@ from typing import List
 import numpy as np
 
 from tests.optimize.gradients.cases import of
-from tests.support.gradient_checks import Case, Draw
+from tests.optimize.gradients.checks import Case, Draw
 
 
 @of("Reshape", "Flatten", "FlattenToVec", "Squeeze", "ExpandDims", "PrependDim", "Transpose", "NHWC2NCHW", "NCHW2NHWC")

@@ -8,7 +8,7 @@ from runtime_arm.registry.families import FAMILIES
 from runtime_arm.registry.gradients import differentiable
 from tests.optimize.gradients import more_cases
 from tests.optimize.gradients.cases import CASES
-from tests.support.gradient_checks import Draw, check
+from tests.optimize.gradients.checks import Draw, check
 
 DRAWN = {cases: types for types, cases in CASES.items()}
 FILLS = {type for family in ("caffe2", "random") for type in FAMILIES[""][f"operators.fills.{family}"].split()}

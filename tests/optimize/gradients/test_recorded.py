@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.caffe2_gradients import run_case
+from tests.optimize.gradients.recorded import run_case
 from tests.support.training_goldens import parameters
 
 

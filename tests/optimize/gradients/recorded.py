@@ -11,7 +11,7 @@ from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
-from tests.support.gradient_checks import check_net
+from tests.optimize.gradients.checks import check_net
 
 RELATIVE = 1e-4  # of the largest magnitude
 NOISE = 1e-5  # of the largest magnitude of all blobs: what rounding leaves of a gradient that is 0
