@@ -482,8 +482,14 @@ def language() -> Iterator[Case]:
     )
 
 
+def blocks() -> Iterator[Case]:
+    for bits, points in ((4, "-"), (4, "!uint8 6x1"), (8, "!uint8 6x2")):
+        operands = ["5x64", f"!uint8 6x2x{4 * bits}", "!6x2", points]
+        yield from microsoft("MatMulNBits", *operands, K=64, N=6, bits=bits, block_size=32)
+
+
 def golden_cases() -> List[Case]:
     """All cases, in the order of this file."""
-    tables = (tabular, language)
+    tables = (tabular, language, blocks)
     families = (elementwise, convolution, normalisation, layout, detection, quantised, tflite_integers, *tables)
     return [found for family in families for found in family()]

@@ -43,6 +43,8 @@ class NetBuilder:
             self._constants: Dict[str, Array] = {}
             self._kept: Dict[str, str] = {}
             self._formats: Dict[str, str] = {}
+            self._codes: Dict[str, str] = {}
+            self._makers: Dict[str, OperatorDef] = {}
             self._made_of: Dict[str, int] = {}  # bytes of the constants behind each blob of known content
             self._open = OpenShapes()
         else:
@@ -165,15 +167,26 @@ class NetBuilder:
         spec = self.spec(name) if name else None
         return [] if not name else [spec] * len(CHOICES) if spec is not None else self._root._open.of(name)
 
-    def note_format(self, name: str, format: str) -> None:
-        """Note that a blob holds numbers of a format that NumPy lacks."""
+    def note_format(self, name: str, format: str, codes: str = "") -> None:
+        """Note that a blob holds numbers of a format that NumPy lacks, and the constant that has their codes."""
         self._root._formats[self.resolve(name)] = format
+        if codes:
+            self._root._codes[self.resolve(name)] = codes
 
     def format(self, name: str) -> Optional[str]:
         """The format that was noted for a blob, or None."""
         return self._root._formats.get(self.resolve(name))
 
+    def codes(self, name: str) -> Optional[Array]:
+        """The codes of a constant blob of such a format, flat, or None."""
+        found = self._root._codes.get(self.resolve(name))
+        return None if found is None else self._root._constants[found].reshape(-1)
+
     # Operators
+
+    def maker(self, name: str) -> Optional[OperatorDef]:
+        """The operator that makes a blob; None for inputs, constants and results that became constants."""
+        return self._root._makers.get(self.resolve(name))
 
     def accepts(self, op: OperatorDef) -> bool:
         """Whether the operator, whose type is registered, accepts its inputs as far as they are known.
@@ -211,6 +224,7 @@ class NetBuilder:
         self._specs.update(zip(op.output, specs))
         if not self._fold(op):
             self._ops.append(op)
+            self._root._makers.update(dict.fromkeys(op.output, op))
 
     def _fold(self, op: OperatorDef) -> bool:
         """Make the outputs constants if their content is known and small enough; whether this was done."""

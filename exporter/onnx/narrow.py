@@ -24,7 +24,7 @@ _MOVES = """
 # The input that has the type of the result, if it is not the first; None if the result's type is always the same.
 _TYPED_BY: Dict[str, Optional[int]] = {
     **dict.fromkeys(("CastLike", "DequantizeLinear", "Where"), 1),
-    "OneHot": 2,
+    **dict.fromkeys(("GatherBlockQuantized", "OneHot"), 2),
     **dict.fromkeys(["ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Shape", "Size"]),
     **dict.fromkeys(["Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not"]),
     **dict.fromkeys(["DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"]),
@@ -57,7 +57,7 @@ def store(net: NetBuilder, name: str, tensor: TensorProto, weights: Weights, wha
         net.constant(packed, codes)
         shape = [int(size) for size in tensor.dims]
         net.add(OperatorDef.of("UnpackNumbers", [packed], [name], domain="armnet", format=format, shape=shape))
-    net.note_format(name, format)
+    net.note_format(name, format, packed)
 
 
 def round_to(net: NetBuilder, source: str, target: str, format: str, **how: Any) -> OperatorDef:

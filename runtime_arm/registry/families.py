@@ -332,6 +332,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.attention.microsoft": "MultiHeadAttention",
         "operators.attention.rotary": "RotaryEmbedding",
         "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
+        "operators.quantised.microsoft.blocks": "GatherBlockQuantized MatMulNBits",
         "operators.quantised.microsoft.elementwise": """
             QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",
         "operators.quantised.microsoft.products": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",

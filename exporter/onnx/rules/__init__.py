@@ -21,6 +21,7 @@ Rule = Callable[[Node], Operators]
 FAMILIES = (
     "activation",
     "arithmetic",
+    "blocks",
     "control",
     "convolution",
     "indexing",

@@ -119,3 +119,55 @@ def test_blocks_are_dequantised(type: int, axis: int) -> None:
     proto.graph.initializer.append(numpy_helper.from_array(w, "w"))
     proto.ir_version = 13
     np.testing.assert_allclose(run(proto)[0], w.astype(np.float32) * np.repeat(scale, 16, axis), rtol=1e-6)
+
+
+@pytest.mark.parametrize("type", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT2])
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("form", ["MatMul", "Gemm", "transposed Gemm"])
+def test_products_by_blocks_stay_packed(type: int, zero: bool, form: str) -> None:
+    depth, columns, along = 96, 20, 1 if form == "transposed Gemm" else 0
+    w = weight(type, *((columns, depth) if along else (depth, columns)))
+    blocks = (columns, 3) if along else (3, columns)
+    weights: Any = {"scale": RNG.uniform(0.5, 1, blocks).astype(np.float32), "c": np.ones(columns, np.float32)}
+    tensors = [numpy_helper.from_array(w, "w")]
+    if zero:
+        tensors.append(numpy_helper.from_array(weight(type, *blocks), "zero"))
+    nodes = [
+        helper.make_node(
+            "DequantizeLinear", ["w", "scale", *(["zero"] if zero else [])], ["wide"], axis=along, block_size=32
+        )
+    ]
+    if form == "MatMul":
+        nodes.append(helper.make_node("MatMul", ["x", "wide"], ["y"]))
+    else:
+        nodes.append(helper.make_node("Gemm", ["x", "wide", "c"], ["y"], transB=along))
+    proto = model(nodes, [value("x", [3, depth])], [value("y", None)], weights, opset=25)
+    proto.graph.initializer.extend(tensors)
+    points = numpy_helper.to_array(tensors[1]).astype(np.float32) if zero else np.zeros(blocks, np.float32)
+    spread = [np.repeat(array, 32, along) for array in (weights["scale"], points)]
+    wide = (w.astype(np.float32) - spread[1]) * spread[0]
+    x = RNG.standard_normal((3, depth)).astype(np.float32)
+    expected = x @ (wide.T if along else wide) + (0 if form == "MatMul" else 1)
+    assert [line.split("(")[0] for line in operators(proto)] == ["com.microsoft.MatMulNBits"]
+    np.testing.assert_allclose(run(proto, x)[0], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("type", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("zero", [False, True])
+def test_rows_are_gathered_from_packed_weights(type: int, zero: bool) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to compare with")
+    w, scale = weight(type, 9, 48), RNG.uniform(0.5, 1, (9, 3)).astype(np.float32)
+    tensors = [numpy_helper.from_array(w, "w")]
+    tensors += [numpy_helper.from_array(weight(type, 9, 3), "zero")] if zero else []
+    names = ["w", "i", "scale", *(["zero"] if zero else [])]
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", block_size=16)
+    declared = [value("i", [2, 3], np.int64)], [value("y", None)]
+    proto = model([node], *declared, {"scale": scale}, opset=21)
+    proto.graph.initializer.extend(tensors)
+    proto.ir_version = 10
+    indices = np.array([[0, 8, 3], [-1, 4, 4]])
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(run(proto, indices)[0], session.run(None, {"i": indices})[0])
+    pair = export(proto)
+    assert not any(op.type == "UnpackNumbers" for op in pair.predict_net.op)
+    assert weight_bytes(pair) < 9 * 48 // 2 + 4 * 27 + 30
