@@ -21,5 +21,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.standins.program import run_program
 
-    run_program(args.words if args.module is None else ["-m", *args.module])
-    return 0
+    return run_program(args.words if args.module is None else ["-m", *args.module])

@@ -1,27 +1,49 @@
-"""Says once what a stand-in cannot honour."""
+"""What stand-ins log: once, what they cannot honour; and what they do, for those who ask for details."""
 
 from __future__ import annotations
 
 import logging
-from typing import Set
+from contextlib import suppress
+from typing import Any, Callable, Optional, Set
 
-WARNING = 2  # onnxruntime's number for this severity
+VERBOSE, WARNING = 0, 2  # onnxruntime's numbers
 _said: Set[str] = set()
 _severity = WARNING
+_callback: Optional[Callable[..., Any]] = None
 
 
 def note(text: str, severity: int = -1) -> None:
     """Log a warning, once for each text, unless the severity that the program set, if any, is above warnings."""
-    if text in _said or (severity if severity >= 0 else _severity) > WARNING:
-        return
-    _said.add(text)
-    logging.getLogger("armnet.standins").warning("armnet's stand-in: %s", text)
+    if text not in _said and (severity if severity >= 0 else _severity) <= WARNING:
+        _said.add(text)
+        _log(WARNING, text)
+
+
+def detail(text: str, severity: int = -1) -> None:
+    """Log what was done, if the program asked for everything."""
+    if (severity if severity >= 0 else _severity) == VERBOSE:
+        _log(VERBOSE, text)
 
 
 def set_severity(severity: int) -> None:
     """The least severity that is logged where a call names none."""
     global _severity
     _severity = severity
+
+
+def set_callback(callback: Optional[Callable[..., Any]]) -> None:
+    """Whom to tell instead of Python's logging: ``callback(severity, category, logid, code_location, message)``."""
+    global _callback
+    _callback = callback
+
+
+def _log(severity: int, text: str) -> None:
+    if _callback is None:
+        level = logging.WARNING if severity == WARNING else logging.DEBUG
+        logging.getLogger("armnet.standins").log(level, "armnet's stand-in: %s", text)
+        return
+    with suppress(Exception):  # a callback may not stop the program that it listens to
+        _callback(severity, "armnet", "", "", text)
 
 
 class Standin:

@@ -9,7 +9,8 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Iterator, List
+from types import TracebackType
+from typing import Iterator, List, Optional
 
 from armnet.standins.installing import install
 from armnet.standins.packages import PACKAGES
@@ -17,12 +18,14 @@ from armnet.standins.stub import write_stub
 from runtime_arm.errors import ArmnetError, UsageError
 
 _LONGEST_SHEBANG = 1 << 10  # bytes
+_RUNPY = runpy.__file__
 
 
-def run_program(words: List[str]) -> None:
+def run_program(words: List[str]) -> int:
     """Run ``["script.py", "argument", ...]``, ``["-m", "module", ...]`` or the name of a command that is a Python
-    script, as Python does: with its arguments in ``sys.argv``. What the program raises goes through.
+    script, as Python does: with its arguments in ``sys.argv``.
 
+    Returns its exit status, 1 after a traceback of what it raised; SystemExit and KeyboardInterrupt go through.
     UsageError if there is no such program.
     """
     if not words or words == ["-m"]:
@@ -31,15 +34,33 @@ def run_program(words: List[str]) -> None:
     path = "" if is_module else _script(words[0])
     with _found_by_children():
         install(*PACKAGES, force=True)
-        if is_module:
-            sys.argv = words[1:]
-            sys.path.insert(0, os.getcwd())
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv = [path, *words[1:]]
-            if os.path.isfile(path):
-                sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-            runpy.run_path(path, run_name="__main__")
+        try:
+            _run_module(words[1:]) if is_module else _run_script([path, *words[1:]])
+        except Exception as error:  # the program's own, which a command of armnet would tell in one line
+            sys.excepthook(type(error), error, _from_program(error.__traceback__))
+            return 1
+    return 0
+
+
+def _run_module(words: List[str]) -> None:
+    sys.argv = words
+    sys.path.insert(0, os.getcwd())
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+def _run_script(words: List[str]) -> None:
+    sys.argv = words
+    if os.path.isfile(words[0]):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+    runpy.run_path(words[0], run_name="__main__")
+
+
+def _from_program(traceback: Optional[TracebackType]) -> Optional[TracebackType]:
+    """The traceback without the frames that lead to the program; all of it if the program did not start."""
+    frame = traceback
+    while frame is not None and frame.tb_frame.f_code.co_filename in (__file__, _RUNPY, "<frozen runpy>"):
+        frame = frame.tb_next
+    return frame or traceback
 
 
 def _script(word: str) -> str:

@@ -26,7 +26,11 @@ def from_onnx(source: Any, options: ExportOptions = DEFAULTS) -> Pair:
 
     ExportError, FormatError or ResourceError, naming the file, if it cannot be translated.
     """
-    file = open_onnx(source)
+    return from_onnx_file(open_onnx(source), options)
+
+
+def from_onnx_file(file: OnnxFile, options: ExportOptions = DEFAULTS) -> Pair:
+    """The same for a model that is open."""
     with naming(file.source):
         return pair_of(file, Functions(file.model), options)
 

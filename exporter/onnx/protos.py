@@ -78,10 +78,11 @@ class SparseTensorProto(_Proto):
 
 @dataclass(frozen=True, eq=False)
 class Dimension(_Proto):
-    """A size, a name, or neither."""
+    """A size, a name, or neither; ``denotation``: what is counted, such as DATA_BATCH."""
 
     dim_value: Optional[int] = None
     dim_param: str = ""
+    denotation: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,9 @@ TENSOR.define(
     Field(14, "data_location", ENUM, default=0),
 )
 SPARSE_TENSOR.define(Field(1, "values", TENSOR), Field(2, "indices", TENSOR), Field(3, "dims", INT64, repeated=True))
-DIMENSION.define(Field(1, "dim_value", INT64), Field(2, "dim_param", STRING, default=""))
+DIMENSION.define(
+    Field(1, "dim_value", INT64), Field(2, "dim_param", STRING, default=""), Field(3, "denotation", STRING, default="")
+)
 SHAPE.define(Field(1, "dim", DIMENSION, repeated=True))
 TENSOR_TYPE.define(Field(1, "elem_type", INT32, default=0), Field(2, "shape", SHAPE))
 ELEMENT_TYPE.define(Field(1, "elem_type", TYPE))

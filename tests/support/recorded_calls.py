@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
-import pytest
 
 from device_tests.suite.tolerance import WHOLE_NETWORK, assert_network_close
 from tests.support.paths import ROOT
@@ -52,15 +51,20 @@ def compare_calls(package: str, script: Path, *words: object, relative: float = 
     are equal.
     """
     real, ours = (recorded(package, script, words, stand_in) for stand_in in (False, True))
+    assert_same_calls(ours, real, script.name, relative)
+    return ours
+
+
+def assert_same_calls(ours: Sequence[Call], real: Sequence[Call], name: str, relative: float = WHOLE_NETWORK) -> None:
+    """AssertionError unless the recorded calls of a stand-in are those of the real package."""
     for at, (expected, actual) in enumerate(zip(real, ours)):
-        what = f"{script.name}: call {at}, {expected.name}"
+        what = f"{name}: call {at}, {expected.name}"
         assert actual.name == expected.name, f"{what}: the stand-in's call is {actual.name}"
         _compare(actual.arguments, expected.arguments, f"{what}: arguments", relative)
         assert actual.outcome == expected.outcome, f"{what}: {_short(actual.result)}, not {_short(expected.result)}"
         _compare(actual.result, expected.result, what, relative)
-    if len(ours) != len(real):
-        pytest.fail(f"{script.name}: {len(ours)} calls, expected {len(real)}")
-    return ours
+    same_count = len(ours) == len(real)
+    assert same_count, f"{name}: {len(ours)} calls, expected {len(real)}"
 
 
 def recorded(package: str, script: Path, words: Sequence[object], stand_in: bool) -> List[Call]:
@@ -75,7 +79,12 @@ def recorded(package: str, script: Path, words: Sequence[object], stand_in: bool
         )
         assert done.returncode == 0, f"{mode}: {done.stderr[-4000:]}"
         with open(path, "rb") as file:
-            return [Call(*call) for call in pickle.load(file)]
+            return read_calls(file.read())
+
+
+def read_calls(data: bytes) -> List[Call]:
+    """The calls in a file that a recording has written."""
+    return [Call(*call) for call in pickle.loads(data)]
 
 
 def _short(value: Any) -> str:
@@ -108,6 +117,8 @@ def _described(value: Any) -> Any:
     """A value in terms of plain types and arrays, which do not depend on the package."""
     if type(value) is int and value > 1 << 32:
         return "an address"
+    if isinstance(value, str) and value.endswith((".onnx", ".tflite")):
+        return os.path.basename(value)
     if type(value) in (type(None), bool, int, float, str):
         return value
     if isinstance(value, np.ndarray):

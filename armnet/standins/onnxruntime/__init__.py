@@ -16,10 +16,14 @@ from runtime_arm.imports import lazy_names
 
 _HOMES = {
     "binding": "IOBinding",
-    "devices": "OrtDevice",
+    "core": "OrtEpAssignedNode OrtEpAssignedSubgraph SessionIOBinding",
+    "devices": "OrtDevice OrtDeviceVendorId",
     "machine": "disable_telemetry_events enable_telemetry_events get_all_providers get_available_providers "
     "get_build_info get_device get_version_string has_collective_ops preload_dlls print_debug_info "
-    "set_default_logger_severity set_default_logger_verbosity set_global_thread_pool_sizes set_seed",
+    "set_default_logger_callback set_default_logger_severity "
+    "set_default_logger_verbosity set_global_thread_pool_sizes set_seed",
+    "memory": "OrtArenaCfg OrtDeviceMemoryType OrtMemoryInfo OrtMemoryInfoDeviceType create_and_register_allocator "
+    "create_and_register_allocator_v2",
     "nodes": "ModelMetadata NodeArg",
     "options": "ExecutionMode ExecutionOrder GraphOptimizationLevel OrtAllocatorType OrtMemType RunOptions "
     "SessionOptions",

@@ -48,7 +48,7 @@ class IOBinding(Standin):
     def bind_output(
         self,
         name: str,
-        device_type: str = "cpu",
+        device_type: Any = "cpu",
         device_id: int = 0,
         element_type: Any = None,
         shape: Optional[Sequence[int]] = None,

@@ -56,4 +56,8 @@ def _array_of(node: NodeArg, value: Any) -> Array:
     if not isinstance(value, (np.ndarray, np.generic)):
         raise RuntimeError(f"input {node.name!r} must be an array, got an object of type {type(value)}")
     array = np.asarray(value)
+    if array.dtype.kind == "V" and array.dtype.names is None:  # bytes of one length
+        strings = np.empty(array.shape, object)
+        strings.ravel()[:] = [element.tobytes() for element in array.ravel()]
+        return strings
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

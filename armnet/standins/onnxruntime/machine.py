@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, List
+from typing import Any, Callable, List, Optional
 
-from armnet.standins.notes import note, set_severity
+from armnet.standins.notes import WARNING, note, set_callback, set_severity
 from armnet.standins.onnxruntime import __version__
 from runtime_arm.version import VERSION
 
@@ -56,9 +56,24 @@ def disable_telemetry_events() -> None:
 
 def set_default_logger_severity(severity: int) -> None:
     """The least severity that is logged: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
-    if not isinstance(severity, int) or not 0 <= severity <= 4:
-        raise ValueError(f"the severity must be 0 (verbose) to 4 (fatal), got {severity!r}")
-    set_severity(severity)
+    set_severity(_checked(severity))
+
+
+def set_default_logger_callback(callback: Optional[Callable[..., Any]], severity: int = WARNING) -> None:
+    """Tell what is logged from this severity on to ``callback(severity, category, logid, code_location, message)``, or,
+    without one, to Python's logging, as before. What the callback raises is ignored."""
+    if callback is not None and not callable(callback):
+        raise RuntimeError(f"the callback must be a function, got {type(callback).__name__}")
+    set_severity(_checked(severity))
+    set_callback(callback)
+
+
+def _checked(severity: Any) -> int:
+    if not isinstance(severity, int):
+        raise TypeError(f"the severity must be a number, got {type(severity).__name__}")
+    if not 0 <= severity <= 4:
+        raise RuntimeError(f"the severity must be 0 (verbose) to 4 (fatal), got {severity}")
+    return severity
 
 
 def set_default_logger_verbosity(level: int) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import operator
 from enum import IntEnum
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from armnet.standins.notes import Standin, note
 from armnet.standins.onnxruntime.failures import refuse
 
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
-class _Named(IntEnum):
+
+class Named(IntEnum):
     """Numbers that print as their names, in every version of Python."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 
 
-class GraphOptimizationLevel(_Named):
+class GraphOptimizationLevel(Named):
     """How far a model is optimised: armnet knows not at all (ORT_DISABLE_ALL), and as far as it can."""
 
     ORT_DISABLE_ALL = 0
@@ -27,14 +29,14 @@ class GraphOptimizationLevel(_Named):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(_Named):
+class ExecutionMode(Named):
     """The order of operators; armnet runs them one after the other and splits each among its threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(_Named):
+class ExecutionOrder(Named):
     """The order in which operators are scheduled; armnet's optimizer chooses it."""
 
     DEFAULT = 0
@@ -42,7 +44,7 @@ class ExecutionOrder(_Named):
     MEMORY_EFFICIENT = 2
 
 
-class OrtAllocatorType(_Named):
+class OrtAllocatorType(Named):
     """The kinds of allocators."""
 
     INVALID = -1
@@ -50,7 +52,7 @@ class OrtAllocatorType(_Named):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(_Named):
+class OrtMemType(Named):
     """The kinds of memory."""
 
     CPU_INPUT = -2
@@ -87,6 +89,7 @@ class _Settings(Standin):
 
     __slots__ = ("_entries", "_values")
     _package = "onnxruntime"
+    _honoured: FrozenSet[str] = frozenset()  # the config entries that have an effect
 
     def __init__(self) -> None:
         self._values: Dict[str, Any] = {}
@@ -110,14 +113,16 @@ class _Settings(Standin):
             setting = getattr(type(self), name)
             if setting.effect is not None and value != setting.default:
                 note(f"{type(self).__name__}.{name} = {value!r} changes nothing: {setting.effect}", severity)
-        for key in self._entries:
+        for key in self._entries.keys() - self._honoured:
             note(f"the config entry {key!r} changes nothing: armnet does not know it", severity)
 
 
 class SessionOptions(_Settings):
     """How a session is made."""
 
-    __slots__ = ("_providers", "_sizes")
+    __slots__ = ("_files", "_providers", "_sizes", "_weights")
+
+    _honoured = frozenset([RECORD_ASSIGNMENT])
 
     intra_op_num_threads = Setting(int, 0)
     graph_optimization_level = Setting(GraphOptimizationLevel, GraphOptimizationLevel.ORT_ENABLE_ALL)
@@ -134,12 +139,14 @@ class SessionOptions(_Settings):
     enable_mem_pattern = Setting(bool, True, "armnet plans a session's memory before it runs")
     enable_mem_reuse = Setting(bool, True, "armnet plans a session's memory before it runs")
     use_per_session_threads = Setting(bool, True, "every session has threads of its own")
-    optimized_model_filepath = Setting(str, "")
+    optimized_model_filepath = Setting(str, "")  # written as ONNX
 
     def __init__(self) -> None:
         super().__init__()
         self._sizes: Dict[str, int] = {}
         self._providers: List[Tuple[str, Dict[str, str]]] = []
+        self._weights: Dict[str, Any] = {}
+        self._files: Dict[str, bytes] = {}
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Give a size to the dimensions of this name."""
@@ -166,22 +173,35 @@ class SessionOptions(_Settings):
         return bool(self._providers)
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Refused: a model's weights are those of its file."""
-        refuse("SessionOptions.add_initializer: a model's weights are those of its file")
+        """Take an OrtValue in place of the model's weight of this name."""
+        self._weights[name] = value.numpy()
 
-    def add_external_initializers(self, names: Any, values: Any) -> None:
-        """Refused: a model's weights are those of its file."""
-        refuse("SessionOptions.add_external_initializers: a model's weights are those of its file")
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """The same for several weights."""
+        for name, value in zip(names, values):
+            self.add_initializer(name, value)
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], contents: Sequence[bytes], lengths: Sequence[int]
+    ) -> None:
+        """Take these bytes in place of the model's files of external data."""
+        for name, content, length in zip(names, contents, lengths):
+            self._files[name] = bytes(content[:length])
 
     def register_custom_ops_library(self, path: str) -> None:
         """Refused: operators in shared libraries need onnxruntime itself."""
         refuse(f"SessionOptions.register_custom_ops_library: {path} needs onnxruntime itself")
 
-    def _check(self) -> None:
-        """Refuse, or note, what cannot be honoured."""
-        if self.optimized_model_filepath:
-            refuse("SessionOptions.optimized_model_filepath: armnet optimize MODEL -o PAIR writes an optimised model")
-        self._note_ignored()
+    def _configured(self, config: Mapping[str, Any]) -> SessionOptions:
+        """A copy with the settings that a model brings along."""
+        made = SessionOptions()
+        for name in SessionOptions.__slots__ + _Settings.__slots__:
+            setattr(made, name, getattr(self, name).copy())
+        for name, value in config.items():
+            setting = getattr(SessionOptions, name, None)
+            if isinstance(setting, Setting):
+                setattr(made, name, setting.kind(value))
+        return made
 
 
 class RunOptions(_Settings):

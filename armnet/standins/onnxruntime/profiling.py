@@ -39,7 +39,8 @@ class Recorder:
     def write(self) -> str:
         """The name of the file that the events are written to."""
         name = f"{self._prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
-        write_file(name, [json.dumps(self._events, indent=0).encode()])
+        lines = ",\n".join(json.dumps(event) for event in self._events)
+        write_file(name, [f"[\n{lines}\n]\n".encode()])
         return name
 
     def _timed(self, step: Step, run: Callable[[], None]) -> Callable[[], None]:

@@ -5,31 +5,30 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from armnet.standins.models import pair_of
-from armnet.standins.notes import Standin, note
+from armnet.standins.notes import Standin, detail, note
 from armnet.standins.onnxruntime.binding import IOBinding
+from armnet.standins.onnxruntime.core import Core, OrtEpAssignedSubgraph, assigned
 from armnet.standins.onnxruntime.failures import (
     Fail,
     InvalidArgument,
-    InvalidProtobuf,
-    NoSuchFile,
     failure,
     failure_to_load,
     failure_to_run,
 )
 from armnet.standins.onnxruntime.feeding import checked_feeds
 from armnet.standins.onnxruntime.machine import CPU
+from armnet.standins.onnxruntime.memory import CPU_MEMORY, OrtMemoryInfo
 from armnet.standins.onnxruntime.nodes import ModelMetadata, NodeArg, node_arg
-from armnet.standins.onnxruntime.options import GraphOptimizationLevel, RunOptions, SessionOptions
+from armnet.standins.onnxruntime.opening import called, open_model, write_optimised
+from armnet.standins.onnxruntime.options import RECORD_ASSIGNMENT, RunOptions, SessionOptions
 from armnet.standins.onnxruntime.profiling import Recorder
-from armnet.standins.onnxruntime.providers import check_providers
+from armnet.standins.onnxruntime.providers import check_other_providers, check_providers
 from armnet.standins.onnxruntime.values import OrtValue
-from exporter.onnx.signature import Signature, read_signature
-from runtime_arm.errors import ArmnetError, FormatError
+from exporter.onnx.signature import Signature
+from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.files import map_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -48,6 +47,7 @@ class Session(Standin):
     _outputs: List[NodeArg]
     _overridable: List[NodeArg]
     _metadata: ModelMetadata
+    _source: Union[str, bytes]
 
     def get_inputs(self) -> List[NodeArg]:
         """The inputs that have to be fed, in the model's order."""
@@ -79,7 +79,35 @@ class Session(Standin):
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
         """Ask for other execution providers; the processor's stays the only one."""
-        check_providers(providers, provider_options)
+        check_other_providers(providers, provider_options)
+
+    def get_input_memory_infos(self) -> List[OrtMemoryInfo]:
+        """Where each input lies: in the processor's memory."""
+        return [OrtMemoryInfo(*CPU_MEMORY) for _ in self._inputs]
+
+    def get_output_memory_infos(self) -> List[OrtMemoryInfo]:
+        """Where each output lies."""
+        return [OrtMemoryInfo(*CPU_MEMORY) for _ in self._outputs]
+
+    def get_input_epdevices(self) -> List[None]:
+        """The device of each input: none but the processor."""
+        return [None for _ in self._inputs]
+
+    def get_provider_graph_assignment_info(self) -> List[OrtEpAssignedSubgraph]:
+        """The nodes of the model and the execution provider of each, if the session's options ask to record it."""
+        if self._options._entries.get(RECORD_ASSIGNMENT) != "1":
+            raise failure(Fail, f"Session configuration entry '{RECORD_ASSIGNMENT}' must be set to \"1\"")
+        from exporter.onnx.reader import graph_of, open_onnx
+
+        return assigned(graph_of(open_onnx(self._source)).node, CPU)
+
+    def get_tuning_results(self) -> List[Any]:
+        """What was tuned: nothing, on the processor."""
+        return []
+
+    @property
+    def _sess(self) -> Core:
+        return Core(self)
 
     def enable_fallback(self) -> None:
         """The processor's provider is where everything falls back to."""
@@ -190,19 +218,21 @@ class InferenceSession(Session):
         started = time.monotonic_ns()
         if not isinstance(path_or_bytes, (str, bytes, os.PathLike)):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
-        self._options = SessionOptions() if sess_options is None else sess_options
-        self._options._check()
+        source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fsdecode(path_or_bytes)
+        self._source, self._options = source, SessionOptions() if sess_options is None else sess_options
         for name in options.keys() - {"enable_fallback"}:
             note(f"InferenceSession(..., {name}=...) changes nothing")
         check_providers(providers, provider_options, self._options._providers)
-        source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
-        signature, pair = _opened(source, self._options.graph_optimization_level)
+        signature, pair, self._options = open_model(source, self._options)
+        self._options._note_ignored()
         self._describe(signature, pair)
         threads = self._options.intra_op_num_threads
         try:
+            write_optimised(pair, self._options)
             self._predictor = Predictor(pair, threads=threads if threads > 0 else None)
         except ArmnetError as error:
-            raise failure_to_load(error, _called(source)) from error
+            raise failure_to_load(error, called(source)) from error
+        detail(f"{called(source)}: {len(pair.predict_net.op)} operators", self._options.log_severity_level)
         self._recorder = None
         if self._options.enable_profiling:
             self._recorder = Recorder(self._options.profile_file_prefix, started)
@@ -214,29 +244,6 @@ class InferenceSession(Session):
         self._overridable = [node_arg(value, None, sizes) for value in signature.overridable]
         self._outputs = [node_arg(value, shapes.get(value.name), sizes) for value in signature.outputs]
         self._metadata = ModelMetadata(signature)
-
-
-def _opened(source: Union[str, bytes], level: GraphOptimizationLevel) -> Tuple[Signature, Pair]:
-    """What a model says about itself, and its pair."""
-    called = _called(source)
-    if isinstance(source, str) and not os.path.exists(source):
-        raise failure(NoSuchFile, f"Load model from {source} failed: the file does not exist")
-    try:
-        data = source if isinstance(source, bytes) else map_file(source)
-        signature = read_signature(data, called)
-        if signature is None:
-            raise failure(InvalidArgument, f"Load model from {called} failed: no graph was found in it")
-        return signature, pair_of(source, ".onnx", level != GraphOptimizationLevel.ORT_DISABLE_ALL)
-    except FormatError as error:
-        raise failure_to_load(error, called) from error
-    except ArmnetError as error:
-        if isinstance(source, str) and os.path.isdir(source):
-            raise failure(InvalidProtobuf, f"Load model from {source} failed: it is a folder") from error
-        raise failure_to_load(error, called) from error
-
-
-def _called(source: Union[str, bytes]) -> str:
-    return "the model in memory" if isinstance(source, bytes) else source
 
 
 def _check_run_options(options: Optional[RunOptions]) -> None:

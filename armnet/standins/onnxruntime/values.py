@@ -33,6 +33,16 @@ class OrtValue(Standin):
         return cls(np.ascontiguousarray(numpy_obj).reshape(numpy_obj.shape))
 
     @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
+        """A value that holds this array, whose bytes are elements of ONNX's type of this number."""
+        if element_number(data.dtype) == onnx_element_type:
+            return cls.ortvalue_from_numpy(data)
+        dtype = numpy_dtype(onnx_element_type)
+        if dtype.itemsize != data.dtype.itemsize:
+            raise ValueError(f"elements of {data.dtype} cannot be {dtype}")
+        return cls.ortvalue_from_numpy(data.view(dtype))
+
+    @classmethod
     def ortvalue_from_shape_and_type(
         cls,
         shape: Sequence[int],
@@ -62,12 +72,25 @@ class OrtValue(Standin):
         place: Tuple[int, int] = self._exchangeable().__dlpack_device__()
         return place
 
+    def to_dlpack(self) -> Any:
+        """The tensor as other libraries take it."""
+        return self.__dlpack__()
+
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """A value that shares the memory of another library's tensor."""
+    def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> OrtValue:
+        """A value that shares the memory of another library's tensor, given as itself or as what its ``__dlpack__``
+        returns. is_bool_tensor: its bytes are truth values."""
         if not hasattr(np, "from_dlpack"):
             raise RuntimeError(f"NumPy {np.__version__} has no from_dlpack; 1.23 has")
-        return cls(np.from_dlpack(data))
+        array = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
+        return cls(array.view(np.bool_) if is_bool_tensor else array)
+
+    @property
+    def _ortvalue(self) -> OrtValue:
+        return self
+
+    def _get_c_value(self) -> OrtValue:
+        return self
 
     def update_inplace(self, data: Any) -> None:
         """Copy an array, or another value, of the same dtype and as many elements into this one's memory."""
@@ -123,3 +146,16 @@ class OrtValue(Standin):
         if not hasattr(self._array, "__dlpack__"):
             raise RuntimeError(f"NumPy {np.__version__} has no DLPack; 1.22 has")
         return self._array
+
+
+class _Capsule:
+    """A tensor that another library has made ready for one reader, in the form that NumPy reads."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return 1, 0

@@ -16,7 +16,8 @@ _INDICES = {1: ("Int32Vector", "i4"), 2: ("Uint16Vector", "u2"), 3: ("Uint8Vecto
 def tensor_details(tensor: Tensor, shape: Sequence[int]) -> Dict[str, Any]:
     """Name, index, present shape, dtype, quantisation and sparsity of a tensor. ValueError for a type that has no
     dtype."""
-    if tensor.dtype is None:
+    dtype = numpy_type(tensor)
+    if dtype is None:
         raise ValueError(f"tensor {tensor.name!r} has the type {tensor.type}, which armnet does not have")
     table = tensor.quantization
     scales = np.empty(0, np.float32) if table is None else table.vector("scale", "f4").astype(np.float32)
@@ -30,7 +31,7 @@ def tensor_details(tensor: Tensor, shape: Sequence[int]) -> Dict[str, Any]:
         "index": tensor.index,
         "shape": np.array(shape, np.int32),
         "shape_signature": np.array(signature, np.int32),
-        "dtype": tensor.dtype.type,
+        "dtype": dtype,
         "quantization": (float(scales[0]), int(zeros[0])) if scales.size == 1 else (0.0, 0),
         "quantization_parameters": {
             "scales": scales,
@@ -40,6 +41,13 @@ def tensor_details(tensor: Tensor, shape: Sequence[int]) -> Dict[str, Any]:
         },
         "sparsity_parameters": {} if tensor.sparsity is None else _sparsity(tensor.sparsity),
     }
+
+
+def numpy_type(tensor: Tensor) -> Optional[type]:
+    """NumPy's scalar type of a tensor's elements; None if it has none."""
+    if tensor.type == "STRING":
+        return np.bytes_
+    return None if tensor.dtype is None else tensor.dtype.type
 
 
 def _sparsity(table: Table) -> Dict[str, Any]:
@@ -72,13 +80,12 @@ def _indices(table: Table, field: str) -> Array:
 def operation_details(graph: Graph, index: int) -> Dict[str, Any]:
     """Name, tensors and dtypes of an operator. ValueError if there is no such operator."""
     if not 0 <= index < len(graph.operations):
-        raise ValueError(f"there is no operator {index}; there are {len(graph.operations)}")
+        raise ValueError(f"Invalid node index {index}: there are {len(graph.operations)} operators")
     operation = graph.operations[index]
     inputs = [-1 if at is None else at for at in operation.inputs]
 
     def types(indices: Sequence[int]) -> list[Any]:
-        found = [graph.tensors[at].dtype for at in indices if at != -1]
-        return [None if dtype is None else dtype.type for dtype in found]
+        return [numpy_type(graph.tensors[at]) for at in indices if at != -1]
 
     return {
         "index": index,

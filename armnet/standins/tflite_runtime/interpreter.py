@@ -11,7 +11,7 @@ import numpy as np
 
 from armnet.standins.models import pair_of
 from armnet.standins.notes import Standin, note
-from armnet.standins.tflite_runtime.details import operation_details, tensor_details
+from armnet.standins.tflite_runtime.details import numpy_type, operation_details, tensor_details
 from armnet.standins.tflite_runtime.resolver import OpResolverType
 from armnet.standins.tflite_runtime.subgraph import Subgraph
 from exporter.tflite.reader import Signature, TfliteFile, open_tflite
@@ -128,7 +128,7 @@ class Interpreter(Standin):
     def get_tensor_details(self, subgraph_index: int = 0) -> List[Dict[str, Any]]:
         """The same for every tensor of a graph whose type armnet has."""
         subgraph = self._checked_subgraph(subgraph_index)
-        known = [tensor.index for tensor in subgraph.graph.tensors if tensor.dtype is not None]
+        known = [tensor.index for tensor in subgraph.graph.tensors if numpy_type(tensor) is not None]
         return [self._get_tensor_details(index, subgraph_index) for index in known]
 
     def num_subgraphs(self) -> int:
@@ -285,7 +285,8 @@ def _opened(source: Union[str, bytes]) -> TfliteFile:
     try:
         return open_tflite(source)
     except ArmnetError as error:
-        raise ValueError(f"Could not open the model: {error}") from error
+        name = "the model's content" if isinstance(source, bytes) else repr(source)
+        raise ValueError(f"Could not open {name}: {error}") from error
 
 
 def _kept(file: TfliteFile, index: int) -> Dict[int, Tuple[str, bool]]:

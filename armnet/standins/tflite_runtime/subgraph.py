@@ -131,6 +131,10 @@ class Subgraph:
         if tensor.content is None:
             raise ValueError(NULL)
         try:
+            if (
+                tensor.sparsity is not None and tensor.dtype is not None
+            ):  # what the file stores, as TensorFlow Lite has it
+                return np.frombuffer(tensor.content, tensor.dtype.newbyteorder("<"))
             return content_of(tensor)
         except ArmnetError as error:
             raise ValueError(str(error)) from error

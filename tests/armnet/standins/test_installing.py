@@ -148,6 +148,11 @@ def test_what_a_program_raises_and_its_exit_status_go_through(tmp_path: Path) ->
     done = run(path)
     assert done.returncode == 1
     assert "LookupError: mine" in done.stderr
+    assert "program.py" in done.stderr.splitlines()[1]
+    path.write_text("import no_such_package")
+    done = run(path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError")
 
 
 def test_a_program_that_does_not_exist_is_one_line(armnet: Armnet) -> None:

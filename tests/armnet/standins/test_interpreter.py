@@ -107,6 +107,17 @@ def test_variables_keep_their_content_until_they_are_reset() -> None:
     assert step() == first
 
 
+def test_an_empty_input_is_summed() -> None:
+    model = Model()
+    x = model.input("x", (1,), signature=(-1,))
+    y = model.tensor("y", ())
+    model.operator("SUM", [x, model.constant("axis", [0])], [y], "ReducerOptions")
+    model.signatures = [("sum", {"x": x}, {"y": y}, 0)]
+    runner = Interpreter(model_content=model.to_bytes([y])).get_signature_runner()
+    assert runner(x=np.zeros(0, np.float32))["y"] == 0
+    assert runner(x=np.ones(3, np.float32))["y"] == 3
+
+
 def test_sparse_weights_are_described() -> None:
     model = Model()
     x = model.input("x", (1, 4))
@@ -115,6 +126,7 @@ def test_sparse_weights_are_described() -> None:
     y = model.tensor("y", (1, 2))
     model.operator("FULLY_CONNECTED", [x, w, -1], [y], "FullyConnectedOptions")
     interpreter = Interpreter(model_content=model.to_bytes([y]))
+    assert interpreter.get_tensor(w).tolist() == [2, 3]
     found = interpreter.get_tensor_details()[w]["sparsity_parameters"]
     assert found["traversal_order"].tolist() == [0, 1]
     assert found["dim_metadata"][0] == {"format": 0, "dense_size": 2}

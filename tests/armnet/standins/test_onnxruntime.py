@@ -68,13 +68,6 @@ def test_what_changes_nothing_is_noted_once(caplog: pytest.LogCaptureFixture, mo
     assert caplog.messages == []
 
 
-def test_an_optimised_file_is_refused() -> None:
-    options = ort.SessionOptions()
-    options.optimized_model_filepath = "optimised.onnx"
-    with pytest.raises(capi.NotImplemented, match="armnet optimize"):
-        ort.InferenceSession(DIGITS, options)
-
-
 def test_free_dimensions_can_be_given_a_size(images: Any) -> None:
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_name("batch", 8)

@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, List
 
-_HOMES = ("failures", "options", "machine", "nodes", "devices", "values", "session", "binding")
+_HOMES = ("failures", "options", "machine", "nodes", "devices", "values", "core", "memory")
 
 
 def __getattr__(name: str) -> Any:
