@@ -9,56 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any, Dict
 
-import numpy as np
 import pytest
 
 from tests.support.paths import ROOT
 
-onnx = pytest.importorskip("onnx", reason="the models of the checks are written with onnx")
-helper = onnx.helper
-
 SCRIPT = Path(__file__).parent / "scripts/onnx_interface.py"
-X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
-
-
-def value(name: str, dims: Any, kind: int = onnx.TensorProto.FLOAT, denotations: Any = None) -> Any:
-    return helper.make_tensor_value_info(name, kind, dims, shape_denotation=denotations)
-
-
-def saved(path: Path, nodes: Any, inputs: Any, outputs: Any, weights: Any = (), **about: Any) -> Any:
-    graph = helper.make_graph(nodes, path.stem, inputs, outputs, list(weights))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **about)
-    path.write_bytes(model.SerializeToString())
-    return model
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the script describes."""
-    folder = tmp_path_factory.mktemp("models")
-    about = {"producer_name": "tests", "domain": "org.example", "model_version": 7, "doc_string": "a model"}
-    weight = onnx.numpy_helper.from_array(X, "W")
-    product = [helper.make_node("Mul", ["X", "W"], ["Y"], name="product")]
-    edges = [value("X", [3, 2])], [value("Y", [3, 2])]
-    model = saved(folder / "mul.onnx", product, *edges, [weight], **about)
-    helper.set_model_props(model, {"key": "value"})
-    (folder / "mul.onnx").write_bytes(model.SerializeToString())
-    options = {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "enable_profiling": 1}
-    helper.set_model_props(model, {"ort_config": json.dumps({"session_options": options})})
-    (folder / "config.onnx").write_bytes(model.SerializeToString())
-    outside = onnx.TensorProto(name="W", data_type=onnx.TensorProto.FLOAT, dims=[3, 2], data_location=1)
-    outside.external_data.add(key="location", value="weights.bin")
-    saved(folder / "outside.onnx", product, *edges, [outside])
-    words = [value(name, [2, 2], onnx.TensorProto.STRING) for name in ("input:0", "output:0")]
-    saved(folder / "text.onnx", [helper.make_node("Identity", ["input:0"], ["output:0"])], words[:1], words[1:])
-    open_sizes = ["Dim1", "Dim2", 5]
-    x = value("x", open_sizes, denotations=["DATA_BATCH", "DATA_CHANNEL", ""])
-    saved(folder / "free.onnx", [helper.make_node("Abs", ["x"], ["y"])], [x], [value("y", open_sizes)])
-    ten = onnx.numpy_helper.from_array(np.float32(10), "ten")
-    passed = value("x", [1, 2])
-    adding = [helper.make_node("Add", ["x", "ten"], ["more"])]
-    saved(folder / "passed.onnx", adding, [passed], [value("more", [1, 2]), passed], [ten])
-    return folder
 
 
 def outcome(models: Path, folder: Path, stand_in: bool) -> Dict[str, Any]:
@@ -76,16 +31,16 @@ def outcome(models: Path, folder: Path, stand_in: bool) -> Dict[str, Any]:
     return found
 
 
-def test_the_checks_hold_with_the_stand_in(models: Path, tmp_path: Path) -> None:
-    found = outcome(models, tmp_path, stand_in=True)
+def test_the_checks_hold_with_the_stand_in(interface_models: Path, tmp_path: Path) -> None:
+    found = outcome(interface_models, tmp_path, stand_in=True)
     assert found["failed"] == {}
     assert len(found["checks"]) >= 24
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_checks_hold_with_onnxruntime(models: Path, tmp_path: Path) -> None:
+def test_the_checks_hold_with_onnxruntime(interface_models: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to compare with")
-    assert outcome(models, tmp_path, stand_in=False)["failed"] == {}
+    assert outcome(interface_models, tmp_path, stand_in=False)["failed"] == {}
 
 
 def test_the_documentation_lists_every_check() -> None:

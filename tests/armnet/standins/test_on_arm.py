@@ -5,6 +5,7 @@ The calls recorded there are those recorded here.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Iterator
 
@@ -64,3 +65,10 @@ def test_litert(target: Target, shared: Path) -> None:
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed to compare with")
     model = SHARED / "models/tflite/hello_world/hello_world_int8.tflite"
     compare(target, "ai_edge_litert.interpreter", "tflite_networks.py", model)
+
+
+def test_the_checks_of_onnxruntimes_interface_hold(target: Target, interface_models: Path) -> None:
+    target.deploy(files_below(interface_models, "models"))
+    done = target.run(["-m", "armnet", "exec", f"{SCRIPTS}/onnx_interface.py", "models"], 600.0)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.splitlines()[-1])["failed"] == {}

@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -247,6 +248,8 @@ def check_profile() -> None:
 
 
 def check_optimised_model_is_written() -> None:
+    if ort.get_build_info().find("armnet") >= 0 and find_spec("onnx") is None:
+        return  # armnet writes ONNX with the package onnx
     options = ort.SessionOptions()
     options.optimized_model_filepath = str(FOLDER / "optimised.onnx")
     session("mul.onnx", options)
@@ -279,7 +282,9 @@ def check_array_protocol() -> None:
 
 
 def check_dlpack() -> None:
-    for array in (X, np.zeros((0, 4), np.float32), np.array([1, 2, 255], np.uint8), np.array([True, False])):
+    if not hasattr(np, "from_dlpack"):
+        return  # NumPy before 1.23
+    for array in (X, np.zeros((0, 4), np.float32), np.array([1, 2, 255], np.uint8)):
         value = ort.OrtValue.ortvalue_from_numpy(array)
         assert value.__dlpack_device__() == (1, 0)
         for again in (ort.OrtValue.from_dlpack(value), ort.OrtValue.from_dlpack(array)):
