@@ -11,6 +11,15 @@
   armnet evaluate PAIR photos/ --on emulated:arm64,ssh://pi@raspberrypi.local
   armnet evaluate PAIR photos/ --scheduler tcp://host:8786        on a cluster of Dask; local:4 for four processes
 
+DATA is one of these:
+
+  a folder          with a folder for each class, called like its label or its number
+  an .npz           images as the net takes them, or pixels (N, H, W, C) of uint8; labels, numbers or names
+  a .json           COCO's annotations; the pictures lie beside it, in images/, or in the folder it is named after
+  a folder          with images/ and masks/ (or VOC's JPEGImages/ and SegmentationClass/): masks of the same names hold
+                    the number of a class in each pixel; 255 does not count
+  .csv, .tsv, .txt  a line for each file: its path, and the class, word or line of writing that is true of it
+
 An evaluation that is interrupted goes on where it was when it is started again. Exit status: 0, 1 if a bound of --must
 is broken or an example could not be answered, 2 for a mistake in what was asked.
 """

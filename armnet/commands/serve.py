@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.commands.run import opened
     from armnet.console import note, print_json
     from armnet.opening import name_of
-    from armnet.serving.run import bound, is_local, names_of, new_token, serve
+    from armnet.serving.run import bound, is_local, names_of, new_token, serve, warm_up
     from armnet.serving.settings import Settings
     from runtime_arm.imports import needed_for
 
@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
             threshold=args.score,
             top=args.top,
         )
+        warm_up(model)
         url = f"{address.url}#token={token}" if token is not None else address.url
         if not is_local(args.host) and token is None:
             note("armnet: whoever reaches this machine may use the model; --token keeps strangers out")

@@ -129,17 +129,20 @@ class BoxMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture with the true boxes, and with those that were found."""
-        from armnet.evaluation.pictures import picture_of
+        from armnet.evaluation.pictures import SIDE, picture_of
 
         picture = picture_of(example.value)
         if picture is None:
             return None
-        true = [self._box(one["index"], 1.0, one["box"]) for one in example.truth["boxes"]]
-        found = [self._box(index, score, box) for index, score, *box in finding["boxes"] if score >= SURE]
+        before = picture.width
+        picture.thumbnail((SIDE, SIDE))  # lines and letters are drawn as large as they will be seen
+        scale = picture.width / before
+        true = [self._box(one["index"], 1.0, one["box"], scale) for one in example.truth["boxes"]]
+        found = [self._box(index, score, box, scale) for index, score, *box in finding["boxes"] if score >= SURE]
         return {"truth": Boxes(true).draw(picture), "answer": Boxes(found).draw(picture)}
 
-    def _box(self, index: int, score: float, corners: Sequence[float]) -> Box:
-        x0, y0, x1, y1 = corners
+    def _box(self, index: int, score: float, corners: Sequence[float], scale: float) -> Box:
+        x0, y0, x1, y1 = (edge * scale for edge in corners)
         label = self.names.get(index) or called(label_of(index, self.labels), index)
         return Box(label, index, score, (x0, y0, x1, y1))
 

@@ -136,6 +136,9 @@ def _result(
             rate = done / max(time.monotonic() - start, 1e-9)
             left = (len(todo) - done) / rate
             progress(f"{place.name}: {rate:.1f} a second, {left:.0f} s left", len(known) + done, len(numbers))
+    except KeyboardInterrupt:
+        notice(f"{place.name}: {len(journal.known)} of {len(numbers)} examples are answered; the same again goes on")
+        raise
     finally:
         journal.close()
     seconds = time.monotonic() - start

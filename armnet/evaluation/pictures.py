@@ -12,7 +12,7 @@ from runtime_arm.app.pictures import is_picture, open_picture
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
 
-SIDE = 240  # pixels of a thumbnail's longer side
+SIDE = 360  # pixels of a thumbnail's longer side
 
 
 def picture_of(value: Any) -> Any:

@@ -8,10 +8,13 @@ import secrets
 import socket
 from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional
 
-from runtime_arm.errors import UsageError
+import numpy as np
+
+from runtime_arm.errors import ArmnetError, UsageError
 
 if TYPE_CHECKING:
     from armnet.serving.certificate import Certificate
+    from runtime_arm.app.model import Model
 
 LOCAL = "127.0.0.1"
 _CLOSING = 3  # seconds in which requests end after Ctrl-C
@@ -64,6 +67,19 @@ def names_of(host: str) -> List[str]:
     if is_local(host):
         return [host, "localhost", LOCAL, "[::1]"]
     return ["*"]
+
+
+def warm_up(model: Model) -> None:
+    """One inference, so that the first client does not wait until plans are made and workers are started."""
+    example: Any
+    if "sound" in model.entry:
+        example = np.zeros(int(model.entry["sound"]["rate"]), np.float32)
+    elif model.input is not None:
+        example = np.zeros((64, 64, 3), np.uint8)
+    else:
+        example = {info.name: info.example() for info in model.pair.inputs}
+    with contextlib.suppress(ArmnetError):  # whatever is wrong with it, clients are told
+        model.answers(example)
 
 
 def new_token() -> str:

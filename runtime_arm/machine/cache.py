@@ -2,6 +2,8 @@
 
     ~/.cache/armnet/pairs/KEY/       pairs made of the files of other formats
     ~/.cache/armnet/programs/KEY     compiled kernels of a device
+    ~/.cache/armnet/evaluations/     what interrupted evaluations have answered; removed when they end
+    ~/.cache/armnet/certificates/    certificates that ``armnet serve`` has signed itself
     ~/.cache/armnet/qemu/ ...        emulated machines; ``device_tests/host/emulation`` builds them
 
 ``$ARMNET_CACHE`` is another place for it, ``$XDG_CACHE_HOME`` one for the caches of all programs. The rooms ``pairs``

@@ -85,7 +85,7 @@ class TestBoxes:
         faults = [(example.name, fault.truth, fault.said) for example, _, fault in evaluation.faults()]
         assert faults[0] == ("2.png", "missed: Bee", "too many: Bee (0.90)")
         assert faults[1:] == [("3.png", "missed: nothing", "too many: Bee (0.90)")]
-        assert render("boxes", evaluation).count("data:image/jpeg") == 4
+        assert render("boxes", evaluation).count("data:image/") == 4
 
     def test_annotations_that_are_none_are_refused(self, detector: Any, annotations: Path) -> None:
         content = json.loads(annotations.read_text())
@@ -136,7 +136,7 @@ class TestMasks:
         assert "1 pictures are left out, for they have no mask" in said[0]
         ((example, _, fault),) = evaluation.faults()
         assert (example.name, fault.truth) == ("1.png", "none")
-        assert render("masks", evaluation).count("data:image/jpeg") == 2
+        assert render("masks", evaluation).count("data:image/") == 2
 
     def test_a_mask_of_another_size_is_skipped(self, segmenter: Any, folder: Path) -> None:
         Image.fromarray(np.zeros((4, 4), np.uint8)).save(folder / "SegmentationClass" / "2.png")

@@ -254,8 +254,9 @@ def test_more_than_is_allowed_without_a_length_is_refused(client: Client) -> Non
     with socket.create_connection((place.hostname, place.port), 20) as sender:
         sender.sendall(f"POST /predict HTTP/1.1\r\nHost: {place.netloc}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"40000\r\n" + bytes(0x40000) + b"\r\n"
-        for _ in range(5):  # 1.25 MiB
+        for _ in range(16):  # 4 MiB, which are read and forgotten
             sender.sendall(chunk)
+        sender.sendall(b"1\r\nx\r\n")
         assert sender.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
