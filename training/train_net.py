@@ -9,8 +9,12 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple, 
 import numpy as np
 
 from optimize.gradients import SparseGradient, add_gradient_operators
+from optimize.rewriting.shapes import SpecsByName, infer_more, known_inputs
+from optimize.training import fuse_normalizations, keep_masks
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.registry.specs import TensorSpec
 from training.builder import NetBuilder
 from training.losses import Loss
 from training.normalization import frozen, in_training, is_normalisation
@@ -56,13 +60,15 @@ class TrainNet(NamedTuple):
     iteration: str
 
 
-def make_train_net(net: NetDef, inputs: Sequence[str], weights: Dict[str, Array], wishes: Wishes) -> TrainNet:
+def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], wishes: Wishes) -> TrainNet:
     """The train net of a predict_net with these inputs and weights. UsageError if there is nothing to train."""
     weights = dict(weights)
     chosen = _chosen(net, inputs, weights, wishes)
     builder = NetBuilder(net.op, [*net.external_input, wishes.labels])
     _set_normalisations(builder, chosen, weights, wishes)
     kinds = {name: _kind(builder.ops, name, weights[name]) for name in chosen}
+    if not wishes.caffe2_compatible:
+        _save_memory(builder, net, inputs, weights, wishes.outputs)
     loss = wishes.loss.append(builder, wishes.outputs, wishes.labels)
     with_gradients, found = add_gradient_operators(NetDef(net.name, tuple(builder.ops)), [loss])
     builder.replace_ops(with_gradients)
@@ -91,11 +97,12 @@ def make_train_net(net: NetDef, inputs: Sequence[str], weights: Dict[str, Array]
     return TrainNet(nets[0], nets[1], nets[2], state, constants, feeds, *own, loss, rate, iteration)
 
 
-def _chosen(net: NetDef, inputs: Sequence[str], weights: Dict[str, Array], wishes: Wishes) -> List[str]:
+def _chosen(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], wishes: Wishes) -> List[str]:
     """The parameters that are to be trained, in the order in which the net reads them."""
     statistics = {name for op in net.op if is_normalisation(op) for name in op.input[3:5]}
     floats = [name for name in net.captures() if name in weights and weights[name].dtype == np.float32]
-    possible = [name for name in floats if name not in statistics and name not in inputs]
+    fed = {info.name for info in inputs}
+    possible = [name for name in floats if name not in statistics and name not in fed]
     if wishes.trainable is None:
         return possible
     patterns = [wishes.trainable] if isinstance(wishes.trainable, str) else list(wishes.trainable)
@@ -116,6 +123,16 @@ def _set_normalisations(builder: NetBuilder, chosen: Sequence[str], weights: Dic
         else:
             ops.extend(frozen(builder, op, weights) if wishes.caffe2_compatible else [op])
     builder.ops = ops
+
+
+def _save_memory(
+    builder: NetBuilder, net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], outputs: Sequence[str]
+) -> None:
+    """Fuse normalisations, and keep masks for the way back instead of activations."""
+    constants: SpecsByName = {name: TensorSpec.known(value) for name, value in weights.items()}
+    shapes = [infer_more(net, {**constants, **choice})[0] for choice in known_inputs(net, constants, inputs)]
+    fused = fuse_normalizations(NetDef("", tuple(builder.ops)), shapes, outputs)
+    builder.replace_ops(keep_masks(fused, outputs))
 
 
 def _kind(ops: Sequence[OperatorDef], name: str, value: Array) -> str:

@@ -74,7 +74,7 @@ class Trainer:
         self._labels, self._compatible, self._threads = labels, caffe2_compatible, threads
         self._outputs = self._chosen_outputs(outputs)
         wishes = Wishes(self._loss, labels, self._solver, trainable, self._outputs, batch_norm, caffe2_compatible)
-        self._train = make_train_net(self._pair.predict_net, self._inputs, self._weights, wishes)
+        self._train = make_train_net(self._pair.predict_net, self._pair.inputs, self._weights, wishes)
         if caffe2_compatible:
             require_caffe2(self._train.net)
         self._state = {name: np.array(value) for name, value in self._train.state.items()}
