@@ -14,6 +14,7 @@ from typing import Dict, List
 # compiling all families takes a small device seconds. engines/ adds fast kernels to the declared operators.
 FAMILIES: Dict[str, Dict[str, str]] = {
     "": {
+        "engines.conv.backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient ConvTransposeGradient",
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
         "engines.conv.fft": "Conv Conv1D Conv2D Conv3D ConvRelu",

@@ -69,7 +69,7 @@ def _bind_channels_first(call: Call, columns: Columns, block: Block) -> List[Ste
     w = call.inputs[1].reshape(group, depth, transposed.width // group).swapaxes(1, 2)
     taps = buffer.reshape(count, group, width, *window.kernel, *columns.extent(block))
     product = multiply(w, x, buffer.reshape(count, group, transposed.width // group, size))
-    return [product, *_scatter(taps, y, window, block)]
+    return [product, *scatter(taps, y, window, block)]
 
 
 def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
@@ -84,10 +84,10 @@ def _bind_channels_last(call: Call, columns: Columns, block: Block) -> List[Step
     w = call.inputs[1].reshape(group, depth, transposed.width // group)
     taps = buffer.reshape(count, group, *columns.extent(block), *window.kernel, width)
     product = multiply(x, w, buffer.reshape(count, group, size, transposed.width // group))
-    return [product, *_scatter(taps.transpose(0, 1, 8, 5, 6, 7, 2, 3, 4), y, window, block)]
+    return [product, *scatter(taps.transpose(0, 1, 8, 5, 6, 7, 2, 3, 4), y, window, block)]
 
 
-def _scatter(taps: Array, y: Array, window: Window, block: Block) -> Iterator[Step]:
+def scatter(taps: Array, y: Array, window: Window, block: Block) -> Iterator[Step]:
     """Adds what each tap contributes. taps: (N, group, M / group, *kernel, *extent of the block), y: (..., *image)."""
     ranges = (block.slices, block.rows, (0, window.output[2]))
     for tap in np.ndindex(*window.kernel):

@@ -1,0 +1,65 @@
+"""IM2COL for gradients: blocks of rows and of images, groups, what the operator leaves out, allocations."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import pytest
+
+from device_tests.suite.kernels import assert_engines_match_reference
+from runtime_arm.engines.conv import backward
+from runtime_arm.netdef import OperatorDef
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+from tests.support.operands import caffe2, random
+
+CONVOLUTIONS = [
+    ((3, 4, 9, 8), (6, 4, 3, 3), (3, 6, 9, 8), {"kernel": 3, "pad": 1}),
+    (
+        (2, 6, 9, 8),
+        (4, 3, 3, 2),
+        (2, 4, 4, 8),
+        {"kernels": [3, 2], "strides": [2, 1], "pads": [0, 0, 0, 1], "group": 2},
+    ),
+    ((5, 4, 3, 3), (8, 4, 1, 1), (5, 8, 3, 3), {"kernel": 1}),
+    ((2, 4, 7, 7), (8, 4, 1, 1), (2, 8, 4, 4), {"kernel": 1, "stride": 2}),
+    ((4, 6, 8, 8), (6, 1, 3, 3), (4, 6, 8, 8), {"kernel": 3, "pad": 1, "group": 6}),
+]
+TRANSPOSED = [
+    ((3, 4, 5, 4), (4, 3, 2, 2), (3, 3, 10, 8), {"kernel": 2, "stride": 2}),
+    ((2, 6, 5, 4), (6, 2, 3, 3), (2, 4, 9, 7), {"kernel": 3, "stride": 2, "pad": 1, "group": 2}),
+]
+CASES = [("ConvGradient", *case) for case in CONVOLUTIONS] + [("ConvTransposeGradient", *case) for case in TRANSPOSED]
+
+
+def operator(type: str, shapes: Any, arguments: Any, no_bias: bool, outputs: int = 3) -> Any:
+    """A gradient operator of these shapes of X, W and dY, and its operands."""
+    names = (["dw", "dx"] if no_bias else ["dw", "db", "dx"])[:outputs]
+    op = caffe2(type, "X W dY", " ".join(names), **arguments, **({"no_bias": 1} if no_bias else {}))
+    return op, [random(shape, seed) for seed, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("nbytes", [1, 3000, 1 << 20])
+@pytest.mark.parametrize("no_bias", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_of_any_size_add_up(monkeypatch: Any, case: Any, no_bias: bool, nbytes: int) -> None:
+    monkeypatch.setattr(backward, "COLUMN_NBYTES", nbytes)
+    monkeypatch.setattr(backward, "MOST_NBYTES", nbytes)
+    type, *shapes, arguments = case
+    op, operands = operator(type, shapes, arguments, no_bias)
+    assert assert_engines_match_reference(op, operands, terms=1000) == ["IM2COL"]
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_what_is_not_named_is_not_computed(outputs: int) -> None:
+    *shapes, arguments = CONVOLUTIONS[0]
+    op, operands = operator("ConvGradient", shapes, arguments, False, outputs)
+    assert assert_engines_match_reference(op, operands, terms=1000) == ["IM2COL"]
+
+
+@pytest.mark.parametrize("arguments", [{"kernel": 3, "pad": 1}, {"kernel": 1}])
+def test_a_run_allocates_nothing_of_the_size_of_a_blob(arguments: Any) -> None:
+    kernel = arguments["kernel"]
+    shapes: List[Any] = [(4, 32, 40, 40), (32, 32, kernel, kernel), (4, 32, 40, 40)]
+    op, operands = operator("ConvGradient", shapes, arguments, False)
+    assert isinstance(op, OperatorDef)
+    assert allocated_nbytes(op, operands, "IM2COL") < NUMPY_NBYTES
