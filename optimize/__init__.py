@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Tuple
 from optimize import pipeline
 from optimize.engines.pick import AUTO, MEASURE, pick_engines
 from optimize.engines.sample_inputs import drawn
+from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
@@ -88,6 +89,7 @@ def optimize(
     )
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
+    trials = Trials({})
     if stop_after is None or len(report.steps) < stop_after:
         result = pick_engines(
             result,
@@ -98,8 +100,10 @@ def optimize(
             stop_after=stop_after,
             report=report,
             progress=progress,
+            trials=trials,
         )
-    require_equal(pair.inputs, known, result.replace(tuning=None), program, steps, report)
+    progress("comparison with the plain net", 0, 1)
+    require_equal(pair.inputs, known, result.replace(tuning=None), program, steps, report, trials)
     if pair.tuning is not None and result.tuning is None:
         report.notes.append(
             f"{TUNING} belongs to another net and was dropped; armnet optimize --engines measure makes a new one"

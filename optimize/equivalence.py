@@ -19,6 +19,7 @@ from optimize.engines.accuracy import Feeds, difference
 from optimize.engines.error_budget import directly
 from optimize.engines.options import options_of
 from optimize.engines.sample_inputs import drawn
+from optimize.engines.trials import MOST_WORK, Trials, work_of
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report, Step
 from optimize.rewriting.shapes import LARGEST_SAMPLE, OTHER, STEP, infer_more, sample_specs
@@ -31,7 +32,6 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.planning.cost import cost_of
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
@@ -40,7 +40,6 @@ LAST_BITS = 2.0**-20  # the largest relative change of a number when the effect 
 CHANGES = 3  # changed versions of the plain net that are run for that
 BEYOND_ROUNDING = 32.0  # a difference this many times as large as the effect of those changes is not rounding
 SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they may be limits or sizes
-MOST_WORK = 50_000_000_000  # multiply-adds that one sample may take: a few seconds
 # Open sizes of a sample, as (first, other, step): ``first`` for axis 0, ``other + step * axis`` for the other axes. The
 # first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
@@ -56,20 +55,28 @@ class Steps(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Inputs, the plain net's outputs for them, and the names of the outputs that differ from run to run."""
+    """Inputs, the plain net's outputs for them, the names of the outputs that differ from run to run, and whether the
+    inputs are those that ``drawn`` gives first."""
 
     feeds: Feeds
     outputs: Dict[str, Any]
     random: Sequence[str]
+    first: bool
 
 
 def require_equal(
-    declared: Sequence[TensorInfo], plain: Pair, result: Pair, program: Program, steps: Steps, report: Report
+    declared: Sequence[TensorInfo],
+    plain: Pair,
+    result: Pair,
+    program: Program,
+    steps: Steps,
+    report: Report,
+    trials: Trials,
 ) -> None:
     """OptimizationError, naming the first step that changes a result, unless both pairs compute the same.
 
     declared: the inputs with their open sizes, for which ``plain`` may have example shapes. program: that of the plain
-    pair, before any step.
+    pair, before any step. trials: what both showed before, which need not be computed again.
     """
     freeze = _frozen(plain)
     plain, result = freeze(plain), freeze(result)
@@ -78,11 +85,13 @@ def require_equal(
         raise _error(first, steps, lambda count: _why_inferred_otherwise(program, freeze(steps.after(count))))
     refusals: List[str] = []
     compared = 0
-    for specs in _choices(declared, plain, program, refusals):
-        sample = _sample(plain, specs, refusals)
+    for specs in _choices(declared, plain, program, refusals, trials):
+        known = None if _draws_numbers(plain.predict_net) else trials.outputs(plain, specs)
+        sample = _sample(plain, specs, refusals) if known is None else _Sample(drawn(specs), known, (), True)
         if sample is None:
             continue
-        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE)):
+        outputs = trials.outputs(result, specs) if sample.first else None
+        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE), outputs):
             _require_rounding_alone(plain, sample, specs, freeze, steps, report)
         if sample.random and not compared:
             report.notes.append(f"of {', '.join(sample.random)} no values were compared: they are others in every run")
@@ -164,10 +173,15 @@ def _why_inferred_otherwise(program: Program, pair: Pair) -> Optional[str]:
     return None
 
 
-def _why_other_results(sample: _Sample, pair: Pair, limits: Mapping[str, float]) -> Optional[str]:
-    """How the pair's results differ from the sample's; None if they differ by no more than the limits."""
+def _why_other_results(
+    sample: _Sample, pair: Pair, limits: Mapping[str, float], outputs: Optional[Mapping[str, Any]] = None
+) -> Optional[str]:
+    """How the pair's results differ from the sample's; None if they differ by no more than the limits.
+
+    outputs: the pair's, if they are known.
+    """
     try:
-        outputs = _run(pair, sample.feeds)
+        outputs = _run(pair, sample.feeds) if outputs is None else outputs
     except ArmnetError as error:
         return f"it refuses what the plain net takes: {first_line(error)}"
     if list(outputs) != list(sample.outputs):
@@ -197,14 +211,18 @@ def _described(output: Any) -> str:
 
 
 def _choices(
-    declared: Sequence[TensorInfo], plain: Pair, program: Program, refusals: List[str]
+    declared: Sequence[TensorInfo], plain: Pair, program: Program, refusals: List[str], trials: Trials
 ) -> Iterator[Mapping[str, TensorSpec]]:
-    """The input specs to try: those of the example, then small, odd and usual sizes, then all others that are known."""
+    """The input specs to try: those of the example, small, odd and usual sizes, and all others that are known.
+
+    Of the open sizes, those for which the plain net's results are known come first.
+    """
     is_open = not all(info.is_static for info in declared)
     asked: List[Tuple[Sequence[TensorInfo], Tuple[int, int, int]]] = []
     if not is_open or any(info not in declared for info in plain.inputs):
         asked.append((plain.inputs, USUAL))
-    asked += [(declared, sizes) for sizes in (SMALL, ODD, USUAL)] if is_open else []
+    usual = trials.outputs(plain, trials.specs) is not None
+    asked += [(declared, sizes) for sizes in ((USUAL, ODD, SMALL) if usual else (SMALL, ODD, USUAL))] if is_open else []
     for inputs, sizes in asked:
         try:
             yield sample_specs(inputs, *sizes)
@@ -221,26 +239,27 @@ def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str]) -
     try:
         with Predictor(plain, threads=1) as predictor:
             steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
-            work = sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in steps)
+            work = work_of(steps)
             if work > MOST_WORK:
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None
-            feeds, outputs = _taken(predictor, specs)
+            feeds, outputs, first = _taken(predictor, specs)
         again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else outputs
     except ArmnetError as error:
         refusals.append(first_line(error))
         return None
-    return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])])
+    return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])], first)
 
 
-def _taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any]]:
-    """Inputs that the net accepts, and its outputs for them; integers are small if it refuses larger ones."""
+def _taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any], bool]:
+    """Inputs that the net accepts, its outputs for them, and whether they are the first that were drawn; integers are
+    small if it refuses larger ones."""
     try:
         feeds = drawn(specs)
-        return feeds, predictor.run(feeds)
+        return feeds, predictor.run(feeds), True
     except ArmnetError:
         feeds = drawn(specs, largest=SMALL_INTEGERS)
-        return feeds, predictor.run(feeds)
+        return feeds, predictor.run(feeds), False
 
 
 def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:

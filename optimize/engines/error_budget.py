@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
 from optimize.engines.accuracy import Feeds, Results, relative_error, results
-from optimize.engines.options import Options, options_in, options_of
+from optimize.engines.options import Options
 from optimize.engines.sample_inputs import drawn
-from runtime_arm.execution.predictor import Predictor
+from optimize.engines.trials import Trials
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.specs import TensorSpec
 
 DIRECT = 1.0  # the error of a direct sum, which is the unit of the errors of engines
 SAMPLES = 2  # inputs on which the error is measured
@@ -24,30 +23,23 @@ class Budget:
     """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
 
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
-    made, and against the pair itself, both computed by direct sums. Planning a large net takes seconds, so every net is
-    planned once: ``options`` are the pair's, and its own results are taken with them.
+    made, and against the pair itself, both computed by direct sums. ``options`` are the pair's; ``is_needed`` says
+    whether the runtime would choose an engine that rounds more than direct sums do.
     """
 
-    def __init__(self, plain: Pair, pair: Pair, specs: Mapping[str, TensorSpec]):
-        self._plain, self._pair, self._specs = plain, pair, specs
-        self._samples: Sequence[Feeds] = [drawn(specs, seed) for seed in range(SAMPLES)]
+    def __init__(self, plain: Pair, pair: Pair, trials: Trials):
+        self._plain, self._pair, self._trials = plain, pair, trials
+        self._samples: Sequence[Feeds] = [drawn(trials.specs, seed) for seed in range(SAMPLES)]
         self._errors: Dict[Tuple[str, ...], float] = {}  # by the engines of the operators
-        self._own: Optional[Results] = None
-        with Predictor(pair, threads=1) as predictor:
-            self.options = options_in(predictor, specs)
-            if self.is_needed:
-                self._own = [predictor.run(feeds) for feeds in self._samples]
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether the runtime would choose an engine that rounds more than direct sums do."""
-        return any(one.chosen is not None and one.chosen.error > DIRECT for one in self.options)
+        self._own = trials.of(pair, lambda options: SAMPLES if _rounds(options) else 0)
+        self.options = self._own.options
+        self.is_needed = _rounds(self.options)
 
     @cached_property
     def _wanted(self) -> Sequence[Results]:
         direct = [directly(self._pair, self.options)]
         if self._plain is not self._pair:
-            direct.append(directly(self._plain, options_of(self._plain, self._specs)))
+            direct.append(directly(self._plain, self._trials.of(self._plain).options))
         return [results(one, self._samples) for one in direct]
 
     @property
@@ -60,10 +52,15 @@ class Budget:
         """The error of the pair, perhaps with other engines, by the engines it chooses."""
         engines = _engines(pair)
         if engines not in self._errors:
-            own = self._own if engines == _engines(self._pair) else None
-            actual = results(pair, self._samples) if own is None else own
+            own = self.is_needed and engines == _engines(self._pair)
+            actual = self._own.outputs if own else results(pair, self._samples)
             self._errors[engines] = max(relative_error(wanted, actual) for wanted in self._wanted)
         return self._errors[engines]
+
+
+def _rounds(options: Sequence[Options]) -> bool:
+    """Whether the runtime would choose an engine that rounds more than direct sums do."""
+    return any(one.chosen is not None and one.chosen.error > DIRECT for one in options)
 
 
 def _engines(pair: Pair) -> Tuple[str, ...]:

@@ -17,6 +17,7 @@ from optimize.engines.measure import (
 )
 from optimize.engines.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
 from optimize.engines.options import Option, Options, options_of
+from optimize.engines.trials import Trials
 from optimize.rewriting.report import EngineChoice, Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
@@ -44,6 +45,7 @@ def pick_engines(
     stop_after: Optional[int] = None,
     report: Optional[Report] = None,
     progress: Progress = quiet,
+    trials: Optional[Trials] = None,
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
@@ -54,10 +56,11 @@ def pick_engines(
     engines that exceed it are ruled out in the net itself, so that it holds on every machine, first where they gain
     least. threads: the number to measure for; by default one, and all cores. report: collects every choice; ruling out
     engines of an operator is a step, of which stop_after allows this many in all. progress: called with what is being
-    done, how many of these are done, and of how many.
+    done, how many of these are done, and of how many. trials: collects what the nets showed, for others who need it.
     UsageError for engines that do not exist and for options that contradict each other.
     """
     report = Report() if report is None else report
+    trials = Trials({}) if trials is None else trials
     known, pair = pair.tuning, pair.replace(tuning=None)
     if engines not in (AUTO, MEASURE):
         if accuracy is not None:
@@ -71,7 +74,7 @@ def pick_engines(
         raise UsageError(f"the number of threads must be positive, got {threads}")
     try:
         progress("engines", 0, 1)
-        picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report)
+        picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report, trials)
         result = picker.within_budget(stop_after)
     except ArmnetError as error:
         if engines == MEASURE or accuracy is not None:
@@ -94,10 +97,10 @@ def _kept(tuning: Optional[Tuning], pair: Pair) -> Optional[Tuning]:
 class _Picker:
     """Chooses for one pair within one budget."""
 
-    def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report):
+    def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report, trials: Trials):
         self._pair, self._accuracy, self._report = pair, accuracy, report
-        self._specs = sample_specs(pair.inputs)
-        self._budget = Budget(plain, pair, self._specs)
+        self._specs = trials.specs = sample_specs(pair.inputs)
+        self._budget = Budget(plain, pair, trials)
         self.options = self._budget.options
 
     def within_budget(self, stop_after: Optional[int] = None) -> Pair:

@@ -152,13 +152,15 @@ def _searched(groups: Sequence[Group], best: Placement) -> Placement:
 def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
     """Place the groups in this order, each at the lowest offset where all its bytes are free during their lifetimes."""
     offsets = [0] * len(groups)
-    placed: List[Tuple[int, int, int, int]] = []  # first and last step, first byte and the end
+    live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is placed
     for index in order:
         taken = sorted(
-            (begin - one.end, end - one.offset)
-            for one in groups[index]
-            for first, last, begin, end in placed
-            if one.first <= last and first <= one.last
+            {
+                (begin - one.end, end - one.offset)
+                for one in groups[index]
+                for step in range(one.first, one.last + 1)
+                for begin, end in live.get(step, ())
+            }
         )
         offset = 0
         for begin, end in taken:
@@ -166,7 +168,9 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
                 break
             offset = max(offset, end)
         offsets[index] = offset
-        placed += [(one.first, one.last, offset + one.offset, offset + one.end) for one in groups[index]]
+        for one in groups[index]:
+            for step in range(one.first, one.last + 1):
+                live.setdefault(step, []).append((offset + one.offset, offset + one.end))
     return offsets
 
 

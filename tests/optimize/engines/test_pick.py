@@ -14,6 +14,7 @@ from optimize.engines.measure import promising
 from optimize.engines.measure_hints import open_hints
 from optimize.engines.options import Option, Options, options_of
 from optimize.engines.sample_inputs import drawn
+from optimize.engines.trials import Trials
 from optimize.rewriting.shapes import sample_specs
 from runtime_arm import Predictor
 from runtime_arm.engines.conv import gemm
@@ -235,9 +236,9 @@ def test_errors_are_relative_to_the_largest_magnitude_of_an_output() -> None:
 
 
 def test_errors_of_other_passes_count_against_the_budget() -> None:
-    budget = Budget(convolutions(3), convolutions(2), sample_specs(convolutions(2).inputs))
+    budget = Budget(convolutions(3), convolutions(2), Trials(sample_specs(convolutions(2).inputs)))
     assert budget.error(convolutions(2)) > 0.1
-    same = Budget(convolutions(2), convolutions(2), sample_specs(convolutions(2).inputs))
+    same = Budget(convolutions(2), convolutions(2), Trials(sample_specs(convolutions(2).inputs)))
     assert same.error(convolutions(2)) < 1e-4
 
 

@@ -1,0 +1,72 @@
+"""Trials of nets on drawn inputs: planning a large net takes seconds, so each net is planned once for all who ask."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from optimize.engines.options import Options, options_in
+from optimize.engines.sample_inputs import drawn
+from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.cost import cost_of
+from runtime_arm.planning.steps import Step
+from runtime_arm.registry.specs import TensorSpec
+
+MOST_WORK = 50_000_000_000  # multiply-adds that one sample may take: a few seconds
+
+Specs = Mapping[str, TensorSpec]
+
+
+class Trial(NamedTuple):
+    """What a net showed: the options of its operators, and the outputs for the inputs drawn from seeds 0, 1, ..."""
+
+    options: List[Options]
+    outputs: List[Dict[str, Any]]
+
+
+class Trials:
+    """What nets showed on inputs of one choice of specs, with one thread. Nets are told apart by identity."""
+
+    def __init__(self, specs: Specs):
+        self.specs = dict(specs)
+        self._known: Dict[Tuple[int, int], Tuple[NetDef, NetDef, Trial]] = {}
+
+    def of(self, pair: Pair, samples: Callable[[List[Options]], int] = lambda options: 0) -> Trial:
+        """The trial of a pair: its options, and its outputs for as many samples as the options call for.
+
+        Where they call for none it runs on one sample all the same, unless that takes too long or is refused.
+        """
+        found = self.find(pair)
+        if found is None or len(found.outputs) < samples(found.options):
+            with Predictor(pair, threads=1) as predictor:
+                found = Trial(options_in(predictor, self.specs), [])
+                wanted = samples(found.options)
+                found.outputs.extend(predictor.run(drawn(self.specs, seed)) for seed in range(wanted))
+                if not wanted:
+                    with suppress(ArmnetError):
+                        found.outputs.extend(self._at_leisure(predictor))
+            self._known[id(pair.init_net), id(pair.predict_net)] = pair.init_net, pair.predict_net, found
+        return found
+
+    def _at_leisure(self, predictor: Predictor) -> List[Dict[str, Any]]:
+        """The outputs for the first sample; none if a run takes too long."""
+        steps = predictor.plan({name: spec.shape for name, spec in self.specs.items()}).steps
+        return [predictor.run(drawn(self.specs))] if work_of(steps) <= MOST_WORK else []
+
+    def find(self, pair: Pair) -> Optional[Trial]:
+        """The trial of a pair if it was tried."""
+        known = self._known.get((id(pair.init_net), id(pair.predict_net)))
+        return None if known is None else known[2]
+
+    def outputs(self, pair: Pair, specs: Specs) -> Optional[Dict[str, Any]]:
+        """The pair's outputs for the inputs drawn from these specs, if it was tried on them."""
+        found = self.find(pair) if dict(specs) == self.specs else None
+        return found.outputs[0] if found is not None and found.outputs else None
+
+
+def work_of(steps: Sequence[Step]) -> int:
+    """The multiply-adds of a plan's steps."""
+    return sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in steps)

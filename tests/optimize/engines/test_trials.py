@@ -1,0 +1,81 @@
+"""A net is planned and run once for all who ask what it shows."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+import pytest
+
+from optimize import optimize
+from optimize.engines import trials as module
+from optimize.engines.sample_inputs import drawn
+from optimize.engines.trials import Trials
+from optimize.rewriting.shapes import sample_specs
+from runtime_arm import Predictor
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+from tests.optimize.nets import pair_of
+
+
+@pytest.fixture
+def pair() -> Pair:
+    weights = {"w": np.ones((3, 4), np.float32), "b": np.zeros(3, np.float32)}
+    return pair_of('net "": x, w, b -> y\n FC(x, w, b) -> a\n Relu(a) -> y', weights, shapes={"x": (2, 4)})
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> List[Pair]:
+    """The pairs of which predictors were made."""
+    pairs: List[Pair] = []
+
+    class Counting(Predictor):
+        def __init__(self, given: Pair, **options: Any):
+            pairs.append(given)
+            super().__init__(given, **options)
+
+    monkeypatch.setattr(module, "Predictor", Counting)
+    return pairs
+
+
+def test_a_net_is_tried_once(pair: Pair, made: List[Pair]) -> None:
+    trials = Trials(sample_specs(pair.inputs))
+    assert trials.find(pair) is None
+    assert trials.outputs(pair, trials.specs) is None
+    first = trials.of(pair, lambda options: 2)
+    assert len(first.outputs) == 2
+    assert [one.op.type for one in first.options] == ["FC", "Relu"]
+    assert trials.of(pair.replace(meta={"labels": ["a"]})) is first
+    assert len(made) == 1
+    with Predictor(pair, threads=1) as predictor:
+        np.testing.assert_array_equal(predictor.run(drawn(trials.specs, 1))["y"], first.outputs[1]["y"])
+
+
+def test_other_specs_or_nets_are_not_known(pair: Pair, made: List[Pair]) -> None:
+    trials = Trials(sample_specs(pair.inputs))
+    trials.of(pair)
+    assert trials.outputs(pair, trials.specs) is not None
+    assert trials.outputs(pair, {}) is None
+    assert trials.outputs(pair.replace(predict_net=pair.predict_net.replace(name="other")), trials.specs) is None
+
+
+def test_a_net_that_refuses_what_is_drawn_has_options_all_the_same(made: List[Pair]) -> None:
+    net = 'net "": t, x -> y\n Gather(t, x) -> y'
+    pair = pair_of(net, {"t": np.ones((2, 2), np.float32)}).replace(inputs=(TensorInfo("x", (60,), "int32"),))
+    trial = Trials(sample_specs(pair.inputs)).of(pair)
+    assert trial.outputs == []
+    assert [one.op.type for one in trial.options] == ["Gather"]
+
+
+def test_optimising_compares_what_the_engines_showed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: List[bool] = []
+    find = Trials.outputs
+
+    def outputs(self: Trials, *args: Any) -> Any:
+        found = find(self, *args)
+        asked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Trials, "outputs", outputs)
+    optimize(pair)
+    assert asked[-1]
