@@ -18,6 +18,7 @@ class BackendRep(base.BackendRep):
 
     def __init__(self, model: onnx.ModelProto, **options: Any):
         self._predictor = Predictor(from_onnx(model), **options)
+        self._sequences = {value.name for value in model.graph.output if value.type.HasField("sequence_type")}
         self._narrow = {
             value.name: dtype for value in [*model.graph.input, *model.graph.output] for dtype in _dtype(value)
         }
@@ -28,7 +29,8 @@ class BackendRep(base.BackendRep):
         named = feeds if isinstance(feeds, dict) else dict(zip((info.name for info in self._predictor.inputs), feeds))
         held = {info.name: info.dtype for info in self._predictor.inputs if info.name in self._narrow}
         outputs = self._predictor.run({name: _as(array, held.get(name)) for name, array in named.items()})
-        return tuple(_as(outputs[info.name], self._narrow.get(info.name)) for info in self._predictor.outputs)
+        typed = {info.name: _as(outputs[info.name], self._narrow.get(info.name)) for info in self._predictor.outputs}
+        return tuple(list(value) if name in self._sequences else value for name, value in typed.items())
 
 
 def _dtype(value: onnx.ValueInfoProto) -> List[Any]:

@@ -84,6 +84,8 @@ def _check_opset(opsets: Mapping[str, int]) -> None:
 def _info(value: ValueInfoProto) -> TensorInfo:
     """Name, dtype and shape as declared; a dimension is a number, a name, or None if it is open."""
     tensor = value.type.tensor_type
+    if value.type.sequence_type is not None or value.type.optional_type is not None:
+        return TensorInfo(value.name, () if value.type.sequence_type is None else (None,), "object")
     if tensor is None:
         raise ExportError(f"{value.name!r} is a {value.type.kind or 'value of no type'}; only tensors are supported")
     dtype, dims = known_of(value)
@@ -104,4 +106,4 @@ def _output_info(value: ValueInfoProto, builder: NetBuilder) -> TensorInfo:
     spec = builder.spec(value.name)
     if spec is not None:
         return TensorInfo(value.name, spec.shape, np.dtype(spec.dtype).name)
-    return _info(value) if value.type.tensor_type is not None else TensorInfo(value.name)
+    return _info(value) if value.type.kind not in ("", "map_type", "sparse_tensor_type") else TensorInfo(value.name)

@@ -18,8 +18,8 @@ from runtime_arm.netdef import OperatorDef
 
 # What these write are numbers that they read.
 _MOVES = """
-    Compress Constant ConstantOfShape Expand EyeLike Flatten Identity If Loop Max MaxPool Min Relu Reshape Scan Squeeze
-    Tile TopK Transpose Trilu Concat DepthToSpace Gather GatherElements GatherND OneHot ReverseSequence Scatter
+    Compress Constant ConstantOfShape Expand EyeLike Flatten Identity If Loop Max MaxPool Min Relu Reshape Scan
+    Squeeze Tile TopK Transpose Trilu Concat DepthToSpace Gather GatherElements GatherND OneHot ReverseSequence Scatter
     ScatterElements ScatterND Slice SpaceToDepth Split TensorScatter Unique Unsqueeze Where"""
 # The input that has the type of the result, if it is not the first; None if the result's type is always the same.
 _TYPED_BY: Dict[str, Optional[int]] = {

@@ -210,7 +210,9 @@ def _trimmed(names: Sequence[str]) -> Tuple[str, ...]:
 
 def attributes_of(proto: NodeProto, weights: Weights) -> Dict[str, Any]:
     """The node's attributes as int, float, str, array, GraphProto, or a list of one of these."""
-    return {attribute.name: _attribute_value(attribute, weights) for attribute in proto.attribute}
+    types = [ATTRIBUTE_TYPES.index("TYPE_PROTO")] if proto.op_type == "Optional" else []  # of what it may hold
+    given = [attribute for attribute in proto.attribute if attribute.type not in types]
+    return {attribute.name: _attribute_value(attribute, weights) for attribute in given}
 
 
 def _attribute_value(attribute: AttributeProto, weights: Weights) -> Any:

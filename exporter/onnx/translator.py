@@ -95,7 +95,9 @@ def read_hints(graph: GraphProto) -> Dict[str, Known]:
 
 
 def known_of(value: ValueInfoProto) -> Known:
-    """Data type and dimensions of a declared value; None for what is not a number."""
+    """Data type and dimensions of a declared value; None for what is unknown."""
+    if value.type.sequence_type is not None or value.type.optional_type is not None:
+        return np.dtype(object), () if value.type.sequence_type is None else (None,)
     tensor = value.type.tensor_type
     if tensor is None:
         return None, None

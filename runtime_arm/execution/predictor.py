@@ -201,6 +201,8 @@ def _fitting(info: TensorInfo, given: Any) -> Any:
     """The fed value as an array; FeedError if its dtype or rank is not the declared one."""
     if isinstance(given, QuantizedTensor):
         return given
+    if info.dtype == "object" and (given is None or _holds_arrays(given)):
+        return _held(info, given)
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
@@ -220,6 +222,29 @@ def _fitting(info: TensorInfo, given: Any) -> Any:
     return array
 
 
+def _holds_arrays(given: Any) -> bool:
+    """Whether it is an array of numbers, or a list of such arrays or lists: a sequence, or what an optional value
+    holds."""
+    if isinstance(given, (list, tuple)):
+        return all(map(_holds_arrays, given))
+    return isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind not in "SUO"
+
+
+def _held(info: TensorInfo, given: Any) -> Array:
+    """A sequence, or an optional value, as blobs hold it; what they hold are copies. FeedError if it is neither."""
+    if isinstance(given, (list, tuple)) and info.shape != ():
+        array = np.empty(len(given), object)
+        for place, element in enumerate(given):
+            array[place] = _held(info, element) if isinstance(element, (list, tuple)) else np.array(element)
+        return array
+    if info.shape != ():
+        raise FeedError(f"input {info.name!r} takes a list of arrays, got {type(given).__name__}")
+    array = np.empty(1, object)
+    inner = TensorInfo(info.name, (None,), "object")
+    array[0] = _held(inner, given) if isinstance(given, (list, tuple)) else None if given is None else np.array(given)
+    return array.reshape(())
+
+
 def _strings(info: TensorInfo, given: Array) -> Array:
     """An array of bytes objects, which is what blobs of strings hold; text is encoded as UTF-8."""
     array = np.empty(given.shape, object)
@@ -231,9 +256,14 @@ def _strings(info: TensorInfo, given: Array) -> Array:
 
 
 def _readable(value: Any) -> Any:
-    """An output as the caller has it: strings as text, bytes that are no UTF-8 escaped; everything else as it is."""
+    """An output as the caller has it: strings as text, bytes that are no UTF-8 escaped; sequences as lists; optional
+    values as what they hold; everything else as it is."""
     if not isinstance(value, np.ndarray) or value.dtype != object:
         return value
+    if not value.ndim and not isinstance(value[()], (str, bytes)):
+        return _readable(value[()])
+    if value.ndim == 1 and value.size and all(isinstance(element, np.ndarray) for element in value):
+        return [_readable(element) for element in value]
     text = np.empty(value.shape, object)
     for place, element in enumerate(value.reshape(-1).tolist()):
         text.reshape(-1)[place] = element.decode("utf-8", "surrogateescape") if isinstance(element, bytes) else element

@@ -243,6 +243,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.cast": "BitCast Cast CastLike",
         "operators.elementwise.clip": "Clip",
         "operators.control.control": "Loop Scan",
+        "operators.control.sequences": """
+            ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty
+            SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence""",
         "operators.conv.convolution": "Conv",
         "operators.conv.transposed": "ConvTranspose",
         "operators.conv.deformable": "DeformConv",

@@ -32,6 +32,7 @@ FAMILIES = (
     "pooling",
     "reduction",
     "resize",
+    "sequences",
     "softmax",
 )
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)

@@ -198,9 +198,3 @@ def test_data_types_that_nets_cannot_hold_are_refused_by_name() -> None:
     complex64 = helper.make_tensor_value_info("x", TensorProto.COMPLEX64, [2])
     with pytest.raises(ExportError, match="'x' has a data type that is not supported"):
         from_onnx(model([node("Relu", ["x"], ["y"])], [complex64], ["y"]))
-
-
-def test_sequences_are_refused_by_name() -> None:
-    sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [2])
-    with pytest.raises(ExportError, match="'x' is a sequence_type; only tensors are supported"):
-        from_onnx(model([node("SequenceAt", ["x", "i"], ["y"])], [sequence, value("i", [], np.int64)], ["y"]))
