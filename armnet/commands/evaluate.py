@@ -218,7 +218,7 @@ def _facts(args: argparse.Namespace, evaluation: Evaluation, failures: List[str]
 
 
 def _print(evaluation: Evaluation) -> None:
-    from runtime_arm.app.display import table
+    from armnet.console import print_table
 
     names = list(dict.fromkeys(name for result in evaluation.results for name in result.metrics))
     columns = ["place", *names, "examples", "seconds"]
@@ -231,7 +231,7 @@ def _print(evaluation: Evaluation) -> None:
         ]
         for result in evaluation.results
     ]
-    print(table(columns, rows, right=columns[1:]))
+    print_table(columns, rows, right=columns[1:])
     _print_classes(evaluation.results[0])
     for result in evaluation.results[1:]:
         shown = ", ".join(evaluation.data.examples[number].name for number in result.differing[:LISTED])
@@ -241,14 +241,14 @@ def _print(evaluation: Evaluation) -> None:
 
 def _print_classes(result: Result) -> None:
     """The confusion matrix, or what is confused most; else the numbers of each class."""
-    from runtime_arm.app.display import table
+    from armnet.console import print_table
 
     if result.scores.confusion is not None:
         names, counts = result.scores.confusion
         if len(names) <= WIDEST:
             rows = [[name, *row] for name, row in zip(names, counts)]
             print("\ntrue class down, answer across")
-            print(table(["", *names], rows, right=names))
+            print_table(["", *names], rows, right=names)
             return
         places = [(counts[i][j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j and counts[i][j]]
         for count, i, j in sorted(places, key=lambda one: (-one[0], one[1:]))[:LISTED]:
@@ -256,7 +256,7 @@ def _print_classes(result: Result) -> None:
     elif result.scores.rows:
         columns = list(result.scores.rows[0])
         print()
-        print(table(columns, [list(map(_cell, row.values())) for row in result.scores.rows], right=columns[1:]))
+        print_table(columns, [list(map(_cell, row.values())) for row in result.scores.rows], right=columns[1:])
 
 
 def _cell(value: Any) -> str:

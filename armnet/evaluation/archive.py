@@ -9,7 +9,7 @@ import numpy as np
 
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
-from armnet.evaluation.truths import class_numbers, model_count, model_labels
+from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.errors import FeedError, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
@@ -25,6 +25,7 @@ def fits(path: str) -> bool:
 def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
     """The examples: ``images`` as the net takes them, or pixels (N, H, W[, C]) of uint8; ``labels`` are numbers of
     classes or their names."""
+    as_classifier(model, notice)
     images, labels = _arrays(path)
     if labels.dtype.kind in "US":
         names = [str(name) for name in labels.astype(str)]

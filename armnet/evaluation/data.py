@@ -7,6 +7,7 @@ from typing import Any, Callable, List, Tuple
 
 from armnet.evaluation.example import Data
 from runtime_arm.errors import UsageError
+from runtime_arm.files import one_line_errors
 
 EXPECTED = (
     "a folder with a folder of pictures or sounds a class, an .npz with images and labels, COCO's annotations (.json), "
@@ -24,7 +25,8 @@ def data_of(path: Any, model: Any, notice: Callable[[str], None] = lambda text: 
         raise UsageError(f"{path}: there is no such file or folder; expected {EXPECTED}")
     for fits, read in _readers():
         if fits(path):
-            data = read(path, model, notice)
+            with one_line_errors(path):
+                data = read(path, model, notice)
             if not len(data.examples):
                 raise UsageError(f"{path}: holds no examples; expected {EXPECTED}")
             return data

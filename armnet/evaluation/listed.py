@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Tuple
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
 from armnet.evaluation.hearing import HeardMeasure, TextMeasure
-from armnet.evaluation.truths import class_numbers, model_count, model_labels
+from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.errors import FeedError, UsageError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -26,6 +26,7 @@ def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
     """The examples. A line is a file, relative to the list, and behind a comma (.csv), a tab (.tsv) or a blank the word
     or line that is true of it."""
     rows = _rows(path)
+    as_classifier(model, notice)
     kind = model.decoder.kind
     words = [word for _, word in rows]
     truths: List[Any] = words

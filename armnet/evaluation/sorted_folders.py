@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
 from armnet.evaluation.hearing import HeardMeasure
-from armnet.evaluation.truths import class_numbers, model_count, model_labels
+from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.pictures import is_picture
 from runtime_arm.errors import UsageError
@@ -29,6 +29,7 @@ def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
             files[folder.name] = found
     if not files:
         raise UsageError(f"{path}: holds no folder with pictures, sounds or arrays; expected a folder for each class")
+    as_classifier(model, notice)
     if model.decoder.kind == "sound events":
         examples = [Example(_named(file, path), os.fspath(file), name) for name in files for file in files[name]]
         measure: Any = HeardMeasure(model_labels(model), list(files), path)

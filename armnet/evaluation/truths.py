@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Sequence
+from contextlib import suppress
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import UsageError
 
@@ -56,6 +57,15 @@ def _by_number(names: Sequence[str], count: Optional[int], source: str) -> Dict[
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def as_classifier(model: Any, notice: Callable[[str], None]) -> None:
+    """Makes a model that does not tell what its outputs mean a classifier, because the data tells of classes."""
+    if model.decoder.kind != "tensors":
+        return
+    with suppress(UsageError):  # outputs that are no scores of classes stay tensors
+        model.as_task("classes", scores="logits")
+        notice("what the outputs mean is not known; they are taken as scores of classes, the largest is the answer")
 
 
 def model_labels(model: Any) -> Optional[List[str]]:

@@ -6,7 +6,7 @@ import json
 import warnings
 import wave
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 import pytest
@@ -28,10 +28,12 @@ LABELS = ["ant", "bee", "cow"]
 WANTED = (20.0, 24.0, 84.0, 72.0)  # what the detector finds in every picture: a bee
 
 
-def opened(outputs: Dict[str, Any], labels: Sequence[str], **options: Any) -> Any:
+def opened(outputs: Dict[str, Any], labels: Optional[Sequence[str]], **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return armnet.open(armnet.export(scripted_net(outputs, **options)), labels=labels, threads=1)
+        return armnet.open(
+            armnet.export(scripted_net(outputs, **options)), labels=labels, preprocessing="0..1", threads=1
+        )
 
 
 def pictures(folder: Path, count: int) -> List[str]:
@@ -188,6 +190,16 @@ class TestSounds:
         np.savez(tmp_path / "data.npz", images=np.zeros((2, 16000), np.float32), labels=np.asarray([0, 1]))
         with pytest.raises(armnet.ArmnetError, match="the data tells of classes, but the model gives sound events"):
             armnet.evaluate(spotter, tmp_path / "data.npz")
+
+
+def test_outputs_that_may_be_anything_are_scores_where_the_data_tells_of_classes(tmp_path: Path) -> None:
+    model = opened({"output": np.eye(10)[3:4]}, None)
+    assert model.decoder.kind == "tensors"
+    images = np.zeros((4, 64, 64, 3), np.uint8)
+    np.savez(tmp_path / "data.npz", images=images, labels=np.asarray([3, 3, 1, 3]))
+    said: List[str] = []
+    assert armnet.evaluate(model, tmp_path / "data.npz", notice=said.append).metrics["top1"] == 0.75
+    assert any("taken as scores of classes" in line for line in said)
 
 
 def test_lines_of_writing(tmp_path: Path) -> None:
