@@ -3,37 +3,67 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
+
+import numpy as np
 
 from armnet.shapes import sizes_assumed
 from exporter.bundle.random_inputs import random_inputs
-from exporter.compare.divergence import Divergence, divergences
+from exporter.compare.divergence import Divergence, divergences, relative_error
+from exporter.compare.spread import BlobSpread, Spread, spread_of, together
 from exporter.compare.witness import witness
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
+    from exporter.common.evidence import Evidence
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
+SAMPLES = 3  # of random inputs
+_WIDER = 20.0  # how much wider each further sample is
+_SHAKE = 1e-6  # relative: rounding, as it may come from another order of additions
+_SENSITIVE = 10.0  # how much more than by rounding a blob must move before it counts as another
+
+Feeds = Mapping[str, "Array"]
 
 
 class Comparison(NamedTuple):
     """What a comparison found.
 
     runtime: what ran the original, with its version. blobs: an entry for each blob that both have, in the order in
-    which the original computes them.
+    which the original computes them, from the sample in which it differs most. spreads: the numbers of each blob in all
+    samples.
     """
 
     runtime: str
     blobs: List[Divergence]
+    spreads: Sequence[BlobSpread] = ()
 
     @property
     def first(self) -> Optional[Divergence]:
         """The first blob that differs by more than the tolerance, None if all agree."""
         return next((blob for blob in self.blobs if blob.diverges), None)
+
+    @property
+    def first_not_finite(self) -> Optional[BlobSpread]:
+        """The first blob that holds NaN or infinities in either run, None if none does."""
+        return next((one for one in self.spreads if one.original.not_finite or one.ours.not_finite), None)
 
     def worst(self, number: int) -> List[Divergence]:
         """The blobs with the largest errors, the largest first."""
@@ -43,38 +73,108 @@ class Comparison(NamedTuple):
 def compare(
     model: Union[AnyPath, Sequence[AnyPath]],
     pair: Union[Pair, AnyPath],
-    inputs: Optional[Mapping[str, Array]] = None,
+    inputs: Optional[Feeds] = None,
     *,
     tolerance: float = TOLERANCE,
     seed: int = 0,
+    samples: int = SAMPLES,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     progress: Callable[[str, int, int], None] = lambda text, done, total: None,
 ) -> Comparison:
     """Runs a model in its own runtime and the pair made from it, on the same inputs, and compares every blob.
 
-    model: the file or files of the original, or the folder of another pair. inputs: by the pair's names; drawn at
-    random from ``seed`` if they are not given, with ``shapes`` for dimensions that the pair leaves open. tolerance:
-    the error allowed, relative to a blob's largest magnitude. progress: called with a stage, how many are done and of
-    how many.
+    model: the file or files of the original, or the folder of another pair. inputs: by the pair's names; if they are
+    not given, several samples are drawn at random from ``seed``, each wider than the one before, so that a limit shows
+    that small numbers never reach; ``shapes`` gives dimensions that the pair leaves open. tolerance: the error allowed,
+    relative to a blob's largest magnitude. progress: called with a stage, how many are done and of how many.
     MissingDependency if the original's runtime is not installed, ExportError if it refuses the model, UsageError if
     the two have no blob in common.
     """
+    if samples < 1:
+        raise UsageError(f"at least one sample is needed, got {samples}")
     paths = [model] if isinstance(model, (str, os.PathLike)) else list(model)
     with Predictor(pair) if isinstance(pair, Pair) else load(pair) as predictor:
-        feeds = random_inputs(predictor.pair, seed, shapes) if inputs is None else inputs
         given = (shapes or {}) if inputs is None else inputs
-        progress("the original", 0, 2)
-        with sizes_assumed(predictor.inputs, given):
-            try:
-                evidence = witness(paths, feeds)
-            except ExportError:  # the runtime may have refused sizes that nobody gave
-                predictor.plan({name: array.shape for name, array in feeds.items()})
-                raise
-        progress("the pair", 1, 2)
-        producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-        with sizes_assumed(predictor.inputs, given):
-            ours = predictor.run(feeds, keep=[seen.blob for seen in evidence.seen if seen.blob in producers])
-    blobs = divergences(evidence, ours, producers, tolerance)
-    if not blobs:
+        drawn = iter([inputs]) if inputs is not None else _samples(predictor.pair, seed, samples, shapes)
+        count = samples if inputs is None else 1
+        rows: Dict[str, Divergence] = {}
+        seen: Dict[str, List[Tuple[Spread, Spread]]] = {}
+        for number, feeds in enumerate(drawn):
+            progress("the original", 2 * number, 2 * count)
+            evidence = _evidence(paths, predictor, feeds, given)
+            progress("the pair", 2 * number + 1, 2 * count)
+            for row, spreads in _compared(predictor, evidence, feeds, given, tolerance, wide=number > 0):
+                known = rows.setdefault(row.blob, row)
+                if (row.diverges, row.error) > (known.diverges, known.error):
+                    rows[row.blob] = row
+                seen.setdefault(row.blob, []).append(spreads)
+    if not rows:
         raise UsageError("the pair has none of the original's blobs; was it made from this model?")
-    return Comparison(evidence.runtime, blobs)
+    told = [
+        BlobSpread(blob, rows[blob].producer, together([a for a, _ in spreads]), together([b for _, b in spreads]))
+        for blob, spreads in seen.items()
+    ]
+    return Comparison(evidence.runtime, list(rows.values()), told)
+
+
+def _samples(
+    pair: Pair, seed: int, count: int, shapes: Optional[Mapping[str, Sequence[int]]]
+) -> Iterator[Dict[str, Array]]:
+    """Random inputs, each wider than the ones before; of integers only those of pictures have another range."""
+    for number in range(count):
+        feeds = random_inputs(pair, seed + number, shapes)
+        for name, value in feeds.items() if number else ():
+            if value.dtype.kind == "f":
+                feeds[name] = (value * np.asarray(_WIDER**number, value.dtype)).astype(value.dtype)
+            elif value.dtype in (np.uint8, np.int8) and value.ndim == 4:
+                limits, rng = np.iinfo(value.dtype), np.random.default_rng(seed + number)
+                feeds[name] = np.asarray(rng.integers(limits.min, limits.max, value.shape, value.dtype, endpoint=True))
+        yield feeds
+
+
+def _evidence(paths: Sequence[AnyPath], predictor: Predictor, feeds: Feeds, given: Mapping[str, Any]) -> Evidence:
+    with sizes_assumed(predictor.inputs, given):
+        try:
+            return witness(paths, feeds)
+        except ExportError:  # the runtime may have refused sizes that nobody gave
+            predictor.plan({name: array.shape for name, array in feeds.items()})
+            raise
+
+
+def _compared(
+    predictor: Predictor, evidence: Evidence, feeds: Feeds, given: Mapping[str, Any], tolerance: float, *, wide: bool
+) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+    """A row for each blob of one sample, with the spreads of both sides.
+
+    wide: numbers are so large that rounding alone can turn results over; then a blob counts as another only if it
+    differs by much more than rounding of the inputs moves it.
+    """
+    producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
+    keep = [one.blob for one in evidence.seen if one.blob in producers]
+    with sizes_assumed(predictor.inputs, given):
+        ours = predictor.run(feeds, keep=keep)
+    rows = divergences(evidence, ours, producers, tolerance)
+    if wide and any(row.diverges for row in rows):
+        shaken = predictor.run(_shaken(feeds), keep=keep)
+        blobs = [one.blob for one in evidence.seen if one.blob in ours]
+        rows = [_unless_rounding(row, ours[blob], shaken[blob]) for row, blob in zip(rows, blobs)]
+    spreads = [(spread_of(one.value), spread_of(ours[one.blob])) for one in evidence.seen if one.blob in ours]
+    return list(zip(rows, spreads))
+
+
+def _shaken(feeds: Feeds) -> Dict[str, Array]:
+    """The inputs, with floats changed as rounding might have changed them."""
+    rng = np.random.default_rng(0)
+    return {
+        name: (value * (1 + _SHAKE * rng.standard_normal(value.shape))).astype(value.dtype)
+        if value.dtype.kind == "f"
+        else value
+        for name, value in feeds.items()
+    }
+
+
+def _unless_rounding(row: Divergence, ours: Array, shaken: Array) -> Divergence:
+    if not row.diverges or not np.isfinite(row.error):
+        return row
+    turned_over = ours.shape != shaken.shape or row.error <= _SENSITIVE * relative_error(ours, shaken)
+    return row._replace(diverges=False, cause="") if turned_over else row

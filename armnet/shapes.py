@@ -28,7 +28,8 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def shapes_of(words: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
-    """Shapes by name from words, and for a picture of open size the one to which the pair's preprocessing brings it."""
+    """Shapes by name from words, and for a picture or a sound of open size the one to which the pair
+    brings it."""
     rule = pair.meta.get("preprocessing") or {}
     sizes = rule.get("crop") or rule.get("resize")
     shapes = parse_shapes(words)
@@ -40,6 +41,11 @@ def shapes_of(words: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
             shapes.setdefault(
                 info.name, channels_first if picture.layout == "NCHW" else [batch, *image, picture.channels]
             )
+    sound = (pair.meta.get("result") or {}).get("sound") or {}
+    window = sound.get("window", 0) + sound.get("context", 0)
+    for info in pair.inputs if window else ():
+        if info.name == sound.get("input") and not info.is_static and len(info.shape or ()) == 2:
+            shapes.setdefault(info.name, [1, window])
     return shapes
 
 

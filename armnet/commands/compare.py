@@ -1,26 +1,35 @@
 """Run the original model beside the pair and name the first blob that differs, with a likely cause.
 
+Where all blobs agree and the answer is wrong, --picture and --label find what is wrong with the input.
+
   armnet compare squeezenet.onnx squeezenet
   armnet compare squeezenet.onnx squeezenet --input dog.npy
   armnet compare deploy.prototxt net.caffemodel net
   armnet compare init_net.pb predict_net.pb net
   armnet compare net net_fast                       a pair and its optimised form
+  armnet compare squeezenet.onnx --picture dog.jpg --label "golden retriever" --labels imagenet.txt
+                                                    what is mixed up: RGB and BGR, the range, mean and std, the fit?
 
 The original is run by onnxruntime, by LiteRT with its reference kernels, or, for Caffe, by OpenCV 4. Caffe2 models and
-pairs are run by armnet's own reference kernels. Exit status: 0 if all blobs agree, 1 if one differs.
+pairs are run by armnet's own reference kernels. Random inputs are several samples, each wider than the one before.
+Exit status: 0 if all blobs agree, 1 if one differs or the picture gets a wrong answer.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from armnet.arguments import MODELS, add_inputs, add_json
 from runtime_arm.errors import UsageError
 
+_WAYS = 8  # that make the answer right are listed
+
 if TYPE_CHECKING:
     from armnet.comparison import Comparison
+    from armnet.mix_ups import MixUps
     from exporter.compare.divergence import Divergence
+    from exporter.compare.spread import BlobSpread
     from runtime_arm.pair.pair import Pair
 
 
@@ -35,6 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of random inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=3, metavar="N", help="how many random inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--statistics", action="store_true", help="list every blob: least, most, mean, share of zeros, NaN; both sides"
+    )
+    parser.add_argument("--picture", metavar="FILE", help="a picture of which you know what the answer should be")
+    parser.add_argument("--label", metavar="CLASS", help="what the answer should be: the name or the number of a class")
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
+    parser.add_argument(
+        "--preprocessing", metavar="RULE", help="how you prepare the picture (default: as the pair's model.json says)"
     )
     parser.add_argument(
         "--tolerance",
@@ -58,11 +79,21 @@ def run(args: argparse.Namespace) -> int:
     original, pair = _both(args.models)
     shapes = shapes_of(args.shape, pair)
     rule = pair.meta.get("preprocessing") or {}
+    if args.label and not args.picture:
+        raise UsageError("--label needs --picture")
     inputs = read_single_run(args.input, pair.inputs, rule) if args.input else None
     with progress("compare") as report:
         found = compare(
-            original, pair, inputs, tolerance=args.tolerance, seed=args.seed, shapes=shapes, progress=report
+            original,
+            pair,
+            inputs,
+            tolerance=args.tolerance,
+            seed=args.seed,
+            samples=args.samples,
+            shapes=shapes,
+            progress=report,
         )
+    mixed = _mixed_up(args, pair) if args.picture else None
     first, worst = found.first, found.worst(args.worst)
     if args.json:
         print_json(
@@ -73,12 +104,33 @@ def run(args: argparse.Namespace) -> int:
                 "blobs": len(found.blobs),
                 "first": first and first._asdict(),
                 "worst": [row._asdict() for row in worst],
+                "not_finite": found.first_not_finite and found.first_not_finite.blob,
+                "statistics": [_statistics(one) for one in found.spreads] if args.statistics else [],
+                **({} if mixed is None else {"picture": _picture_facts(mixed)}),
             },
         )
     else:
         note(f"the original is run by {found.runtime}")
+        if args.statistics:
+            _print_statistics(found)
         _print_text(found, worst)
-    return 0 if first is None else 1
+        if mixed is not None:
+            _print_mixed_up(mixed, args.label)
+    return 0 if first is None and (mixed is None or mixed.present.right) else 1
+
+
+def _mixed_up(args: argparse.Namespace, pair: Pair) -> MixUps:
+    """What the pair says about the picture, prepared in every way that people confuse."""
+    from armnet.console import note
+    from armnet.mix_ups import mix_ups
+    from armnet.shapes import parse_shapes
+    from runtime_arm.app.model import Model
+
+    if args.label is None:
+        raise UsageError("--picture needs --label: what the answer should be")
+    shapes = parse_shapes(args.shape)
+    with Model(pair, args.labels, None, args.preprocessing, shapes=shapes, notice=note) as model:
+        return mix_ups(model, args.picture, args.label)
 
 
 def _both(words: List[str]) -> Tuple[List[Any], Pair]:
@@ -102,9 +154,72 @@ def _print_text(found: Comparison, worst: List[Divergence]) -> None:
     ]
     print_table(["blob", "shape", "error", "", "computed by"], listed, right=["error"])
     print()
-    first = found.first
+    bad, first = found.first_not_finite, found.first
+    if bad is not None:
+        sides = [name for name, one in (("the original", bad.original), ("the pair", bad.ours)) if one.not_finite]
+        print(f"the first NaN or infinity: {bad.blob}, in {' and '.join(sides)}, computed by {bad.producer}")
     if first is None:
         print(f"all {len(found.blobs)} blobs agree")
         return
     print(f"first divergence: {first.blob}, error {first.error:.2e}, computed by {first.producer}")
     print(f"likely cause: {first.cause}")
+
+
+def _statistics(one: BlobSpread) -> Dict[str, Any]:
+    return {"blob": one.blob, "original": one.original._asdict(), "pair": one.ours._asdict()}
+
+
+def _print_statistics(found: Comparison) -> None:
+    """A row for each blob; where both sides look alike, one number stands for both."""
+    from armnet.console import print_table
+
+    def cell(*numbers: float) -> str:
+        told = [f"{number:.4g}" for number in numbers]
+        return told[0] if told[0] == told[1] else " | ".join(told)
+
+    rows = []
+    for blob, _, a, b in found.spreads:
+        zeros = [f"{one.zeros:.0%}" for one in (a, b)]
+        bad = cell(a.not_finite, b.not_finite)
+        shares = zeros[0] if zeros[0] == zeros[1] else " | ".join(zeros)
+        rows.append([blob, cell(a.least, b.least), cell(a.most, b.most), cell(a.mean, b.mean), shares, bad])
+    columns = ["blob", "least", "most", "mean", "zeros", "not finite"]
+    print_table(columns, rows, right=columns[1:])
+    print("original | pair, where they differ\n")
+
+
+def _picture_facts(mixed: MixUps) -> Dict[str, Any]:
+    fix = mixed.fix
+    tried = [
+        {"changes": list(one.changes), "found": one.found, "score": one.score, "right": one.right}
+        for one in mixed.others
+    ]
+    return {
+        "right": mixed.present.right,
+        "found": mixed.present.found,
+        "score": mixed.present.score,
+        "fix": None if fix is None else {"changes": list(fix.changes), "preprocessing": fix.rule},
+        "tried": tried,
+    }
+
+
+def _print_mixed_up(mixed: MixUps, label: str) -> None:
+    """What the net says about the picture, and what would make it right."""
+    import json
+
+    from armnet.console import print_table
+    from armnet.mix_ups import option
+
+    present, fix = mixed.present, mixed.fix
+    print(f"\nthe picture: {present.found}, with {present.score:.4g} for {label}")
+    if present.right:
+        return
+    if fix is None:
+        print(
+            f"none of {len(mixed.others)} other ways to prepare it gives {label}: look at the labels, or at the picture"
+        )
+        return
+    ways = [[", ".join(one.changes), one.found, f"{one.score:.4g}"] for one in mixed.others if one.right][:_WAYS]
+    print_table(["with", "answer", "score"], ways, right=["score"])
+    rule = json.dumps(option(fix.rule, present.rule))
+    print(f"likely cause: {', '.join(fix.changes)}; say it: --preprocessing '{rule}'")
