@@ -20,6 +20,7 @@ from runtime_arm.app.command_line import Parser
 from runtime_arm.files import write_file
 from scripts.benchmarks import arm, models, networks, report, scaling, whole_processes
 from scripts.benchmarks.part import Options, Part
+from scripts.benchmarks.picture import draw
 
 PARTS: Mapping[str, Part] = {
     "networks": networks.PART,
@@ -75,10 +76,10 @@ def main(words: Sequence[str]) -> None:
         if args.json:
             write_file(args.json, [json.dumps(results, indent=1).encode() + b"\n"])
     if args.picture:
-        report.draw(results, Path(args.picture))
+        draw(results, Path(args.picture))
     if args.write:
         picture = Path(args.write).with_suffix(".svg")
-        report.draw(results, picture)
+        draw(results, picture)
         write_file(args.write, [report.as_markdown(results, PARTS, picture.name).encode()])
 
 

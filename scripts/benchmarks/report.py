@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
 from runtime_arm.app.display import size, table
@@ -87,51 +86,3 @@ def _described(about: Mapping[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     software = f"Python {who['python']}, NumPy {who['numpy']} ({blas}), armnet {who['armnet']}, {packages}"
     return f"{who['cpu']}, {who['cores']} cores, {caches}; {who['system']}; {software}; {about['when'].split()[0]}"
-
-
-def draw(results: Mapping[str, Any], path: Path) -> None:
-    """Draws the ratios as bars, and the times by image size and by batch as lines."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(14, 10), constrained_layout=True)
-    _bars(axes[0][0], results["parts"].get("networks", ()), "known networks: time relative to onnxruntime")
-    _bars(axes[0][1], results["parts"].get("models", ()), "models in use: time relative to onnxruntime")
-    _lines(axes[1][0], results["parts"].get("size", ()), "size", "pixel_seconds", 1e9, "ns a pixel by image size")
-    _lines(axes[1][1], results["parts"].get("batch", ()), "batch", "image_seconds", 1e3, "ms an image by batch")
-    figure.savefig(path)
-    pyplot.close(figure)
-
-
-def _bars(axes: Any, rows: Sequence[Row], title: str) -> None:
-    rows = [row for row in rows if row.get("ratio")]
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    counts = sorted({row["threads"] for row in rows})
-    for position, threads in enumerate(counts):
-        mine = {row["network"]: row["ratio"] for row in rows if row["threads"] == threads}
-        places = [i + position / (len(counts) + 1) for i, network in enumerate(networks) if network in mine]
-        lengths = [mine[network] for network in networks if network in mine]
-        axes.barh(places, lengths, height=1 / (len(counts) + 1), label=f"{threads} threads")
-    axes.set_yticks(range(len(networks)), [Path(network).stem for network in networks], fontsize=7)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.invert_yaxis()
-    _finish(axes, title, bool(rows))
-
-
-def _lines(axes: Any, rows: Sequence[Row], along: str, what: str, factor: float, title: str) -> None:
-    for network, threads in sorted({(row["network"], row["threads"]) for row in rows}):
-        mine = [row for row in rows if (row["network"], row["threads"]) == (network, threads)]
-        points = [row[along] for row in mine], [row[what] * factor for row in mine]
-        axes.plot(*points, marker="o", label=f"{network}, {threads} threads")
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
-    _finish(axes, title, bool(rows))
-
-
-def _finish(axes: Any, title: str, has_rows: bool) -> None:
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    if has_rows:
-        axes.legend(fontsize=7)

@@ -17,6 +17,8 @@ from runtime_arm.app.main import main as run_bundle
 from tests.support.commands import Armnet, refused
 from tests.support.paths import ROOT
 
+OF_ANOTHER = ("exec",)  # commands whose words belong to the program that they run
+
 
 def parser_of(command: str) -> argparse.ArgumentParser:
     module = import_module(f"armnet.commands.{command}")
@@ -38,7 +40,7 @@ def test_help_has_an_example_and_describes_every_argument(armnet: Armnet, comman
     assert f"\n  armnet {command}" in out
     for parser in parsers_below(parser_of(command)):
         assert parser.description
-        assert "--json" in parser.format_help()
+        assert "--json" in parser.format_help() or command in OF_ANOTHER
         for action in parser._actions:
             assert action.help, f"{parser.prog} {action.dest}"
             if action.default not in (None, "", [], False, argparse.SUPPRESS):
@@ -65,7 +67,7 @@ def mistakes(parser: argparse.ArgumentParser) -> Iterator[List[str]]:
                 yield [option, "frobnicate"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OF_ANOTHER])
 def test_a_mistake_is_one_line_that_names_the_help(armnet: Armnet, command: str) -> None:
     tried = list(mistakes(parser_of(command)))
     assert len(tried) >= 2

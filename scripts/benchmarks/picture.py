@@ -1,0 +1,118 @@
+"""Draws the results: ratios to onnxruntime as bars, times by image size and by batch as lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from scripts.benchmarks.part import Row
+
+_BETTER = "lower is better"
+_COLOURS = ("#2f6fde", "#e07b28", "#2d9a4b", "#c2447f", "#7a4fd0", "#0d8f8a")
+_BAR = 0.16  # inches of the picture's height for each bar
+_SMALL = 8.0  # points
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
+
+
+def draw(results: Mapping[str, Any], path: Path) -> None:
+    """Draws the parts that were measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "armnet"
+    from matplotlib import pyplot
+
+    known, models = (_ratios(results["parts"].get(name, ())) for name in ("networks", "models"))
+    heights = [1.2 + _BAR * sum(map(len, rows.values())) for rows in (known, models)] + [4.2]
+    figure = pyplot.figure(figsize=(10, sum(heights)), constrained_layout=True)
+    grid = figure.add_gridspec(3, 2, height_ratios=heights)
+    _bars(figure.add_subplot(grid[0, :]), known, "Known networks: time relative to onnxruntime")
+    _bars(figure.add_subplot(grid[1, :]), models, "Models in use: time relative to onnxruntime")
+    lines = (
+        ("size", "pixel_seconds", 1e9, "Time by image size", "pixels of a side", "ns a pixel"),
+        ("batch", "image_seconds", 1e3, "Time by batch", "images in a batch", "ms an image"),
+    )
+    for column, (along, what, factor, title, x, y) in enumerate(lines):
+        axes = figure.add_subplot(grid[2, column])
+        _lines(axes, results["parts"].get(along, ()), along, what, factor)
+        axes.set(title=title, xlabel=x, ylabel=f"{y} ({_BETTER})")
+    figure.savefig(path, **({"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 120}))
+    pyplot.close(figure)
+
+
+def _ratios(rows: Sequence[Row]) -> Dict[int, Dict[str, float]]:
+    """The ratio of each network, by the number of threads."""
+    rows = [row for row in rows if row.get("ratio")]
+    names = _called([row["network"] for row in rows])
+    found: Dict[int, Dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["threads"], {})[names[row["network"]]] = row["ratio"]
+    return dict(sorted(found.items()))
+
+
+def _called(networks: Sequence[str]) -> Dict[str, str]:
+    """Short names: a file's folder, which is named after the model; with the file's name where it holds several."""
+    paths = {network: Path(network) for network in networks}
+    folders: Dict[str, List[str]] = {}
+    for path in paths.values():
+        if path.stem not in folders.setdefault(path.parent.name, []):
+            folders[path.parent.name].append(path.stem)
+    names = {}
+    for network, path in paths.items():
+        folder = path.parent.name
+        name = f"{folder} {path.stem}" if len(folders[folder]) > 1 or not folder else folder
+        names[network] = f"{name} ({path.parts[0]})" if len(path.parts) > 2 else path.stem
+    return names
+
+
+def _bars(axes: Any, ratios: Mapping[int, Mapping[str, float]], title: str) -> None:
+    networks = list(dict.fromkeys(network for mine in ratios.values() for network in mine))
+    height = 0.8 / max(len(ratios), 1)
+    for position, (threads, mine) in enumerate(ratios.items()):
+        places = [networks.index(network) + (position - (len(ratios) - 1) / 2) * height for network in mine]
+        bars = axes.barh(places, list(mine.values()), height, color=_COLOURS[position], label=_threads(threads))
+        axes.bar_label(bars, fmt="%.2f", fontsize=_SMALL - 1.5, padding=2, bbox=_PAPER)
+    axes.set_yticks(range(len(networks)), networks, fontsize=_SMALL)
+    axes.set_ylim(len(networks) - 0.4, -0.6)
+    axes.axvline(1, color="black", linewidth=0.9)
+    axes.set_xlim(right=1.08 * max((ratio for mine in ratios.values() for ratio in mine.values()), default=1))
+    axes.set(title=title, xlabel=f"armnet's time divided by onnxruntime's ({_BETTER}; below 1 armnet is faster)")
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    if ratios:
+        axes.legend(fontsize=_SMALL, loc="lower right")
+
+
+def _lines(axes: Any, rows: Sequence[Row], along: str, what: str, factor: float) -> None:
+    networks, counts = (sorted({row[key] for row in rows}) for key in ("network", "threads"))
+    for network, threads in sorted({(row["network"], row["threads"]) for row in rows}):
+        points = _points(rows, network, threads, along, what, factor)
+        colour, style = _COLOURS[networks.index(network) % len(_COLOURS)], ("-", "--", ":")[counts.index(threads) % 3]
+        axes.plot(*points, style, marker="o", markersize=3.5, color=colour, label=f"{network}, {_threads(threads)}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    values = sorted({row[along] for row in rows})
+    axes.set_xticks(values, [str(value) for value in values], fontsize=_SMALL, rotation=45)
+    axes.minorticks_off()
+    axes.yaxis.set_major_locator(_round_numbers())
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.grid(alpha=0.3)
+    if rows:
+        axes.legend(fontsize=_SMALL - 1, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
+
+
+def _points(
+    rows: Sequence[Row], network: str, threads: int, along: str, what: str, factor: float
+) -> Tuple[List[float], List[float]]:
+    mine = [row for row in rows if (row["network"], row["threads"]) == (network, threads)]
+    return [row[along] for row in mine], [row[what] * factor for row in mine]
+
+
+def _round_numbers() -> Any:
+    from matplotlib.ticker import LogLocator
+
+    return LogLocator(base=10, subs=(1.0, 2.0, 5.0))
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"
