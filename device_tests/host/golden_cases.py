@@ -337,6 +337,29 @@ def tflite(types: str, *operands: Any, **arguments: Any) -> Iterator[Case]:
     return case(types, *operands, domain="tflite", **arguments)
 
 
+def tflite_int16() -> Iterator[Case]:
+    """int16 activations with int8 weights, and a bias of 64 bits."""
+    bias, x, y = np.array([7, -900, 30000, 0, 5, -5]), {"X_scale": 0.001}, {"Y_scale": 0.002}
+    wide = np.array([2, 7], np.int32)
+    window = {"strides": [1, 1], "auto_pad": "SAME_UPPER"}
+    yield from tflite("QuantizedConv", "int16 1x5x6x3", "!int8 6x3x3x3", bias, **x, **y, **window, W_scales=[0.01])
+    yield from tflite("QuantizedConv", "int16 1x5x6x6", "!int8 6x3x3x1", bias, **x, **y, group=6, W_scales=[-0.02] * 6)
+    yield from tflite(
+        "QuantizedConvTranspose", "int16 1x2x7x3", "!int8 6x1x1x3", wide, bias, **x, **y, **window, W_scales=[0.01]
+    )
+    yield from tflite("QuantizedFullyConnected", "int16 3x8", "!int8 6x8", bias, **x, **y, W_scales=[0.01])
+    yield from tflite("QuantizedMatMul", "int16 2x3x8", "int8 2x8x5", A_scale=0.01, B_scale=0.02, Y_scale=0.3)
+    pair = {"A_scale": 0.01, "B_scale": 0.03, "Y_scale": 0.05}
+    yield from tflite(
+        "QuantizedAdd QuantizedSub QuantizedMul QuantizedDiv QuantizedLess", "int16 3x9", "int16 9", **pair
+    )
+    yield from tflite("QuantizedExp QuantizedGelu QuantizedRelu QuantizedSqrt", "int16 4x9", **x, **y)
+    yield from tflite("QuantizedLogistic QuantizedTanh", "int16 4x9", X_scale=0.01, Y_scale=2.0**-15)
+    yield from tflite("QuantizedSoftmax", "int16 3x20", X_scale=0.01)
+    yield from tflite("QuantizedProd", "int16 3x4", **x, **y, axes=[1])
+    yield from tflite("Requantize", "int16 4x5", X_scale=0.05, Y_scale=0.03, to=dtypes.INT32)
+
+
 def tflite_integers() -> Iterator[Case]:
     """TensorFlow Lite's integer arithmetic, which without floats is bit-exact on every machine."""
     x, y = {"X_scale": 0.05, "X_zero_point": 4}, {"Y_scale": 0.1, "Y_zero_point": -3}
@@ -422,6 +445,7 @@ def tflite_integers() -> Iterator[Case]:
     yield from tflite("QuantizedResizeBilinear", "uint8 1x4x5x3", np.array([7, 9], np.int32), align_corners=1)
     yield from tflite("FloorDiv RightShift", "int32 3x4", np.array([1, 2, 3, 4], np.int32))
     yield from tflite("Atan2", "3x4", "pos 4")
+    yield from tflite_int16()
     yield from tflite("SpaceToBatchND", "2x5x7x2", np.array([2, 3]), np.array([[1, 0], [1, 1]]), value=3.0)
     yield from tflite("BatchToSpaceND", "12x3x3x2", np.array([2, 3]), np.array([[1, 0], [1, 1]]))
     yield from tflite("Logistic", SPECIAL)

@@ -357,13 +357,14 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.integers.tflite": "QuantizedConv QuantizedFullyConnected QuantizedMatMul",
         "engines.integers.tflite_pool": "QuantizedAveragePool QuantizedMaxPool",
         "operators.quantised.tflite.binary": """
-            QuantizedAdd QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess QuantizedLessEqual
-            QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
+            QuantizedAdd QuantizedDiv QuantizedEqual QuantizedGreater QuantizedGreaterEqual QuantizedLess
+            QuantizedLessEqual QuantizedMul QuantizedNotEqual QuantizedPRelu QuantizedSquaredDifference QuantizedSub""",
         "engines.integers.tflite_transposed": "QuantizedConvTranspose",
         "operators.quantised.tflite.products": """
             QuantizedConv QuantizedConvTranspose QuantizedFullyConnected QuantizedMatMul""",
         "operators.quantised.tflite.conversions": "Dequantize Quantize Requantize RescaleOperand",
         "operators.quantised.tflite.pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
+        "operators.quantised.tflite.prod": "QuantizedProd",
         "operators.quantised.tflite.resize": "QuantizedResizeBilinear",
         "operators.quantised.tflite.rows": "QuantizedL2Normalize QuantizedLogSoftmax",
         "operators.quantised.tflite.softmax": "QuantizedSoftmax",

@@ -53,9 +53,16 @@ class Single:
         self._operands.append(self._model.input(name, values.shape, values.dtype.name, quantization=quantization))
         self._feeds[name] = values
 
-    def constant(self, values: Any, quantization: Optional[Quantization] = None) -> None:
-        """An operand that is stored in the file."""
-        self._operands.append(self._model.constant(f"c{len(self._operands)}", values, quantization=quantization))
+    def constant(self, values: Any, quantization: Optional[Quantization] = None, dtype: Optional[str] = None) -> None:
+        """An operand that is stored in the file; with ``dtype`` int64 stays what it is."""
+        more = {} if dtype is None else {"dtype": dtype}
+        self._operands.append(
+            self._model.constant(f"c{len(self._operands)}", values, quantization=quantization, **more)
+        )
+
+    def order(self, places: Sequence[int]) -> None:
+        """Puts the operands into another order."""
+        self._operands = [self._operands[place] for place in places]
 
     def assert_equal(
         self,

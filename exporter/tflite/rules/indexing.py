@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from exporter.tflite.node import Node
-from exporter.tflite.rules import rule
+from exporter.tflite.rules import quantised_rule, rule
 from exporter.tflite.rules.convolution import is_hybrid
 from exporter.tflite.rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
@@ -54,6 +54,12 @@ def embedding_lookup(node: Node) -> None:
     rows, (scale, zero_point) = node.between("rows"), node.scale(1)
     node.add("Gather", [node.input(1), integers(node, 0)], [rows])
     node.add("Dequantize", [rows], [node.output()], domain="tflite", X_scale=scale, X_zero_point=zero_point)
+
+
+@quantised_rule("EMBEDDING_LOOKUP")
+def embedding_lookup_of_integers(node: Node) -> None:
+    """Rows of quantised tensors stay as they are."""
+    node.add("Gather", [node.input(1), integers(node, 0)], [node.output()])
 
 
 @rule("SCATTER_ND", any_type=True)
@@ -202,7 +208,7 @@ def _require_small(rows: int, columns: int) -> None:
         raise ExportError(f"diagonals of matrices of {rows} by {columns} elements are too large")
 
 
-@rule("MATRIX_DIAG")
+@rule("MATRIX_DIAG", any_type=True)
 def matrix_diag(node: Node) -> None:
     """Vectors on the diagonals of matrices of zeros."""
     length = node.known_dims(0, least=1)[-1]
@@ -217,7 +223,7 @@ def matrix_diag(node: Node) -> None:
     node.add("Where", names, [node.output()], domain="onnx")
 
 
-@rule("MATRIX_SET_DIAG")
+@rule("MATRIX_SET_DIAG", any_type=True)
 def matrix_set_diag(node: Node) -> None:
     """The matrices with their diagonals replaced."""
     rows, columns = node.known_dims(0, least=2)[-2:]

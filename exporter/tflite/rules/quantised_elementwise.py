@@ -8,7 +8,7 @@ from exporter.tflite.rules.quantised import DOMAIN, activation, of_input, of_out
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef.dtypes import number_of
 
-_FUSED = {"ADD": "QuantizedAdd", "SUB": "QuantizedSub", "MUL": "QuantizedMul"}
+_FUSED = {"ADD": "QuantizedAdd", "SUB": "QuantizedSub", "MUL": "QuantizedMul", "DIV": "QuantizedDiv"}
 _BINARY = {"PRELU": "QuantizedPRelu", "SQUARED_DIFFERENCE": "QuantizedSquaredDifference"}
 _COMPARISONS = {
     "EQUAL": "QuantizedEqual",
@@ -61,6 +61,8 @@ def _binary(node: Node, type: str, **arguments: object) -> None:
 
 quantised_rule("MAXIMUM", "MINIMUM")(arithmetic.of_onnx)
 quantised_rule("CAST")(arithmetic.cast)
+quantised_rule("FLOOR_DIV")(arithmetic.floor_div)
+quantised_rule("FLOOR_MOD")(arithmetic.floor_mod)
 
 
 @quantised_rule(*_UNARY)

@@ -15,7 +15,7 @@ from runtime_arm.netdef.dtypes import number_of
 
 @quantised_rule("CONCATENATION")
 def concatenation(node: Node) -> None:
-    """uint8 operands whose scale differs from the output's are requantised."""
+    """uint8 operands whose scale differs from the output's are requantised, int16 ones are taken as they are."""
     if node.option("fused_activation_function") != 0:
         raise ExportError("a fused activation is not supported on quantised tensors")
     rank = node.known_rank(0)
@@ -26,7 +26,7 @@ def concatenation(node: Node) -> None:
 
 
 def _at_scale_of_output(node: Node, index: int) -> str:
-    if node.scale(index) == node.result_scale():
+    if node.scale(index) == node.result_scale() or node.dtype(index) == np.int16:
         return node.input(index)
     if node.dtype(index) != np.uint8:
         raise ExportError(f"operand {node.tensor(index).name!r} must have the output's scale and zero point")
@@ -46,12 +46,14 @@ def pad_v2(node: Node) -> None:
     padded(node, node.input(2))
 
 
-@quantised_rule("MEAN", "SUM")
-def mean(node: Node) -> None:
+_REDUCTIONS = {"MEAN": "QuantizedMean", "SUM": "QuantizedSum", "REDUCE_PROD": "QuantizedProd"}
+
+
+@quantised_rule(*_REDUCTIONS)
+def reduced(node: Node) -> None:
     _, axes = reduction.axes_of(node)
-    type = "QuantizedMean" if node.type == "MEAN" else "QuantizedSum"
     node.add(
-        type,
+        _REDUCTIONS[node.type],
         [node.input(0)],
         [node.output()],
         domain=DOMAIN,

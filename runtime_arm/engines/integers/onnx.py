@@ -53,11 +53,15 @@ def _input(inputs: Sequence[Any], index: int) -> Any:
 
 
 class Arithmetic(NamedTuple):
-    """What is subtracted from pixels, products in one slice of a sum, and whether slices are added in float64."""
+    """What is subtracted from pixels, products in one slice of a sum, and whether slices are added in float64.
+
+    dtype: that of pixels, weights and sums; float64, which needs no slices, for pixels of 16 bits.
+    """
 
     centre: int
     slice_terms: int
     wide: bool
+    dtype: Any = np.float32
 
 
 def weights_of(w: Array, zero_point: Optional[Array]) -> Array:
@@ -71,6 +75,8 @@ def choose_arithmetic(weights: Array, bias: Array, dtype: Any, zero_points: Sequ
 
     weights: integers (M, terms), bias: int64 (M).
     """
+    if np.dtype(dtype).itemsize == 2:
+        return Arithmetic(0, weights.shape[1], False, np.float64)
     totals, reach = weights.sum(1, dtype=np.int64), np.abs(weights).sum(1, dtype=np.int64)
     limits = np.iinfo(dtype)
     for centre in (0, 128) if limits.min == 0 else (0,):
@@ -170,11 +176,11 @@ def _convolution(call: Call, finish: Finish) -> Run:
     return in_turn(steps)
 
 
-def slices_of(weights: Array, group: int, slice_terms: int) -> List[Tuple[slice, Array]]:
-    """The terms of each slice and its weights, float32 (group, M / group, terms)."""
+def slices_of(weights: Array, group: int, slice_terms: int, dtype: Any = np.float32) -> List[Tuple[slice, Array]]:
+    """The terms of each slice and its weights, of a float type, (group, M / group, terms)."""
     filters = weights.reshape(group, weights.shape[0] // group, -1)
     parts = [slice(i, min(i + slice_terms, filters.shape[2])) for i in range(0, filters.shape[2], slice_terms)]
-    return [(part, np.ascontiguousarray(filters[..., part], np.float32)) for part in parts]
+    return [(part, np.ascontiguousarray(filters[..., part], dtype)) for part in parts]
 
 
 def _column_steps(call: Call, columns: Columns, block: Block, x: Array, zero_point: Array, centre: int) -> List[Step]:

@@ -59,9 +59,16 @@ class IntegerProduct:
         self.constant = all_known([factors.b, factors.b_zero_point])
         self.offset = offset
 
+    @property
+    def dtype(self) -> Any:
+        """What factors and sums are computed in: float32, or float64 if a factor has 16 bits."""
+        return np.float64 if max(of.dtype.itemsize for of in (self._factors.a, self._factors.b)) == 2 else np.float32
+
     @cached_property
     def arithmetic(self) -> Tuple[int, bool]:
         """Products in one slice of a sum, and whether slices are added in float64."""
+        if self.dtype == np.float64:
+            return max(self.terms, 1), False
         magnitude = _largest_magnitude(self._factors.a.dtype, self._factors.a_zero_point)
         largest, reach = 255, 255 * self.terms
         if self.constant:
@@ -85,17 +92,17 @@ class IntegerProduct:
         return None
 
     def scratch(self) -> List[TensorSpec]:
-        """Rows of A, float32 sums, one matrix of B (nothing where it is constant), float64 sums where they are wide."""
+        """Rows of A, sums, one matrix of B (nothing where it is constant), float64 sums where they are wide."""
         sums = self.step * self.columns
         sizes = self.step * self.terms, sums, 0 if self.constant else self.terms * self.columns
-        specs = [TensorSpec((size,), np.float32) for size in sizes]
+        specs = [TensorSpec((size,), self.dtype) for size in sizes]
         return [*specs, TensorSpec((sums,), np.float64)] if self.arithmetic[1] else specs
 
     def steps(self, call: Call, factors: Factors, finish: Finish, fill: Optional[Fill] = None) -> List[Step]:
         """The steps that compute it for the arrays in ``factors``. fill: converts rows of A that are not integers."""
         b, zero_point = factors.b, factors.b_zero_point
         if self.constant:
-            b = call.packed("right", lambda: np.ascontiguousarray(_right_factor(factors.b, zero_point), np.float32))
+            b = call.packed("right", lambda: np.ascontiguousarray(_right_factor(factors.b, zero_point), self.dtype))
         zero = None if factors.a_zero_point is None else factors.a_zero_point.reshape(())
         steps: List[Step] = []
         for left, right, out in self._matrices(factors.a, b, call.outputs[0]):

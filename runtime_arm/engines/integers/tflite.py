@@ -1,5 +1,5 @@
 """INT8: TensorFlow Lite's quantised convolutions and fully connected layers by float32 GEMM, exact as ``onnx.py``
-explains."""
+explains; pixels of int16 by float64 GEMM, which holds all their sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.layout.reshape import product
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
-from runtime_arm.operators.quantised.tflite.parameters import RULE, limits_of
+from runtime_arm.operators.quantised.tflite.parameters import limits_of
 from runtime_arm.operators.quantised.tflite.products import (
     matrices_of,
     products_of,
@@ -57,7 +57,7 @@ class Columns:
         pixels = most * self._convolution.window.output[1]
         sums = pixels * self._convolution.filters
         sizes = [math.prod(self._rows.shape(most)), 0 if self._direct else pixels * self._height, sums]
-        specs = [TensorSpec((size,), np.float32) for size in sizes]
+        specs = [TensorSpec((size,), self._arithmetic.dtype) for size in sizes]
         return [*specs, *[TensorSpec((sums,), np.float64)] * (3 if self._arithmetic.wide else 2)]
 
     def fill(self, call: Call, block: Block, image: Array, padding: int) -> Tuple[List[Step], Array]:
@@ -96,11 +96,10 @@ class Columns:
         return steps, [parts[2] if self._arithmetic.wide else work, *parts[:2]]
 
 
-def columns_first(weights: Array, group: int, slice_terms: int) -> Slices:
+def columns_first(weights: Array, group: int, arithmetic: Arithmetic) -> Slices:
     """Slices of weights as the right factor of columns: (group, terms, M / group)."""
-    return [
-        (part, np.ascontiguousarray(factor.swapaxes(1, 2))) for part, factor in slices_of(weights, group, slice_terms)
-    ]
+    slices = slices_of(weights, group, arithmetic.slice_terms, arithmetic.dtype)
+    return [(part, np.ascontiguousarray(factor.swapaxes(1, 2))) for part, factor in slices]
 
 
 def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -112,8 +111,7 @@ def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 def quantized_convolution(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
-    terms = layer.arithmetic.slice_terms
-    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, terms))
+    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic))
     run = run_of(layer.window.output[1], convolution.filters)
     shape = (-1, run * convolution.filters)
     offset = np.tile(layer.offset, run).astype(np.float64)
@@ -138,7 +136,7 @@ def _matrix(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> In
     assert x is not None
     assert w is not None
     assert w.value is not None
-    products = products_of(op, x.dtype, w.shape[0])
+    products = products_of(op, x.dtype, w.shape[0], w.dtype)
     zero_points = [
         TensorSpec.known(np.asarray(zero, x.dtype)) for zero in (products.x.zero_point, products.w_zero_point)
     ]
@@ -160,7 +158,7 @@ def _matrix_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
 @quantized_fully_connected.kernel("INT8", supports=_supports_matrix, scratch=_matrix_scratch)
 def quantized_matrix(call: Call) -> Run:
     matrix, (x, w, b) = _matrix(call.op, call.in_specs, call.out_specs), (*call.inputs, None)[:3]
-    products = products_of(call.op, x.dtype, w.shape[0])
+    products = products_of(call.op, x.dtype, w.shape[0], w.dtype)
     requantize = requantizer_of(products, 1, matrix.terms * 255 * 255 + matrix.offset)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
@@ -197,7 +195,7 @@ def quantized_matrices(call: Call) -> Run:
     product_, dtype = _matmul(call.op, call.in_specs, call.out_specs), call.inputs[0].dtype
     matrices = matrices_of(call.op, dtype)
     reach = product_.terms * 255 * 255
-    requantize = requantizer(RULE, matrices.multiplier, matrices.y.zero_point, *limits_of(dtype), reach)
+    requantize = requantizer(matrices.rule, matrices.multiplier, matrices.y.zero_point, *limits_of(dtype), reach)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
         buffers = [

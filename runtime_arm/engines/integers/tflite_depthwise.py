@@ -1,4 +1,4 @@
-"""INT8_DEPTHWISE: a quantised convolution of every channel by itself, exact in float32.
+"""INT8_DEPTHWISE: a quantised convolution of every channel by itself, exact in float32; for int16 in float64.
 
 Image rows are converted once, and the stride deals out their columns to parts (see ``tflite_rows.py``). A tap of the
 kernel then meets runs of ``run`` pixels times all channels, and weights are repeated to runs of that length. One einsum
@@ -86,12 +86,13 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     layer = layer_of(op, inputs)
     most = max(block.rows for block in _blocks(layer))
     sums = most * layer.window.output[1] * layer.convolution.filters
+    dtype = layer.arithmetic.dtype
     return [
-        TensorSpec((size,), dtype)
-        for size, dtype in (
-            (math.prod(_rows(layer).shape(most)), np.float32),
-            (sums, np.float32),
-            (sums, np.float32),
+        TensorSpec((size,), kind)
+        for size, kind in (
+            (math.prod(_rows(layer).shape(most)), dtype),
+            (sums, dtype),
+            (sums, dtype),
             (sums, np.float64),
             (sums, np.float64),
         )
@@ -110,7 +111,7 @@ def quantized_depthwise(call: Call) -> Run:
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
     columns = window.output[1]
     run = run_of(columns, filters)
-    taps = np.ascontiguousarray(layer.weights.T, np.float32).reshape(*window.kernel, filters)
+    taps = np.ascontiguousarray(layer.weights.T, layer.arithmetic.dtype).reshape(*window.kernel, filters)
     weights = np.tile(taps, run)
     centre, length = layer.arithmetic.centre, run * filters
     offset = np.tile(layer.offset, run).astype(np.float64)

@@ -22,14 +22,14 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
-MOST_PIXELS = 1 << 16  # under a window: 255 times as many are exact in float32
+MOST_BITS = 24  # of a sum of pixels under a window that is exact in float32
 
 
 def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     x = inputs[0]
     assert x is not None
     pixels = math.prod(pool_window(op, x).kernel)
-    return None if pixels < MOST_PIXELS else f"sums of {pixels} pixels may exceed 24 bits"
+    return None if pixels < 1 << (MOST_BITS - 8 * x.dtype.itemsize) else f"sums of {pixels} pixels may exceed 24 bits"
 
 
 def _cut(op: OperatorDef, x: TensorSpec, workers: int = 1) -> Tuple[Window, Rows, List[Block]]:

@@ -24,6 +24,7 @@ from runtime_arm.registry.specs import Shape
 from runtime_arm.registry.steps import Step, copy, margins
 
 BLOCK_NBYTES = 1 << 20  # rows, columns, sums and what requantises them; about a second-level cache
+LARGEST_BIAS = 1 << 52
 RUN = 512  # least elements of a run of pixels that is computed at once, if a row has as many
 
 
@@ -108,7 +109,13 @@ def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
     assert w is not None
     if not all_known(inputs[1:]):
         return "the weights and the bias must be constants"
+    if len(inputs) > 2 and inputs[2] is not None and _largest(inputs[2].value) >= LARGEST_BIAS:
+        return "the bias may be too large for float64"
     return None if x.ndim == 4 else f"there must be two spatial dimensions, got {x.ndim - 2}"
+
+
+def _largest(bias: Optional[Array]) -> float:
+    return 0.0 if bias is None else float(np.abs(bias.astype(np.float64)).max(initial=0))
 
 
 class Rows:

@@ -32,7 +32,7 @@ BLOCK = 1 << 15  # sums that are requantised at once
 class _Layer(NamedTuple):
     transposed: Transposed
     products: Products
-    weights: Array  # float32 (M, kh, kw, C), less their zero point
+    weights: Array  # float32 (for int16 float64) (M, kh, kw, C), less their zero point
     bias: Array  # int64 (M)
     tap_reach: int  # no sum of one tap has a larger magnitude
     reach: int  # nor any sum
@@ -40,6 +40,11 @@ class _Layer(NamedTuple):
     @property
     def wide(self) -> bool:
         return self.reach >= EXACT
+
+    @property
+    def exact(self) -> int:
+        """The magnitude below which products of a tap are exact."""
+        return EXACT if self.weights.dtype == np.float32 else 1 << 53
 
 
 def _layer(op: OperatorDef, inputs: Specs) -> _Layer:
@@ -49,7 +54,8 @@ def _layer(op: OperatorDef, inputs: Specs) -> _Layer:
     assert w.value is not None
     transposed = transposed_of(op, x, w, size)
     products = products_of(op, x.dtype, transposed.filters)
-    weights = w.value.astype(np.float32) - np.float32(products.w_zero_point)
+    real = np.dtype(np.float64 if x.dtype.itemsize == 2 else np.float32)
+    weights = w.value.astype(real) - real.type(products.w_zero_point)
     bias = np.zeros(transposed.filters, np.int64) if b is None or b.value is None else b.value.astype(np.int64)
     limits = np.iinfo(x.dtype)
     magnitude = max(int(limits.max) - products.x.zero_point, products.x.zero_point - int(limits.min))
@@ -61,7 +67,8 @@ def _layer(op: OperatorDef, inputs: Specs) -> _Layer:
 def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     if not all_known(inputs[1:]):
         return "the weights, the bias and the size must be constants"
-    return None if _layer(op, inputs).tap_reach < EXACT else "the sums of a tap may exceed 24 bits"
+    layer = _layer(op, inputs)
+    return None if layer.tap_reach < layer.exact else "the sums of a tap may exceed 24 bits"
 
 
 def _rows(layer: _Layer) -> int:
@@ -76,9 +83,9 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     _, height, width, filters = layer.transposed.output_shape
     block = min(_rows(layer), height) * width * filters
     return [
-        TensorSpec(x.shape[1:], np.float32),
-        TensorSpec((*x.shape[1:3], filters), np.float32),
-        TensorSpec((height, width, filters), np.float64 if layer.wide else np.float32),
+        TensorSpec(x.shape[1:], layer.weights.dtype),
+        TensorSpec((*x.shape[1:3], filters), layer.weights.dtype),
+        TensorSpec((height, width, filters), np.float64 if layer.wide else layer.weights.dtype),
         TensorSpec((block,), np.float64),
         TensorSpec((block,), np.float64),
     ]

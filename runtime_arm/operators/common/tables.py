@@ -22,10 +22,10 @@ def _bits(dtype: Any) -> Any:
     return np.uint8 if np.dtype(dtype).itemsize == 1 else np.uint16
 
 
-def lookup_scratch(shapes: Sequence[Shape]) -> List[TensorSpec]:
-    """The scratch of ``bind_lookup`` for arrays of any of these shapes."""
+def lookup_scratch(shapes: Sequence[Shape], itemsize: int = 1) -> List[TensorSpec]:
+    """The scratch of ``bind_lookup`` for arrays of any of these shapes and outputs of that many bytes."""
     size = max(map(block_size, shapes), default=0)
-    return [TensorSpec((size,), np.intp), TensorSpec((size,), np.uint8)]
+    return [TensorSpec((size,), np.intp), TensorSpec((size * itemsize,), np.uint8)]
 
 
 def bind_lookup(x: Array, table: Array, y: Array, scratch: Sequence[Array]) -> Run:
@@ -35,7 +35,7 @@ def bind_lookup(x: Array, table: Array, y: Array, scratch: Sequence[Array]) -> R
         index = scratch[0][: source.size].reshape(source.shape)
         found = target
         if not target.flags.c_contiguous:
-            found = scratch[1][: source.size].view(table.dtype).reshape(source.shape)
+            found = scratch[1][: source.size * table.itemsize].view(table.dtype).reshape(source.shape)
         parts.append((source, index, found, target))
 
     def run() -> None:

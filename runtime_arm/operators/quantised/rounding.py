@@ -12,6 +12,8 @@ multiply and round:
     tflite_ref  the same for any m: if exponent > 0, the sum is first shifted left by it (saturated here; undefined
                 in C). TensorFlow Lite's reference kernels, MultiplyByQuantizedMultiplier with double rounding.
     tflite_real float64(sum) * float64(m), rounded half away from zero. LiteRT's fully connected layers.
+    tflite_wide m = mantissa * 2**(exponent - 15), the mantissa rounded to 16 bits: sum * mantissa, divided by
+                2**(15 - exponent), rounded half up. Sums of up to 48 bits; TensorFlow Lite's layers of int16.
 
 Multipliers of TensorFlow Lite's rules may be negative.
 
@@ -102,6 +104,22 @@ def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array
     np.right_shift(result, right, out=result)
 
 
+def _sixteen_bits(multiplier: Any) -> FixedPoint:
+    """The mantissa in 16 bits, rounded half up, at most 32767. ValueError if a multiplier is 2**14 or more."""
+    fixed = fixed_point(multiplier)
+    if np.any(fixed.exponent > 14):
+        raise ValueError(f"for the rule tflite_wide, a multiplier must be less than 2**14, got {np.max(multiplier)}")
+    return FixedPoint(np.minimum((fixed.mantissa + (1 << 15)) >> 16, (1 << 15) - 1), fixed.exponent)
+
+
+def _scale_wide(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
+    result, shift = work[0], 15 - multiplier.exponent
+    np.copyto(result, sums, casting="unsafe")
+    np.multiply(result, multiplier.mantissa, out=result)
+    np.add(result, np.int64(1) << (shift - 1), out=result)
+    np.right_shift(result, shift, out=result)
+
+
 def _scale_float64(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
     result, half = work
     np.copyto(result, sums)
@@ -131,6 +149,7 @@ RULES: Dict[str, RoundingRule] = {
         RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
         RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
         RoundingRule("tflite_real", ("float64", "float64"), _float64, _scale_float64),
+        RoundingRule("tflite_wide", ("int64", "int64"), _sixteen_bits, _scale_wide),
     )
 }
 

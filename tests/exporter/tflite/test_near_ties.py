@@ -21,7 +21,7 @@ from tests.support.tflite_models import Model, Quantization, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 LAYERS = ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"]
-KINDS = ["int8", "int8 by filter", "int8 of both signs", "uint8"]
+KINDS = ["int8", "int16", "int16 by filter", "int16 of both signs", "int8 by filter", "int8 of both signs", "uint8"]
 _WINDOW = {"Padding": 1, "StrideH": 1, "StrideW": 1}
 _DILATION = {"DilationHFactor": 1, "DilationWFactor": 1}
 

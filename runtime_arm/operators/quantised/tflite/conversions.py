@@ -6,7 +6,7 @@ Source: LiteRT, tflite/kernels/quantize.cc, dequantize.cc, concatenation.cc and 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List, Sequence
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -33,8 +33,9 @@ FURTHEST = 2.0**30  # larger quotients saturate whatever the zero point is
 def _to(op: OperatorDef) -> np.dtype[Any]:
     """The integer type in the argument ``to``."""
     dtype = dtypes.dtype_of(op.get_int("to"))
-    if dtype is None or dtype.name not in UP_TO_SIXTEEN_BITS:
-        raise ArgumentError(op, f"to must name one of {', '.join(UP_TO_SIXTEEN_BITS)}, got type {op.get_int('to')}")
+    allowed = (*UP_TO_SIXTEEN_BITS, "int32")
+    if dtype is None or dtype.name not in allowed:
+        raise ArgumentError(op, f"to must name one of {', '.join(allowed)}, got type {op.get_int('to')}")
     return dtype
 
 
@@ -110,7 +111,7 @@ def dequantize_numpy(call: Call) -> Run:
     )
 
 
-@quantised("Requantize", dtypes=UP_TO_SIXTEEN_BITS)
+@quantised("Requantize", dtypes=(*UP_TO_SIXTEEN_BITS, "int32"))
 def requantize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """QUANTIZE of integers: Y = saturate(round((X - X_zero_point) (X_scale / Y_scale)) + Y_zero_point), of type ``to``.
 
@@ -130,10 +131,14 @@ def requantize_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 
 def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    return lookup_scratch([outputs[0].shape])
+    return lookup_scratch([outputs[0].shape], outputs[0].dtype.itemsize)
 
 
-@requantize.kernel("TABLE", scratch=_index)
+def _has_a_table(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return None if inputs[0] is not None and inputs[0].dtype.itemsize < 4 else "there are too many numbers for a table"
+
+
+@requantize.kernel("TABLE", supports=_has_a_table, scratch=_index)
 def requantize_table(call: Call) -> Run:
     (x,), (y,) = call.inputs, call.outputs
     table: Array = table_of(x.dtype, lambda values: np.asarray(requantize_reference(call.op, values)[0]))

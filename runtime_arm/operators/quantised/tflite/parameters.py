@@ -22,6 +22,7 @@ from runtime_arm.registry.schema import Operator, ShapeFunction, operator
 
 DOMAIN = "tflite"
 RULE = "tflite_ref"
+WIDE_RULE = "tflite_wide"
 EIGHT_BITS = ("int8", "uint8")
 UP_TO_SIXTEEN_BITS = ("int8", "uint8", "int16")
 
@@ -100,9 +101,9 @@ def requantised(sums: Array, multiplier: Any, zero_point: int, limits: Range, dt
     return result
 
 
-def multiplied(integers: Array, multiplier: Any) -> Array:
-    """round(integers * multiplier) by TensorFlow Lite's rule, int64."""
-    rule = RULES[RULE]
+def multiplied(integers: Array, multiplier: Any, rule_name: str = RULE) -> Array:
+    """round(integers * multiplier) by a rule of TensorFlow Lite's, int64."""
+    rule = RULES[rule_name]
     work = np.empty(integers.shape, np.int64), np.empty(integers.shape, np.int64)
     rule.scale(integers, rule.prepare(multiplier), work)
     return work[0]

@@ -15,7 +15,6 @@ from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.pool.caffe2 import max_pool_reference
 from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import (
-    EIGHT_BITS,
     UP_TO_SIXTEEN_BITS,
     activation_range,
     affine,
@@ -36,7 +35,7 @@ def pool_window(op: OperatorDef, x: TensorSpec) -> Window:
     return window
 
 
-@quantised("QuantizedAveragePool", dtypes=EIGHT_BITS)
+@quantised("QuantizedAveragePool", dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_average_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """AVERAGE_POOL_2D: the mean of the pixels inside the image, ties away from zero, clipped by ``activation``.
 

@@ -2,10 +2,12 @@
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one per filter, of any sign. B is int32; its scale is X_scale * W_scale. The product of
-the scales is a double; for convolutions of uint8 it is rounded to float32. Fully connected layers multiply by it as a
-double, the others in fixed point (see ``rounding.py``). Source: LiteRT's kernel_util.cc, reference/conv.h,
-reference/integer_ops/conv.h and fully_connected.h, and LiteRT 2.3.0 itself.
+``W_scales`` holds one scale, or one per filter, of any sign. W has the type of X, and B is int32; but to an X of int16
+belong a W of int8 and a B of int64, in fully connected layers also a W of int16 and a B of int32. The scale of B is
+X_scale * W_scale. The product of the scales is a double; for convolutions of uint8 and for W of int16 it is rounded to
+float32. Fully connected layers multiply by it as a double unless W is int16, the others in fixed point, of 16 bits for
+int16 (see ``rounding.py``). Source: LiteRT's kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and
+fully_connected.h, and LiteRT 2.3.0 itself.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from runtime_arm.operators.conv.convolution import convolution_of, convolve
 from runtime_arm.operators.layout.reshape import product
 from runtime_arm.operators.quantised.onnx.products import matmul_shape
 from runtime_arm.operators.quantised.tflite.parameters import (
-    EIGHT_BITS,
     RULE,
+    UP_TO_SIXTEEN_BITS,
+    WIDE_RULE,
     Affine,
     Range,
     activation_range,
@@ -34,6 +37,8 @@ from runtime_arm.operators.quantised.tflite.parameters import (
 )
 from runtime_arm.registry.schema import integers_of, require
 from runtime_arm.registry.specs import Shape, TensorSpec
+
+WIDE_LIMIT = 2.0**14  # multipliers of sums of int16 must be less
 
 
 class Products(NamedTuple):
@@ -47,8 +52,11 @@ class Products(NamedTuple):
     rule: str
 
 
-def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
-    """Reads and checks the quantisation of a convolution or fully connected layer. X, W and Y have the dtype."""
+def products_of(op: OperatorDef, dtype: Any, filters: int, of_weights: Any = np.int8) -> Products:
+    """Reads and checks the quantisation of a convolution or fully connected layer. X and Y have the dtype.
+
+    of_weights: the dtype of W, which matters for an X of int16.
+    """
     x, y = affine(op, "X", dtype), affine(op, "Y", dtype)
     scales = np.array(op.get_floats("W_scales"), np.float32)
     if not bool(np.all(np.isfinite(scales))):
@@ -56,31 +64,35 @@ def products_of(op: OperatorDef, dtype: Any, filters: int) -> Products:
     if len(scales) not in (1, filters):
         raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
-    if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype == np.int8):
-        raise ArgumentError(
-            op, f"W_zero_point must fit into {np.dtype(dtype).name}, and be 0 for int8, got {w_zero_point}"
-        )
-    connected = op.type == "QuantizedFullyConnected"
-    if dtype == np.uint8 and not connected:
+    if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype != np.uint8):
+        raise ArgumentError(op, f"W_zero_point must fit into uint8, and be 0 for signed weights, got {w_zero_point}")
+    if dtype == np.int16 and (x.zero_point or y.zero_point):
+        raise ArgumentError(op, f"zero points of int16 must be 0, got {x.zero_point} and {y.zero_point}")
+    wide = dtype == np.int16 and of_weights == np.int16
+    connected = op.type == "QuantizedFullyConnected" and not wide
+    if wide or (dtype == np.uint8 and not connected):
         multiplier = (x.scale * scales).astype(np.float64) / np.float64(y.scale)
     else:
         multiplier = np.float64(x.scale) * scales.astype(np.float64) / np.float64(y.scale)
-    rule = "tflite_real" if connected else RULE
+    rule = "tflite_real" if connected else WIDE_RULE if dtype == np.int16 else RULE
+    if rule == WIDE_RULE and bool(np.any(np.abs(multiplier) >= WIDE_LIMIT)):
+        raise ArgumentError(op, f"X_scale times W_scale over Y_scale must be less than {WIDE_LIMIT}")
     return Products(x, w_zero_point, multiplier, y, activation_range(op, dtype, y), rule)
 
 
 def _require_operands(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec], filters: int) -> None:
-    require(op, w.dtype == x.dtype, "X and the weights must have one type", x, w)
-    require(
-        op,
-        b is None or (b.dtype == np.int32 and b.shape == (filters,)),
-        f"the bias must be int32, one for each of {filters} filters",
-        b,
-    )
-    products_of(op, x.dtype, filters)
+    connected = op.type == "QuantizedFullyConnected"
+    if x.dtype == np.int16:
+        require(op, w.dtype == np.int8 or (connected and w.dtype == x.dtype), "the weights must be int8", x, w)
+    else:
+        require(op, w.dtype == x.dtype, "X and the weights must have one type", x, w)
+    allowed = ("int32",) if w.dtype == x.dtype else ("int64", "int32") if connected else ("int64",)
+    fits = b is None or (b.dtype.name in allowed and b.shape == (filters,))
+    require(op, fits, f"the bias must be {' or '.join(allowed)}, one for each of {filters} filters", b)
+    products_of(op, x.dtype, filters, w.dtype)
 
 
-@quantised("QuantizedConv", inputs=(2, 3), dtypes=EIGHT_BITS, multiply_adds=per_output())
+@quantised("QuantizedConv", inputs=(2, 3), dtypes=UP_TO_SIXTEEN_BITS, multiply_adds=per_output())
 def quantized_conv(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """CONV_2D and DEPTHWISE_CONV_2D: X (N, H, W, C), W (M, kh, kw, C / group), Y (N, H', W', M).
 
@@ -103,7 +115,7 @@ def _finished(products: Products, sums: Array, dtype: Any) -> Array:
     return requantised(sums, products.multiplier, products.y.zero_point, products.limits, dtype, products.rule)
 
 
-@quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=EIGHT_BITS, multiply_adds=fully_connected())
+@quantised("QuantizedFullyConnected", inputs=(2, 3), dtypes=UP_TO_SIXTEEN_BITS, multiply_adds=fully_connected())
 def quantized_fully_connected(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
@@ -123,7 +135,7 @@ def quantized_fully_connected(
 
 @quantized_fully_connected.reference
 def quantized_fully_connected_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None) -> List[Any]:
-    products = products_of(op, x.dtype, w.shape[0])
+    products = products_of(op, x.dtype, w.shape[0], w.dtype)
     rows = x.reshape(-1, w.shape[1]).astype(np.int64) - products.x.zero_point
     sums = rows @ (w.astype(np.int64) - products.w_zero_point).T + (0 if b is None else b)
     y = _finished(products, sums, x.dtype)
@@ -155,7 +167,7 @@ def transposed_of(op: OperatorDef, x: TensorSpec, w: TensorSpec, size: Optional[
     return Transposed(window, w.shape[0], (x.shape[0], *wanted, w.shape[0]))
 
 
-@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=EIGHT_BITS, multiply_adds=per_row(1, dims=-1))
+@quantised("QuantizedConvTranspose", inputs=(3, 4), dtypes=UP_TO_SIXTEEN_BITS, multiply_adds=per_row(1, dims=-1))
 def quantized_conv_transpose(
     op: OperatorDef, x: TensorSpec, w: TensorSpec, size: TensorSpec, b: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
@@ -183,10 +195,16 @@ def quantized_conv_transpose_reference(
     return [_finished(products, sums if b is None else sums + b, x.dtype)]
 
 
-@quantised("QuantizedMatMul", inputs=2, dtypes=EIGHT_BITS, multiply_adds=matrix_product)
+@quantised("QuantizedMatMul", inputs=2, dtypes=UP_TO_SIXTEEN_BITS, multiply_adds=matrix_product)
 def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """BATCH_MATMUL: matmul(A - A_zero_point, B - B_zero_point), requantised by A_scale * B_scale / Y_scale."""
-    require(op, a.dtype == b.dtype and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b)
+    """BATCH_MATMUL: matmul(A - A_zero_point, B - B_zero_point), requantised by A_scale * B_scale / Y_scale.
+
+    A and B have one type; B may be int8 if A is int16.
+    """
+    mixed = (a.dtype, b.dtype) == (np.int16, np.int8)
+    require(
+        op, (mixed or a.dtype == b.dtype) and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b
+    )
     matrices_of(op, a.dtype)
     return [TensorSpec(matmul_shape(op, a, b), a.dtype)]
 
@@ -198,16 +216,19 @@ class Matrices(NamedTuple):
     b: Affine
     multiplier: Any
     y: Affine
+    rule: str
 
 
 def matrices_of(op: OperatorDef, dtype: Any) -> Matrices:
     """Reads and checks the quantisation of a QuantizedMatMul."""
     a, b, y = (affine(op, what, dtype) for what in "ABY")
-    return Matrices(a, b, np.float64(a.scale * b.scale) / np.float64(y.scale), y)
+    rule = WIDE_RULE if dtype == np.int16 else RULE
+    return Matrices(a, b, np.float64(a.scale * b.scale) / np.float64(y.scale), y, rule)
 
 
 @quantized_matmul.reference
 def quantized_matmul_reference(op: OperatorDef, a: Array, b: Array) -> List[Any]:
     matrices = matrices_of(op, a.dtype)
     sums = np.matmul(a.astype(np.int64) - matrices.a.zero_point, b.astype(np.int64) - matrices.b.zero_point)
-    return [requantised(sums, matrices.multiplier, matrices.y.zero_point, limits_of(a.dtype), a.dtype)]
+    limits = limits_of(a.dtype)
+    return [requantised(sums, matrices.multiplier, matrices.y.zero_point, limits, a.dtype, matrices.rule)]

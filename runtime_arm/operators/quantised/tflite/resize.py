@@ -1,4 +1,4 @@
-"""TensorFlow Lite's RESIZE_BILINEAR of integers: in fixed point of 10 bits for int8, in float32 for uint8.
+"""TensorFlow Lite's RESIZE_BILINEAR of integers: in fixed point of 10 bits for int8 and int16, in float32 for uint8.
 
 Source: LiteRT, tflite/kernels/internal/reference/resize_bilinear.h.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, quantised
+from runtime_arm.operators.quantised.tflite.parameters import UP_TO_SIXTEEN_BITS, quantised
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import integers_of, require
@@ -33,17 +33,17 @@ class Axis(NamedTuple):
 
 
 def axis_of_size(op: OperatorDef, size: int, output: int, dtype: Any) -> Axis:
-    """Weights are fixed-point integers for int8, float32 for uint8."""
+    """Weights are fixed-point integers, for uint8 float32."""
     aligned, centred = op.get_bool("align_corners") and output > 1, op.get_bool("half_pixel_centers")
     if aligned and centred:
         raise ArgumentError(op, "align_corners and half_pixel_centers cannot both be set")
     pixels, steps = (size - 1, output - 1) if aligned else (size, output)
-    if dtype == np.int8:
+    if dtype != np.uint8:
         positions, low, high = _fixed_positions(pixels, steps, output, centred)
     else:
         positions, low, high = _float_positions(pixels, steps, output, centred)
     low, high = np.maximum(low, 0), np.minimum(high, size - 1)
-    unit: Any = ONE if dtype == np.int8 else np.float32(1)
+    unit: Any = ONE if dtype != np.uint8 else np.float32(1)
     offset = positions - low.astype(positions.dtype) * unit
     return Axis(low.astype(np.intp), high.astype(np.intp), unit - offset, offset)
 
@@ -65,7 +65,7 @@ def _float_positions(pixels: int, steps: int, output: int, centred: bool) -> Tup
     return positions, np.floor(positions).astype(np.int64), np.ceil(positions).astype(np.int64)
 
 
-@quantised("QuantizedResizeBilinear", inputs=2, dtypes=EIGHT_BITS)
+@quantised("QuantizedResizeBilinear", inputs=2, dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_resize_bilinear(op: OperatorDef, x: TensorSpec, size: TensorSpec) -> List[TensorSpec]:
     """X (N, H, W, C) to Y (N, *size, C), rounded to nearest, ties away from zero. X and Y share one scale.
 
@@ -82,14 +82,14 @@ def quantized_resize_bilinear(op: OperatorDef, x: TensorSpec, size: TensorSpec) 
 @quantized_resize_bilinear.reference
 def quantized_resize_bilinear_reference(op: OperatorDef, x: Array, size: Array) -> List[Any]:
     rows, columns = (axis_of_size(op, pixels, int(output), x.dtype) for pixels, output in zip(x.shape[1:3], size))
-    values = x.astype(np.int64 if x.dtype == np.int8 else np.float32)
+    values = x.astype(np.int64 if x.dtype != np.uint8 else np.float32)
     total: Any = 0
     for right in (False, True):
         for down in (False, True):
             met = values.take(rows[down], 1).take(columns[right], 2)
             total = total + met * rows[2 + down][:, None, None] * columns[2 + right][:, None]
-    if x.dtype == np.int8:
-        return [(np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20)).astype(np.int8)]
+    if x.dtype != np.uint8:
+        return [(np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20)).astype(x.dtype)]
     return [(total + np.float32(0.5)).astype(np.uint8)]
 
 
@@ -113,7 +113,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
     x, y = inputs[0], outputs[0]
     assert x is not None
     most = max((block.rows.stop - block.rows.start for block in _blocks(y.shape)), default=0)
-    work = np.float64 if x.dtype == np.int8 else np.float32
+    work = np.float64 if x.dtype != np.uint8 else np.float32
     sizes = (most * x.shape[2] * x.shape[3], x.dtype), (most * y.shape[2] * y.shape[3], x.dtype)
     return [*(TensorSpec((size,), dtype) for size, dtype in sizes), *[TensorSpec((sizes[1][0],), work)] * 2]
 

@@ -1,8 +1,8 @@
 """TensorFlow Lite's quantised SOFTMAX: exponentials in fixed point, exact to the last bit.
 
-X is 8-bit, Y is 8-bit or int16. Differences to the row's maximum, times X_scale * beta, are numbers in Q5.26; those
-below -2**5 count as nothing. The sum of their exponentials is in Q12.19. Source: LiteRT, tflite/kernels/activations.cc
-and internal/reference/softmax.h.
+For an X of int16 see softmax_int16.py. Else X is 8-bit, Y is 8-bit or int16. Differences to the row's maximum, times
+X_scale * beta, are numbers in Q5.26; those below -2**5 count as nothing. The sum of their exponentials is in Q12.19.
+Source: LiteRT, tflite/kernels/activations.cc and internal/reference/softmax.h.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, exp_of_negative, high_product, reciprocal
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
+from runtime_arm.operators.quantised.tflite.parameters import (
+    UP_TO_SIXTEEN_BITS,
+    affine,
+    limits_of,
+    multiplied,
+    quantised,
+)
+from runtime_arm.operators.quantised.tflite.softmax_int16 import softmax_of
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import require
@@ -49,7 +56,7 @@ def _to(op: OperatorDef, x: Any) -> np.dtype[Any]:
     return np.dtype(np.int16) if op.get_int("to", 0) == dtypes.INT16 else np.dtype(x.dtype)
 
 
-@quantised("QuantizedSoftmax", dtypes=EIGHT_BITS)
+@quantised("QuantizedSoftmax", dtypes=UP_TO_SIXTEEN_BITS)
 def quantized_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = exp(beta X) / sum of exp(beta X) over the last dimension.
 
@@ -57,14 +64,18 @@ def quantized_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     0).
     """
     require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that is not empty", x)
-    exponentials(op, affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0))
+    scale = affine(op, "X", x.dtype).scale
+    if x.dtype != np.int16:
+        exponentials(op, scale, op.get_float("beta", 1.0))
     return [TensorSpec(x.shape, _to(op, x))]
 
 
 @quantized_softmax.reference
 def quantized_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
-    table = exponentials(op, affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0))
-    dtype = _to(op, x)
+    scale, beta, dtype = affine(op, "X", x.dtype).scale, op.get_float("beta", 1.0), _to(op, x)
+    if x.dtype == np.int16:
+        return [softmax_of(x, scale, beta).astype(dtype)]
+    table = exponentials(op, scale, beta)
     return [_softmax(table, x.astype(np.int64), dtype).astype(dtype)]
 
 
@@ -89,15 +100,20 @@ def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
 
 @quantized_softmax.kernel("NUMPY", scratch=_buffers)
 def quantized_softmax_numpy(call: Call) -> Run:
-    """Works in blocks of rows, because the reciprocal allocates arrays of their length."""
+    """Works in blocks of rows, because the reciprocal allocates arrays of their length, for int16 of blocks."""
     (x,), (y,) = call.inputs, call.outputs
-    table = exponentials(call.op, affine(call.op, "X", x.dtype).scale, call.op.get_float("beta", 1.0))
+    scale, beta = affine(call.op, "X", x.dtype).scale, call.op.get_float("beta", 1.0)
+    wide = x.dtype == np.int16
+    table = None if wide else exponentials(call.op, scale, beta)
     dtype, count = y.dtype, _rows(x.shape)
     rows, out = x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1])
     parts = [(rows[i : i + count], out[i : i + count]) for i in range(0, len(rows), count)]
 
     def run() -> None:
         for source, target in parts:
+            if table is None:
+                np.copyto(target, softmax_of(source, scale, beta), casting="unsafe")
+                continue
             _softmax_into(table, source, target, [buffer[: len(source)] for buffer in call.scratch], dtype)
 
     return run

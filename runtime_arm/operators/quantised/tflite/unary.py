@@ -1,23 +1,26 @@
 """TensorFlow Lite's quantised functions of one number.
 
-An 8-bit X has 256 values: the fast kernel looks the output up in a table of all of them, which the formula fills.
+An 8-bit X has 256 values, an X of int16 65,536: the fast kernel looks the output up in a table of all of them, which
+the formula fills. Functions of int16 that are not in fixed point are interpolated, see interpolation.py.
 Source: LiteRT, tflite/kernels/activations.cc and elementwise.cc, with the reference kernels that they call.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence
+import math
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.tables import bind_lookup, lookup_scratch, table_of
-from runtime_arm.operators.elementwise.activation import gelu_of
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_product, inverse_square_root
 from runtime_arm.operators.quantised.rounding import fixed_point
+from runtime_arm.operators.quantised.tflite import interpolation
 from runtime_arm.operators.quantised.tflite.parameters import (
     EIGHT_BITS,
+    UP_TO_SIXTEEN_BITS,
     Affine,
     activation_range,
     affine,
@@ -31,14 +34,16 @@ from runtime_arm.registry.schema import Operator
 from runtime_arm.registry.specs import TensorSpec
 
 _ROOT_BITS = 20  # bits after the binary point of inverse square roots
+_ROOT_OF_TWO_OVER_PI, _ROOT_OF_HALF = np.float32(math.sqrt(2 / math.pi)), np.float32(math.sqrt(0.5))
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 Formula = Callable[
     [OperatorDef, Affine, Affine, Array], Array
 ]  # (op, X's parameters, Y's parameters, X as int64) -> outputs, not clipped
 
 
-def _unary(type: str, formula: Formula, contract: str) -> Operator:
-    """Declares the operator of an 8-bit X. Y has its type."""
+def _unary(type: str, formula: Formula, contract: str, of_int16: Optional[Formula] = None) -> Operator:
+    """Declares the operator of an 8-bit X, and of int16 if it has a formula for that. Y has X's type."""
 
     def shape(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
         compute(op, np.zeros(1, x.dtype))
@@ -46,11 +51,12 @@ def _unary(type: str, formula: Formula, contract: str) -> Operator:
 
     def compute(op: OperatorDef, x: Array) -> Array:
         of_x, of_y = affine(op, "X", x.dtype), affine(op, "Y", x.dtype)
-        values = formula(op, of_x, of_y, x.astype(np.int64))
+        chosen = of_int16 if of_int16 is not None and x.dtype == np.int16 else formula
+        values = chosen(op, of_x, of_y, x.astype(np.int64))
         return np.asarray(np.clip(values, *activation_range(op, x.dtype, of_y)), x.dtype)
 
     shape.__doc__ = contract
-    schema = quantised(type, dtypes=EIGHT_BITS, inplace={0: 0})(shape)
+    schema = quantised(type, dtypes=UP_TO_SIXTEEN_BITS if of_int16 else EIGHT_BITS, inplace={0: 0})(shape)
 
     @schema.reference
     def reference(op: OperatorDef, x: Array) -> List[Any]:
@@ -65,7 +71,7 @@ def _unary(type: str, formula: Formula, contract: str) -> Operator:
 
 
 def _index(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    return lookup_scratch([outputs[0].shape])
+    return lookup_scratch([outputs[0].shape], outputs[0].dtype.itemsize)
 
 
 def _of_reals(function: Callable[[Array], Array]) -> Formula:
@@ -87,6 +93,20 @@ def _of_reals(function: Callable[[Array], Array]) -> Formula:
 def _moved(steps: Array, of_y: Affine) -> Array:
     """Steps of Y's scale as Y's integers, not clipped. NaN becomes the lowest."""
     return np.asarray(np.fmin(np.fmax(steps, -(2.0**30)), 2.0**30) + of_y.zero_point)
+
+
+def _interpolated(function: Callable[[Array], Array], beyond: Optional[int] = None) -> Formula:
+    """For int16. ``beyond``: Y's integer where X is not positive."""
+
+    def formula(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+        def defined(reals: Array) -> Array:
+            if beyond is None:
+                return function(reals)
+            return np.where(reals <= 0, of_y.scale * np.float32(beyond - of_y.zero_point), function(reals))
+
+        return interpolation.looked_up(interpolation.table_of(defined, of_x, of_y), x)
+
+    return formula
 
 
 def _sqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
@@ -152,13 +172,35 @@ def _logistic(x: Array) -> Array:
     return np.asarray(1 / (np.float32(1) + np.exp(-x).astype(np.float32)))
 
 
+def _gelu_of(fast: bool) -> Callable[[Array], Array]:
+    """GELU, each step rounded to float32 as in LiteRT's reference/gelu.h."""
+
+    def function(reals: Array) -> Array:
+        x = reals.astype(np.float32)
+        if fast:
+            inner = _ROOT_OF_TWO_OVER_PI * (x + np.float32(0.044715) * x * x * x)
+            tail = np.float32(1) + np.tanh(inner.astype(np.float64)).astype(np.float32)
+        else:
+            tail = _erfc((x * -_ROOT_OF_HALF).astype(np.float64)).astype(np.float32)
+        return np.asarray(np.float32(0.5) * x * tail)
+
+    return function
+
+
 def _gelu(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
-    fast = op.get_bool("approximate")
-    return _of_reals(lambda reals: np.asarray(gelu_of(reals, fast)))(op, of_x, of_y, x)
+    return _of_reals(_gelu_of(op.get_bool("approximate")))(op, of_x, of_y, x)
+
+
+def _gelu_int16(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    return _interpolated(_gelu_of(op.get_bool("approximate")))(op, of_x, of_y, x)
 
 
 def _negated(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
     return np.where(x == limits_of(np.int8).low, x, -x)
+
+
+def _negated_int16(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
+    return np.where(x == limits_of(np.int16).low, x, -x)
 
 
 def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
@@ -182,22 +224,41 @@ def _elu(x: Array) -> Array:
     return np.where(x < 0, np.expm1(x), x)
 
 
-_REALS = "of the real numbers that X stands for, in float32, rounded to Y, ties away from zero."
+_REALS = "of the real numbers that X stands for, in float32, rounded to Y, ties away from zero; int16 is interpolated."
+_LEAST, _MOST = limits_of(np.int16)
 quantized_relu = _unary(
-    "QuantizedRelu", _relu, "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, clipped."
+    "QuantizedRelu",
+    _relu,
+    "RELU, RELU6, RELU_N1_TO_1, by ``activation``: X requantised by X_scale / Y_scale, clipped.",
+    _relu,
 )
-quantized_leaky_relu = _unary("QuantizedLeakyRelu", _leaky_relu, "LEAKY_RELU: Y = X where X >= 0, else alpha X.")
+quantized_leaky_relu = _unary(
+    "QuantizedLeakyRelu", _leaky_relu, "LEAKY_RELU: Y = X where X >= 0, else alpha X.", _leaky_relu
+)
 quantized_hard_swish = _unary(
     "QuantizedHardSwish", _hard_swish, "HARD_SWISH: Y = X clip(X + 3, 0, 6) / 6 in fixed point of 16 bits."
 )
-quantized_abs = _unary("QuantizedAbs", _absolute, "ABS: Y = abs(X), requantised.")
-quantized_gelu = _unary("QuantizedGelu", _gelu, f"GELU, with ``approximate`` its approximation by tanh, {_REALS}")
-quantized_neg = _unary("QuantizedNeg", _negated, "NEG: Y = -X of the integers themselves; -128 stays as it is.")
+quantized_abs = _unary("QuantizedAbs", _absolute, "ABS: Y = abs(X), requantised.", _absolute)
+quantized_gelu = _unary(
+    "QuantizedGelu", _gelu, f"GELU, with ``approximate`` its approximation by tanh, {_REALS}", _gelu_int16
+)
+quantized_neg = _unary(
+    "QuantizedNeg", _negated, "NEG: Y = -X of the integers themselves; the lowest stays as it is.", _negated_int16
+)
 quantized_sqrt = _unary(
     "QuantizedSqrt",
     _sqrt,
     "SQRT of the real numbers that X stands for, in float32, rounded towards zero to Y.",
+    _sqrt,
 )
-quantized_rsqrt = _unary("QuantizedRsqrt", _rsqrt, "RSQRT: Y = 1 / sqrt(X) in fixed point; the highest integer for 0.")
-for _type, _function in (("Logistic", _logistic), ("Tanh", np.tanh), ("Elu", _elu), ("Exp", np.exp), ("Log", np.log)):
-    _unary(f"Quantized{_type}", _of_reals(_function), f"{_type.upper()} {_REALS}")
+quantized_rsqrt = _unary(
+    "QuantizedRsqrt",
+    _rsqrt,
+    "RSQRT: Y = 1 / sqrt(X) in fixed point, int16 interpolated; the highest integer for 0.",
+    _interpolated(lambda reals: 1 / np.sqrt(reals), beyond=_MOST),
+)
+quantized_logistic = _unary("QuantizedLogistic", _of_reals(_logistic), f"LOGISTIC {_REALS}", interpolation.sigmoid)
+quantized_tanh = _unary("QuantizedTanh", _of_reals(np.tanh), f"TANH {_REALS}", interpolation.tanh)
+quantized_elu = _unary("QuantizedElu", _of_reals(_elu), f"ELU {_REALS}")
+quantized_exp = _unary("QuantizedExp", _of_reals(np.exp), f"EXP {_REALS}", _interpolated(np.exp))
+quantized_log = _unary("QuantizedLog", _of_reals(np.log), f"LOG {_REALS}", _interpolated(np.log, beyond=_LEAST))

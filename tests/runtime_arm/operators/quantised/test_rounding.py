@@ -67,6 +67,9 @@ def expected(rule: str, total: int, multiplier: float) -> int:
         product = Fraction(float(total) * multiplier)
         return int(math.copysign(math.floor(abs(product) + Fraction(1, 2)), product))
     mantissa, exponent = decompose(multiplier)
+    if rule == "tflite_wide":
+        narrow = min((mantissa + 2**15) // 2**16, 2**15 - 1)
+        return math.floor(Fraction(total * narrow, 2 ** (15 - exponent)) + Fraction(1, 2))
     shifted = min(max(total << max(exponent, 0), -(2**31)), 2**31 - 1)
     return divide_by_power(high_multiply(shifted, mantissa), max(-exponent, 0))
 
@@ -101,7 +104,17 @@ def test_rule_at_the_edges(rule: str, multiplier: float) -> None:
     assert scaled(rule, EDGES, multiplier) == [expected(rule, total, multiplier) for total in EDGES]
 
 
+def test_the_rule_of_wide_sums() -> None:
+    """TensorFlow Lite's MultiplyByQuantizedMultiplier of int64: sums of 48 bits, multipliers below 2**14."""
+    sums = [2**47 - 1, -(2**47), 2**40 + 12345, -(2**40) - 1]
+    for multiplier in (2.0**-20 * 1.37, 0.1, 3.7, 2.0**14 * 0.99999):
+        assert scaled("tflite_wide", sums, multiplier) == [expected("tflite_wide", one, multiplier) for one in sums]
+    with pytest.raises(ValueError, match="less than 2"):
+        scaled("tflite_wide", sums, 2.0**14)
+
+
 def test_rules_differ_on_ties() -> None:
+    assert scaled("tflite_wide", [1, 3, 5, -1, -3], 0.5) == [1, 2, 3, 0, -1]
     assert scaled("onnx_even", [1, 3, 5, -1, -3], 0.5) == [0, 2, 2, 0, -2]
     assert scaled("tflite_real", [1, 3, 5, -1, -3], 0.5) == [1, 2, 3, -1, -2]
     assert scaled("gemmlowp", [1, 3, 5, -1, -3], 0.5) == [1, 2, 3, 0, -1]  # the high multiply rounds -0.5 up
