@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from exporter.tflite.node import Node, require_positive
+from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
 from runtime_arm.errors import ExportError
 
@@ -90,13 +90,12 @@ def is_hybrid(node: Node, index: int) -> bool:
 
 
 def weight_scales(node: Node, index: int) -> List[float]:
-    """The scales of 8-bit weights for floats: one, or one per filter; there are no zero points."""
+    """The scales of 8-bit weights for floats: one, or one per filter, of any sign; there are no zero points."""
     quantization = node.quantization(index)
     if quantization is None:
         raise ExportError(f"the weights {node.tensor(index).name!r} have no scale")
     if quantization.zero_point.any():
         raise ExportError(f"the weights {node.tensor(index).name!r} must have the zero point 0")
-    require_positive(quantization, node.tensor(index))
     return [float(scale) for scale in quantization.scale]
 
 

@@ -31,7 +31,7 @@ def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Di
         given = index is not None and node.has(index)
         names.append(node.input(index) if given and index is not None else "")
         hybrid = given and index is not None and node.value(index) is not None and is_hybrid(node, index)
-        scales.append(weight_scales(node, index)[0] if hybrid and index is not None else 0.0)
+        scales.append(node.scale(index)[0] if hybrid and index is not None else 0.0)
     return names, {"scales": scales} if any(scales) else {}
 
 

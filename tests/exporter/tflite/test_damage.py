@@ -103,8 +103,6 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
         (Quantization([0.1, 0.2], [0, 0], 0), "2 scales along dimension 0"),
         (Quantization([0.1, 0.2, 0.3], [0, 0], 0), "3 scales and 2 zero points"),
         (Quantization([0.1, 0.2, 0.3], [0, 0, 0], 9), "3 scales along dimension 9"),
-        (Quantization([0.0]), "scales must be positive numbers, one is 0.0"),
-        (Quantization([-0.5]), "scales must be positive numbers, one is -0.5"),
         (Quantization([np.nan]), "scales must be finite numbers, one is nan"),
         (Quantization([np.inf]), "scales must be finite numbers, one is inf"),
         (Quantization([0.1], [200]), "a zero point lies outside INT8"),
@@ -120,6 +118,17 @@ def test_impossible_quantisation_is_refused(tmp_path: Path, quantization: Quanti
     assert "net.tflite: CONV_2D (operator 0) -> 'y': " in message
     assert "tensor 'filters'" in message
     assert problem in message
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_activations_need_positive_scales(tmp_path: Path, scale: float) -> None:
+    model = Model()
+    x = model.input("x", (4,))
+    y = model.tensor("y", (4,), "int8", quantization=Quantization([scale], [0]))
+    model.operator("QUANTIZE", [x], [y])
+    (tmp_path / "net.tflite").write_bytes(model.to_bytes([y]))
+    with pytest.raises(ExportError, match=f"tensor 'y' does not fit: scales must be positive numbers, one is {scale}"):
+        export(tmp_path / "net.tflite")
 
 
 def test_a_buffer_of_the_wrong_size_is_refused(tmp_path: Path) -> None:

@@ -22,13 +22,15 @@ def model(
     version: int,
     bias: bool = True,
     axis: int = 0,
+    signs: bool = False,
     **fields: Any,
 ) -> Tuple[bytes, Dict[str, Any]]:
-    """One layer with int8 weights that have this number of scales."""
+    """One layer with int8 weights that have this number of scales; signs: some are negative, and one is 0."""
     rng = np.random.default_rng(sum(filters))
     net = Model()
     source = net.input("x", x.shape)
-    quantization = Quantization(rng.uniform(0.001, 0.01, scales), [0] * scales, axis)
+    of_weights = rng.uniform(0.001, 0.01, scales) * (np.arange(scales) % 3 - 1 if signs else 1)
+    quantization = Quantization(of_weights, [0] * scales, axis)
     weights = net.constant("w", rng.integers(-127, 128, filters).astype(np.int8), quantization=quantization)
     offset = net.constant("b", rng.standard_normal(filters[axis])) if bias else -1
     y = net.tensor("y")
@@ -43,6 +45,49 @@ def values(*shape: int, seed: int = 3) -> Any:
 def assert_equal(folder: Path, data: bytes, feeds: Dict[str, Any]) -> None:
     (expected,), (result,) = reference(data, feeds), ours(folder, data, feeds)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("type", "scales", "version"),
+    [
+        ("CONV_2D", 1, 2),
+        ("CONV_2D", 6, 5),
+        ("DEPTHWISE_CONV_2D", 6, 6),
+        ("FULLY_CONNECTED", 1, 3),
+        ("FULLY_CONNECTED", 6, 9),
+        ("BATCH_MATMUL", 1, 4),
+    ],
+)
+def test_scales_that_are_negative_or_zero(tmp_path: Path, type: str, scales: int, version: int) -> None:
+    """With one scale it is negative."""
+    window = {"Padding": 0, "StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    options, x, filters, axis, fields = {
+        "CONV_2D": ("Conv2DOptions", values(2, 5, 6, 3), (6, 2, 3, 3), 0, window),
+        "DEPTHWISE_CONV_2D": (
+            "DepthwiseConv2DOptions",
+            values(2, 5, 6, 3),
+            (1, 2, 3, 6),
+            3,
+            {**window, "DepthMultiplier": 2},
+        ),
+        "FULLY_CONNECTED": ("FullyConnectedOptions", values(5, 17), (6, 17), 0, {}),
+        "BATCH_MATMUL": ("BatchMatMulOptions", values(2, 5, 17), (6, 17), 0, {}),
+    }[type]
+    if type == "BATCH_MATMUL":
+        data, feeds = product(x, filters, Quantization([-0.01], [0]))
+    else:
+        data, feeds = model(type, options, x, filters, scales, version, True, axis, True, **fields)
+    assert_equal(tmp_path, data, feeds)
+
+
+def product(x: Any, shape: Sequence[int], quantization: Quantization) -> Tuple[bytes, Dict[str, Any]]:
+    """A stack of matrices times one matrix of int8, turned."""
+    net, rng = Model(), np.random.default_rng(1)
+    source = net.input("x", x.shape)
+    weights = net.constant("w", rng.integers(-127, 128, shape).astype(np.int8), quantization=quantization)
+    y = net.tensor("y")
+    net.operator("BATCH_MATMUL", [source, weights], [y], "BatchMatMulOptions", version=4, AdjY=True)
+    return net.to_bytes([y]), {"x": x}
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])

@@ -21,7 +21,6 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import fully_connected, per_output
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of, convolve
-from runtime_arm.operators.quantised.parameters import check_scale
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -64,9 +63,10 @@ def rounded(x: Array, inverse: Any, zero: Any, least: int, q: Array, work: Array
 
 
 def weight_scales(op: OperatorDef, filters: int) -> Array:
-    """``W_scales``, checked: one, or one per filter."""
+    """``W_scales``, checked: one, or one per filter, of any sign."""
     scales = np.array(op.get_floats("W_scales"), np.float32)
-    check_scale(op, "W", scales)
+    if not bool(np.all(np.isfinite(scales))):
+        raise ArgumentError(op, "W_scales must be finite")
     if len(scales) not in (1, filters):
         raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     return scales
