@@ -16,7 +16,7 @@ import numpy as np
 from exporter.common.builder import NetBuilder
 from exporter.common.open_shapes import Dims
 from exporter.tflite.reader import Graph, Tensor
-from exporter.tflite.weights import content_of
+from exporter.tflite.weights import content_of, quantization_of
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
@@ -32,6 +32,12 @@ def first_dims(dims: Dims) -> Dims:
 def last_dims(dims: Dims) -> Dims:
     """(N, C, ...) as (N, ..., C)."""
     return (dims[0], *dims[2:], dims[1])
+
+
+def _initial(tensor: Tensor) -> int:
+    """What the elements of a variable are before the first run: of int8 the zero point, else 0."""
+    quantization = quantization_of(tensor) if tensor.type == "INT8" else None
+    return 0 if quantization is None else int(quantization.zero_point[0])
 
 
 class Blobs:
@@ -131,7 +137,7 @@ class Blobs:
             sizes = [n for n in tensor.dims if n is not None]
             if math.prod(sizes) > _LARGEST_STATE:
                 raise ExportError(f"the variable {tensor.name!r} of shape {tensor.dims} is too large")
-            state = self.net.state(self._name(tensor, False), np.zeros(sizes, tensor.dtype))
+            state = self.net.state(self._name(tensor, False), np.full(sizes, _initial(tensor), tensor.dtype))
             self._forms[tensor.index, False] = self._states[tensor.index] = state
             return
         if not self._is_stored(tensor):

@@ -282,6 +282,14 @@ class Node:
         """Scale and zero point of an output that has one of each."""
         return _per_tensor(self.result_quantization(index), self.result(index))
 
+    def intermediate_scale(self, index: int) -> Tuple[float, int]:
+        """Scale and zero point of an intermediate tensor that has one of each."""
+        places = self.operation.intermediates
+        if index >= len(places):
+            raise ExportError(f"intermediate tensor {index} is required, there are {len(places)}")
+        tensor = self._blobs.graph.tensors[places[index]]
+        return _per_tensor(quantization_of(tensor), tensor)
+
     # Layouts
 
     def is_channels_first(self, index: int) -> bool:

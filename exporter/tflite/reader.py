@@ -82,7 +82,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator of a graph, its tensors by index; None for an optional input that is left out."""
+    """An operator of a graph, its tensors by index; None for an optional input that is left out.
+
+    intermediates: tensors whose scales an LSTM of integers computes with.
+    """
 
     index: int
     type: str
@@ -92,6 +95,7 @@ class Operation:
     outputs: Tuple[int, ...]
     options: Optional[Table]
     custom_options: bytes
+    intermediates: Tuple[int, ...] = ()
 
     @property
     def title(self) -> str:
@@ -207,6 +211,7 @@ def _graph(
                 outputs,
                 _options(operator),
                 _custom_options(operator, data),
+                named(operator.integers("intermediates"), what),
             )
         )
     return Graph(

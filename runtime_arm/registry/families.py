@@ -365,6 +365,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.tflite.conversions": "Dequantize Quantize Requantize RescaleOperand",
         "operators.quantised.tflite.pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.quantised.tflite.prod": "QuantizedProd",
+        "operators.quantised.tflite.recurrent": "QuantizedLSTM QuantizedSVDF",
         "operators.quantised.tflite.resize": "QuantizedResizeBilinear",
         "operators.quantised.tflite.rows": "QuantizedL2Normalize QuantizedLogSoftmax",
         "operators.quantised.tflite.softmax": "QuantizedSoftmax",

@@ -92,6 +92,7 @@ class Operator:
     custom: str = ""
     custom_options: bytes = b""
     version: int = 1
+    intermediates: Sequence[int] = ()
 
 
 @dataclass
@@ -132,11 +133,12 @@ class Graph:
         custom: str = "",
         custom_options: bytes = b"",
         version: int = 1,
+        intermediates: Sequence[int] = (),
         **fields: Any,
     ) -> Sequence[int]:
         """Appends an operator and returns its outputs."""
         self.operators.append(
-            Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options, version)
+            Operator(type, list(inputs), list(outputs), options, fields, custom, custom_options, version, intermediates)
         )
         return outputs
 
@@ -245,6 +247,8 @@ class _Writer:
             union = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.options) else "BuiltinOptions2"
             fields[f"{union}Type"] = getattr(getattr(tflite, union), operator.options)
             fields[union] = self._table(operator.options, **values)
+        if operator.intermediates:
+            fields["Intermediates"] = self._numbers(operator.intermediates)
         if operator.custom_options:
             fields["CustomOptions"] = self._aligned(operator.custom_options)
         return self._table("Operator", OpcodeIndex=self._codes.index(code), **fields)

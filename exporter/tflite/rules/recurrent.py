@@ -35,7 +35,7 @@ def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Di
     return names, {"scales": scales} if any(scales) else {}
 
 
-def _arguments(node: Node) -> Dict[str, Any]:
+def arguments_of(node: Node) -> Dict[str, Any]:
     """Activation and layout; a single step has no time dimension."""
     options = node.operation.options
     knows = options is not None and options.knows("time_major")
@@ -51,7 +51,7 @@ def _arguments(node: Node) -> Dict[str, Any]:
 def rnn(node: Node) -> None:
     names, more = _inputs(node, range(5))
     hidden = node.between("hidden")
-    node.add("RNN", names, [node.output(), hidden], domain="tflite", **_arguments(node), **more)
+    node.add("RNN", names, [node.output(), hidden], domain="tflite", **arguments_of(node), **more)
     node.update(4, hidden)
 
 
@@ -60,7 +60,7 @@ def bidirectional_rnn(node: Node) -> None:
     """A layer in each direction; the second sees the sequence reversed."""
     if any(node.has(index) for index in (9, 10, 11)):
         raise ExportError("auxiliary inputs are not supported")
-    arguments, results = _arguments(node), []
+    arguments, results = arguments_of(node), []
     for start, backwards in ((1, False), (5, True)):
         names, more = _inputs(node, [0, *range(start, start + 4)])
         hidden, names[0] = node.between("hidden"), _turned(node, names[0], arguments, backwards)
@@ -107,7 +107,7 @@ def bidirectional_lstm(node: Node) -> None:
     for start, hidden, backwards in ((1, 35, False), (18, 37, True)):
         raw = node.between("steps")
         _lstm(node, [0, *range(start, start + 17), hidden, hidden + 1], raw, backwards)
-        results.append(_turned(node, raw, _arguments(node), backwards))
+        results.append(_turned(node, raw, arguments_of(node), backwards))
     _merge(node, results)
 
 
@@ -116,7 +116,7 @@ def _lstm(node: Node, indices: Sequence[int], output: str, backwards: bool = Fal
     if not _STATE < len(places) <= _LSTM_INPUTS:
         raise ExportError(f"takes {_STATE + 1} to {_LSTM_INPUTS} inputs, got {len(places)}")
     names, more = _inputs(node, [*places, *[None] * (_LSTM_INPUTS - len(places))])
-    arguments = {**_arguments(node), **_clips(node)}
+    arguments = {**arguments_of(node), **_clips(node)}
     names[0] = _turned(node, names[0], arguments, backwards)
     states = [node.between("hidden"), node.between("cell")]
     node.add("LSTM", names, [output, *states], domain="tflite", **arguments, **more)

@@ -201,7 +201,7 @@ def quantized_matmul(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[Tens
 
     A and B have one type; B may be int8 if A is int16.
     """
-    mixed = (a.dtype, b.dtype) == (np.int16, np.int8)
+    mixed = a.dtype == np.int16 and b.dtype == np.int8
     require(
         op, (mixed or a.dtype == b.dtype) and min(a.ndim, b.ndim) >= 2, "A and B must be matrices of one type", a, b
     )

@@ -1,4 +1,4 @@
-"""Custom operators. One without a rule here is refused by its name."""
+"""TensorFlow's detections: TFLite_Detection_PostProcess."""
 
 from __future__ import annotations
 
