@@ -350,6 +350,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",
         "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
+        "operators.image.mediapipe": "LandmarksToMatrix TransformLandmarks TransformPicture",
+        "operators.pool.mediapipe": "MaxPoolWithPlaces MaxUnpool",
         "engines.integers.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.quantised.tflite.hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",
         "operators.indexing.tflite": "BroadcastArgs DynamicUpdateSlice Gather UnsortedSegment",

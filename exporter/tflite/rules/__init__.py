@@ -25,6 +25,7 @@ FAMILIES = (
     "control",
     "convolution",
     "custom.detection",
+    "custom.mediapipe",
     "fills",
     "indexing",
     "layout",
