@@ -27,9 +27,9 @@ def in_training(net: NetBuilder, op: OperatorDef, weights: MutableMapping[str, A
     return op.replace(output=outputs).with_args(is_test=0)
 
 
-def frozen(net: NetBuilder, op: OperatorDef, weights: Dict[str, Array]) -> List[OperatorDef]:
+def frozen(net: NetBuilder, op: OperatorDef, weights: Dict[str, Array], learns: bool) -> List[OperatorDef]:
     """The normalisation by its running statistics as factors and shifts a channel, whose gradients Caffe2 computes
-    correctly: those of SpatialBN with is_test=1 it does not."""
+    correctly: those of SpatialBN with is_test=1 it does not. learns: scale or bias are trained."""
     scale, bias, mean, variance = op.input[1:]
     y, order = op.output[0], "NHWC" if channels_last(op) else "NCHW"
     epsilon = op.get_float("epsilon", 1e-5)
@@ -38,6 +38,6 @@ def frozen(net: NetBuilder, op: OperatorDef, weights: Dict[str, Array]) -> List[
     names = [net.blob(f"{y}_{name}", x.astype(np.float32)) for name, x in (("inverse", inverse), ("shift", shift))]
     middle = net.free(f"{y}_normalised")
     return [
-        OperatorDef.of("AffineChannel", [op.input[0], *names], [middle], order=order, is_learnable=1),
-        OperatorDef.of("AffineChannel", [middle, scale, bias], [y], order=order, is_learnable=1),
+        OperatorDef.of("AffineChannel", [op.input[0], *names], [middle], order=order, is_learnable=0),
+        OperatorDef.of("AffineChannel", [middle, scale, bias], [y], order=order, is_learnable=int(learns)),
     ]

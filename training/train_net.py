@@ -115,13 +115,14 @@ def _chosen(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array]
 def _set_normalisations(builder: NetBuilder, chosen: Sequence[str], weights: Dict[str, Array], wishes: Wishes) -> None:
     ops: List[OperatorDef] = []
     for op in builder.ops:
-        learns = wishes.batch_norm == "train" or (wishes.batch_norm == "auto" and set(op.input[1:3]) & set(chosen))
+        learns = bool(set(op.input[1:3]) & set(chosen))
+        moves = wishes.batch_norm == "train" or (wishes.batch_norm == "auto" and learns)
         if not is_normalisation(op) or not set(op.input[1:]) <= set(weights):
             ops.append(op)
-        elif learns:
+        elif moves:
             ops.append(in_training(builder, op, weights))
         else:
-            ops.extend(frozen(builder, op, weights) if wishes.caffe2_compatible else [op])
+            ops.extend(frozen(builder, op, weights, learns) if wishes.caffe2_compatible else [op])
     builder.ops = ops
 
 

@@ -48,7 +48,7 @@ def test_a_trained_pair_knows_the_samples() -> None:
     assert (found == samples(60)["label"]).mean() == after.accuracy
 
 
-@pytest.mark.parametrize("compatible", [False])
+@pytest.mark.parametrize("compatible", [False, True])
 def test_only_what_is_to_be_trained_changes(compatible: bool) -> None:
     pair = classifier()
     for trainable, moved in ((["w", "b"], {"w", "b"}), ("?2", {"c2", "s2", "b2", "m2", "v2"}), (["c1"], {"c1"})):
@@ -61,7 +61,7 @@ def test_only_what_is_to_be_trained_changes(compatible: bool) -> None:
 
 def test_normalisations_may_learn_with_their_statistics_frozen() -> None:
     pair = classifier()
-    for compatible in (False,):
+    for compatible in (False, True):
         trainer = Trainer(pair, solver=SGD(0.1), batch_norm="frozen", caffe2_compatible=compatible)
         trainer.step(samples())
         own = Trainer(trainer.pair()).pair()
@@ -178,6 +178,20 @@ def test_feeds_are_checked() -> None:
         Trainer(classifier(), solver=SGD(iter_size=5)).nets()
     with pytest.raises(UsageError, match="nothing to evaluate"):
         trainer.evaluate([])
+
+
+def test_frozen_normalisations_have_the_same_gradients_in_caffe2s_operators() -> None:
+    trainers = [Trainer(classifier(), solver=SGD(0.1), batch_norm="frozen", caffe2_compatible=c) for c in (False, True)]
+    for _ in range(4):
+        first, second = (trainer.step(samples()) for trainer in trainers)
+        assert first == pytest.approx(second, abs=1e-5)
+
+
+def test_rows_of_a_table_are_trained() -> None:
+    pair = pair_of('net "n": i, table -> y\nGather(table, i) -> y', {"table": np.ones((4, 2))})
+    trainer = Trainer(pair, loss="l2", labels="t", solver=SGD(1.0))
+    trainer.step({"i": np.array([1, 1, 3]), "t": np.zeros((3, 2))})
+    np.testing.assert_allclose(weights_of(trainer.pair())["table"][:, 0], [1, 1 - 4 / 6, 1, 1 - 2 / 6], rtol=1e-6)
 
 
 def test_caffe2_compatible_names_what_caffe2_lacks() -> None:

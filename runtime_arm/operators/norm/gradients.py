@@ -63,10 +63,10 @@ def rms_norm(forward: Forward) -> Backward:
 
 @gradient("AffineChannel")
 def affine_channel(forward: Forward) -> Backward:
-    given = [forward.gradient(), forward.input(1)]
     if forward.op.get_bool("is_learnable"):
-        return forward.by("AffineChannelGradient", [*given, forward.input(0)], [0, 1, 2])
-    return forward.by("AffineChannelGradient", given, [0])
+        given = [forward.gradient(), forward.input(0), forward.input(1)]
+        return forward.by("AffineChannelGradient", given, [0, 1, 2])
+    return forward.by("AffineChannelGradient", [forward.gradient(), forward.input(1)], [0])
 
 
 @gradient("Normalize", "LpNorm")

@@ -155,8 +155,12 @@ def rms_norm_gradient_reference(op: OperatorDef, dy: Array, x: Array, gamma: Arr
 
 
 @operator("AffineChannelGradient", inputs=(2, 3), outputs=(1, 3), dtypes=FLOATS)
-def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, scale: TensorSpec, *x: TensorSpec) -> List[TensorSpec]:
-    """dX = dY scale per channel. With ``is_learnable`` X is given: dscale = the sum of dY X, dbias = the sum of dY."""
+def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
+    """dX = dY scale per channel. Inputs: dY, scale; with ``is_learnable`` dY, X, scale.
+
+    With ``is_learnable`` there are further outputs: dscale = the sum of dY X, dbias = the sum of dY.
+    """
+    *x, scale = others
     require_floats(op, dy, scale, *x)
     require(op, scale.size == dy.shape[channel_axis(op, dy.ndim)], "there must be one scale per channel", dy, scale)
     require(op, len(x) == op.get_bool("is_learnable"), "X must be given with is_learnable, and only then", *x)
@@ -164,9 +168,10 @@ def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, scale: TensorSpec, 
 
 
 @affine_channel_gradient.reference
-def affine_channel_gradient_reference(op: OperatorDef, dy: Array, scale: Array, *x: Array) -> List[Any]:
+def affine_channel_gradient_reference(op: OperatorDef, dy: Array, *others: Array) -> List[Any]:
+    *x, scale = others
     axis, wide = channel_axis(op, dy.ndim), dy.astype(np.float64)
     dx = wide * along_axis(scale.astype(np.float64).reshape(-1), axis, dy.ndim)
-    others = tuple(i for i in range(dy.ndim) if i != axis)
-    sums = [total.sum(axis=others).reshape(scale.shape) for array in x for total in (wide * array, wide)]
+    rest = tuple(i for i in range(dy.ndim) if i != axis)
+    sums = [total.sum(axis=rest).reshape(scale.shape) for array in x for total in (wide * array, wide)]
     return [result.astype(dy.dtype) for result in (dx, *sums)]
