@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import List
 
 from armnet.standins.packages import TOGETHER, package_of
+from armnet.standins.submodules import find_submodules
 
 MARK = "armnet's stand-in"  # in the text of the modules of a stub distribution
 
@@ -28,6 +28,7 @@ def install(*names: str, force: bool = False) -> List[str]:
         for alias, home in package.modules.items():
             sys.modules[alias] = import_module(home)
         installed.append(name)
+    find_submodules()
     return installed
 
 
@@ -36,6 +37,8 @@ def is_real(name: str) -> bool:
     loaded = sys.modules.get(name)
     if loaded is not None:
         return not loaded.__name__.startswith("armnet.")
+    from importlib.util import find_spec
+
     try:
         spec = find_spec(name)
     except ModuleNotFoundError:

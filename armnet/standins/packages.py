@@ -13,17 +13,19 @@ class Package(NamedTuple):
     """A package that has a stand-in.
 
     distribution: what pip calls it. version: the one whose interface the stand-in follows. modules: the module of
-    armnet behind each name that can be imported, the package's own first.
+    armnet behind each name that can be imported, the package's own first. later: those that are imported only when a
+    program imports them.
     """
 
     distribution: str
     version: str
     modules: Dict[str, str]
+    later: Dict[str, str]
 
 
 def _tflite(name: str, distribution: str, version: str) -> Package:
     home = f"{_HOME}.tflite_runtime"
-    return Package(distribution, version, {name: home, f"{name}.interpreter": f"{home}.interpreter"})
+    return Package(distribution, version, {name: home, f"{name}.interpreter": f"{home}.interpreter"}, {})
 
 
 _CAPI = ("capi", "capi._pybind_state", "capi.onnxruntime_pybind11_state", "capi.onnxruntime_inference_collection")
@@ -36,6 +38,7 @@ PACKAGES: Dict[str, Package] = {
             "onnxruntime": f"{_HOME}.onnxruntime",
             **{f"onnxruntime.{name}": f"{_HOME}.onnxruntime.{name}" for name in _CAPI},
         },
+        {f"onnxruntime.{name}": f"{_HOME}.onnxruntime.{name}" for name in ("backend",)},
     ),
     "tflite_runtime": _tflite("tflite_runtime", "tflite-runtime", "2.14.0"),
     "ai_edge_litert": _tflite("ai_edge_litert", "ai-edge-litert", "2.3.0"),

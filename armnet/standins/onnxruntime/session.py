@@ -19,6 +19,7 @@ from armnet.standins.onnxruntime.failures import (
 )
 from armnet.standins.onnxruntime.feeding import checked_feeds
 from armnet.standins.onnxruntime.machine import CPU
+from armnet.standins.onnxruntime.maps import Labels, as_maps, labels_of_maps
 from armnet.standins.onnxruntime.memory import CPU_MEMORY, OrtMemoryInfo
 from armnet.standins.onnxruntime.nodes import ModelMetadata, NodeArg, node_arg
 from armnet.standins.onnxruntime.opening import called, open_model, write_optimised
@@ -48,6 +49,7 @@ class Session(Standin):
     _overridable: List[NodeArg]
     _metadata: ModelMetadata
     _source: Union[str, bytes]
+    _labels: Dict[str, Labels]  # of the outputs that are lists of dictionaries
 
     def get_inputs(self) -> List[NodeArg]:
         """The inputs that have to be fed, in the model's order."""
@@ -129,7 +131,7 @@ class Session(Standin):
                 results = self._recorder.run(self._predictor, feeds)
         except ArmnetError as error:
             raise failure_to_run(error) from error
-        return [results[name] for name in names]
+        return [as_maps(results[name], self._labels[name]) if name in self._labels else results[name] for name in names]
 
     def run_async(
         self,
@@ -226,6 +228,7 @@ class InferenceSession(Session):
         signature, pair, self._options = open_model(source, self._options)
         self._options._note_ignored()
         self._describe(signature, pair)
+        self._labels = labels_of_maps(source, signature)
         threads = self._options.intra_op_num_threads
         try:
             write_optimised(pair, self._options)

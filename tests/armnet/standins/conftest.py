@@ -20,7 +20,8 @@ def _value(helper: Any, name: str, dims: Any, kind: int = FLOAT, denotations: An
 
 def _saved(helper: Any, path: Path, nodes: Any, inputs: Any, outputs: Any, weights: Any = (), **about: Any) -> Any:
     graph = helper.make_graph(nodes, path.stem, inputs, outputs, list(weights))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **about)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, **about)
     path.write_bytes(model.SerializeToString())
     return model
 
@@ -55,4 +56,19 @@ def interface_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     passed = value("x", [1, 2])
     adding = [helper.make_node("Add", ["x", "ten"], ["more"])]
     saved(folder / "passed.onnx", adding, [passed], [value("more", [1, 2]), passed], [ten])
+    classify = helper.make_node(
+        "LinearClassifier",
+        ["X"],
+        ["label", "scores"],
+        domain="ai.onnx.ml",
+        coefficients=[1.0, 0.0, 0.0, 1.0],
+        intercepts=[0.0, 0.0],
+        classlabels_ints=[3, 5],
+        post_transform="SOFTMAX",
+    )
+    zipped = helper.make_node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[3, 5])
+    scores = helper.make_map_type_proto(onnx.TensorProto.INT64, helper.make_tensor_type_proto(FLOAT, []))
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(scores))
+    label = value("label", [None], onnx.TensorProto.INT64)
+    saved(folder / "maps.onnx", [classify, zipped], [value("X", [None, 2])], [label, maps])
     return folder

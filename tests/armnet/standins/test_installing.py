@@ -51,6 +51,22 @@ for missing in (lambda: ort.SparseTensor, lambda: C.nothing, lambda: SessionOpti
         assert "standin" in problem.replace("-", ""), problem
 
 
+def test_a_module_that_a_stand_in_lacks_is_named() -> None:
+    program = """
+import armnet.standins
+armnet.standins.install("onnxruntime", force=True)
+import onnxruntime.backend
+print(onnxruntime.backend.__name__)
+try:
+    import onnxruntime.quantization
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    name, problem = python(program).splitlines()
+    assert name == "armnet.standins.onnxruntime.backend"
+    assert problem == "No module named 'onnxruntime.quantization': armnet's stand-in for onnxruntime has none"
+
+
 def test_a_package_that_is_installed_stays_unless_forced(tmp_path: Path) -> None:
     (tmp_path / "onnxruntime").mkdir()
     (tmp_path / "onnxruntime/__init__.py").write_text("version = 'real'\n")
@@ -101,7 +117,6 @@ print(type(session).__module__, y.argmax(axis=1).tolist(), __name__, *sys.argv[1
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    pytest.importorskip("onnx", reason="reading ONNX needs onnx")
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     return path

@@ -10,7 +10,7 @@ import pytest
 
 from armnet.standins.tflite_runtime.interpreter import Interpreter, InterpreterWithCustomOps, load_delegate
 
-pytest.importorskip("tflite", reason="reading TFLite needs tflite")
+pytest.importorskip("tflite", reason="the models are written with tflite")
 
 from tests.support.tflite_models import Model, Sparsity
 

@@ -2,7 +2,8 @@
 
 Argument: a folder with mul.onnx (Y = X * W, both 3x2), text.onnx (output:0 = input:0, strings), free.onnx (y = |x|,
 with dimensions Dim1 and Dim2 that denote DATA_BATCH and DATA_CHANNEL), config.onnx (mul.onnx with options of its own),
-outside.onnx (mul.onnx whose W lies in weights.bin, which is not there), passed.onnx (its input is an output, too).
+outside.onnx (mul.onnx whose W lies in weights.bin, which is not there), passed.onnx (its input is an output, too) and
+maps.onnx (a classifier of two columns whose scores are dictionaries).
 """
 
 import json
@@ -338,6 +339,26 @@ def check_devices_and_memory() -> None:
     assert ort.OrtArenaCfg(8, 0, 4, 2).max_dead_bytes_per_chunk == 2
     assert ort.OrtArenaCfg({"max_mem": 16, "max_power_of_two_extend_bytes": 17}).max_power_of_two_extend_bytes == 17
     ort.create_and_register_allocator(info, None)
+
+
+def check_maps() -> None:
+    opened = session("maps.onnx")
+    label, scores = opened.get_outputs()
+    assert (label.type, scores.type, scores.shape) == ("tensor(int64)", "seq(map(int64,tensor(float)))", [])
+    labels, found = opened.run(None, {"X": np.array([[1, 0], [0, 2]], np.float32)})
+    assert labels.tolist() == [3, 5]
+    assert [list(row) for row in found] == [[3, 5], [3, 5]]
+    assert all(abs(sum(row.values()) - 1) < 1e-6 and isinstance(row[3], float) for row in found)
+
+
+def check_backend() -> None:
+    backend = import_module("onnxruntime.backend")
+    assert backend.supports_device("CPU")
+    assert not backend.supports_device("GPU")
+    ready = backend.prepare(str(FOLDER / "mul.onnx"), "CPU")
+    for inputs in ([X], X):
+        np.testing.assert_allclose(ready.run(inputs)[0], X * X)
+    np.testing.assert_allclose(backend.run((FOLDER / "mul.onnx").read_bytes(), X)[0], X * X)
 
 
 def check_assignment_to_providers() -> None:
