@@ -69,6 +69,8 @@ class NodeArg(Standin):
 def node_arg(value: ValueInfo, known: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> NodeArg:
     """The NodeArg of an input or output. known: its shape in the pair, which fills what the file leaves open. sizes:
     the numbers that the session's options give to names of dimensions, or to what dimensions denote."""
+    if not value.type.startswith("tensor("):
+        known = None
     dims: List[Dim] = list(known or ()) if value.dims is None else list(value.dims)
     if known is not None and len(known) == len(dims):
         dims = [other if dim is None else dim for dim, other in zip(dims, known)]
