@@ -6,6 +6,8 @@
                                                                 integers throughout, as TensorFlow Lite computes them
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25
                                                                 the same; layers stay float until outputs are that close
+  armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
+                                                                the same, until 99 % of the pair's top-1 are kept
   armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
 
@@ -51,6 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data",
     )
+    parser.add_argument(
+        "--must",
+        nargs="+",
+        default=[],
+        metavar="METRIC=SHARE",
+        help="keep layers in float until the pair has this share of what top1, map, miou, ... were before",
+    )
+    parser.add_argument(
+        "--evaluate",
+        metavar="DATA",
+        help="examples for --must, as armnet evaluate takes them (default: --data)",
+    )
     parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
     parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
     add_json(parser)
@@ -66,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
+    judge = _judge(args, pair)
     with progress("quantize") as bar:
         result = quantize(
             pair,
@@ -75,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
             table=_table(args.table) if args.table else None,
             calibration=args.calibration,
             snr=args.snr,
+            accept=None if judge is None else judge.accepts,
             report=report,
             progress=bar,
         )
@@ -82,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
+    facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
     if args.json:
         print_json("quantize", facts)
         return 0
@@ -89,6 +106,20 @@ def run(args: argparse.Namespace) -> int:
     for line in report.notes:
         note(line)
     return 0
+
+
+def _judge(args: argparse.Namespace, pair: Any) -> Any:
+    """What --must asks; None without it."""
+    from armnet.console import note
+    from armnet.evaluation.gate import parse_musts
+    from armnet.evaluation.judge import Judge
+
+    if not args.must:
+        return None
+    data = args.evaluate or args.data
+    if data is None:
+        raise UsageError("--must needs examples whose answers are known: --data or --evaluate DATA")
+    return Judge(pair, data, parse_musts(args.must), lambda text: note(f"armnet: {text}"))
 
 
 def _table(path: str) -> Dict[str, Any]:
@@ -145,3 +176,5 @@ def _print(facts: Dict[str, Any]) -> None:
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
     if facts["output_snr"] is not None:
         print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
+    for metric, value in (facts["metrics"] or {}).get("before", {}).items():
+        print(f"{metric}: {value:.2%} before, {facts['metrics']['after'][metric]:.2%} after")

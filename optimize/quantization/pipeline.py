@@ -8,7 +8,7 @@ by quantising them one at a time, and as few of them as possible stay float.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
+from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 import optimize
 from optimize import pipeline
@@ -42,6 +42,7 @@ def quantize(
     table: Optional[Table] = None,
     calibration: str = "minmax",
     snr: Optional[float] = None,
+    accept: Optional[Callable[[Pair], bool]] = None,
     report: Optional[QuantizationReport] = None,
     progress: Progress = quiet,
 ) -> Pair:
@@ -51,19 +52,21 @@ def quantize(
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
     floats; "int8" for TensorFlow Lite's integer arithmetic, which takes int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``). snr: the
-    least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. report: collects what was
-    done to each layer. progress: as for ``optimize``.
+    least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. accept: whether a pair is
+    good enough; layers stay float until it is. report: collects what was done to each layer. progress: as for
+    ``optimize``.
 
     UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
-    finite, and a ratio that cannot be reached.
+    finite, and what is demanded that cannot be reached.
     """
     report = QuantizationReport() if report is None else report
     asked = _asked(weights, activations)
     table = dict(table or {})
     given = None if samples is None else as_sequence(samples, pair.inputs)
     integers = any(choice.activations != FLOAT32 for choice in (asked, *table.values()))
-    if (integers or snr is not None) and not given:
-        raise UsageError("integer activations and a signal-to-noise ratio need samples, and there are none")
+    demanding = snr is not None or accept is not None
+    if (integers or demanding) and not given:
+        raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
     if calibration not in METHODS:
         raise UsageError(f"calibration can be {', '.join(METHODS)}; got {calibration!r}")
     if integers:
@@ -71,7 +74,7 @@ def quantize(
         build = _integer_builder(pair, given, asked, table, calibration, progress)
     else:
         build = _weight_builder(pair, asked, table, progress)
-    result = _within(pair, build, given, snr, report, progress)
+    result = _within(pair, build, given, _Demand(snr, accept), report, progress)
     return optimize.optimize(result, progress=progress) if integers else result
 
 
@@ -149,24 +152,41 @@ def _rows(
     return rows
 
 
+class _Demand(NamedTuple):
+    """What a pair must keep: a signal-to-noise ratio, and whatever ``accept`` looks at."""
+
+    snr: Optional[float]
+    accept: Optional[Callable[[Pair], bool]]
+
+    def met(self, pair: Pair, noise: OutputNoise) -> bool:
+        """Whether a pair keeps it."""
+        return (self.snr is None or noise.of(pair) >= self.snr) and (self.accept is None or self.accept(pair))
+
+
 def _within(
     pair: Pair,
     build: Build,
     samples: Optional[Sequence[Sample]],
-    snr: Optional[float],
+    demand: _Demand,
     report: QuantizationReport,
     progress: Progress,
 ) -> Pair:
-    """The pair that is built with the fewest float layers for which the outputs are close enough."""
+    """The pair that is built with the fewest float layers with which it is good enough."""
     result = build(frozenset(), report)
     if not samples:
         return result
     noise = OutputNoise(pair, samples)
     report.output_snr = noise.of(result)
-    if snr is None or report.output_snr >= snr:
+    if demand.met(result, noise):
         return result
     layers = [row.layer for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
-    floats = least_float(layers, lambda kept: noise.of(build(kept, QuantizationReport())), snr, progress)
+
+    def built(kept: AbstractSet[str]) -> Pair:
+        return build(kept, QuantizationReport())
+
+    floats = least_float(
+        layers, lambda kept: noise.of(built(kept)), lambda kept: demand.met(built(kept), noise), progress
+    )
     report.layers.clear()
     report.notes.clear()
     result = build(floats, report)

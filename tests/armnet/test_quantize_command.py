@@ -32,6 +32,31 @@ def test_weights_alone_make_the_pair_smaller(armnet: Armnet, digits: Path, tmp_p
     assert accuracy(Pair.load(tmp_path / "small")) >= accuracy(Pair.load(digits)) - 0.001
 
 
+def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    """Weights of 4 bits change what the demo's network says about noise; some of that is demanded back."""
+    noise = np.random.default_rng(0).random((300, 1, 8, 8), np.float32)
+    with Predictor(Pair.load(digits), threads=1) as predictor:
+        said = predictor.run([noise])["probabilities"].argmax(axis=1)
+    np.savez(tmp_path / "noise.npz", images=noise, labels=said)
+    data = ["--data", DEMO / "held_back.npz", "--samples", 20, "--evaluate", tmp_path / "noise.npz"]
+    words = ["quantize", digits, "--weights", "int4", *data, "--json"]
+    spoilt = json.loads(armnet(*words, "-o", tmp_path / "any", "--must", "top1=0")[1])["metrics"]["after"]["top1"]
+    assert spoilt < 0.99
+    share = (1 + spoilt) / 2
+    status, out, _ = armnet(*words, "-o", tmp_path / "kept", "--must", f"top1={share}")
+    assert status == 0
+    facts = json.loads(out)
+    assert facts["metrics"]["before"]["top1"] == 1.0
+    assert facts["metrics"]["after"]["top1"] >= share
+    floats = [row for row in facts["layers"] if row["weights"] == "float32"]
+    assert 0 < len(floats) < len(facts["layers"])
+    assert nbytes(tmp_path / "any") < nbytes(tmp_path / "kept") < nbytes(digits)
+    refused(armnet("quantize", digits, "-o", tmp_path / "x", "--must", "top1=1"), "--data or --evaluate")
+    status, _, err = armnet(*words, "-o", tmp_path / "x", "--must", "map=1")
+    assert (status, "a share of top1, top5" in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
 def test_integers_with_data_and_a_table_of_layers(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     words = [
         "quantize",

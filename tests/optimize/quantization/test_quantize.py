@@ -131,6 +131,24 @@ def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) ->
     assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
 
 
+def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
+    report = QuantizationReport()
+    seen: List[int] = []
+
+    def accept(candidate: Pair) -> bool:
+        seen.append(types(candidate).count("tflite.QuantizedConv"))
+        return seen[-1] <= 1
+
+    mixed = quantize(pair, samples(4), activations="int8", accept=accept, report=report)
+    assert seen[0] > 1
+    assert types(mixed).count("tflite.QuantizedConv") <= 1
+    floats = [row for row in report.layers if row.choice.activations == "float32"]
+    assert 0 < len(floats) < len(report.layers)
+    assert all(row.reason for row in floats)
+    with pytest.raises(UsageError, match="not reached even with all of its"):
+        quantize(pair, samples(4), activations="int8", accept=lambda candidate: False)
+
+
 def test_a_table_decides_for_its_layers(pair: Pair) -> None:
     report = QuantizationReport()
     table = {"FC g": Choice("float16", "float32")}
@@ -153,6 +171,7 @@ def test_a_table_decides_for_its_layers(pair: Pair) -> None:
         ({"activations": "int8", "samples": samples(1)[0]}, "put it into a list"),
         ({"table": {"Conv z": Choice("int8", "float32")}}, "no layer of this net"),
         ({"snr": 30.0}, "need samples"),
+        ({"accept": bool}, "need samples"),
         ({"activations": "int8", "samples": [{"x": np.full((1, 3, 16, 16), np.nan, np.float32)}]}, "not finite"),
     ],
 )
