@@ -74,9 +74,16 @@ def is_pair(path: AnyPath) -> bool:
     return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob("*predict_net.pb")))
 
 
+def is_saved_model(path: AnyPath) -> bool:
+    """Whether a folder is a SavedModel of TensorFlow."""
+    return (Path(path) / "saved_model.pb").is_file()
+
+
 def is_source(path: AnyPath) -> bool:
     """Whether a path is that of a file, or would be, of another format than our own."""
     file = Path(path)
+    if is_saved_model(file):
+        return True
     return (file.is_file() and _suffix(file) != ".pyz") or _suffix(file) in (".onnx", ".tflite", *PARTS)
 
 
@@ -99,7 +106,7 @@ def _files(folder: Path, suffixes: Sequence[str]) -> List[Path]:
 
 def _of_folder(folder: Path) -> List[AnyPath]:
     """The folder itself if it holds a pair, else the files of the only model in it. UsageError if it holds several."""
-    if is_pair(folder):
+    if is_pair(folder) or is_saved_model(folder):
         return [folder]
     nets = _files(folder, _NETS)
     whole, prototxts = _files(folder, _WHOLE), _files(folder, (".prototxt",))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
-from armnet.model_files import completed, is_source, models_in
+from armnet.model_files import completed, is_saved_model, is_source, models_in
 from armnet.source_pairs import source_pair
 from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
@@ -64,7 +64,8 @@ def pair_of(
     if isinstance(model, Pair):
         return model
     in_memory = isinstance(model, (bytes, bytearray, memoryview))
-    sources: List[Any] = [model] if in_memory else completed(_paths(model))
+    sources: List[Any] = [model] if in_memory else _entered(completed(_paths(model)))
+    in_memory = in_memory or isinstance(sources[0], bytes)
     if not in_memory and len(sources) == 1 and not is_source(sources[0]):
         return Pair.load(sources[0])
     if plain:
@@ -72,6 +73,16 @@ def pair_of(
 
         return export(*sources, signature=signature, progress=progress)
     return source_pair(sources, signature=signature, notice=notice, progress=progress)
+
+
+def _entered(sources: List[Any]) -> List[Any]:
+    """The sources; a path into an archive, or the folder of a SavedModel, is replaced by the model that is meant."""
+    path = Path(sources[0])
+    if len(sources) != 1 or (path.exists() and not is_saved_model(path)):
+        return sources
+    from exporter.doors import entered
+
+    return list(entered(sources))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 from exporter.common.options import ExportOptions
+from exporter.doors import entered
 from exporter.formats import format_of
 from exporter.torch_program import is_torch, onnx_of_torch
 from runtime_arm.app.evidence import with_result
@@ -37,7 +38,9 @@ def export(
     The content of an .onnx or .tflite file may be given as bytes. Two files may come in any order;
     a Caffe net without trained layers needs no .caffemodel. A torch.nn.Module with an example of its inputs,
     ``export(module, torch.zeros(1, 3, 224, 224))``, or a torch.export.ExportedProgram goes through PyTorch's own ONNX
-    exporter; the first dimension of the inputs stays open where it can.
+    exporter; the first dimension of the inputs stays open where it can. So does a .pt2 file. A SavedModel or a Keras
+    file goes through TensorFlow's converter, and an archive, such as a .task bundle, gives the model in it; of several
+    the path names one, ``hand.task/hand_detector.tflite``.
 
     caffe2_compatible: use only Caffe2's operators and its encoding of weights; an ExportError names any operator that
     Caffe2 lacks. keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: the
@@ -51,5 +54,6 @@ def export(
     options = ExportOptions(caffe2_compatible, keep_losses, signature, meta, progress)
     if paths and is_torch(paths[0]):
         paths = (onnx_of_torch(*paths),)
-    pair = format_of(paths, "export").export(paths, options)
+    sources = entered(paths)
+    pair = format_of(sources, "export").export(sources, options)
     return with_result(pair, task)

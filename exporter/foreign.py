@@ -40,6 +40,9 @@ def _is_safetensors(head: bytes) -> bool:
     return head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27
 
 
+_HDF5 = b"\x89HDF\r\n"
+TENSORFLOW = "armnet converts it where TensorFlow is installed: pip install tensorflow"
+TORCH_PACKAGES = "pip install torch onnxscript"
 TORCH = "export it where PyTorch runs: torch.onnx.export(model, example, 'model.onnx')"
 KINDS = (
     Foreign("a Git LFS pointer", _starts(b"version https://git-lfs"), "fetch the model itself: git lfs pull"),
@@ -63,8 +66,8 @@ KINDS = (
     Foreign("a GGUF file", _starts(b"GGUF"), "llama.cpp runs it; armnet needs an ONNX export of the model"),
     Foreign(
         "an HDF5 file",
-        _starts(b"\x89HDF\r\n"),
-        "convert a Keras model with tf.lite.TFLiteConverter; Caffe weights have to be a .caffemodel",
+        _starts(_HDF5),
+        f"if it is a Keras model: {TENSORFLOW}; Caffe weights have to be a .caffemodel",
     ),
     Foreign("an OpenVINO network", _starts(b"<?xml"), "export the model that it was made of"),
     Foreign("an ncnn network", _starts(b"7767517"), "export the model that it was made of"),
@@ -87,12 +90,10 @@ def _described(path: Path) -> Optional[str]:
     if path.suffix.lower() in SUFFIXES and path.exists():
         return SUFFIXES[path.suffix.lower()]
     if path.is_dir():
-        saved = (path / "saved_model.pb").is_file()
-        return "a TensorFlow SavedModel; convert it with tf.lite.TFLiteConverter.from_saved_model" if saved else None
+        return f"a TensorFlow SavedModel; {TENSORFLOW}" if is_saved_model(path) else None
     if not path.is_file():
         return None
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
+    head = head_of(path)
     if not head:
         return "an empty file"
     if head.startswith(b"PK\x03\x04"):
@@ -101,22 +102,49 @@ def _described(path: Path) -> Optional[str]:
     return kind and f"{kind.name}; {kind.advice}"
 
 
-def _archive(path: Path) -> Optional[str]:
-    """What a zip archive is, judged by the names in it."""
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file."""
+    with open(path, "rb") as file:
+        return file.read(HEAD)
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a folder is a SavedModel of TensorFlow."""
+    return path.is_dir() and (path / "saved_model.pb").is_file()
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is one that torch.export.save wrote."""
+    return any(name.endswith("archive_format") for name in _names(path) or ())
+
+
+def is_keras(path: Path, head: bytes) -> bool:
+    """Whether a file is a model of Keras, or an HDF5 file that may be one."""
+    names = _names(path) or []
+    zipped = "config.json" in names and any(name.endswith(".weights.h5") for name in names)
+    return head.startswith(_HDF5) or zipped
+
+
+def _names(path: Path) -> Optional[List[str]]:
+    """The names in a zip archive; None if it is none."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return None
+
+
+def _archive(path: Path) -> str:
+    """What a zip archive is, judged by the names in it."""
+    names = _names(path)
+    if names is None:
         return "a damaged zip archive; download the file anew"
-    models = [name for name in names if name.endswith((".tflite", ".onnx"))]
-    if models:
-        return f"an archive of models; unzip it and take one of them: {_listed(models)}"
-    if any(name.endswith("archive_format") for name in names):
-        return f"a torch.export archive (.pt2); {TORCH}, with torch.export.load(path) as the model"
+    if is_program(path):
+        return f"a torch.export archive (.pt2); armnet reads it where PyTorch is installed: {TORCH_PACKAGES}"
     if any(name.endswith("/data.pkl") for name in names):
         return f"a PyTorch file, which holds pickles that armnet never opens; {TORCH}"
-    if "config.json" in names and any(name.endswith(".weights.h5") for name in names):
-        return "a Keras model; convert it with tf.lite.TFLiteConverter.from_keras_model"
+    if is_keras(path, b""):
+        return f"a Keras model; {TENSORFLOW}"
     return f"a zip archive without a model: {_listed(names)}"
 
 

@@ -6,6 +6,7 @@ from typing import List, Optional
 
 from exporter.common.options import ExportOptions
 from exporter.common.support_rows import Support
+from exporter.doors import entered
 from exporter.formats import Source, format_of
 
 __all__ = ["Support", "support"]
@@ -22,4 +23,5 @@ def support(
     an operator keeps the model from being exported.
     """
     options = ExportOptions(caffe2_compatible, keep_losses, signature)
-    return format_of(sources, "inspect").support(sources, options)
+    inside = entered(sources)
+    return format_of(inside, "inspect").support(inside, options)

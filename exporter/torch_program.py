@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Tuple
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.imports import needed_for
@@ -48,6 +51,38 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
             source.train()
     model: ModelProto = program.model_proto
     return model
+
+
+def onnx_of_file(path: Path) -> Optional[ModelProto]:
+    """The ONNX model of a .pt2 file; None where PyTorch is not installed. Pickles in it are not opened.
+
+    ExportError, naming the file, if PyTorch cannot read it.
+    """
+    try:
+        import torch
+    except ImportError:
+        return None
+    try:
+        with _without_pickles(torch):
+            program = torch.export.load(os.fspath(path))
+    except Exception as error:  # of any type
+        raise ExportError(f"{path}: PyTorch cannot read it: {_cause(error)}") from error
+    return onnx_of_torch(program)
+
+
+@contextmanager
+def _without_pickles(torch: Any) -> Iterator[None]:
+    """Inside the block, torch.load takes weights alone: a pickle runs any code that its author put into it."""
+    load = torch.load
+
+    def careful(*args: Any, **options: Any) -> Any:
+        return load(*args, **{**options, "weights_only": True})
+
+    torch.load = careful
+    try:
+        yield
+    finally:
+        torch.load = load
 
 
 def _open_batch(torch: Any, inputs: Tuple[Any, ...]) -> Tuple[Any, ...]:

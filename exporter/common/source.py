@@ -10,6 +10,18 @@ from typing import Any, Dict, Iterator, Tuple, Union
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.files import AnyPath, map_file
 
+
+class NamedBytes(bytes):
+    """The content of a file that is no file of its own, and its name."""
+
+    name: str
+
+    def __new__(cls, content: bytes, name: str) -> NamedBytes:
+        made = super().__new__(cls, content)
+        made.name = name
+        return made
+
+
 InMemory = (bytes, bytearray, memoryview)
 FileOrBytes = Union[AnyPath, bytes, bytearray, memoryview]
 
@@ -17,7 +29,7 @@ FileOrBytes = Union[AnyPath, bytes, bytearray, memoryview]
 def content_of(source: Any) -> Tuple[str, memoryview]:
     """The name and the content of a file, or of bytes in memory. ResourceError if the file cannot be read."""
     if isinstance(source, InMemory):
-        return "model", memoryview(source).cast("B")
+        return getattr(source, "name", "model"), memoryview(source).cast("B")
     return os.fspath(source), map_file(source)
 
 

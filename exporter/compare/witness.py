@@ -14,6 +14,7 @@ from typing import Mapping, Sequence
 
 from exporter.common.evidence import Evidence
 from exporter.common.reference import reference_evidence
+from exporter.doors import as_file, entered
 from exporter.formats import format_of
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
@@ -27,4 +28,8 @@ def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array]) -> Evidence:
     """
     if len(paths) == 1 and Path(paths[0]).is_dir():
         return reference_evidence(Pair.load(paths[0]), feeds)
+    inside = entered(paths)
+    if len(inside) == 1:
+        evidence: Evidence = as_file(inside[0], lambda files: format_of(files, "compare").witness(files, feeds))
+        return evidence
     return format_of(paths, "compare").witness(paths, feeds)
