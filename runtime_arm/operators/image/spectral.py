@@ -89,17 +89,20 @@ def stft(
     window: Optional[TensorSpec] = None,
     length: Optional[TensorSpec] = None,
 ) -> List[TensorSpec]:
-    """Y (N, frames, bins, 2): the DFT of each frame of X (N, samples, 1 or 2), multiplied by the window (ones).
+    """Y (N, frames, bins, 2): the DFT of each frame of X (N, samples), multiplied by the window (ones).
+
+    X may also be (N, samples, 1), or (N, samples, 2) of complex numbers.
 
     Frames are ``length`` samples long (default: the window's length, else all) and ``step`` apart. ``onesided`` (1):
     only bins up to length // 2, for real X.
     """
-    require(op, x.ndim == 3 and x.shape[2] in (1, 2), "X must be (N, samples, 1) or (N, samples, 2)", x)
+    fits = x.ndim == 2 or (x.ndim == 3 and x.shape[2] in (1, 2))
+    require(op, fits, "X must be (N, samples), (N, samples, 1) or (N, samples, 2)", x)
     hop, size = _one(op, step, "frame_step"), _frame_length(op, x, window, length)
     require(op, hop > 0 and 0 < size <= x.shape[1], f"frames of {size} samples, {hop} apart, do not fit into X", x)
     require(op, window is None or window.shape == (size,), f"the window must have {size} elements", x, window)
     onesided = op.get_bool("onesided", True)
-    require(op, not onesided or x.shape[2] == 1, "onesided takes real numbers", x)
+    require(op, not onesided or x.shape[2:] in ((), (1,)), "onesided takes real numbers", x)
     return [x.with_shape((x.shape[0], (x.shape[1] - size) // hop + 1, size // 2 + 1 if onesided else size, 2))]
 
 
@@ -110,7 +113,8 @@ def stft_reference(
     specs = [None if operand is None else TensorSpec.known(operand) for operand in (window, length)]
     hop, size = int(step.reshape(-1)[0]), _frame_length(op, TensorSpec.known(x), *specs)
     starts = np.arange(0, x.shape[1] - size + 1, hop)
-    frames = _complex(x)[:, starts[:, None] + np.arange(size)]
+    signal = x.astype(np.float64) if x.ndim == 2 else _complex(x)
+    frames = signal[:, starts[:, None] + np.arange(size)]
     if window is not None:
         frames = frames * window.astype(np.float64)
     transform = np.fft.rfft if op.get_bool("onesided", True) else np.fft.fft

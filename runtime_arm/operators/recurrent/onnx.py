@@ -87,7 +87,7 @@ def _sizes(op: OperatorDef, x: TensorSpec, r: TensorSpec) -> Tuple[int, int, int
     return steps, batch, r.shape[-1]
 
 
-def _checked(
+def checked(
     op: OperatorDef,
     x: TensorSpec,
     w: TensorSpec,
@@ -139,7 +139,7 @@ def lstm(
     in), W: (directions, 4 hidden, in), R: (directions, 4 hidden, hidden), gates i, o, f, c. layout=1: batch first.
     Sequences shorter than X end in zeros. input_forget: f is 1 - i. clip bounds the inputs of f and g.
     """
-    return _checked(op, x, w, r, b, lengths, [initial_h, initial_c], p)
+    return checked(op, x, w, r, b, lengths, [initial_h, initial_c], p)
 
 
 @operator("GRU", domain="onnx", inputs=(3, 6), outputs=(0, 2), multiply_adds=per_row(1, 2, dims=2))
@@ -156,7 +156,7 @@ def gru(
 
     With linear_before_reset: h = g(X Wh + r (H Rh + Rbh) + Wbh). Gates z, r, h. Otherwise as LSTM.
     """
-    return _checked(op, x, w, r, b, lengths, [initial_h])
+    return checked(op, x, w, r, b, lengths, [initial_h])
 
 
 @operator("RNN", domain="onnx", inputs=(3, 6), outputs=(0, 2), multiply_adds=per_row(1, 2, dims=2))
@@ -170,7 +170,7 @@ def rnn(
     initial_h: MaybeSpec = None,
 ) -> List[TensorSpec]:
     """Y, Y_h: H = f(X W + H R + B). Otherwise as LSTM."""
-    return _checked(op, x, w, r, b, lengths, [initial_h])
+    return checked(op, x, w, r, b, lengths, [initial_h])
 
 
 class Weights(NamedTuple):
@@ -224,10 +224,14 @@ def _reversed(x: Array, lengths: Array) -> Array:
     return np.take_along_axis(x, order[:, :, None], axis=0)
 
 
+def _as_they_are(weights: Weights) -> Weights:
+    return weights
+
+
 @lstm.reference
 @gru.reference
 @rnn.reference
-def recurrent_reference(
+def recurrent(
     op: OperatorDef,
     x: Array,
     w: Array,
@@ -235,13 +239,15 @@ def recurrent_reference(
     b: Optional[Array] = None,
     lengths: Optional[Array] = None,
     *rest: Optional[Array],
+    change: Callable[[Weights], Weights] = _as_they_are,
 ) -> List[Any]:
+    """The reference kernel of the three; ``change`` may put other weights in the place of a direction's."""
     batch_first = op.get_bool("layout")
     steps = (np.swapaxes(x, 0, 1) if batch_first else x).astype(np.float64)
     ends = np.full(steps.shape[1], len(steps)) if lengths is None else np.clip(lengths.astype(np.int64), 0, len(steps))
     results = []
     for d, activations in enumerate(_activations(op)):
-        weights = _weights(op, d, w, r, b, rest[2] if len(rest) > 2 else None)
+        weights = change(_weights(op, d, w, r, b, rest[2] if len(rest) > 2 else None))
         backward = op.get_str("direction", "forward") == "reverse" or d == 1
         states = _initial(op, d, rest, (steps.shape[1], r.shape[-1]))
         y, last = _unrolled(op, _reversed(steps, ends) if backward else steps, ends, states, weights, activations)
