@@ -190,13 +190,13 @@ def optional(op: OperatorDef, x: Optional[TensorSpec] = None) -> List[TensorSpec
 optional.reference(lambda op, x=None: [optional_of(None if x is None else x.copy())])
 
 
-@operator("OptionalHasElement", domain="onnx", inputs=1)
-def optional_has_element(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Whether an optional value holds something; of anything else true."""
+@operator("OptionalHasElement", domain="onnx", inputs=(0, 1))
+def optional_has_element(op: OperatorDef, x: Optional[TensorSpec] = None) -> List[TensorSpec]:
+    """Whether an optional value holds something; of anything else true, and of an input that is left out false."""
     return [TensorSpec((), np.bool_)]
 
 
-optional_has_element.reference(lambda op, x: [np.array(_held(x) is not None)])
+optional_has_element.reference(lambda op, x=None: [np.array(x is not None and _held(x) is not None)])
 
 
 @operator("OptionalGetElement", domain="onnx", inputs=1, pure=False)
