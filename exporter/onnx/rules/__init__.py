@@ -32,7 +32,6 @@ FAMILIES = (
     "pooling",
     "reduction",
     "resize",
-    "sequences",
     "softmax",
 )
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)

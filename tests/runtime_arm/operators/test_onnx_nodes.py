@@ -19,9 +19,9 @@ ELEMENTWISE = """
     Adagrad Adam DequantizeLinear DynamicQuantizeLinear Momentum
 """
 SUMS = """
-    Attention AveragePool Conv ConvTranspose DeformConv Det Einsum GRU Gemm LSTM LogSoftmax LpPool MatMul MaxPool MaxUnpool RNN
-    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
-    CumProd CumSum Resize RoiAlign RotaryEmbedding Softmax
+    Attention AveragePool Conv ConvTranspose DeformConv Det Einsum GRU Gemm LSTM LogSoftmax LpPool MatMul MaxPool
+    MaxUnpool RNN ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare CumProd CumSum Resize RoiAlign RotaryEmbedding Softmax
 """
 SAMPLED = "AffineGrid DFT GridSample MelWeightMatrix STFT"
 NORMALISED = """
