@@ -31,7 +31,7 @@ def inference_layers(net: Any, keep_losses: bool = False) -> List[Any]:
     Losses and accuracies that read labels of a data layer are removed, together with the layers that only prepare
     labels, unless ``keep_losses`` is set.
     """
-    layers = [layer for layer in net.layer if _is_included(layer, net.state) and layer.type not in SINKS]
+    layers = [layer for layer in net.layer if is_included(layer, net.state) and layer.type not in SINKS]
     for layer in layers:
         layer.phase = net.state.phase  # overrides what a file written during training says
     if keep_losses:
@@ -62,7 +62,8 @@ def title(layer: Any) -> str:
     return f"layer {layer.name[:_LONGEST_NAME]!r} ({shown(layer.type)})"
 
 
-def _is_included(layer: Any, state: Any) -> bool:
+def is_included(layer: Any, state: Any) -> bool:
+    """Whether a layer belongs to a net in this NetState."""
     if layer.include and layer.exclude:
         raise ExportError(f"{title(layer)}: has both include and exclude rules")
     if layer.include:

@@ -109,7 +109,7 @@ def upgraded(net: Any) -> Any:
     """A NetParameter in today's form that computes what ``net`` does. ExportError if ``net`` mixes dialects."""
     if net.layers and net.layer:
         raise ExportError("the net has both 'layers' and 'layer', which belong to different dialects")
-    result = message_class("NetParameter")(name=net.name, state=net.state)
+    result = message_class("NetParameter")(name=net.name, state=net.state, force_backward=net.force_backward)
     _add_inputs(net, result)
     pads: Dict[str, Tuple[str, int]] = {}  # top of a V0 padding layer -> its bottom and its pad
     for old in net.layers:

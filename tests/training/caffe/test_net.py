@@ -1,0 +1,117 @@
+"""Caffe's nets and solvers in training: sharing, freezing, losses, splits, and texts that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime_arm.errors import ArmnetError
+from training.caffe import Net, Solver
+
+DATA = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 } } }\n'
+LABEL = 'layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 4 } } }\n'
+PRODUCT = (
+    'layer { name: "%s" type: "InnerProduct" bottom: "%s" top: "%s" %s inner_product_param { num_output: %d '
+    'weight_filler { type: "xavier" } } }\n'
+)
+LOSS = 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "t" top: "loss" }\n'
+NET = DATA + LABEL + PRODUCT % ("fc", "x", "y", "", 2) + LOSS
+SGD = 'base_lr: 0.5 lr_policy: "fixed" momentum: 0.9 random_seed: 3\n'
+
+
+def batch(rows: int = 4) -> Any:
+    rng = np.random.default_rng(rows)
+    x = rng.standard_normal((rows, 3)).astype(np.float32)
+    return {"x": x, "t": (x[:, 0] > 0).astype(np.float32)}
+
+
+def test_a_loss_falls() -> None:
+    solver = Solver(SGD, NET)
+    losses = [float(solver.step(batch())["loss"]) for _ in range(20)]
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_shared_parameters_are_one_blob_that_both_layers_change() -> None:
+    share = 'param { name: "w" } param { name: "b" }'
+    text = DATA + PRODUCT % ("a", "x", "h", share, 3) + PRODUCT % ("b", "h", "y", share, 3)
+    net = Net(text)
+    assert net.params["a"][0] is net.params["b"][0]
+    assert len(net.parameters()) == 2
+    net.forward(x=batch()["x"])
+    net.backward(y=np.ones((4, 3), np.float32))
+    weights, h = net.params["a"][0], net.blobs["h"].data
+    ones = np.ones((4, 3), np.float32)
+    wanted = ones.T @ h + (ones @ weights.data).T @ batch()["x"]
+    np.testing.assert_allclose(weights.diff, wanted, rtol=1e-4)
+
+
+def test_a_frozen_layer_stays_and_gets_no_gradient() -> None:
+    frozen = "param { lr_mult: 0 } param { lr_mult: 0 }"
+    solver = Solver(SGD, DATA + LABEL + PRODUCT % ("a", "x", "h", frozen, 5) + PRODUCT % ("fc", "h", "y", "", 2) + LOSS)
+    before = [blob.data.copy() for blob in solver.net.params["a"]]
+    for _ in range(3):
+        solver.step(batch())
+    assert all(np.array_equal(blob.data, values) for blob, values in zip(solver.net.params["a"], before))
+    assert not solver.net.blobs["h"].diff.any()
+
+
+def test_a_blob_read_twice_is_split_under_caffes_names() -> None:
+    text = DATA + 'layer { name: "s" type: "Eltwise" bottom: "x" bottom: "x" top: "y" }\n'
+    net = Net(f"force_backward: true\n{text}")
+    assert {"x_x_0_split_0", "x_x_0_split_1"} <= set(net.blobs)
+    net.forward(x=np.ones((4, 3)))
+    found = net.backward(y=np.full((4, 3), 2.0))
+    np.testing.assert_array_equal(found["x"], np.full((4, 3), 4.0, np.float32))
+
+
+def test_rows_of_sub_batches_follow_each_other() -> None:
+    whole = Solver(SGD, NET.replace("dim: 4", "dim: 8"))
+    parts = Solver(SGD + "iter_size: 2", NET, whole.net.save())
+    whole.step(batch(8))
+    parts.step(batch(8))
+    for one, other in zip(whole.net.params["fc"], parts.net.params["fc"]):
+        np.testing.assert_allclose(one.data, other.data, atol=1e-6)
+
+
+def test_a_snapshot_goes_on_bit_for_bit() -> None:
+    solver = Solver(SGD.replace("fixed", "inv") + "gamma: 0.1 power: 0.7", NET)
+    for _ in range(3):
+        solver.step(batch())
+    other = Solver(SGD.replace("fixed", "inv") + "gamma: 0.1 power: 0.7", NET)
+    other.restore(*solver.snapshot())
+    assert float(solver.step(batch())["loss"]) == float(other.step(batch())["loss"])
+    assert np.array_equal(solver.net.params["fc"][0].data, other.net.params["fc"][0].data)
+
+
+@pytest.mark.parametrize(
+    ("solver", "net", "message"),
+    [
+        ("nonsense", NET, "the solver is no SolverParameter"),
+        (SGD, "nonsense", "the net is no NetParameter"),
+        (SGD.replace("fixed", "sometimes"), NET, "no lr_policy 'sometimes'"),
+        (SGD + 'type: "Magic"', NET, "no solver 'Magic'"),
+        (SGD + 'type: "AdaGrad"', NET, "AdaGrad uses no momentum"),
+        (SGD, NET.replace("SoftmaxWithLoss", "SoftmaxLos"), r"layer 'loss' \(SoftmaxLos\): no such layer"),
+        (SGD, NET.replace('bottom: "y"', 'bottom: "z"'), "no layer before it gives its bottom 'z'"),
+        (SGD, NET.replace("xavier", "magic"), "no filler 'magic'"),
+    ],
+)
+def test_texts_that_do_not_fit_are_refused_by_name(solver: str, net: str, message: str) -> None:
+    with pytest.raises(ArmnetError, match=message):
+        Solver(solver, net)
+
+
+def test_feeds_and_snapshots_that_do_not_fit_are_refused() -> None:
+    solver = Solver(SGD, NET)
+    with pytest.raises(ArmnetError, match="no input 'z'; the net takes x, t"):
+        solver.step({"z": np.ones(3)})
+    with pytest.raises(ArmnetError, match="layer 'fc'"):
+        solver.step({"x": np.ones((4, 5)), "t": np.zeros(4)})
+    with pytest.raises(ArmnetError, match="a label is out of range"):
+        solver.step({"x": np.ones((4, 3)), "t": np.full(4, 9)})
+    with pytest.raises(ArmnetError, match="of another net or another solver"):
+        Solver(SGD, DATA + PRODUCT % ("fc", "x", "y", "", 7)).restore(None, solver.snapshot()[1])
+    with pytest.raises(ArmnetError, match="the solverstate cannot be read"):
+        solver.restore(None, b"\xff\xff")

@@ -1,0 +1,107 @@
+"""Caffe's files: prototxt texts, and caffemodels and solverstates as bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from exporter.caffe.blob import Blob
+from exporter.caffe.net import INPUT_LAYERS
+from exporter.caffe.prototxt import message_class
+from exporter.caffe.upgrade import upgraded
+from runtime_arm.errors import FormatError
+from runtime_arm.netdef import Array
+from runtime_arm.netdef.pbtxt import problem_of
+
+PHASES = {"TRAIN": 0, "TEST": 1}
+Text = Union[str, bytes]
+
+
+def parsed(text: Text, message: str, what: str) -> Any:
+    """The message that a text holds. FormatError, naming what it is, if it holds another."""
+    from google.protobuf import text_format
+
+    result = message_class(message)()
+    try:
+        text_format.Parse(text.decode("utf-8-sig", "replace") if isinstance(text, bytes) else text, result)
+    except (text_format.ParseError, RecursionError) as error:
+        raise FormatError(f"the {what} is no {message}: {problem_of(error)}") from error
+    return result
+
+
+def net_of(text: Text) -> Any:
+    """The NetParameter of a prototxt of any dialect, in the newest one."""
+    return upgraded(parsed(text, "NetParameter", "net"))
+
+
+def weights_of(caffemodel: bytes) -> Dict[str, List[Blob]]:
+    """The blobs of each layer in a caffemodel of any dialect."""
+    net = message_class("NetParameter")()
+    _parse(net, caffemodel, "caffemodel")
+    found: Dict[str, List[Blob]] = {}
+    for layer in upgraded(net).layer:
+        if layer.blobs:
+            found[layer.name] = [_blob(proto) for proto in layer.blobs]
+    return found
+
+
+def _parse(message: Any, content: bytes, what: str) -> None:
+    from google.protobuf.message import DecodeError
+
+    try:
+        message.ParseFromString(content)
+    except (DecodeError, RecursionError) as error:
+        raise FormatError(f"the {what} cannot be read: {error}") from error
+
+
+def _blob(proto: Any) -> Blob:
+    blob = Blob()
+    blob.from_proto(proto)
+    return blob
+
+
+def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> bytes:
+    """A caffemodel: each layer's definition with its blobs."""
+    net = message_class("NetParameter")()
+    net.name = name
+    for proto, blobs in layers:
+        layer = net.layer.add()
+        layer.CopyFrom(proto)
+        del layer.blobs[:]
+        layer.blobs.extend(blob.to_proto() for blob in blobs)
+    content: bytes = net.SerializeToString()
+    return content
+
+
+def solverstate_of(iteration: int, step: int, history: Sequence[Array]) -> bytes:
+    """A solverstate: the iteration, the step of the rate, and what the rule remembers of each parameter."""
+    state = message_class("SolverState")()
+    state.iter, state.current_step = iteration, step
+    for values in history:
+        blob = Blob(values.shape)
+        blob.data[...] = values
+        state.history.append(blob.to_proto())
+    content: bytes = state.SerializeToString()
+    return content
+
+
+def read_solverstate(content: bytes) -> Tuple[int, int, List[Array]]:
+    """Iteration, step and history of a solverstate."""
+    state = message_class("SolverState")()
+    _parse(state, content, "solverstate")
+    return int(state.iter), int(state.current_step), [_blob(proto).data.copy() for proto in state.history]
+
+
+def input_shapes(proto: Any) -> Optional[List[Tuple[int, ...]]]:
+    """The declared shapes of an input layer's tops; None for a layer that computes, or declares none."""
+    if proto.type not in INPUT_LAYERS and proto.type != "DummyData":
+        return None
+    if proto.type == "MemoryData":
+        param = proto.memory_data_param
+        return [(param.batch_size, param.channels, param.height, param.width), (param.batch_size,)]
+    shapes = [tuple(shape.dim) for shape in proto.input_param.shape] if proto.type == "Input" else []
+    return shapes * len(proto.top) if len(shapes) == 1 else shapes
+
+
+def named(feeds: Mapping[str, Any]) -> str:
+    """The names of feeds in an error."""
+    return ", ".join(sorted(feeds)) or "none"

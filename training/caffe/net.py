@@ -1,0 +1,261 @@
+"""Caffe's net as pycaffe shows it: blobs and parameters with values and gradients, a forward and a backward pass."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from exporter.caffe.blob import Blob
+from exporter.caffe.net import is_included, title
+from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError
+from runtime_arm.netdef import Array
+from training.caffe.files import PHASES, Text, caffemodel_of, input_shapes, named, net_of, weights_of
+from training.caffe.fillers import filled
+from training.caffe.layers import make_layer
+from training.caffe.layers.layer import Layer
+from training.caffe.splits import with_splits
+
+Key = Tuple[str, int]  # a blob's name, and how often layers have written it before
+
+
+class Parameter(NamedTuple):
+    """A blob that a solver changes, with the factors of its rate and of its decay."""
+
+    blob: Blob
+    rate: float
+    decay: float
+
+
+class Net:
+    """``Net(net_text, caffemodel=None, phase="TEST")``.
+
+    ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. Inputs are the tops of input layers
+    and of data layers; they take any shape. FormatError, ExportError or UsageError for texts, layers and shapes that
+    do not fit; errors name the layer.
+    """
+
+    def __init__(self, net_text: Text, caffemodel: Optional[bytes] = None, phase: str = "TEST", seed: int = 0):
+        if phase not in PHASES:
+            raise UsageError(f"phase must be TRAIN or TEST, got {phase!r}")
+        self._proto = net_of(net_text)
+        self._proto.state.phase = PHASES[phase]
+        self._random = np.random.RandomState(seed if seed >= 0 else None)
+        self.name = self._proto.name
+        self.blobs: Dict[str, Blob] = OrderedDict()
+        self.params: Dict[str, List[Blob]] = OrderedDict()
+        self.inputs: List[str] = []
+        self.layers: List[Tuple[Any, Layer]] = []
+        given = {} if caffemodel is None else weights_of(caffemodel)
+        for proto in with_splits([one for one in self._proto.layer if is_included(one, self._proto.state)]):
+            self._add(proto, phase == "TRAIN", given.get(proto.name, ()))
+        self._wiring = list(self._wired())
+        for proto, layer in self.layers:
+            self._run(proto, layer, trial=True)
+
+    def _add(self, proto: Any, training: bool, given: Sequence[Blob]) -> None:
+        shapes = input_shapes(proto)
+        if shapes is None:
+            self.layers.append((proto, make_layer(proto, training, self._random, given)))
+            return
+        if proto.type == "DummyData":
+            shapes = _dummy_shapes(proto)
+        for name, shape in zip(proto.top, [*shapes, *[(1,)] * (len(proto.top) - len(shapes))]):
+            self.blobs[name] = Blob(shape)
+            self.inputs.append(name)
+            if proto.type == "DummyData" and proto.dummy_data_param.data_filler:
+                fillers = proto.dummy_data_param.data_filler
+                filler = fillers[min(list(proto.top).index(name), len(fillers) - 1)]
+                self.blobs[name].data[...] = filled(filler, self.blobs[name].shape, self._random)
+
+    def _wired(self) -> Iterator[Tuple[List[Key], List[Key]]]:
+        """The bottoms and tops of each layer, each by name and version."""
+        versions = dict.fromkeys(self.inputs, 0)
+        for proto, _ in self.layers:
+            missing = [name for name in proto.bottom if name not in versions]
+            if missing:
+                raise ExportError(f"{title(proto)}: no layer before it gives its bottom {missing[0]!r}")
+            bottoms = [(name, versions[name]) for name in proto.bottom]
+            for name in proto.top:
+                if name in versions and name not in proto.bottom:
+                    raise ExportError(f"{title(proto)}: another layer gives its top {name!r}")
+                versions[name] = versions.get(name, -1) + 1
+            yield bottoms, [(name, versions[name]) for name in proto.top]
+
+    @property
+    def outputs(self) -> List[str]:
+        """The blobs that no layer reads, in the order in which they are written."""
+        available: Dict[Key, None] = {(name, 0): None for name in self.inputs}
+        for bottoms, tops in self._wiring:
+            for key in bottoms:
+                available.pop(key, None)
+            available.update(dict.fromkeys(tops))
+        return [name for name, version in available if version > 0 or name not in self.inputs]
+
+    # Passes
+
+    def forward(self, **inputs: Any) -> Dict[str, Array]:
+        """Run the layers on the inputs, or on what their blobs hold; the outputs by name."""
+        for name, value in inputs.items():
+            if name not in self.inputs:
+                raise FeedError(f"no input {name!r}; the net takes {', '.join(self.inputs) or 'none'}")
+            _assign(self.blobs[name], np.asarray(value, np.float32))
+        for proto, layer in self.layers:
+            self._run(proto, layer)
+        return {name: self.blobs[name].data.copy() for name in self.outputs}
+
+    def _run(self, proto: Any, layer: Layer, trial: bool = False) -> None:
+        """Run a layer; on trial, to learn shapes, its parameters stay."""
+        bottoms = [self.blobs[name].data.copy() for name in proto.bottom]
+        try:
+            if not layer.is_set_up:
+                layer.prepare(bottoms)
+                self._share(proto, layer)
+            before = [blob.data.copy() for blob in layer.blobs] if trial else []
+            with np.errstate(all="ignore"):
+                tops = layer.forward(*bottoms)
+            for blob, values in zip(layer.blobs, before):
+                blob.data[...] = values
+        except (ArmnetError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, ExportError):
+                raise
+            shapes = ", ".join(str(list(x.shape)) for x in bottoms)
+            raise ExportError(f"{title(proto)}: does not fit its bottoms of shapes {shapes}: {error}") from error
+        if len(tops) != len(proto.top):
+            raise ExportError(f"{title(proto)}: gives {len(tops)} tops, not {len(proto.top)}")
+        for name, value, weight in zip(proto.top, tops, layer.loss_weights(len(tops))):
+            _assign(self.blobs.setdefault(name, Blob()), value)
+            if weight:
+                self.blobs[name].diff[...] = weight
+
+    def _share(self, proto: Any, layer: Layer) -> None:
+        """Let parameters of one name be one blob, and list them."""
+        for index, param in enumerate(proto.param):
+            if param.name and index < len(layer.blobs):
+                owner = self._shared().setdefault(param.name, layer.blobs[index])
+                if owner.shape != layer.blobs[index].shape:
+                    raise ExportError(f"{title(proto)}: shares {param.name!r}, which has another shape")
+                layer.blobs[index] = owner
+        if layer.blobs:
+            self.params[proto.name] = layer.blobs
+
+    def _shared(self) -> Dict[str, Blob]:
+        if not hasattr(self, "_owners"):
+            self._owners: Dict[str, Blob] = {}
+        return self._owners
+
+    def backward(self, **top_diffs: Any) -> Dict[str, Array]:
+        """Give every blob and parameter its gradient; those of the inputs by name.
+
+        top_diffs: the gradients of outputs; a loss has its loss weight. Gradients of parameters are added to what their
+        ``diff`` holds.
+        """
+        for name, value in top_diffs.items():
+            if name not in self.outputs:
+                raise FeedError(f"no output {name!r} for a gradient; got {named(top_diffs)}, there are {self.outputs}")
+            self.blobs[name].diff[...] = np.asarray(value, np.float32).reshape(self.blobs[name].shape)
+        found: Dict[Key, Array] = {}
+        needed, steps = self._needs(), list(zip(self.layers, self._wiring))
+        outputs = set(self.outputs)
+        for (proto, layer), (bottoms, tops) in reversed(steps):
+            weights = layer.loss_weights(len(tops))
+            for key, weight in zip(tops, weights):
+                if key[0] in outputs or weight:
+                    found.setdefault(key, self.blobs[key[0]].diff.copy())
+            self._step_back(proto, layer, bottoms, tops, found, needed)
+        for name in self.inputs:
+            self.blobs[name].diff[...] = found.get((name, 0), 0)
+        return {name: self.blobs[name].diff.copy() for name in self.inputs}
+
+    def _step_back(
+        self,
+        proto: Any,
+        layer: Layer,
+        bottoms: Sequence[Key],
+        tops: Sequence[Key],
+        found: Dict[Key, Array],
+        needed: Dict[int, Tuple[bool, ...]],
+    ) -> None:
+        flags = needed.get(id(layer), ())
+        diffs = [found[key] if key in found else np.zeros(self.blobs[key[0]].shape, np.float32) for key in tops]
+        for key, diff in zip(tops, diffs):
+            self.blobs[key[0]].diff[...] = diff.reshape(self.blobs[key[0]].shape)
+        if not flags:
+            return
+        layer.propagate = flags[1:]
+        with np.errstate(all="ignore"):
+            results = layer.backward(*diffs)
+        for key, result, wanted in zip(bottoms, results, flags[1:]):
+            if result is not None and wanted:
+                found[key] = found.get(key, np.float32(0)) + np.asarray(result, np.float32)
+
+    def _needs(self) -> Dict[int, Tuple[bool, ...]]:
+        """For each layer that runs backwards: True, and whether each of its bottoms needs a gradient."""
+        force = self._proto.force_backward
+        wanted: Set[Key] = {(name, 0) for name in self.inputs} if force else set()
+        needs: Dict[int, Tuple[bool, ...]] = {}
+        for (proto, layer), (bottoms, tops) in zip(self.layers, self._wiring):
+            flags = tuple(key in wanted for key in bottoms)
+            learns = any(_rate(proto, index) != 0 for index in range(len(layer.blobs)))
+            if force or learns or any(flags):
+                wanted.update(tops)
+                needs[id(layer)] = (True, *((force or flag) for flag in flags))
+        if force:
+            return needs
+        counting: Set[Key] = set()
+        for (_, layer), (bottoms, tops) in reversed(list(zip(self.layers, self._wiring))):
+            if any(layer.loss_weights(len(tops))) or counting.intersection(tops) or self._given(tops):
+                counting.update(bottoms)
+            else:
+                needs.pop(id(layer), None)
+        return needs
+
+    def _given(self, tops: Sequence[Key]) -> bool:
+        """Whether an output among these has a gradient that is not zero, as one that a user gave."""
+        outputs = set(self.outputs)
+        return any(name in outputs and bool(self.blobs[name].diff.any()) for name, _ in tops)
+
+    # Parameters
+
+    def parameters(self) -> List[Parameter]:
+        """Every parameter once, in order."""
+        seen: Set[int] = set()
+        found: List[Parameter] = []
+        for proto, layer in self.layers:
+            for index, blob in enumerate(layer.blobs):
+                if id(blob) not in seen:
+                    seen.add(id(blob))
+                    decay = proto.param[index].decay_mult if index < len(proto.param) else 1.0
+                    found.append(Parameter(blob, _rate(proto, index), decay))
+        return found
+
+    def save(self) -> bytes:
+        """The caffemodel."""
+        return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers])
+
+    def copy_from(self, caffemodel: bytes) -> None:
+        """Take the parameters of layers with the same names. FormatError if a shape does not fit."""
+        for name, blobs in weights_of(caffemodel).items():
+            for own, other in zip(self.params.get(name, ()), blobs):
+                if own.data.size != other.data.size:
+                    raise UsageError(f"layer {name!r}: a blob has {other.data.size} values, {own.data.size} are needed")
+                own.data[...] = other.data.reshape(own.shape)
+
+
+def _rate(proto: Any, index: int) -> float:
+    return float(proto.param[index].lr_mult) if index < len(proto.param) else 1.0
+
+
+def _assign(blob: Blob, value: Array) -> None:
+    if blob.shape != value.shape:
+        blob.reshape(value.shape)
+    blob.data[...] = value
+
+
+def _dummy_shapes(proto: Any) -> List[Tuple[int, ...]]:
+    param = proto.dummy_data_param
+    shapes = [tuple(shape.dim) for shape in param.shape]
+    if not shapes:
+        shapes = list(zip(param.num, param.channels, param.height, param.width))
+    return shapes * len(proto.top) if len(shapes) == 1 else shapes
