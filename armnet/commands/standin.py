@@ -1,4 +1,4 @@
-"""Put stand-ins for onnxruntime, tflite_runtime or ai_edge_litert into this environment, or take them away.
+"""Put stand-ins for onnxruntime or TensorFlow Lite into this environment, or take them away.
 
   armnet standin install onnxruntime
   armnet standin remove onnxruntime
@@ -21,7 +21,10 @@ from armnet.arguments import add_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=["install", "remove", "list"], help="what to do")
     parser.add_argument(
-        "packages", metavar="PACKAGE", nargs="*", help="onnxruntime, tflite_runtime, ai_edge_litert (default: all)"
+        "packages",
+        metavar="PACKAGE",
+        nargs="*",
+        help="onnxruntime, tflite_runtime, ai_edge_litert, tflite_support (default: all)",
     )
     parser.add_argument(
         "--target", metavar="DIR", help="a folder of the import path (default: this Python's site-packages)"

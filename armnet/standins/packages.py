@@ -42,6 +42,12 @@ PACKAGES: Dict[str, Package] = {
     ),
     "tflite_runtime": _tflite("tflite_runtime", "tflite-runtime", "2.14.0"),
     "ai_edge_litert": _tflite("ai_edge_litert", "ai-edge-litert", "2.3.0"),
+    "tflite_support": Package(
+        "tflite-support",
+        "0.4.4",
+        {"tflite_support": f"{_HOME}.tflite_support"},
+        {"tflite_support.metadata": f"{_HOME}.tflite_support.metadata"},
+    ),
 }
 TOGETHER = {"tflite_runtime": ("tflite_runtime", "ai_edge_litert")}  # one name stands for the runtime and its successor
 

@@ -122,6 +122,18 @@ class Table:
         places = range(at + 4, at + 4 + offsets.nbytes, 4)
         return [Table(self._buffer, self._buffer.follow(place), kind) for place in places]
 
+    def texts(self, name: str) -> List[str]:
+        """A vector of strings."""
+        at = self._pointed(name)
+        if at is None:
+            return []
+        offsets = self._vector(at, np.dtype("<u4"))
+        self._buffer.spend(offsets.nbytes)
+        places = [self._buffer.follow(place) for place in range(at + 4, at + 4 + offsets.nbytes, 4)]
+        strings = [bytes(self._buffer.view(place + 4, self._buffer.number(place, "<I"))) for place in places]
+        self._buffer.spend(sum(map(len, strings)))
+        return [string.decode("utf-8", "replace") for string in strings]
+
     def _vector(self, at: int, dtype: np.dtype[Any]) -> Array:
         count = self._buffer.number(at, "<I")
         return np.frombuffer(self._buffer.view(at + 4, count * dtype.itemsize), dtype)

@@ -11,23 +11,17 @@ import zipfile
 import zlib
 from typing import Any, Dict, List, Optional
 
+from exporter.tflite import metadata_tables
 from exporter.tflite.flatbuffer import Table, open_flatbuffer
 from exporter.tflite.reader import Graph, TfliteFile
-from exporter.tflite.schema import declare
 from runtime_arm.errors import FormatError
 
-_NAME, _IDENTIFIER = "TFLITE_METADATA", b"M001"
+NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
 _LARGEST_LABELS = 1 << 20  # bytes
 _NORMALIZATION, _IMAGE = 1, 2  # in the unions ProcessUnitOptions and ContentProperties
 _COLORS = {1: "RGB", 2: "GRAY"}
 
-declare("ModelMetadata", subgraph_metadata=3)
-declare("SubGraphMetadata", input_tensor_metadata=2)
-declare("TensorMetadata", content=3, process_units=4)
-declare("Content", content_properties_type=(0, "<u1"), content_properties=1)
-declare("ImageProperties", color_space=(0, "<i1"))
-declare("ProcessUnit", options_type=(0, "<u1"), options=1)
-declare("NormalizationOptions", mean=0, std=1)
+metadata_tables.declare_all()
 
 
 def picture_meta(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
@@ -36,7 +30,7 @@ def picture_meta(file: TfliteFile, graph: Graph) -> Dict[str, Any]:
     first = graph.tensors[graph.inputs[0]] if graph.inputs else None
     if first is not None and len(first.dims) == 4 and first.dims[3] in (1, 3):
         found["preprocessing"] = {"layout": "NHWC", **_told(file, first.type == "FLOAT32")}
-    labels = _labels(file.data) if _NAME in file.metadata else []
+    labels = _labels(file.data) if NAME in file.metadata else []
     return {**found, **({"labels": labels} if labels else {})}
 
 
@@ -61,9 +55,9 @@ def _told(file: TfliteFile, floats: bool) -> Dict[str, Any]:
 
 
 def _first_input(file: TfliteFile) -> Optional[Table]:
-    if _NAME not in file.metadata:
+    if NAME not in file.metadata:
         return None
-    graphs = open_flatbuffer(file.metadata[_NAME], _IDENTIFIER, "ModelMetadata").tables(
+    graphs = open_flatbuffer(file.metadata[NAME], IDENTIFIER, "ModelMetadata").tables(
         "subgraph_metadata", "SubGraphMetadata"
     )
     tensors = graphs[0].tables("input_tensor_metadata", "TensorMetadata") if graphs else []
@@ -80,7 +74,7 @@ def _normalization(options: Optional[Table]) -> Dict[str, List[float]]:
 def _labels(data: memoryview) -> List[str]:
     """The lines of the archive's label file, if it has exactly one."""
     try:
-        with zipfile.ZipFile(_View(data)) as archive:
+        with zipfile.ZipFile(View(data)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".txt") and "label" in name]
             if len(names) != 1 or archive.getinfo(names[0]).file_size > _LARGEST_LABELS:
                 return []
@@ -90,7 +84,7 @@ def _labels(data: memoryview) -> List[str]:
         return []
 
 
-class _View(io.RawIOBase):
+class View(io.RawIOBase):
     """A mapped file in the form that zipfile needs, without a copy."""
 
     def __init__(self, data: memoryview):

@@ -91,7 +91,11 @@ try:
 except armnet.ArmnetError as error:
     print(error, "onnxruntime" in sys.modules)
 """
-    assert python(program).strip().endswith("there are stand-ins for onnxruntime, tflite_runtime, ai_edge_litert False")
+    assert (
+        python(program)
+        .strip()
+        .endswith("there are stand-ins for onnxruntime, tflite_runtime, ai_edge_litert, tflite_support False")
+    )
 
 
 def test_importing_a_stand_in_imports_no_more_than_the_runtime() -> None:
