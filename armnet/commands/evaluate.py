@@ -9,7 +9,8 @@
   armnet evaluate PAIR photos/ --must top1=0.97        a gate: exit status 1 if it is worse
   armnet evaluate PAIR photos/ --against onnxruntime   how many answers differ from the original's, and which
   armnet evaluate PAIR photos/ --on emulated:arm64,ssh://pi@raspberrypi.local
-  armnet evaluate PAIR photos/ --scheduler tcp://host:8786        on a cluster of Dask; local:4 for four processes
+  armnet evaluate PAIR photos/ --scheduler tcp://host:8786        on a cluster of Dask, whose workers need armnet and no
+                                                       files; local:4 starts four processes on this machine
 
 DATA is one of these:
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, TextIO
@@ -15,6 +16,8 @@ from runtime_arm.machine.cache import cache_root
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
+
+FORGOTTEN = 30 * 86400.0  # seconds
 
 
 class Journal:
@@ -45,6 +48,7 @@ class Journal:
         try:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                _forget(self.path.parent)
                 self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
                 if self._file.tell():
                     self._file.write("\n")  # behind a line that may be cut off
@@ -65,6 +69,14 @@ class Journal:
         self.close()
         with suppress(OSError):
             os.unlink(self.path)
+
+
+def _forget(folder: Path) -> None:
+    """Removes what evaluations left behind that nobody has gone on with for long."""
+    for path in folder.glob("*.jsonl"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - FORGOTTEN:
+                path.unlink()
 
 
 def fingerprint(pair: Pair) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runtime_arm.app.model import Model
 
 LOCAL = "127.0.0.1"
+_CONNECTIONS = 512  # at once; more are turned away
 _CLOSING = 3  # seconds in which requests end after Ctrl-C
 _TOKEN_BYTES = 12
 
@@ -105,6 +106,7 @@ def serve(
         http="h11",
         ws="none",
         timeout_graceful_shutdown=_CLOSING,
+        limit_concurrency=_CONNECTIONS,
         server_header=False,
         **files,  # type: ignore[arg-type]
     )

@@ -69,3 +69,16 @@ def test_a_line_that_is_cut_off_is_answered_again(journals: Path) -> None:
     assert Journal(["net", "data"], fresh=True).known == {}
     left: List[Path] = list(journals.iterdir())
     assert left == []
+
+
+def test_what_nobody_has_gone_on_with_for_long_is_forgotten(journals: Path) -> None:
+    for name, days in (("old", 40), ("new", 1)):
+        journal = Journal([name])
+        journal.write(0, {"text": name})
+        journal.close()
+        os.utime(journal.path, (time.time() - 86400 * days,) * 2)
+    journal = Journal(["newest"])
+    journal.write(0, {"text": "newest"})
+    journal.close()
+    assert not Journal(["old"]).known
+    assert Journal(["new"]).known
