@@ -2,6 +2,7 @@
 
   armnet inspect PAIR
   armnet inspect PAIR --html report.html          a page with pictures, in one file
+  armnet inspect PAIR --html report.html --profile times.json     with times: armnet profile PAIR --json > times.json
   armnet inspect PAIR --shape data=1,3,320,320
   armnet inspect PAIR --net                       the net as text
 
@@ -22,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--net", action="store_true", help="print only the net in text form, one line per operator")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with the graph, the operators, the engines and the arena over time"
+    )
+    parser.add_argument(
+        "--profile", metavar="FILE", help="what armnet profile --json wrote: the time of each operator, too"
     )
     add_json(parser)
 
@@ -45,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         for line in [*assumptions(pair.inputs, shapes), *predictor.notes]:
             note(line)
         rows, memory = operator_rows(pair.predict_net, segment), timeline(segment)
+    if args.profile:
+        add_times(rows, args.profile)
     facts = {
         "inputs": [f"{i.name} {i.shape_text()}" for i in pair.inputs],
         "outputs": [f"{i.name} {i.shape_text()}" for i in pair.outputs],
@@ -123,6 +129,28 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
         "nbytes": 0,
         "refused": {},
     }
+
+
+def add_times(rows: List[Dict[str, Any]], path: str) -> None:
+    """Gives each row its "ms" from a file that ``armnet profile --json`` wrote. UsageError if it is none, or if it is
+    that of another network."""
+    import json
+
+    from runtime_arm.errors import UsageError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            timed = json.load(file)["operators"]
+        times = {(int(one["index"]), str(one["type"]), str(one["output"])): float(one["ms"]) for one in timed}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(f"{path}: not what armnet profile --json writes") from None
+    for row in rows:
+        index = -1 if row["index"] is None else row["index"]
+        row["ms"] = times.get((index, row["type"], row["output"]))
+    if not any(row["ms"] is not None for row in rows):
+        raise UsageError(f"{path}: the profile of another network; it has none of its operators")
 
 
 def _print_text(facts: Dict[str, Any], memory: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, List, Sequence
 
-from armnet.page.elements import text
+from armnet.page.elements import shortened, text
 from armnet.page.timeline import Block, Timeline
 from runtime_arm.app.display import size
 
@@ -76,10 +76,10 @@ def _blocks(blocks: Sequence[Block], scale: _Scale, operators: Sequence[str]) ->
 
 
 def _cut(name: str, letters: int) -> str:
-    """The name, cut to ``letters`` characters; "" if these are too few to tell anything."""
+    """The name, shortened to ``letters`` characters; "" if these are too few to tell anything."""
     if len(name) <= letters:
         return name
-    return f"{name[: letters - 1]}\u2026" if letters > 4 else ""
+    return shortened(name, letters) if letters > 6 else ""
 
 
 def _fill(block: Block, number: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Iterable, Sequence
 
-LONGEST = 120  # characters; longer names are cut
+LONGEST = 120  # characters; longer names are shortened
+NARROW = 26  # characters of a name in a table
 
 _FAMILIES = (
     ("conv", ("Conv",)),
@@ -50,9 +51,25 @@ FAMILIES = {
 
 
 def text(content: Any) -> str:
-    """Text that is safe between tags and in quoted attributes: escaped, cut, without unprintable characters."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in str(content)[: LONGEST + 1])
-    return escape(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}\u2026")
+    """Text that is safe between tags and in quoted attributes: escaped, shortened, without unprintable characters."""
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in shortened(str(content), LONGEST))
+    return escape(shown)
+
+
+def shortened(name: str, most: int) -> str:
+    """The name with at most so many characters: those that are too many go from the middle, for names that begin alike
+    differ at their ends."""
+    if len(name) <= most:
+        return name
+    start = (most - 1) * 2 // 5
+    return f"{name[:start]}\u2026{name[start + 1 - most :]}"
+
+
+def named(content: Any) -> str:
+    """A name in a table: short, the whole one where the reader points at it."""
+    name = str(content)
+    whole = f' title="{text(name)}"' if len(name) > NARROW else ""
+    return f'<span class="name"{whole}>{text(shortened(name, NARROW))}</span>'
 
 
 def family(operator: str) -> str:

@@ -1,12 +1,16 @@
-"""The report page of ``armnet inspect --html``: one file that needs no network, no script and nobody's trust."""
+"""The report page of ``armnet inspect --html``: one file that needs no network, no script and nobody's trust.
+
+Its own script only sorts and searches.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 from armnet.page import arena as page_arena
 from armnet.page import graph as page_graph
-from armnet.page.elements import FAMILIES, bar, family, key, table, text
+from armnet.page.elements import FAMILIES, bar, family, key, named, table, text
+from armnet.page.script import HASH, SCRIPT
 from armnet.page.style import STYLE
 from armnet.page.timeline import Timeline
 from runtime_arm.app.display import count, shape_text, size
@@ -14,7 +18,7 @@ from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{HASH}'"
 LARGEST = 12  # how many of the largest blobs are listed
 
 
@@ -36,7 +40,7 @@ def render(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) ->
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}</style></head>\n<body><main>{body}"
-        f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main></body></html>\n"
+        f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main><script>{SCRIPT}</script></body></html>\n"
     )
 
 
@@ -82,7 +86,7 @@ def _largest(timeline: Timeline) -> str:
     most = max((block.nbytes for block in blocks), default=1) or 1
     rows = [
         [
-            f'<span class="name">{text(block.names[0] if block.names else "?")}</span>' + _others(len(block.names)),
+            named(block.names[0] if block.names else "?") + _others(len(block.names)),
             f"{block.first}\u2013{block.last}" if block.last > block.first else str(block.first),
             size(block.nbytes),
             bar(block.nbytes / most, width=80),
@@ -116,45 +120,63 @@ def _engines(facts: Dict[str, Any]) -> str:
 
 def _operators(inputs: Sequence[TensorInfo], facts: Dict[str, Any]) -> str:
     graph = page_graph.picture(page_graph.nodes_of(facts["operators"], [info.name for info in inputs]))
-    rows = [*map(_input_row, inputs), *_operator_rows(facts)]
+    timed = any(row.get("ms") is not None for row in facts["operators"])
     columns = ["step", "operator", "engine", "output", "shape", "parameters", "multiply-adds", "bytes", "live"]
-    numbers = ("step", "parameters", "multiply-adds", "bytes")
-    head = "".join(f"<th{_right(column in numbers)}>{column}</th>" for column in ["graph", *columns])
-    body = []
-    for place, row in enumerate(rows):
-        first = f'<td class="graph" rowspan="{len(rows)}">{graph}</td>' if place == 0 else ""
-        cells = "".join(f"<td{_right(column in numbers)}>{cell}</td>" for column, cell in zip(columns, row))
-        body.append(f"<tr>{first}{cells}</tr>")
+    columns[8:8] = ["ms"] if timed else []
+    head = "".join(f"<th{_right(name)}><button>{name}</button></th>" for name in columns)
+    rows = [*(_input_row(info, columns) for info in inputs), *_operator_rows(facts, columns)]
     legend = key((f"var(--{name})", meaning) for name, meaning in FAMILIES.items())
+    search = (
+        '<p class="search" hidden><input id="search" type="search" placeholder="search operators, engines, blobs" '
+        'aria-label="search"> <span id="found"></span></p>'
+    )
     return (
-        f'<h2>Graph and operators</h2>{legend}<div class="panel"><table class="operators"><thead><tr>{head}</tr>'
-        f"</thead><tbody>{''.join(body)}</tbody></table></div>"
+        f'<h2>Graph and operators</h2>{legend}{search}<div class="panel graphed"><div class="lanes">{graph}</div>'
+        f'<table class="operators"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
 
-def _right(right: bool) -> str:
-    return ' class="right"' if right else ""
+_NUMBERS = ("step", "parameters", "multiply-adds", "bytes", "ms")
 
 
-def _input_row(info: TensorInfo) -> List[str]:
-    return ["", "input", "", f'<span class="name">{text(info.name)}</span>', text(info.shape_text()), "", "", "", ""]
+def _right(column: str) -> str:
+    return ' class="right"' if column in _NUMBERS else ""
 
 
-def _operator_rows(facts: Dict[str, Any]) -> Iterator[List[str]]:
+def _row(columns: Sequence[str], cells: Mapping[str, str], numbers: Mapping[str, Any], words: str) -> str:
+    """A row: HTML by column; numbers to sort by; the words among which the reader searches."""
+    made = []
+    for column in columns:
+        number = f' data-n="{float(numbers[column]):g}"' if numbers.get(column) is not None else ""
+        made.append(f"<td{_right(column)}{number}>{cells.get(column, '')}</td>")
+    return f'<tr data-words="{text(words)}">{"".join(made)}</tr>'
+
+
+def _input_row(info: TensorInfo, columns: Sequence[str]) -> str:
+    cells = {"operator": "input", "output": named(info.name), "shape": text(info.shape_text())}
+    return _row(columns, cells, dict.fromkeys((*_NUMBERS, "live"), -1), f"input {info.name}")
+
+
+def _operator_rows(facts: Dict[str, Any], columns: Sequence[str]) -> Iterator[str]:
     live = facts["memory"]["live_nbytes"]
     most = max(live, default=1) or 1
     for step, row in enumerate(facts["operators"]):
         refused = "&#10;".join(text(f"{engine} refused: {reason}") for engine, reason in row["refused"].items())
         tip = f' title="{refused}"' if refused else ""
         now = live[step] if step < len(live) and row["engine"] != "?" else 0
-        yield [
-            str(step),
-            f'<span style="color:var(--{family(row["type"])})">{text(row["type"])}</span>',
-            f'<span class="tag"{tip}>{text(row["engine"])}</span>',
-            f'<span class="name">{text(row["output"])}</span>',
-            text(shape_text(row["shape"])),
-            count(row["parameters"]) if row["parameters"] else "",
-            count(row["multiply_adds"]) if row["multiply_adds"] else "",
-            size(row["nbytes"]) if row["nbytes"] else "",
-            bar(now / most, width=70) + f' <span class="faint">{size(now)}</span>' if now else "",
-        ]
+        ms = row.get("ms")
+        cells = {
+            "step": str(step),
+            "operator": f'<span style="color:var(--{family(row["type"])})">{text(row["type"])}</span>',
+            "engine": f'<span class="tag"{tip}>{text(row["engine"])}</span>',
+            "output": named(row["output"]),
+            "shape": text(shape_text(row["shape"])),
+            "parameters": count(row["parameters"]) if row["parameters"] else "",
+            "multiply-adds": count(row["multiply_adds"]) if row["multiply_adds"] else "",
+            "bytes": size(row["nbytes"]) if row["nbytes"] else "",
+            "ms": "" if ms is None else f"{ms:.3f}",
+            "live": bar(now / most, width=24) + f' <span class="faint">{size(now)}</span>' if now else "",
+        }
+        numbers = {"step": step, "parameters": row["parameters"], "multiply-adds": row["multiply_adds"]}
+        numbers.update({"bytes": row["nbytes"], "live": now, "ms": -1 if ms is None else ms})
+        yield _row(columns, cells, numbers, f"{row['type']} {row['engine']} {row['output']}")

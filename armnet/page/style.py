@@ -37,8 +37,18 @@ td { padding: 0 8px; height: 24px; line-height: 24px; white-space: nowrap; max-w
      text-overflow: ellipsis; }
 .right { text-align: right; font-variant-numeric: tabular-nums; }
 .operators tr:nth-child(even) td { background: var(--stripe); }
-.operators td.graph { padding: 0; max-width: none; background: var(--card) !important; vertical-align: top; }
-.graph svg { display: block; }
+.operators th { height: 28px; padding: 0; }
+.operators { font-size: 12px; }
+.operators td { padding: 0 6px; max-width: 210px; }
+.operators button { all: unset; box-sizing: border-box; width: 100%; padding: 0 6px; cursor: pointer; }
+.operators button:focus-visible { outline: 2px solid var(--accent); }
+.operators [aria-sort=ascending] button::after { content: "\\2009\\25b4"; }
+.operators [aria-sort=descending] button::after { content: "\\2009\\25be"; }
+.graphed { display: flex; align-items: flex-start; }
+.lanes { flex: none; max-width: 140px; overflow-x: auto; padding-top: 28px; }
+.lanes svg { display: block; }
+.search input { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line);
+                border-radius: 6px; padding: 4px 10px; width: 320px; max-width: 100%; }
 .name { font-family: ui-monospace, "Cascadia Mono", "DejaVu Sans Mono", monospace; font-size: 12px; }
 .faint { color: var(--faint); }
 .tag { display: inline-block; border: 1px solid var(--line); border-radius: 4px; padding: 0 5px; line-height: 17px;
@@ -46,6 +56,7 @@ td { padding: 0 8px; height: 24px; line-height: 24px; white-space: nowrap; max-w
 .bar { display: inline-block; height: 9px; border-radius: 2px; background: var(--accent); vertical-align: middle; }
 .key { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 6px 0 10px; font-size: 12px; color: var(--faint); }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 5px; }
+[hidden] { display: none; }
 svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
 svg .label { fill: var(--label); font-size: 10px; pointer-events: none; }
 svg .grid { stroke: var(--line); stroke-width: 1; }

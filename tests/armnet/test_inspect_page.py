@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from armnet.__main__ import main
-from armnet.page.elements import LONGEST, text
+from armnet.page.elements import LONGEST, named, shortened, text
 from armnet.page.graph import Edge, Node, nodes_of, picture
 from armnet.page.graph import _laid_out as laid_out
 from armnet.page.timeline import timeline
@@ -19,8 +21,9 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from tests.support.chromium import chromium, program
 
-VOID = {"meta"}
+VOID = {"meta", "input"}
 HOSTILE = '<script>alert(\'x\')</script>"&\u202e\x00 onload="x"'
 NET = """
     net "net": x, w -> y
@@ -92,11 +95,13 @@ def test_the_page_is_complete_and_self_contained(tmp_path: Path, capsys: pytest.
     assert page.count("svg") == 2
     assert page.count("circle") == 1 + len(NetDef.from_text(NET).op)
     assert {"Conv", "Relu", "Concat"} <= set(page.words)
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    assert not {"link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    assert page.count("script") == 1
     assert not any(name.startswith("on") or name in ("src", "href") for _, attrs in page.tags for name in attrs)
     assert "http" not in content.replace("http-equiv", "")
     policies = [attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy"]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    digest = b64encode(sha256(content.partition("<script>")[2].partition("</script>")[0].encode()).digest()).decode()
+    assert policies == [f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"]
 
 
 def test_names_cannot_escape_into_the_page(tmp_path: Path) -> None:
@@ -109,9 +114,52 @@ def test_names_cannot_escape_into_the_page(tmp_path: Path) -> None:
     assert "a<script>alert('x')</script>" in "".join(page.words)
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_shortened_in_the_middle() -> None:
     assert text("a" * LONGEST) == "a" * LONGEST
-    assert text("&" * (LONGEST + 1)) == "&amp;" * (LONGEST - 1) + "\u2026"
+    assert text("&" * (LONGEST + 1)) == "&amp;" * 47 + "\u2026" + "&amp;" * 72
+    assert shortened("features/block_1/conv", 12) == "feat\u2026_1/conv"
+    assert named("b" * 200).startswith(f'<span class="name" title="{"b" * 47}\u2026')
+
+
+@pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")
+def test_a_browser_shows_sorts_and_searches_all_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = saved(tmp_path, {name: f"a_very_long_prefix_of_every_name/{name}/and_its_end" for name in "abcdef"})
+    capsys.readouterr()
+    assert main(["profile", str(pair), "--rounds", "1", "--threads", "1", "--json"]) == 0
+    (tmp_path / "times.json").write_text(capsys.readouterr().out)
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(pair), "--html", str(page), "--profile", str(tmp_path / "times.json")]) == 0
+    with chromium(tmp_path) as browser:
+        browser.resize(1280, 900)
+        browser.go(page.as_uri())
+        assert browser.said == []
+        assert browser.value("document.documentElement.scrollWidth") <= 1280
+        assert browser.value("[...document.querySelectorAll('.panel')].every((p) => p.scrollWidth <= p.clientWidth)")
+        column = "[...document.querySelectorAll('.operators tbody tr:not([hidden])')].map((r) => r.cells[{}].innerText)"
+        steps, adds = column.format(0), column.format(6)
+        before = browser.value(steps)
+        assert before == ["", *map(str, range(len(before) - 1))]
+        assert all(float(ms) > 0 for ms in browser.value(column.format(8))[1:] if ms)
+        browser.value("document.querySelectorAll('.operators th button')[6].click()")
+        assert browser.value(adds)[0] == "73.7 k"
+        assert browser.value("getComputedStyle(document.querySelector('.lanes')).display") == "none"
+        for _ in range(2):
+            browser.value("document.querySelectorAll('.operators th button')[6].click()")
+        assert browser.value(steps) == before
+        assert browser.value("getComputedStyle(document.querySelector('.lanes')).display") != "none"
+        search = "const s = document.getElementById('search'); s.value = '{}'; s.dispatchEvent(new Event('input'))"
+        browser.value(f"{{ {search.format('RELU')} }}")
+        assert 1 <= len(browser.value(steps)) < len(before)
+        assert all("relu" in one.lower() for one in browser.value(column.format(1)))
+
+
+def test_a_profile_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = saved(tmp_path, {})
+    (tmp_path / "text.json").write_text("no JSON")
+    (tmp_path / "other.json").write_text('{"operators": [{"index": 7, "type": "Other", "output": "z", "ms": 1}]}')
+    for name, problem in (("text", "not what armnet profile"), ("other", "another network"), ("none", "No such file")):
+        assert main(["inspect", str(pair), "--profile", str(tmp_path / f"{name}.json")]) == 2
+        assert problem in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
