@@ -35,7 +35,11 @@ def test_the_wheel_has_these_top_level_names_and_no_others(wheel: zipfile.ZipFil
 
 def test_the_wheel_holds_every_module_and_the_schema_and_no_other_module(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    wanted = {str(path) for path in tracked(*OURS) if path.suffix in (".py", ".proto", ".desc", ".typed", ".c")}
+    wanted = {
+        str(path)
+        for path in tracked(*OURS)
+        if path.suffix in (".py", ".proto", ".desc", ".typed", ".c", ".cl", ".html", ".css", ".js")
+    }
     assert wanted <= packed, f"not in the wheel: {sorted(wanted - packed)}"
     modules = {name for name in packed if name.endswith(".py")}
     assert modules <= wanted, f"in the wheel alone: {sorted(modules - wanted)}"
