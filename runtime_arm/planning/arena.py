@@ -152,16 +152,17 @@ def _searched(groups: Sequence[Group], best: Placement) -> Placement:
 def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
     """Place the groups in this order, each at the lowest offset where all its bytes are free during their lifetimes."""
     offsets = [0] * len(groups)
-    live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is placed
+    live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is placed and in use
+    begun: Dict[int, List[Tuple[int, int]]] = {}  # the same of what is in use from this step on
     for index in order:
-        taken = sorted(
-            {
-                (begin - one.end, end - one.offset)
-                for one in groups[index]
-                for step in range(one.first, one.last + 1)
-                for begin, end in live.get(step, ())
-            }
-        )
+        taken: List[Tuple[int, int]] = []
+        for one in groups[index]:
+            places = list(live.get(one.first, ()))
+            for step in range(one.first + 1, one.last + 1):
+                places += begun.get(step, ())
+            shift, top = one.offset, one.end
+            taken += [(begin - top, end - shift) for begin, end in places]
+        taken.sort()
         offset = 0
         for begin, end in taken:
             if offset <= begin:
@@ -169,8 +170,10 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
             offset = max(offset, end)
         offsets[index] = offset
         for one in groups[index]:
+            place = offset + one.offset, offset + one.end
+            begun.setdefault(one.first, []).append(place)
             for step in range(one.first, one.last + 1):
-                live.setdefault(step, []).append((offset + one.offset, offset + one.end))
+                live.setdefault(step, []).append(place)
     return offsets
 
 

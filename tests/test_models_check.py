@@ -1,0 +1,124 @@
+"""scripts/models_check tells apart models that work, are refused, differ or crash, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import csv
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from tests.support.paths import DEMO, ROOT
+
+SCRIPT = ROOT / "scripts" / "models_check"
+
+
+@pytest.fixture(scope="module")
+def script() -> Dict[str, Any]:
+    """The names that the script defines."""
+    return runpy.run_path(str(SCRIPT))
+
+
+def rows_of(path: Path) -> Dict[str, Dict[str, str]]:
+    with path.open(newline="") as file:
+        return {row["model"]: row for row in csv.DictReader(file)}
+
+
+def test_a_folder_is_checked_and_the_rest_only_once(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the models are compared with onnxruntime")
+    folder, table = tmp_path / "models", tmp_path / "found.csv"
+    (folder / "inner").mkdir(parents=True)
+    shutil.copy(DEMO / "digits.onnx", folder / "inner")
+    command = [sys.executable, str(SCRIPT), str(folder), "--csv", str(table)]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert first.returncode == 0, first.stdout + first.stderr
+    row = rows_of(table)["inner/digits.onnx"]
+    assert row["outcome"] == "ok"
+    assert row["inputs"] == "image=1,1,8,8; image=3,1,8,8"
+    for column in ("from the runtime", "optimised from plain", "two workers from one"):
+        assert float(row[column]) < 1e-4
+    (folder / "bad.onnx").write_bytes(b"no model")
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "digits" not in second.stderr
+    assert "2 of 2" not in second.stderr
+    assert {name: one["outcome"] for name, one in rows_of(table).items()} == {
+        "inner/digits.onnx": "ok",
+        "bad.onnx": "refused",
+    }
+    assert "1 ok, 1 refused" in second.stdout
+    again = subprocess.run([*command, "--again", "refused"], capture_output=True, text=True, check=False)
+    assert "bad.onnx: refused" in again.stderr
+
+
+def check_with(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, **instead: Any) -> Dict[str, Any]:
+    """The row of the demo's network if these functions of the script were others."""
+    for name, function in instead.items():
+        monkeypatch.setitem(script["check"].__globals__, name, function)
+    return dict(script["checked"]([DEMO / "digits.onnx"]))
+
+
+def test_an_optimised_pair_that_differs_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    really = script["optimize"]
+
+    def spoil(pair: Any, **options: Any) -> Any:
+        made = really(pair, **options)
+        fills = [op.with_args(values=op.get_tensor("values") * np.float32(1.1)) for op in made.init_net.op]
+        return made.replace(init_net=made.init_net.replace(op=tuple(fills)))
+
+    row = check_with(script, monkeypatch, optimize=spoil)
+    assert row["outcome"] == "wrong"
+    assert "optimised from plain differs" in row["remark"]
+
+
+def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from exporter.common.support_rows import Support
+
+    row = check_with(script, monkeypatch, support=lambda *paths: [Support("Conv", 1, "missing")])
+    assert row["outcome"] == "wrong"
+    assert "support finds Conv missing" in row["remark"]
+
+
+def test_an_exception_that_escapes_is_a_crash(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*paths: Any) -> Any:
+        raise KeyError("x")
+
+    row = check_with(script, monkeypatch, export=fail)
+    assert row["outcome"] == "crash"
+    assert row["remark"].startswith("KeyError in test_models_check.py:")
+
+
+def test_a_model_that_takes_too_long_is_a_crash(script: Dict[str, Any]) -> None:
+    row = script["apart"]([DEMO / "digits.onnx"], script["Limits"](0.05, 8))
+    assert row == {"outcome": "crash", "remark": "took more than 0.05 seconds"}
+
+
+def test_files_make_up_models(script: Dict[str, Any], tmp_path: Path) -> None:
+    names: List[str] = [
+        "caffe/net.prototxt",
+        "caffe/net.caffemodel",
+        "caffe2/init_net.pb",
+        "caffe2/predict_net.pb",
+        "more/a.pbtxt",
+        "more/b.pbtxt",
+        "more/c.pb",
+        "onnx/m.onnx",
+        "onnx/input_0.pb",
+        "readme.md",
+    ]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [[str(file.relative_to(tmp_path)) for file in model] for model in script["models_below"](tmp_path)]
+    assert found == [
+        ["caffe/net.prototxt", "caffe/net.caffemodel"],
+        ["caffe2/init_net.pb", "caffe2/predict_net.pb"],
+        ["more/a.pbtxt"],
+        ["more/b.pbtxt"],
+        ["more/c.pb"],
+        ["onnx/m.onnx"],
+    ]
