@@ -303,6 +303,29 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.where": "Where",
     },
     "armnet": {
+        "operators.attention.onnx_gradients": "AttentionGradient",
+        "operators.conv.convolution_gradients": "ConvGradient",
+        "operators.conv.transposed_gradients": "ConvTransposeGradient",
+        "engines.conv.backward": "ConvGradient ConvTransposeGradient",
+        "operators.elementwise.onnx_gradients": """
+            AcoshGradient AsinhGradient AtanhGradient CeluGradient ClipGradient HardSwishGradient
+            MaxGradient MinGradient PReluGradient PowGradient SumLike SwishGradient ThresholdedReluGradient
+            WhereGradient""",
+        "operators.image.onnx_gradients": "ResizeGradient",
+        "operators.indexing.onnx_gradients": "GatherElementsGradient GatherNDGradient",
+        "operators.layout.caffe2_gradients": "SliceGradient TileGradient",
+        "operators.layout.onnx_gradients": "PadGradient",
+        "operators.linear.onnx_gradients": "GemmGradient MatMulGradient",
+        "operators.loss.onnx_gradients": "NegativeLogLikelihoodLossGradient SoftmaxCrossEntropyLossGradient",
+        "operators.norm.onnx_gradients": """
+            GroupNormalizationGradient LayerNormalizationGradient LogSoftmaxGradient
+            RMSNormalizationGradient""",
+        "operators.norm.softmax_gradients": "SoftmaxGradient",
+        "operators.pool.caffe2_gradients": "AveragePoolGradient MaxPoolGradient",
+        "operators.reduce.onnx_gradients": """
+            ReduceL1Gradient ReduceL2Gradient ReduceLogSumExpGradient ReduceLogSumGradient
+            ReduceMaxGradient ReduceMeanGradient ReduceMinGradient ReduceSumGradient
+            ReduceSumSquareGradient""",
         "engines.fused.fused": "FusedBatchNorm FusedConv",
         "engines.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "engines.fused.fused_pool": "FusedMaxPool",

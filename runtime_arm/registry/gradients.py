@@ -69,6 +69,11 @@ class Forward:
             )
         return name
 
+    def given(self, *indices: int) -> List[str]:
+        """The names of inputs whose content the gradient needs, "" for those that are left out."""
+        present = [index < len(self.op.input) and bool(self.op.input[index]) for index in indices]
+        return [self.input(index) if there else "" for index, there in zip(indices, present)]
+
     def like(self, index: int) -> str:
         """The name of an input of which the gradient needs the shape alone."""
         return self._named("input", self.op.input, index)
@@ -104,7 +109,14 @@ class Forward:
         return f"{blob}_grad{OF_INPUT}{index}" if blob in self.op.input[:index] else f"{blob}_grad"
 
     def make(
-        self, type: str, inputs: Sequence[str], outputs: Sequence[str], *, copy: bool = True, **arguments: ArgumentValue
+        self,
+        type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        copy: bool = True,
+        domain: str = "",
+        **arguments: ArgumentValue,
     ) -> OperatorDef:
         """A gradient operator on the same device, with these arguments and, if ``copy``, those of the operator."""
         own = tuple(Argument.of(name, value) for name, value in arguments.items())
@@ -115,17 +127,24 @@ class Forward:
             tuple(outputs),
             own + copied,
             engine=self.op.engine if copy else "",
-            domain=self.op.domain,
+            domain=domain,
             device_option=self.op.device_option,
             is_gradient_op=True,
         )
 
     def by(
-        self, type: str, inputs: Sequence[str], of: Sequence[int], *, copy: bool = True, **arguments: ArgumentValue
+        self,
+        type: str,
+        inputs: Sequence[str],
+        of: Sequence[int],
+        *,
+        copy: bool = True,
+        domain: str = "",
+        **arguments: ArgumentValue,
     ) -> Backward:
         """One operator whose outputs are the gradients of the inputs ``of``, in that order."""
         names = [self._plain_name(index) for index in of]
-        op = self.make(type, inputs, names, copy=copy, **arguments)
+        op = self.make(type, inputs, names, copy=copy, domain=domain, **arguments)
         return self.result([op], dict(zip(of, names)))
 
     def result(self, ops: Sequence[OperatorDef], gradients: Dict[int, Gradient]) -> Backward:

@@ -135,14 +135,16 @@ class Operator:
 
         return register
 
-    def alias(self, *types: str) -> None:
-        """Declare the operator under further names, with the same kernels, including those declared later.
+    def alias(self, *types: str, domain: Optional[str] = None) -> None:
+        """Declare the operator under further names, perhaps in another domain, with the same kernels, including those
+        declared later.
 
         Call it after the reference kernel is declared.
         """
         for type in types:
             twin = copy(self)
             twin.type = type
+            twin.domain = self.domain if domain is None else domain
             _declare(twin)
 
     def check_counts(self, op: OperatorDef) -> None:

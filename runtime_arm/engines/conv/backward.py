@@ -22,6 +22,7 @@ from runtime_arm.engines.conv.col2im import scatter
 from runtime_arm.engines.conv.im2col import COLUMN_NBYTES, Block, blocks, fill_columns, pixels_of
 from runtime_arm.engines.conv.operands import beyond_three, wrong_dtype
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.conv.convolution_gradients import conv_gradient
@@ -64,10 +65,10 @@ def shape_of(op: OperatorDef, inputs: Specs) -> Shape:
     assert x is not None
     assert w is not None
     if op.type == "ConvTransposeGradient":
-        back = transposed_of(op, x, w)
+        back = transposed_of(forward_form(op), x, w)
         depth, width = back.filters // back.group, back.channels // back.group
         return Shape(back.window, back.channels_last, back.batch, back.group, depth, width)
-    convolution = convolution_of(op, x, w)
+    convolution = convolution_of(forward_form(op), x, w)
     group = convolution.group
     depth, width = convolution.channels // group, convolution.filters // group
     return Shape(convolution.window, convolution.channels_last, convolution.batch, group, depth, width)

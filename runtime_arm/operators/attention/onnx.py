@@ -134,7 +134,7 @@ def _sides(op: OperatorDef) -> Tuple[int, int]:
     return left, 0 if op.get_bool("is_causal") else right
 
 
-def _scale(op: OperatorDef, depth: int) -> float:
+def scale_of(op: OperatorDef, depth: int) -> float:
     return op.get_float("scale", 0.0) or 1 / max(depth, 1) ** 0.5
 
 
@@ -144,25 +144,30 @@ def _padded(mask: Array, keys: int) -> Array:
     return np.pad(bias, [(0, 0)] * (bias.ndim - 1) + [(0, keys - bias.shape[-1])], constant_values=-np.inf)
 
 
+def bias64(
+    op: OperatorDef, q: Array, k: Array, mask: Optional[Array], past: int = 0, lengths: Optional[Array] = None
+) -> Array:
+    """What is added to the scores (B, H, S, T) of queries q (B, H, S, D) and all keys k (B, N, T, D)."""
+    offset: Any = past if lengths is None else lengths.astype(np.int64) - q.shape[2]
+    bias = band64(q.shape[2], k.shape[2], offset, _sides(op), lengths)
+    return bias if mask is None else bias + _padded(mask, k.shape[2])
+
+
 @attention.reference
 def attention_reference(op: OperatorDef, q: Array, k: Array, v: Array, *rest: Optional[Array]) -> List[Any]:
     mask, past_key, past_value, lengths = (*rest, *[None] * 4)[:4]
     flat, dtype = q.ndim == 3, q.dtype
-    q, k, v = _heads_apart(op, q, k, v)
-    offset: Any = 0
+    q, k, v = heads_apart(op, q, k, v)
+    past = 0
     if past_key is not None and past_value is not None:
-        k, v, offset = np.concatenate((past_key, k), 2), np.concatenate((past_value, v), 2), past_key.shape[2]
-    elif lengths is not None:
-        offset = lengths.astype(np.int64) - q.shape[2]
-    bias = band64(q.shape[2], k.shape[2], offset, _sides(op), lengths)
-    if mask is not None:
-        bias = bias + _padded(mask, k.shape[2])
-    y, stages = attend64(q, k, v, _scale(op, q.shape[3]), bias, op.get_float("softcap", 0.0))
+        k, v, past = np.concatenate((past_key, k), 2), np.concatenate((past_value, v), 2), past_key.shape[2]
+    bias = bias64(op, q, k, mask, past, lengths)
+    y, stages = attend64(q, k, v, scale_of(op, q.shape[3]), bias, op.get_float("softcap", 0.0))
     scores = stages[op.get_int("qk_matmul_output_mode", 0)]
     return [(join_heads(y) if flat else y).astype(dtype), k.copy(), v.copy(), scores.astype(dtype)]
 
 
-def _heads_apart(op: OperatorDef, q: Array, *others: Array) -> List[Array]:
+def heads_apart(op: OperatorDef, q: Array, *others: Array) -> List[Array]:
     """Q, then keys or values, as (B, heads, length, numbers)."""
     if q.ndim == 4:
         return [q, *others]
@@ -203,7 +208,7 @@ def _has_past(inputs: Sequence[Any]) -> bool:
 def attention_numpy(call: Call) -> Run:
     op, size = call.op, _sizes_of(call.op, call.in_specs)
     mask, past_key, past_value, lengths = (*call.inputs[3:], *[None] * 4)[:4]
-    q, k, v = _heads_apart(op, *call.inputs[:3])
+    q, k, v = heads_apart(op, *call.inputs[:3])
     y = call.outputs[0] if q is call.inputs[0] else split_heads(call.outputs[0], size.heads)
     bias = None if mask is None else call.scratch[2]
     kept = stores(call, 1, _has_past(call.inputs), call.scratch[2 if mask is None else 3 :])
@@ -214,7 +219,7 @@ def attention_numpy(call: Call) -> Run:
         k,
         v,
         grouped(y, size.key_heads),
-        _scale(op, size.depth),
+        scale_of(op, size.depth),
         [] if bias is None else [grouped(bias, size.key_heads)],
         op.get_float("softcap", 0.0),
         _sides(op),

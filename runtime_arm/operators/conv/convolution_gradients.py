@@ -8,6 +8,7 @@ from typing import Any, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.multiply_adds import gradient_products
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.registry.schema import operator, require
@@ -22,7 +23,7 @@ def conv_gradient(op: OperatorDef, x: TensorSpec, w: TensorSpec, dy: TensorSpec)
     dX[n, c, i] = sum of W[m, c, k] dY[n, m, o] over o * stride + k * dilation - pad = i. With no_bias=1 there is no db.
     """
     require(op, x.dtype.kind == "f" and x.dtype == w.dtype == dy.dtype, "inputs must be floats of one type", x, w, dy)
-    convolution = convolution_of(op, x, w)
+    convolution = convolution_of(forward_form(op), x, w)
     shape = convolution.output_shape
     require(op, dy.shape == shape, f"dY must have the shape {list(shape)} of the convolution's output", x, w, dy)
     return [w, x] if op.get_bool("no_bias") else [w, w.with_shape((convolution.filters,)), x]
@@ -51,8 +52,9 @@ def gradients64(convolution: Convolution, x: Array, w: Array, dy: Array) -> List
 
 @conv_gradient.reference
 def conv_gradient_reference(op: OperatorDef, x: Array, w: Array, dy: Array) -> Sequence[Any]:
-    dw, db, dx = gradients64(convolution_of(op, TensorSpec.known(x), TensorSpec.known(w)), x, w, dy)
+    dw, db, dx = gradients64(convolution_of(forward_form(op), TensorSpec.known(x), TensorSpec.known(w)), x, w, dy)
     return [result.astype(x.dtype) for result in ([dw, dx] if op.get_bool("no_bias") else [dw, db, dx])]
 
 
 conv_gradient.alias("Conv1DGradient", "Conv2DGradient", "Conv3DGradient")
+conv_gradient.alias("ConvGradient", domain="armnet")

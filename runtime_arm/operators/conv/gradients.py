@@ -21,3 +21,12 @@ def im2col(forward: Forward) -> Backward:
 @gradient("Col2Im")
 def col2im(forward: Forward) -> Backward:
     return forward.by("Im2Col", [forward.gradient()], [0])
+
+
+@gradient("Conv", "ConvTranspose", domain="onnx")
+def onnx_conv(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.gradient()]
+    type = f"{forward.op.type}Gradient"
+    if any(forward.given(2)):
+        return forward.by(type, given, [1, 2, 0], domain="armnet")
+    return forward.by(type, given, [1, 0], domain="armnet", no_bias=1)

@@ -8,6 +8,7 @@ from typing import Any, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.multiply_adds import gradient_products
 from runtime_arm.operators.conv.transposed import Transposed, transposed_of
 from runtime_arm.registry.schema import operator, require
@@ -22,7 +23,7 @@ def conv_transpose_gradient(op: OperatorDef, x: TensorSpec, w: TensorSpec, dy: T
     dW[c, m, k] = sum of X[n, c, i] dY[n, m, i * stride + k - pad], db[m] = sum of dY. With no_bias=1 there is no db.
     """
     require(op, x.dtype.kind == "f" and x.dtype == w.dtype == dy.dtype, "inputs must be floats of one type", x, w, dy)
-    transposed = transposed_of(op, x, w)
+    transposed = transposed_of(forward_form(op), x, w)
     shape = transposed.output_shape
     require(op, dy.shape == shape, f"dY must have the shape {list(shape)} of the output", x, w, dy)
     return [w, x] if op.get_bool("no_bias") else [w, w.with_shape((transposed.filters,)), x]
@@ -51,5 +52,8 @@ def gradients64(transposed: Transposed, x: Array, w: Array, dy: Array) -> List[A
 
 @conv_transpose_gradient.reference
 def conv_transpose_gradient_reference(op: OperatorDef, x: Array, w: Array, dy: Array) -> Sequence[Any]:
-    dw, db, dx = gradients64(transposed_of(op, TensorSpec.known(x), TensorSpec.known(w)), x, w, dy)
+    dw, db, dx = gradients64(transposed_of(forward_form(op), TensorSpec.known(x), TensorSpec.known(w)), x, w, dy)
     return [result.astype(x.dtype) for result in ([dw, dx] if op.get_bool("no_bias") else [dw, db, dx])]
+
+
+conv_transpose_gradient.alias("ConvTransposeGradient", domain="armnet")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Any, Callable, Dict, Sequence
 
 from runtime_arm.errors import GradientError
 from runtime_arm.netdef import dtypes
 from runtime_arm.operators.common.casting import caffe2_dtype
+from runtime_arm.operators.elementwise.activation import SELU_ALPHA, SELU_SCALE
 from runtime_arm.registry.gradients import Backward, Forward, gradient, no_gradient
 
 FROM_Y = "Relu LeakyRelu ReluN Clip ThresholdedRelu HardSigmoid Sigmoid Tanh Softplus Elu Selu Reciprocal"
@@ -155,8 +156,110 @@ def cast(forward: Forward) -> Backward:
     if not forward.op.has("from_type"):
         raise GradientError(forward.op, "the gradient needs argument from_type, the dtype of the input")
     numbers = {name: dtypes.number_of(caffe2_dtype(forward.op, name)) or dtypes.FLOAT for name in ("from_type", "to")}
-    swapped = {"to": numbers["from_type"], "from_type": numbers["to"]}
+    swapped: Dict[str, Any] = {"to": numbers["from_type"], "from_type": numbers["to"]}
     return forward.by("Cast", [forward.gradient()], [0], copy=False, **swapped)
 
 
 no_gradient("Sign", "Floor", "Ceil", "And", "Or", "Xor", "Not", "EQ", "NE", "LT", "LE", "GT", "GE", "IsNaN", "Mod")
+
+
+def _declare_onnx(types: str, inputs: Callable[[Forward], Sequence[str]], domain: str = "") -> None:
+    for type in types.split():
+        gradient(type, domain="onnx")(
+            lambda forward: forward.by(f"{forward.op.type}Gradient", inputs(forward), [0], domain=domain)
+        )
+
+
+_declare_onnx(
+    "Relu LeakyRelu HardSigmoid Sigmoid Tanh Softplus Elu Reciprocal",
+    lambda forward: [forward.output(0), forward.gradient()],
+)
+_declare_onnx("Softsign Sin Cos Tan Asin Acos Atan Erf Abs", lambda forward: [forward.input(0), forward.gradient()])
+_declare_onnx("Sinh Cosh", lambda forward: [forward.gradient(), forward.input(0)])
+_declare_onnx("Mish", lambda forward: [forward.input(0), forward.output(0), forward.gradient()])
+_declare_onnx(
+    "HardSwish Swish Celu ThresholdedRelu Asinh Acosh Atanh",
+    lambda forward: [forward.input(0), forward.gradient()],
+    domain="armnet",
+)
+gradient("Exp", domain="onnx")(exp)
+gradient("Log", domain="onnx")(log)
+gradient("Sqrt", domain="onnx")(sqrt)
+gradient("Add", "Sub", domain="onnx")(add)
+gradient("Mul", domain="onnx")(mul)
+gradient("Div", domain="onnx")(div)
+
+
+@gradient("Neg", domain="onnx")
+def onnx_negative(forward: Forward) -> Backward:
+    return forward.by("Negative", [forward.gradient()], [0])
+
+
+@gradient("Selu", domain="onnx")
+def onnx_selu(forward: Forward) -> Backward:
+    """Of Y where scale > 1, as for Caffe2's; ONNX calls the scale gamma."""
+    scale = forward.op.get_float("gamma", SELU_SCALE)
+    alpha = forward.op.get_float("alpha", SELU_ALPHA)
+    return forward.by(
+        "SeluGradient", [forward.output(0), forward.gradient()], [0], copy=False, alpha=alpha, scale=scale
+    )
+
+
+@gradient("Gelu", domain="onnx")
+def onnx_gelu(forward: Forward) -> Backward:
+    fast = int(forward.op.get_str("approximate", "none") == "tanh")
+    return forward.by("GeluGradient", [forward.gradient(), forward.input(0)], [0], copy=False, fast_gelu=fast)
+
+
+@gradient("Clip", domain="onnx")
+def onnx_clip(forward: Forward) -> Backward:
+    return forward.by(
+        "ClipGradient", [forward.input(0), forward.gradient(), *forward.given(1, 2)], [0], domain="armnet"
+    )
+
+
+@gradient("PRelu", domain="onnx")
+def onnx_prelu(forward: Forward) -> Backward:
+    return forward.by("PReluGradient", [forward.gradient(), *forward.given(0, 1)], [0, 1], domain="armnet")
+
+
+@gradient("Pow", domain="onnx")
+def onnx_pow(forward: Forward) -> Backward:
+    given = [forward.gradient(), *forward.given(0, 1), forward.output(0)]
+    return forward.by("PowGradient", given, [0, 1], domain="armnet")
+
+
+@gradient("Where", domain="onnx")
+def onnx_where(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.gradient(), forward.like(1), forward.like(2)]
+    return forward.by("WhereGradient", given, [1, 2], domain="armnet")
+
+
+@gradient("Max", "Min", domain="onnx")
+def onnx_extreme(forward: Forward) -> Backward:
+    inputs = range(len(forward.op.input))
+    given = [forward.output(0), forward.gradient(), *forward.given(*inputs)]
+    return forward.by(f"{forward.op.type}Gradient", given, inputs, domain="armnet")
+
+
+@gradient("Sum", "Mean", domain="onnx")
+def onnx_sum(forward: Forward) -> Backward:
+    """The output's gradient, of a mean divided by the number of inputs, summed over what was stretched."""
+    inputs = range(len(forward.op.input))
+    names, share, ops = {index: forward.name(index) for index in inputs}, forward.gradient(), []
+    if forward.op.type == "Mean":
+        share = f"_{forward.name(0)}_share"
+        ops.append(forward.make("Scale", [forward.gradient()], [share], copy=False, scale=1 / len(inputs)))
+    for index, name in names.items():
+        ops.append(forward.make("SumLike", [share, forward.like(index)], [name], copy=False, domain="armnet"))
+    return forward.result(ops, dict(names))
+
+
+@gradient("Cast", "CastLike", domain="onnx")
+def onnx_cast(forward: Forward) -> Backward:
+    back = forward.make("CastLike", [forward.gradient(), forward.like(0)], [forward.name(0)], copy=False, domain="onnx")
+    return forward.result([back], {0: forward.name(0)})
+
+
+no_gradient("Sign", "Floor", "Ceil", "Round", "And", "Or", "Xor", "Not", "Equal", "Greater", "Less", domain="onnx")
+no_gradient("GreaterOrEqual", "LessOrEqual", "IsNaN", "IsInf", "Mod", domain="onnx")

@@ -24,3 +24,12 @@ def batch_gather(forward: Forward) -> Backward:
 
 no_gradient("OneHot", "BatchOneHot", "SegmentOneHot", stops=True)
 no_gradient("Unique", "Find")
+
+
+@gradient("GatherElements", "GatherND", domain="onnx")
+def onnx_gather(forward: Forward) -> Backward:
+    given = [forward.like(0), forward.input(1), forward.gradient()]
+    return forward.by(f"{forward.op.type}Gradient", given, [0], domain="armnet")
+
+
+no_gradient("OneHot", domain="onnx", stops=True)

@@ -51,7 +51,7 @@ def dropout_grad_numpy(call: Call) -> Run:
     return run
 
 
-@operator("SliceGradient", inputs=(2, 4), dtypes=FLOATS)
+@operator("SliceGradient", inputs=(2, 6), dtypes=FLOATS)
 def slice_gradient(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
     """dX = dY where X was taken, else 0. Inputs: X, starts and ends unless they are arguments, dY."""
     *bounds, dy = others
@@ -64,7 +64,7 @@ def slice_gradient(op: OperatorDef, x: TensorSpec, *others: TensorSpec) -> List[
 def slice_gradient_reference(op: OperatorDef, x: Array, *others: Array) -> List[Any]:
     *bounds, dy = others
     dx = np.zeros(x.shape, x.dtype)
-    dx[slices_of(op, TensorSpec.known(x), [TensorSpec.known(bound) for bound in bounds])] = dy
+    dx[slices_of(op, TensorSpec.known(x), [None if b is None else TensorSpec.known(b) for b in bounds])] = dy
     return [dx]
 
 
@@ -186,3 +186,7 @@ def _folds(padding: Padding, axis: int, source: Array, target: Array) -> List[Tu
         if at >= 0 and not start <= i < stop:
             steps.append((target[along(axis, at, at + 1)], source[along(axis, i, i + 1)]))
     return steps
+
+
+slice_gradient.alias("SliceGradient", domain="armnet")
+tile_gradient.alias("TileGradient", domain="armnet")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
+from runtime_arm.errors import GradientError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry.gradients import Backward, Forward, Gradient, gradient, no_gradient
+from runtime_arm.registry.gradients import Backward, Forward, gradient, no_gradient
 
 
 @gradient("Alias", "EnsureDense")
@@ -58,7 +59,7 @@ def prepend_dim(forward: Forward) -> Backward:
 def transpose(forward: Forward) -> Backward:
     """The inverse permutation; without ``axes`` the same one, which turns all dimensions round."""
     axes = forward.op.get_ints("axes")
-    inverse: Dict[str, List[int]] = {"axes": [int(axis) for axis in np.argsort(axes)]} if axes else {}
+    inverse: Dict[str, Any] = {"axes": [int(axis) for axis in np.argsort(axes)]} if axes else {}
     return forward.by("Transpose", [forward.gradient()], [0], copy=False, **inverse)
 
 
@@ -82,6 +83,11 @@ def concat(forward: Forward) -> Backward:
 @gradient("Split", "DepthSplit")
 def split(forward: Forward) -> Backward:
     """The parts' gradients side by side; zeros for a part that has none."""
+    return _joined(forward)
+
+
+def _joined(forward: Forward, axis: Optional[int] = None) -> Backward:
+    """A Concat of the outputs' gradients, along an axis or as the operator's arguments say."""
     dx = forward.name(0)
     parts: List[str] = []
     ops: List[OperatorDef] = []
@@ -91,10 +97,10 @@ def split(forward: Forward) -> Backward:
         else:
             parts.append(f"_{part}_no_grad")
             ops.append(forward.make("ConstantFill", [part], parts[-1:], copy=False, value=0.0))
-    copied = {arg.name: arg for arg in forward.op.arg if arg.name != "split"}
     joined = forward.make("Concat", parts, [dx, f"_{dx}_dims"], copy=False)
-    gradients: Dict[int, Gradient] = {0: dx}
-    return forward.result([*ops, joined.replace(arg=tuple(copied.values()))], gradients)
+    copied = tuple(arg for arg in forward.op.arg if arg.name != "split")
+    joined = joined.replace(arg=copied) if axis is None else joined.with_args(axis=axis)
+    return forward.result([*ops, joined], {0: dx})
 
 
 @gradient("Dropout")
@@ -137,3 +143,59 @@ def float_to_half(forward: Forward) -> Backward:
 
 no_gradient("StopGradient", stops=True)
 no_gradient("ResizeLike", "SequenceMask")
+
+
+@gradient("Reshape", "Flatten", "Squeeze", "Unsqueeze", domain="onnx")
+def onnx_reshape(forward: Forward) -> Backward:
+    return forward.by("ResizeLike", [forward.gradient(), forward.like(0)], [0], copy=False)
+
+
+@gradient("Expand", domain="onnx")
+def onnx_expand(forward: Forward) -> Backward:
+    return forward.by("SumLike", [forward.gradient(), forward.like(0)], [0], copy=False, domain="armnet")
+
+
+@gradient("Tile", domain="onnx")
+def onnx_tile(forward: Forward) -> Backward:
+    return forward.by("TileGradient", [forward.gradient(), forward.input(1)], [0], domain="armnet")
+
+
+@gradient("Slice", domain="onnx")
+def onnx_slice(forward: Forward) -> Backward:
+    bounds = forward.given(*range(1, len(forward.op.input)))
+    return forward.by("SliceGradient", [forward.like(0), *bounds, forward.gradient()], [0], domain="armnet")
+
+
+@gradient("Pad", domain="onnx")
+def onnx_pad(forward: Forward) -> Backward:
+    pads = forward.given(*range(1, len(forward.op.input)))
+    return forward.by("PadGradient", [forward.gradient(), forward.like(0), *pads], [0], domain="armnet")
+
+
+@gradient("Split", domain="onnx")
+def onnx_split(forward: Forward) -> Backward:
+    """The parts' gradients side by side; zeros for a part that has none."""
+    return _joined(forward, forward.op.get_int("axis", 0))
+
+
+@gradient("DepthToSpace", domain="onnx")
+def depth_to_space(forward: Forward) -> Backward:
+    return forward.by("SpaceToDepth", [forward.gradient()], [0], domain="onnx")
+
+
+@gradient("SpaceToDepth", domain="onnx")
+def space_to_depth(forward: Forward) -> Backward:
+    return forward.by("DepthToSpace", [forward.gradient()], [0], domain="onnx")
+
+
+@gradient("Trilu", domain="onnx")
+def trilu(forward: Forward) -> Backward:
+    return forward.by("Trilu", [forward.gradient(), *[k for k in forward.given(1) if k]], [0], domain="onnx")
+
+
+@gradient("Dropout", domain="onnx")
+def onnx_dropout(forward: Forward) -> Backward:
+    """Outside of training the gradient is the output's, by name."""
+    if any(forward.given(2)):
+        raise GradientError(forward.op, "there is a gradient only without training_mode: use Caffe2's Dropout to train")
+    return forward.result([], {0: forward.gradient()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from runtime_arm.errors import GradientError
 from runtime_arm.registry.gradients import Backward, Forward, gradient
@@ -24,8 +24,8 @@ def matmul(forward: Forward) -> Backward:
     a, b = forward.input(0), forward.input(1)
     da, db = forward.name(0), forward.name(1)
     (first, second), (third, fourth) = _products(forward)
-    to_a = {"axis_a": 1} if trans_a else {"axis_b": 1}
-    to_b = {"axis_b": 1} if trans_b else {"axis_a": 1}
+    to_a: Dict[str, Any] = {"axis_a": 1} if trans_a else {"axis_b": 1}
+    to_b: Dict[str, Any] = {"axis_b": 1} if trans_b else {"axis_a": 1}
     ops = [
         forward.make("MatMul", [*first, a], [da], copy=False, **second, **to_a),
         forward.make("MatMul", [*third, b], [db], copy=False, **fourth, **to_b),
@@ -46,7 +46,7 @@ def batch_matmul(forward: Forward) -> Backward:
     return forward.result(ops, {0: da, 1: db})
 
 
-Product = Tuple[List[str], Dict[str, int]]
+Product = Tuple[List[str], Dict[str, Any]]
 
 
 def _products(forward: Forward) -> Tuple[Product, Product]:
@@ -60,3 +60,14 @@ def _products(forward: Forward) -> Tuple[Product, Product]:
     if trans_b:
         return to_a, ([dc, a], {"trans_a": 1, "trans_b": 1} if trans_a else {"trans_a": 1})
     return to_a, ([a, dc], {} if trans_a else {"trans_a": 1})
+
+
+@gradient("MatMul", domain="onnx")
+def onnx_matmul(forward: Forward) -> Backward:
+    return forward.by("MatMulGradient", [forward.gradient(), *forward.given(0, 1)], [0, 1], domain="armnet")
+
+
+@gradient("Gemm", domain="onnx")
+def onnx_gemm(forward: Forward) -> Backward:
+    present = [index for index, name in enumerate(forward.op.input) if name]
+    return forward.by("GemmGradient", [forward.gradient(), *forward.given(*present)], present, domain="armnet")

@@ -172,14 +172,19 @@ def softmax_cross_entropy(
     return [_loss(op, x, labels, weights), x]
 
 
+def shares_of(op: OperatorDef, x: Array, labels: Array, weights: Optional[Array]) -> Tuple[Array, Array]:
+    """The weight of each label, 0 where it is ``ignore_index``, and the class that it names."""
+    counts = np.ones(labels.shape, bool) if not op.has("ignore_index") else labels != op.get_int("ignore_index")
+    chosen = np.where(counts, labels, 0).astype(np.int64)
+    _require_labels(op, chosen, x.shape[1])
+    return counts * (1.0 if weights is None else weights.astype(np.float64)[chosen]), chosen
+
+
 @negative_log_likelihood.reference
 def negative_log_likelihood_reference(
     op: OperatorDef, x: Array, labels: Array, weights: Optional[Array] = None
 ) -> List[Any]:
-    counts = np.ones(labels.shape, bool) if not op.has("ignore_index") else labels != op.get_int("ignore_index")
-    chosen = np.where(counts, labels, 0).astype(np.int64)
-    _require_labels(op, chosen, x.shape[1])
-    share = counts * (1.0 if weights is None else weights.astype(np.float64)[chosen])
+    share, chosen = shares_of(op, x, labels, weights)
     losses = -np.take_along_axis(x.astype(np.float64), np.expand_dims(chosen, 1), axis=1)[:, 0] * share
     reduction = op.get_str("reduction", "mean")
     if reduction != "none":

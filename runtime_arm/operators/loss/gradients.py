@@ -57,3 +57,14 @@ def cosine_embedding(forward: Forward) -> Backward:
 def bernoulli_jsd(forward: Forward) -> Backward:
     given = [forward.gradient(), forward.input(0), forward.input(1)]
     return forward.by("BernoulliJSDGradient", given, [0])
+
+
+@gradient("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", domain="onnx")
+def onnx_loss(forward: Forward) -> Backward:
+    if forward.has_gradient(1):
+        raise GradientError(
+            forward.op, "only the loss has a gradient: compute the logarithm by a LogSoftmax of its own"
+        )
+    weights = [name for name in forward.given(2) if name]
+    given = [forward.gradient(), forward.input(0), forward.input(1), *weights]
+    return forward.by(f"{forward.op.type}Gradient", given, [0], domain="armnet")

@@ -78,3 +78,16 @@ def normalize(forward: Forward) -> Backward:
 def batch_moments(forward: Forward) -> Backward:
     given = [forward.gradient(0), forward.gradient(1), forward.input(0)]
     return forward.by("BatchMomentsGradient", given, [0])
+
+
+@gradient("Softmax", "LogSoftmax", domain="onnx")
+def onnx_softmax(forward: Forward) -> Backward:
+    return forward.by(f"{forward.op.type}Gradient", [forward.output(0), forward.gradient()], [0], domain="armnet")
+
+
+@gradient("LayerNormalization", "GroupNormalization", "RMSNormalization", domain="onnx")
+def onnx_normalization(forward: Forward) -> Backward:
+    """From X and the scale; the statistics are computed once more."""
+    present = [index for index, name in enumerate(forward.op.input) if name]
+    given = [forward.gradient(), forward.input(0), forward.input(1)]
+    return forward.by(f"{forward.op.type}Gradient", given, present, domain="armnet")

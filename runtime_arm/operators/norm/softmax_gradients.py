@@ -47,3 +47,6 @@ def softmax_gradient_numpy(call: Call) -> Run:
         np.multiply(y, terms, out=dx)
 
     return run if y.size else lambda: None
+
+
+softmax_gradient.alias("SoftmaxGradient", domain="armnet")

@@ -40,7 +40,7 @@ class Given(NamedTuple):
 Read = Callable[[OperatorDef, Sequence[Any]], Given]  # from specs or arrays
 
 
-def _declare(type: str, read: Read, inputs: Any, doc: str, outputs: Any = 3, domain: str = "") -> Operator:
+def declare_standard(type: str, read: Read, inputs: Any, doc: str, outputs: Any = 3, domain: str = "") -> Operator:
     def shape(op: OperatorDef, *specs: TensorSpec) -> List[TensorSpec]:
         require_floats(op, *specs)
         given = read(op, specs)
@@ -57,9 +57,8 @@ def _declare(type: str, read: Read, inputs: Any, doc: str, outputs: Any = 3, dom
     schema.reference(lambda op, *arrays: _reference(op, read(op, arrays)))
 
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-        given = read(op, inputs)
-        if given.mean is None or given.x.size == 0:
-            return "only for saved statistics" if given.x.size else "X is empty"
+        if not read(op, inputs).x.size:
+            return "X is empty"
         return _order(op) or single_or_double(op, inputs, outputs)
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -111,14 +110,16 @@ def _buffers(given: Given) -> List[TensorSpec]:
     n, g, k, p = given.rows
     dtype, some = given.x.dtype, _images(given.rows)
     room = TensorSpec((some, g, k, p), dtype)
-    return [room, *[TensorSpec((n, g, k), dtype)] * 2, TensorSpec((n, g, k), dtype), *[TensorSpec((n, g), dtype)] * 3]
+    rows, groups = TensorSpec((n, g, k), dtype), TensorSpec((n, g), dtype)
+    return [room, rows, rows, rows, groups, groups, groups, groups]
 
 
 def _bind(call: Call, given: Given) -> Run:
     n, g, k, p = given.rows
     x, dy, dx = (array.reshape(given.rows) for array in (given.x, given.dy, call.outputs[0]))
-    room, products, sums, scaled, inverse, first, second = call.scratch
-    mean, spread = given.mean.reshape(n, g), given.spread.reshape(n, g)
+    room, products, sums, scaled, inverse, first, second, centre = call.scratch
+    mean, spread = (centre, inverse) if given.mean is None else (given.mean.reshape(n, g), given.spread.reshape(n, g))
+    epsilon = x.dtype.type(call.op.get_float("epsilon", 1e-5))
     scale = None if given.scale is None else given.scale.reshape(g, k)
     totals = [(part, out.reshape(g, k)) for part, out in zip((products, sums), call.outputs[1:])]
     some, share = _images(given.rows), x.dtype.type(1 / (k * p))
@@ -130,9 +131,25 @@ def _bind(call: Call, given: Given) -> Run:
         np.add.reduce(rows, axis=2, out=out)
         np.multiply(out, share, out=out)
 
+    def measure(cut: slice) -> None:
+        """The mean and the inverse deviation of some images."""
+        terms = room[: cut.stop - cut.start]
+        np.add.reduce(x[cut], axis=(2, 3), out=mean[cut])
+        np.multiply(mean[cut], share, out=mean[cut])
+        np.subtract(x[cut], mean[cut, :, None, None], out=terms)
+        np.multiply(terms, terms, out=terms)
+        np.add.reduce(terms, axis=(2, 3), out=inverse[cut])
+        np.multiply(inverse[cut], share, out=inverse[cut])
+        np.add(inverse[cut], epsilon, out=inverse[cut])
+        np.sqrt(inverse[cut], out=inverse[cut])
+        np.divide(1, inverse[cut], out=inverse[cut])
+
     def run() -> None:
-        np.divide(1, spread, out=inverse) if given.deviates else np.copyto(inverse, spread)
+        if given.mean is not None:
+            np.divide(1, spread, out=inverse) if given.deviates else np.copyto(inverse, spread)
         for cut in cuts:
+            if given.mean is None:
+                measure(cut)
             normal, terms = dx[cut], room[: cut.stop - cut.start]
             np.subtract(x[cut], mean[cut, :, None, None], out=normal)
             np.multiply(normal, inverse[cut, :, None, None], out=normal)
@@ -182,10 +199,14 @@ def _group(op: OperatorDef, inputs: Sequence[Any]) -> Given:
     return Given(x, dy, gamma, mean, inverse, (x.shape[0], count, channels // count, prod(image)))
 
 
-_RULE = """dX = s (g - mean of g - x^ mean of g x^), with x^ = (X - mean) s, s = 1 / deviation, g = dY scale.
+RULE = """dX = s (g - mean of g - x^ mean of g x^), with x^ = (X - mean) s, s = 1 / deviation, g = dY scale.
 
     dscale = the sum of dY x^, dbias = the sum of dY."""
 
-_declare("LayerNormGradient", _layer, (5, 6), f"{_RULE} Inputs: dY, Y, mean, deviation, X, the scale if any.", (1, 3))
-_declare("InstanceNormGradient", _instance, (4, 6), f"{_RULE} Inputs: X, scale, bias, dY, and mean and s if saved.")
-_declare("GroupNormGradient", _group, 6, f"{_RULE} Inputs: dY, X, scale, bias, mean, s.")
+declare_standard(
+    "LayerNormGradient", _layer, (5, 6), f"{RULE} Inputs: dY, Y, mean, deviation, X, the scale if any.", (1, 3)
+)
+declare_standard(
+    "InstanceNormGradient", _instance, (4, 6), f"{RULE} Inputs: X, scale, bias, dY, and mean and s if saved."
+)
+declare_standard("GroupNormGradient", _group, 6, f"{RULE} Inputs: dY, X, scale, bias, mean, s.")

@@ -7,6 +7,7 @@ from typing import Any, Callable, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import only_for
 from runtime_arm.operators.common.slopes import same_floats
@@ -17,7 +18,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 def _shape(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
-    shape = pool_of(op, x).output_shape
+    shape = pool_of(forward_form(op), x).output_shape
     require(op, y.shape == shape, f"Y must have the shape {list(shape)} of the pool's output", x, y, dy)
     same_floats(op, y, dy)
     return [x]
@@ -49,7 +50,7 @@ def _first(pool: Pool, array: Array) -> Array:
 
 def _spread(op: OperatorDef, x: Array, y: Array, dy: Array, share: Callable[..., Any]) -> Sequence[Any]:
     """dX by taps, in float64: the sum of share(pixels, Y, dY, divisors) over the windows."""
-    pool = pool_of(op, TensorSpec.known(x))
+    pool = pool_of(forward_form(op), TensorSpec.known(x))
     pixels, outputs, errors = (_first(pool, array.astype(np.float64)) for array in (x, y, dy))
     dx = np.zeros(pixels.shape)
     divisors = np.broadcast_to(pool.divisors, errors.shape)
@@ -88,7 +89,7 @@ def _largest_tap(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 
 @max_pool_gradient.kernel("NUMPY", supports=only_for(FLOAT32_64), scratch=_largest_tap)
 def max_pool_gradient_numpy(call: Call) -> Run:
-    pool = pool_of(call.op, TensorSpec(call.inputs[0].shape, call.inputs[0].dtype))
+    pool = pool_of(forward_form(call.op), TensorSpec(call.inputs[0].shape, call.inputs[0].dtype))
     x, y, dy, dx, share, mask = (_first(pool, a) for a in (*call.inputs, call.outputs[0], *call.scratch))
     taps = [
         (x[tap.image], y[tap.out], dy[tap.out], dx[tap.image], share[tap.out], mask[tap.out])
@@ -107,7 +108,7 @@ def max_pool_gradient_numpy(call: Call) -> Run:
 
 @average_pool_gradient.kernel("NUMPY", supports=only_for(FLOAT32_64), scratch=lambda *a: _largest_tap(*a)[:1])
 def average_pool_gradient_numpy(call: Call) -> Run:
-    pool = pool_of(call.op, TensorSpec(call.inputs[0].shape, call.inputs[0].dtype))
+    pool = pool_of(forward_form(call.op), TensorSpec(call.inputs[0].shape, call.inputs[0].dtype))
     dy, dx, share = (_first(pool, a) for a in (call.inputs[2], call.outputs[0], call.scratch[0]))
     factors = (1 / np.maximum(pool.divisors, 1)).astype(dy.dtype)
     taps = [(dx[tap.image], share[tap.out]) for tap in pool.window.taps()]
@@ -121,5 +122,7 @@ def average_pool_gradient_numpy(call: Call) -> Run:
     return run
 
 
+max_pool_gradient.alias("MaxPoolGradient", domain="armnet")
+average_pool_gradient.alias("AveragePoolGradient", domain="armnet")
 max_pool_gradient.alias("MaxPool1DGradient", "MaxPool2DGradient", "MaxPool3DGradient")
 average_pool_gradient.alias("AveragePool1DGradient", "AveragePool2DGradient", "AveragePool3DGradient")

@@ -29,3 +29,9 @@ def max_pool_with_offsets(forward: Forward) -> Backward:
 def pool(forward: Forward) -> Backward:
     given = [forward.input(0), forward.output(0), forward.gradient()]
     return forward.by(f"{forward.op.type}Gradient", given, [0])
+
+
+@gradient("MaxPool", "AveragePool", domain="onnx")
+def onnx_pool(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.output(0), forward.gradient()]
+    return forward.by(f"{forward.op.type}Gradient", given, [0], domain="armnet")

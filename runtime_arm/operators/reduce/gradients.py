@@ -47,3 +47,30 @@ def moments(forward: Forward) -> Backward:
 @gradient("TopK")
 def top_k(forward: Forward) -> Backward:
     return forward.by("TopKGradient", [forward.gradient(), forward.output(1), forward.like(0)], [0])
+
+
+ONNX = ("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+
+
+@gradient(*(f"Reduce{kind}" for kind in ONNX), domain="onnx")
+def onnx_reduction(forward: Forward) -> Backward:
+    axes = [name for name in forward.given(1) if name]
+    given = [forward.gradient(), forward.input(0), forward.output(0), *axes]
+    return forward.by(f"{forward.op.type}Gradient", given, [0], domain="armnet")
+
+
+@gradient("CumSum", domain="onnx")
+def cumsum(forward: Forward) -> Backward:
+    """The running sum in the other direction."""
+    backwards = int(not forward.op.get_bool("reverse"))
+    return forward.by("CumSum", [forward.gradient(), forward.input(1)], [0], domain="onnx", reverse=backwards)
+
+
+@gradient("TopK", domain="onnx")
+def onnx_top_k(forward: Forward) -> Backward:
+    given = [forward.like(0), forward.output(1), forward.gradient()]
+    axis = forward.op.get_int("axis", -1)
+    return forward.by("GatherElementsGradient", given, [0], copy=False, domain="armnet", axis=axis)
+
+
+no_gradient("ArgMax", "ArgMin", domain="onnx")

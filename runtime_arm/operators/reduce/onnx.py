@@ -35,7 +35,7 @@ from runtime_arm.registry.schema import Operator, axis_of, integers_of, operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _axes_of(op: OperatorDef, ndim: int, given: Sequence[int]) -> Axes:
+def onnx_axes(op: OperatorDef, ndim: int, given: Sequence[int]) -> Axes:
     """The axes to reduce: those of the input; if there are none, all, or none with noop_with_empty_axes."""
     if not given:
         return () if op.get_bool("noop_with_empty_axes") else tuple(range(ndim))
@@ -44,8 +44,8 @@ def _axes_of(op: OperatorDef, ndim: int, given: Sequence[int]) -> Axes:
     return tuple(sorted({axis_of(op, axis, ndim) for axis in given}))
 
 
-def _spec_axes(op: OperatorDef, x: TensorSpec, axes: Optional[TensorSpec]) -> Axes:
-    return _axes_of(op, x.ndim, [] if axes is None else integers_of(op, axes, "axes"))
+def spec_axes(op: OperatorDef, x: TensorSpec, axes: Optional[TensorSpec]) -> Axes:
+    return onnx_axes(op, x.ndim, [] if axes is None else integers_of(op, axes, "axes"))
 
 
 def _keepdims(op: OperatorDef) -> bool:
@@ -56,10 +56,10 @@ def _declare(type: str, formula: str, reduction: Reduction, dtypes: Dtypes) -> O
     """Declares the operator that reduces input 0 over the axes in input 1."""
 
     def shape(op: OperatorDef, x: TensorSpec, axes: Optional[TensorSpec] = None) -> List[TensorSpec]:
-        return [x.with_shape(reduced_shape(x.shape, _spec_axes(op, x, axes), _keepdims(op)))]
+        return [x.with_shape(reduced_shape(x.shape, spec_axes(op, x, axes), _keepdims(op)))]
 
     def reference(op: OperatorDef, x: Array, axes: Optional[Array] = None) -> List[Any]:
-        reduced = _axes_of(op, x.ndim, [] if axes is None else axes.reshape(-1).tolist())
+        reduced = onnx_axes(op, x.ndim, [] if axes is None else axes.reshape(-1).tolist())
         return [reduce_exactly(reduction, x, reduced, _keepdims(op))]
 
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -69,7 +69,7 @@ def _declare(type: str, formula: str, reduction: Reduction, dtypes: Dtypes) -> O
     def bind(call: Call) -> Run:
         x, axes = call.in_specs[0], call.in_specs[1] if len(call.in_specs) > 1 else None
         assert x is not None
-        return bind_reduction(reduction, call, _spec_axes(call.op, x, axes))
+        return bind_reduction(reduction, call, spec_axes(call.op, x, axes))
 
     shape.__doc__ = (
         f"Y is {formula} over the axes in input 1 (all), which stay as 1 unless keepdims=0.\n\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -51,9 +51,9 @@ class Draw:
 
 
 class Case(NamedTuple):
-    """A net as text, what it is fed, the outputs that are differentiated, and the inputs with respect to which."""
+    """A net, perhaps as text, what it is fed, the outputs that are differentiated, and the inputs with respect to which."""
 
-    text: str
+    text: Union[str, NetDef]
     feeds: Mapping[str, Array]
     ys: Sequence[str] = ("Y",)
     to: Sequence[str] = ()  # all floats that are fed, if empty
@@ -72,7 +72,7 @@ def evaluated(ops: Sequence[OperatorDef], feeds: Mapping[str, Any]) -> Tuple[Blo
 
 def check(case: Case, seed: int = 0) -> List[str]:
     """``check_net`` of a case, and fast kernels against the reference. Returns the types of the gradient operators."""
-    net = NetDef.from_text(case.text)
+    net = NetDef.from_text(case.text) if isinstance(case.text, str) else case.text
     ops, read = check_net(net, case.feeds, case.ys, case.to, seed)
     for op, inputs in zip(ops, read):
         check_kernels(op, inputs)
@@ -137,6 +137,8 @@ def check_kernels(op: OperatorDef, inputs: Sequence[Any]) -> None:
         return
     single = [x if x is None or x.dtype.kind != "f" else x.astype(np.float32) for x in inputs]
     constants = [index for index, x in enumerate(single) if x is not None and x.dtype.kind in "iu" and x.size < 64]
+    if op.type == "ResizeGradient":
+        constants += [index for index in (2, 3) if index < len(single) and single[index] is not None]
     terms = max([1, *(x.size for x in single if x is not None)])
     engines = assert_engines_match_reference(op, single, terms=terms, constants=constants)
     for index in schema.inplace.get(0, ()):

@@ -9,8 +9,10 @@ from runtime_arm.registry.gradients import differentiable
 from tests.optimize.gradients import more_cases
 from tests.optimize.gradients.cases import CASES
 from tests.optimize.gradients.checks import Draw, check
+from tests.optimize.gradients.onnx_cases import ONNX_CASES
 
 DRAWN = {cases: types for types, cases in CASES.items()}
+DRAWN.update((cases, f"onnx.{types}") for types, cases in ONNX_CASES.items())
 FILLS = {type for family in ("caffe2", "random") for type in FAMILIES[""][f"operators.fills.{family}"].split()}
 # Gradients that are the same whatever the input is, or that other tests hold against recorded runs alone.
 ELSEWHERE = {"RecurrentNetwork", "OneHot", "BatchOneHot", "SegmentOneHot"}
@@ -25,5 +27,6 @@ def test_gradients_are_the_quotients_of_differences(cases: object, seed: int) ->
 
 def test_no_type_is_left_out() -> None:
     assert more_cases.__all__
-    types = {type for domain, type in differentiable() if domain == ""}
-    assert types - set(CASES) - FILLS - ELSEWHERE == set()
+    types = {domain: {type for own, type in differentiable() if own == domain} for domain in ("", "onnx")}
+    assert types[""] - set(CASES) - FILLS - ELSEWHERE == set()
+    assert types["onnx"] - set(ONNX_CASES) - {"OneHot"} == set()
