@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from optimize.gradients.backward_pass import BackwardPass
+from optimize.gradients.unfuse import unfused
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.gradients import Gradient, SparseGradient
@@ -25,7 +26,8 @@ def add_gradient_operators(
 
     The meaning and the names are those of Caffe2's ``AddGradientOperators``: ``X_grad`` is the gradient of X, and a
     blob that is read several times gets the Sum of what its readers contribute. Unlike Caffe2, a gradient given for a
-    blob that the net reads is added to the others, and no operator overwrites a gradient that is still needed.
+    blob that the net reads is added to the others, and no operator overwrites a gradient that is still needed. Fused
+    operators are taken apart first, so the net's own operators are others then.
     GradientError, naming the operator, where an operator on the way has no gradient, or needs what was overwritten.
     UsageError if a blob of ``ys`` is none of the net's.
     """
@@ -37,6 +39,7 @@ def add_gradient_operators(
         if y not in blobs:
             raise UsageError(f"no operator reads or writes the blob {y!r}, so it has no gradient")
     given = {y: SparseGradient(*g) if isinstance(g, tuple) else g for y, g in wanted.items()}
+    net = unfused(net)
     done = BackwardPass(net.op, given)
     gradients = done.gradients
     return _extended(net, done, given), gradients

@@ -51,7 +51,7 @@ class Draw:
 
 
 class Case(NamedTuple):
-    """A net, perhaps as text, what it is fed, the outputs that are differentiated, and the inputs with respect to which."""
+    """A net, perhaps as text, what it is fed, the outputs that are differentiated, and with respect to which inputs."""
 
     text: Union[str, NetDef]
     feeds: Mapping[str, Array]
@@ -92,7 +92,8 @@ def check_net(
         found = as_dense(gradients[name], blobs, feeds[name])
         assert found.shape == feeds[name].shape, f"{net.to_text()}: the gradient of {name} is {found.shape}"
         _compare(net, feeds, tops, name, found)
-    return made.op[len(net.op) :], read[len(net.op) :]
+    first = next((place for place, op in enumerate(made.op) if op.is_gradient_op), len(made.op))
+    return made.op[first:], read[first:]
 
 
 def _tops(net: NetDef, feeds: Mapping[str, Array], ys: Sequence[str], seed: int) -> Iterator[Tuple[str, Array]]:

@@ -90,7 +90,7 @@ def steps(draw: Draw) -> List[Case]:
         one("Clip", "X - h", {**x, "h": bounds["h"]}, to=["X"]),
         one("Clip", "X", x),
         one("PRelu", "X s", {**x, "s": draw.positive(c, 1)}),
-        Case(NetDef(op=(onnx("Cast", "X", to=12), onnx("Cast", "Y", "Z", to=12))), x, ys=["Z"]),
+        Case(NetDef(op=(onnx("Cast", "X", to=13), onnx("Cast", "Y", "Z", to=13))), x, ys=["Z"]),
     ]
 
 
