@@ -303,6 +303,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.where": "Where",
     },
     "armnet": {
+        "operators.recurrent.onnx_gradients": "GRUGradient LSTMGradient RNNGradient",
         "operators.attention.onnx_gradients": "AttentionGradient",
         "operators.conv.convolution_gradients": "ConvGradient",
         "operators.conv.transposed_gradients": "ConvTransposeGradient",

@@ -50,3 +50,18 @@ def recurrent_network(forward: Forward) -> Backward:
     given += [forward.output(index) for index in range(len(op.output))]
     of = [0, *op.get_ints("param"), *op.get_ints("initial_recurrent_state_ids")]
     return forward.by("RecurrentNetworkGradient", given, of)
+
+
+@gradient("LSTM", "GRU", "RNN", domain="onnx")
+def onnx_layer(forward: Forward) -> Backward:
+    """From the inputs and the gradients of the outputs; the steps are run once more."""
+    op = forward.op
+    states = 2 if op.type == "LSTM" else 1
+    unusual = [name for name in ("activations", "clip", "input_forget") if op.has(name)]
+    if unusual or any(forward.given(7)):
+        what = ", ".join(unusual) or "peepholes"
+        raise GradientError(op, f"there is no gradient with {what}: the layer must have its usual activations")
+    inputs = forward.given(*range(5 + states))
+    errors = [forward.gradient(index) if forward.has_gradient(index) else "" for index in range(1 + states)]
+    present = [index for index in (0, 1, 2, 3, 5, 6) if any(forward.given(index))]
+    return forward.by(f"{op.type}Gradient", [*inputs, *errors], present, domain="armnet")

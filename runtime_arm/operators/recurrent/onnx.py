@@ -217,7 +217,7 @@ def _rnn_step(op: OperatorDef, x: Array, states: List[Array], m: Weights, activa
 STEPS: Dict[str, Step] = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step}
 
 
-def _reversed(x: Array, lengths: Array) -> Array:
+def reversed_sequences(x: Array, lengths: Array) -> Array:
     """Each sequence (time, batch, ...) in reverse order. What follows its end stays in place."""
     time = np.arange(len(x)).reshape(-1, 1)
     order = np.where(time < lengths, lengths - 1 - time, time)
@@ -247,25 +247,27 @@ def recurrent(
     ends = np.full(steps.shape[1], len(steps)) if lengths is None else np.clip(lengths.astype(np.int64), 0, len(steps))
     results = []
     for d, activations in enumerate(_activations(op)):
-        weights = change(_weights(op, d, w, r, b, rest[2] if len(rest) > 2 else None))
+        weights = change(weights_of(op, d, w, r, b, rest[2] if len(rest) > 2 else None))
         backward = op.get_str("direction", "forward") == "reverse" or d == 1
-        states = _initial(op, d, rest, (steps.shape[1], r.shape[-1]))
-        y, last = _unrolled(op, _reversed(steps, ends) if backward else steps, ends, states, weights, activations)
-        results.append([_reversed(y, ends) if backward else y, *last])
+        states = initial_states(op, d, rest, (steps.shape[1], r.shape[-1]))
+        y, last = _unrolled(
+            op, reversed_sequences(steps, ends) if backward else steps, ends, states, weights, activations
+        )
+        results.append([reversed_sequences(y, ends) if backward else y, *last])
     y, *last = (np.stack(parts).astype(x.dtype) for parts in zip(*results))  # direction, time, batch, hidden
     if batch_first:
         return [y.transpose(2, 1, 0, 3), *(state.swapaxes(0, 1) for state in last)]
     return [y.swapaxes(0, 1), *last]
 
 
-def _weights(op: OperatorDef, d: int, w: Array, r: Array, b: Optional[Array], p: Optional[Array]) -> Weights:
+def weights_of(op: OperatorDef, d: int, w: Array, r: Array, b: Optional[Array], p: Optional[Array]) -> Weights:
     rows, hidden = w.shape[1], r.shape[2]
     biases = np.zeros(2 * rows) if b is None else b[d].astype(np.float64)
     peepholes = np.zeros(3 * hidden) if p is None else p[d].astype(np.float64)
     return Weights(w[d].T.astype(np.float64), r[d].T.astype(np.float64), biases[:rows], biases[rows:], peepholes)
 
 
-def _initial(op: OperatorDef, d: int, given: Sequence[Optional[Array]], shape: Tuple[int, int]) -> List[Array]:
+def initial_states(op: OperatorDef, d: int, given: Sequence[Optional[Array]], shape: Tuple[int, int]) -> List[Array]:
     """The states (batch, hidden) of a direction before the first step."""
     states = [given[i] if i < len(given) else None for i in range(2 if op.type == "LSTM" else 1)]
     at = (slice(None), d) if op.get_bool("layout") else (d,)

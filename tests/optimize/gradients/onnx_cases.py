@@ -29,7 +29,8 @@ def one(
     type: str, inputs: str, feeds: Mapping[str, Any], outputs: str = "Y", to: Sequence[str] = (), **arguments: Any
 ) -> Case:
     """A net of one operator; ``-`` stands for an omitted input."""
-    return Case(NetDef(op=(onnx(type, inputs, outputs, **arguments),)), feeds, to=to)
+    op = onnx(type, inputs, outputs, **arguments)
+    return Case(NetDef(op=(op.replace(output=tuple("" if name == "-" else name for name in op.output)),)), feeds, to=to)
 
 
 def integers(*numbers: int) -> Array:
@@ -234,3 +235,22 @@ def losses(draw: Draw) -> List[Case]:
         cases += [one(type, "X l w", {**x, **weights}, reduction=r, to=["X"]) for r in ("none", "sum", "mean")]
         cases.append(one(type, "X l", x, ignore_index=0))
     return cases
+
+
+@of("LSTM", "GRU", "RNN")
+def recurrent(draw: Draw) -> List[Case]:
+    t, n, i, h = draw.sizes(4, 2, 4)
+    x, cases = {"X": draw.normal(t, n, i)}, []
+    lengths = (draw.integers(t, n) + 1).astype(np.int32)
+    for type, gates, states in (("LSTM", 4, "h c"), ("GRU", 3, "h"), ("RNN", 1, "h")):
+        for direction, d in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            weights = {"W": draw.normal(d, gates * h, i), "R": draw.normal(d, gates * h, h)}
+            bias = {"B": draw.normal(d, 2 * gates * h), "l": lengths}
+            first = {name: draw.normal(d, n, h) for name in states.split()}
+            cases.append(one(type, f"X W R B l {states}", {**x, **weights, **bias, **first}, direction=direction))
+            last = one(type, "X W R", {**x, **weights}, "- S", direction=direction)
+            cases.append(last._replace(ys=["S"]))
+        feeds = {"X": draw.normal(n, t, i), **weights, **bias}
+        cases.append(one(type, "X W R B l", feeds, direction="bidirectional", layout=1))
+    weights = {"W": draw.normal(1, 3 * h, i), "R": draw.normal(1, 3 * h, h), "B": draw.normal(1, 6 * h)}
+    return [*cases, one("GRU", "X W R B", {**x, **weights}, linear_before_reset=1)]
