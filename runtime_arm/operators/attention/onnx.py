@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
         return self.batches, self.key_heads, self.keys
 
 
-def _sizes(op: OperatorDef, q: TensorSpec, k: TensorSpec, v: TensorSpec, past: Optional[TensorSpec]) -> Sizes:
+def sizes_of_heads(op: OperatorDef, q: TensorSpec, k: TensorSpec, v: TensorSpec, past: Optional[TensorSpec]) -> Sizes:
     require(
         op, q.ndim == k.ndim == v.ndim and q.ndim in (3, 4), "Q, K and V must all have 3 or all 4 dimensions", q, k, v
     )
@@ -85,7 +85,7 @@ def attention(
     mask, past_key, past_value, lengths = (*rest, *[None] * 4)[:4]
     require_floats(op, q, k)
     require(op, v.dtype.kind == "f", "V must hold floats", v)
-    size = _sizes(op, q, k, v, past_key)
+    size = sizes_of_heads(op, q, k, v, past_key)
     require(op, (past_key is None) == (past_value is None), "past keys and values must be given together")
     for past, numbers in ((past_key, size.depth), (past_value, size.width)):
         wanted = (size.batches, size.key_heads, size.past, numbers)
@@ -116,7 +116,7 @@ def _products(op: OperatorDef, inputs: Specs) -> int:
     assert q is not None
     assert k is not None
     assert v is not None
-    size = _sizes(op, q, k, v, inputs[4] if len(inputs) > 4 else None)
+    size = sizes_of_heads(op, q, k, v, inputs[4] if len(inputs) > 4 else None)
     return size.batches * size.heads * size.queries * size.keys * (size.depth + size.width)
 
 
@@ -188,7 +188,7 @@ def _sizes_of(op: OperatorDef, inputs: Specs) -> Sizes:
     assert q is not None
     assert k is not None
     assert v is not None
-    return _sizes(op, q, k, v, past)
+    return sizes_of_heads(op, q, k, v, past)
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.core import attend64, join_heads
-from runtime_arm.operators.attention.onnx import attention, bias64, heads_apart, scale_of
+from runtime_arm.operators.attention.onnx import attention, bias64, heads_apart, scale_of, sizes_of_heads
 from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.dtypes import FLOATS
+from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("AttentionGradient", domain="armnet", inputs=(4, 5), outputs=3, dtypes=FLOATS)
+def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    """The scores, dV, dP, dQ and dK: five products."""
+    q, k, v = inputs[1:4]
+    assert q is not None
+    assert k is not None
+    assert v is not None
+    size = sizes_of_heads(op, q, k, v, None)
+    return size.batches * size.heads * size.queries * size.keys * (3 * size.depth + 2 * size.width)
+
+
+@operator("AttentionGradient", domain="armnet", inputs=(4, 5), outputs=3, dtypes=FLOATS, multiply_adds=_products)
 def attention_gradient(
     op: OperatorDef, dy: TensorSpec, q: TensorSpec, k: TensorSpec, v: TensorSpec, mask: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
