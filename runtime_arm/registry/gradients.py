@@ -115,10 +115,13 @@ class Forward:
         outputs: Sequence[str],
         *,
         copy: bool = True,
-        domain: str = "",
+        domain: Optional[str] = None,
         **arguments: ArgumentValue,
     ) -> OperatorDef:
-        """A gradient operator on the same device, with these arguments and, if ``copy``, those of the operator."""
+        """A gradient operator on the same device, with these arguments and, if ``copy``, those of the operator.
+
+        domain: by default armnet's for armnet's own operators, else Caffe2's.
+        """
         own = tuple(Argument.of(name, value) for name, value in arguments.items())
         copied = tuple(arg for arg in self.op.arg if arg.name not in arguments) if copy else ()
         return OperatorDef(
@@ -127,7 +130,7 @@ class Forward:
             tuple(outputs),
             own + copied,
             engine=self.op.engine if copy else "",
-            domain=domain,
+            domain=("armnet" if self.op.domain == "armnet" else "") if domain is None else domain,
             device_option=self.op.device_option,
             is_gradient_op=True,
         )
@@ -139,7 +142,7 @@ class Forward:
         of: Sequence[int],
         *,
         copy: bool = True,
-        domain: str = "",
+        domain: Optional[str] = None,
         **arguments: ArgumentValue,
     ) -> Backward:
         """One operator whose outputs are the gradients of the inputs ``of``, in that order."""
