@@ -4,7 +4,7 @@ Modules import what they need inside ``run``, so that ``armnet run`` starts with
 """
 
 COMMANDS = {
-    "export": "translate a trained network into a pair of protobufs, or a pair into ONNX",
+    "export": "translate a trained network into a pair of protobufs, or a pair into ONNX or TFLite",
     "support": "say, before conversion, which operators of a network cannot be translated",
     "optimize": "make a pair cheaper: fold, fuse and remove operators, save memory",
     "quantize": "make a pair smaller: weights, and perhaps activations, of fewer bits",
@@ -13,6 +13,7 @@ COMMANDS = {
     "describe": "say what a pair takes and what its outputs mean, and store that",
     "serve": "serve a model over HTTP: a page with a camera for people, JSON for programs",
     "evaluate": "say how right a model is, on examples whose answers are known",
+    "teach": "teach a network new classes from a folder of pictures for each",
     "compare": "run the original model beside the pair and name the first blob that differs",
     "profile": "show how long each operator of an inference takes",
     "bench": "time an inference, beside other runtimes if you like",
