@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             pair,
             args.data,
             cut_at=args.cut,
-            add_to=args.pair if args.add_class else None,
+            add_to=args.pair[0] if args.add_class else None,
             augment=args.augment,
             hold_out=args.hold_out,
             epochs=args.epochs,

@@ -67,6 +67,7 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
     if unknown:
         raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
     net = pair.predict_net
+    _refuse_sequences(net)
     types = Types(OPSET)
     constants = Constants(names_in(net), types)
     graph = Graph(constants, set(_read_in(net)))
@@ -85,6 +86,19 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
     used = set(_names_read(proto))
     kept = {name: value for name, value in constants.values.items() if name in used}
     return model_of(proto, _opsets(proto, types)), kept
+
+
+_SEQUENCES = ("Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap")
+
+
+def _refuse_sequences(net: NetDef) -> None:
+    """ExportError if an output is a sequence of blobs or an optional one, whose types a pair does not say."""
+    for name in net.external_output:
+        writer = next((op for op in reversed(net.op) if name in op.output), None)
+        if writer is not None and writer.type in (*_SEQUENCES, "SplitToSequence"):
+            raise ExportError(f"output {name!r} is a sequence of blobs, which is not written to ONNX")
+        for sub in writer.subnets() if writer is not None else ():
+            _refuse_sequences(sub)
 
 
 def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:

@@ -137,9 +137,7 @@ def _remembered(folder: Any, features: Cut) -> _Known:
 
     path = Path(folder) / MEMORY
     if not path.is_file():
-        raise UsageError(
-            f"{folder}: was not taught here ({MEMORY} is missing); classes can be added to what was taught"
-        )
+        raise UsageError(f"{folder}: has no {MEMORY}; classes can be added to what armnet teach has written")
     try:
         with np.load(io.BytesIO(map_file(path)), allow_pickle=False) as arrays:
             known = _Known(
@@ -176,9 +174,7 @@ def _require_samples(known: _Known) -> None:
     counts = np.bincount(known.classes, minlength=len(known.labels))
     few = [label for label, count in zip(known.labels, counts) if count < 2]
     if few:
-        raise UsageError(
-            f"class {few[0]!r} has fewer than two pictures that can be read; one is learned, one judged by"
-        )
+        raise UsageError(f"class {few[0]!r} has fewer than two pictures that can be read; one of them is judged by")
 
 
 def _rows(known: _Known, chosen: Array, first: bool = False) -> Tuple[Array, Array]:

@@ -252,7 +252,10 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
         pair = from_onnx(case.model)
     except Exception as error:  # any error of onnxruntime, onnx or NumPy means that there is nothing to compare with
         pytest.skip(f"not run there or not exported: {str(error).splitlines()[0][:100]}")
-    results = run_model(to_onnx(pair), {info.name: feeds[info.name] for info in pair.inputs})
+    model = _model_or_refusal(pair, "sequence of blobs")
+    if model is None:
+        pytest.skip("sequences are not written to ONNX")
+    results = run_model(model, {info.name: feeds[info.name] for info in pair.inputs})
     for result, wanted in zip(results, expected):
         if isinstance(wanted, np.ndarray):
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
