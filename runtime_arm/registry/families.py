@@ -375,6 +375,10 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",
         "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
+        "operators.audio.micro": """
+            SignalEnergy SignalFftAutoScale SignalFilterBank SignalFilterBankLog SignalFilterBankSquareRoot SignalIrfft
+            SignalPCAN SignalRfft SignalSpectralSubtraction SignalWindow""",
+        "operators.audio.micro_buffers": "SignalDelay SignalFramer SignalOverlapAdd SignalStacker",
         "operators.image.mediapipe": "LandmarksToMatrix TransformLandmarks TransformPicture",
         "operators.pool.mediapipe": "MaxPoolWithPlaces MaxUnpool",
         "engines.integers.tflite_hybrid": "HybridConv HybridDepthwiseConv HybridFullyConnected",

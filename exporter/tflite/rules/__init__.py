@@ -26,6 +26,7 @@ FAMILIES = (
     "convolution",
     "custom.detection",
     "custom.mediapipe",
+    "custom.micro_signal",
     "fills",
     "indexing",
     "layout",
