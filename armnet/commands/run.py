@@ -118,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--paranoid runs on one core and returns only outputs; leave out --threads, --keep and --device"
         )
+    if args.every < 1:
+        raise UsageError(f"--every must be 1 or more, got {args.every}")
     if args.top is not None and args.top < 0:
         raise UsageError(f"--top must be 0 or more, got {args.top}")
     with _model(args) as model:

@@ -8,6 +8,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.results.decoder import Decoder
 from runtime_arm.results.frame import Frame
 from runtime_arm.results.result import Result
 
@@ -44,6 +45,7 @@ class Net(Protocol):
     pair: Pair
     entry: Dict[str, Any]
     rule: Dict[str, Any]
+    decoder: Decoder
     input: Optional[TensorInfo]
     predictor: Predictor
     infer: Callable[[Mapping[str, Any]], Outputs]

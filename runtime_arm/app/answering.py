@@ -14,6 +14,7 @@ from runtime_arm.app.outputs import plain
 from runtime_arm.app.result_files import Sink, sink_of
 from runtime_arm.app.sources import Item
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, ResultError, UsageError
+from runtime_arm.files import one_line_errors
 from runtime_arm.imports import needed_for
 from runtime_arm.results.classes import Classes
 from runtime_arm.results.vectors import Tensors, described
@@ -94,7 +95,8 @@ def answer_all(
     with ExitStack() as stack:
         sink: Optional[Sink] = stack.enter_context(sink_of(output)) if output else None
         if draw:
-            os.makedirs(draw, exist_ok=True)
+            with one_line_errors(draw):
+                os.makedirs(draw, exist_ok=True)
         for item in items:
             try:
                 if item.error is not None:

@@ -9,6 +9,8 @@ An entry "result" of model.json says under "sound" how a net hears:
     rate        samples a second
     rate_input  an input that is told the rate
     state       output -> input: what one run hands to the next
+    features    how each window becomes features, if the net takes these (``runtime_arm.results.cepstra``); the loudest
+                sample of the sound is 1 then
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 from runtime_arm.app.answer import Net
 from runtime_arm.errors import FeedError, MissingDependency, UsageError, first_line
 from runtime_arm.netdef import Array
+from runtime_arm.pair.metadata import TensorInfo
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".opus")
 _LONGEST = 1 << 28  # samples: more than four hours at 16 kHz
@@ -154,6 +157,8 @@ def windows_heard(model: Net, wave_form: Array) -> Dict[str, Array]:
     fixed, carried = _side_inputs(model, sound, states)
     roles = model.entry.get("outputs") or {}
     heard: Dict[str, List[Array]] = {name: [] for name in roles.values()}
+    if "features" in sound:
+        padded = padded / np.float32(np.abs(padded).max(initial=0.0) or 1.0)
     for step in range(steps):
         part = padded[step * hop : step * hop + context + window]
         outputs = model.infer({sound["input"]: _shaped(model, sound["input"], part), **fixed, **carried})
@@ -192,7 +197,11 @@ def _shaped(model: Net, name: str, samples: Array) -> Array:
     info = next((info for info in model.pair.inputs if info.name == name), None)
     if info is None:
         raise UsageError(f"the result's entry 'sound' names the input {name!r}, which the net does not have")
-    dtype = np.dtype(info.dtype or "float32")
+    dtype, sound = np.dtype(info.dtype or "float32"), model.entry["sound"]
+    if "features" in sound:
+        if model.decoder.features is None or not isinstance(sound["features"], dict):
+            raise UsageError(f"the decoder {model.entry['decoder']!r} makes no features of sounds")
+        return _featured(model, info, model.decoder.features(samples, int(sound["rate"]), sound["features"]), dtype)
     if dtype.kind == "i":
         limit = np.iinfo(dtype).max
         samples = np.clip(np.rint(samples * limit), -limit - 1, limit)
@@ -200,3 +209,16 @@ def _shaped(model: Net, name: str, samples: Array) -> Array:
     long = [at for at, size in enumerate(info.shape or (1, None)) if size != 1]
     shape[long[-1] if long else -1] = -1
     return samples.astype(dtype).reshape(shape)
+
+
+def _featured(model: Net, info: TensorInfo, features: Array, dtype: np.dtype[Any]) -> Array:
+    """Features in the shape and dtype of the input. UsageError if they do not fit it."""
+    shape = [size if isinstance(size, int) else 1 for size in info.shape or features.shape]
+    if int(np.prod(shape)) != features.size:
+        raise UsageError(f"input {info.name!r} {info.shape_text()} does not take {features.shape} features")
+    values = features.reshape(shape)
+    if dtype.kind in "iu":
+        scale = (model.pair.meta.get("quantization") or {}).get(info.name) or {"scale": 1.0, "zero_point": 0}
+        limits = np.iinfo(dtype)
+        values = np.clip(np.rint(values / scale["scale"] + scale["zero_point"]), limits.min, limits.max)
+    return values.astype(dtype)

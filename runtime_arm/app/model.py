@@ -130,7 +130,8 @@ class Model:
     def wave_of(self, x: Any, rate: Optional[int] = None) -> Array:
         """The samples of a sound as the net hears them, (n,) float32. FeedError if it cannot be read."""
         sound = self.entry["sound"]
-        self._tell_once(f"fed: {sound['rate']} samples a second, windows of {sound['window']}")
+        features = ", mel-frequency cepstral coefficients" if "features" in sound else ""
+        self._tell_once(f"fed: {sound['rate']} samples a second, windows of {sound['window']}{features}")
         return read_sound(x, int(sound["rate"]), rate)
 
     def answer_heard(self, outputs: Outputs, options: Options) -> Answer:

@@ -66,7 +66,8 @@ class Decoder(NamedTuple):
 
     kind: of its results. decode: the result of one input. recognise: the parameters if the facts leave no doubt that a
     net belongs to the family, else None. preprocessing: how its pictures are prepared, where the pair does not say.
-    classes: whether its results have classes that labels name.
+    classes: whether its results have classes that labels name. features: what makes the net's input of the samples of a
+    window of sound, the rate and the entry "features", if the net does not take samples.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Decoder(NamedTuple):
     recognise: Callable[[Facts], Optional[Parameters]]
     preprocessing: Optional[Mapping[str, Any]] = None
     classes: bool = False
+    features: Optional[Callable[[Array, int, Mapping[str, Any]], Array]] = None
 
 
 def sigmoid(x: Array) -> Array:

@@ -39,6 +39,7 @@ TASKS = {
     "yolov11": "yolov8",
     "yolo11": "yolov8",
 }
+_PLACES = ("boxes", "mask", "keypoints")  # results that nobody may take for classes
 _PLAIN = {
     "classes": "classes",
     "mask": "mask",
@@ -76,6 +77,10 @@ def stated(task: str, facts: Facts) -> Dict[str, Any]:
     found = recognised(facts)
     if found is not None and found["kind"] == wanted:
         return found
+    if found is not None and wanted == "classes" and found["kind"] in _PLACES:
+        raise UsageError(
+            f"the net gives {found['kind']}, read by {found['decoder']}, and no classes; see --task tensors"
+        )
     if wanted not in _PLAIN:
         boxes = [name for name in decoders_here() if decoder_of(name).kind == wanted]
         raise UsageError(f"{task!r} does not say how the boxes are written; name the decoder: {', '.join(boxes)}")

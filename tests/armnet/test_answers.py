@@ -212,6 +212,23 @@ def test_speech_is_heard_and_silence_is_not(tmp_path: Path) -> None:
             model.predict(tmp_path / "notes.wav")
 
 
+@pytest.mark.parametrize("name", ["kws_ref_model_float32", "kws_ref_model"])
+def test_spoken_words_are_heard(name: str, tmp_path: Path) -> None:
+    """MLPerf Tiny's keyword spotter, which takes cepstral coefficients."""
+    labels = [*["down", "go", "left", "no", "off", "on", "right", "stop", "up", "yes"], "_silence_", "_unknown_"]
+    with opened(f"tflite/mlperf_tiny_kws_dscnn/{name}.tflite", labels=labels) as model:
+        assert len(model.predict(np.zeros(24000, np.float32))) == 0
+        speaker = shutil.which("espeak-ng")
+        if speaker is None:
+            pytest.skip("espeak-ng, which speaks, is not installed")
+        for word in ("yes", "left", "off"):
+            spoken = tmp_path / f"{word}.wav"
+            subprocess.run([speaker, "-v", "en-us", "-s", "120", "-w", str(spoken), word], check=True)
+            heard = model.predict(spoken)
+            assert heard[0].label == word
+            assert heard[0].score > 0.8
+
+
 def test_boxes_are_those_of_the_original_runtime() -> None:
     """The SSD's recorded tensors, decoded here anew, and what ``predict`` says about the same pixels."""
     recorded = np.load(MODELS / "references" / "tflite_coco_ssd_photos.npz")

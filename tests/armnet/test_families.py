@@ -182,6 +182,30 @@ def test_tensorflows_detection_model() -> None:
     found_one(answer(outputs, labels=LABELS))
 
 
+def test_boxes_that_caffes_layer_has_chosen() -> None:
+    x0, y0, x1, y1 = np.asarray(WANTED) / (128, 96, 128, 96)
+    rows = np.asarray([[0, 2, 0.9, x0, y0, x1, y1], [0, 1, 0.1, 0, 0, 1, 1], [-1, 3, 1, 0, 0, 1, 1]])
+    found_one(answer({"rows": rows.reshape(1, 1, 3, 7)}, task="detection_output", labels=["none", "ant", "bee", "cow"]))
+
+
+def test_classes_that_do_not_exclude_each_other() -> None:
+    scores = np.asarray([[9.0, -9.0, logit(0.7)]])
+    result = answer({"output": [("Sigmoid", scores)]}, labels=LABELS)
+    assert isinstance(result, Classes)
+    assert result.meaning == "independent"
+    assert [one.label for one in result] == ["ant", "cow", "bee"]
+    assert result[1].score == pytest.approx(0.7, abs=0.01)
+
+
+def test_palms() -> None:
+    raw, scores = np.zeros((1, 2016, 18)), np.full((1, 2016, 1), -9.0)
+    x, y, w, h = centre_size(in_letterbox(WANTED) * 3)  # an input of 192 pixels
+    at = 2 * (int(y // 8) * 24 + int(x // 8))  # of two anchors a cell
+    raw[0, at, :4] = x - (x // 8 + 0.5) * 8, y - (y // 8 + 0.5) * 8, w, h
+    scores[0, at] = logit(0.9)
+    found_one(answer({"boxes": raw, "scores": scores}, shape=(1, 3, 192, 192)), "palm")
+
+
 def test_heat_maps() -> None:
     heat = np.zeros((1, 17, 16, 16))
     heat[0, :, 6, 4] = 0.9
@@ -273,6 +297,8 @@ def test_what_a_user_says_counts() -> None:
     result = answer(outputs, task="classification", labels=LABELS)
     assert result.label == "bee"
     assert sum(result.scores) == pytest.approx(1.0)
+    with pytest.raises(armnet.ArmnetError, match="the net gives boxes, read by yolov5, and no classes"):
+        opened({"output0": np.zeros((1, 3 * 84, 5 + CLASSES), np.float32)}, task="classes")
     with pytest.raises(armnet.ArmnetError, match="2 labels, the net has 3 classes"):
         answer(outputs, task="classes", labels=["one", "two"])
 

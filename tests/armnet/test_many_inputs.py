@@ -102,6 +102,8 @@ def test_a_damaged_input_alone_is_a_mistake_in_one_line(armnet: Armnet, digits: 
     refused(armnet("run", digits, tmp_path / "*.bmp"), "no file fits this pattern")
     (tmp_path / "nothing").mkdir()
     refused(armnet("run", digits, tmp_path / "nothing"), "holds no picture, video or .npz")
+    refused(armnet("run", digits, SEVEN, "--draw", tmp_path / "words.wav"), "words.wav", "File exists")
+    refused(armnet("run", digits, SEVEN, "--every", 0), "--every must be 1 or more")
     (tmp_path / "labels.txt").write_bytes(b"\xff\xfe\xfd")
     refused(armnet("run", digits, SEVEN, "--labels", tmp_path / "labels.txt"), "labels.txt", "UTF-8")
     refused(armnet("run", digits, SEVEN, "--labels", tmp_path / "none.txt"), "none.txt", "No such file")

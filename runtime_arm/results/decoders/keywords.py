@@ -10,6 +10,7 @@ from typing import List, Optional
 
 import numpy as np
 
+from runtime_arm.results.cepstra import cepstra
 from runtime_arm.results.decoder import Decoder, Outputs, Parameters, Setting, sigmoid, softmax
 from runtime_arm.results.decoders.classes import SIGMOIDS, SOFTMAXES, classes_of
 from runtime_arm.results.facts import Facts
@@ -18,6 +19,7 @@ from runtime_arm.results.sounds import SoundEvent, SoundEvents, runs_of
 
 RATE = 16000
 _SECONDS = (0.4, 12.0)  # of sound that a window holds, at 16 kHz
+_FEATURES = (49, 10, 1)  # of a second of sound
 _NO_EVENT = ("silence", "_silence_", "unknown", "_unknown_", "background", "_background_noise_", "noise")
 
 
@@ -42,9 +44,12 @@ def decode(outputs: Outputs, setting: Setting) -> Result:
 
 
 def recognise(facts: Facts) -> Optional[Parameters]:
-    """An input of as many samples as a second or so of sound has, and one softmax or sigmoid over classes."""
+    """An input of as many samples as a second or so of sound has, or of the features of MLPerf Tiny's keyword spotter,
+    and one softmax or sigmoid over classes."""
     if len(facts.inputs) != 1 or len(facts.outputs) != 1:
         return None
+    if facts.inputs[0].shape is not None and tuple(facts.inputs[0].shape[1:]) == _FEATURES:
+        return _of_features(facts)
     info, output = facts.inputs[0], facts.outputs[0]
     samples = [size for size in info.shape or () if size not in (1, None) and not isinstance(size, str)]
     count = classes_of(output.shape)
@@ -65,4 +70,13 @@ def recognise(facts: Facts) -> Optional[Parameters]:
     }
 
 
-DECODER = Decoder("sound events", decode, recognise, classes=True)
+def _of_features(facts: Facts) -> Optional[Parameters]:
+    output = facts.outputs[0]
+    count = classes_of(output.shape)
+    if output.made_by not in SOFTMAXES or count is None:
+        return None
+    sound = {"input": facts.inputs[0].name, "window": RATE, "hop": RATE // 4, "rate": RATE, "features": {}}
+    return {"outputs": {"scores": output.name}, "classes": count, "scores": "probabilities", "sound": sound}
+
+
+DECODER = Decoder("sound events", decode, recognise, classes=True, features=cepstra)
