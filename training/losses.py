@@ -190,12 +190,7 @@ class Hinge(Loss):
     """The sum over classes of max(0, 1 - s X), s = 1 for the label and -1 for the others; with squared=True, of its
     square. X: (N, classes); labels: (N,) integers."""
 
-    classes: int = 0
     squared: bool = False
-
-    def __post_init__(self) -> None:
-        if self.classes < 1:
-            raise UsageError("a hinge loss needs to know how many classes there are: Hinge(classes=...)")
 
     @property
     def label_dtype(self) -> str:
@@ -203,7 +198,9 @@ class Hinge(Loss):
 
     def append(self, net: NetBuilder, outputs: Sequence[str], labels: str) -> str:
         wide = net.add("Cast", [labels], "wide_labels", to=INT64)
-        count = net.blob("class_count", np.array([self.classes], np.int64))
+        shape = net.add("Shape", [outputs[0]], "scores_shape")
+        count = net.add("Gather", [shape, net.blob("class_axis", np.array([1], np.int64))], "class_count")
+        net.write("StopGradient", [count], [count])
         hot = net.add("OneHot", [wide, count], "label_flags")
         flags = net.add("Cast", [hot], "label_numbers", to=FLOAT)
         twice = net.add("Scale", [flags], "twice_flags", scale=-2.0)
@@ -258,6 +255,7 @@ LOSSES: Dict[str, Type[Loss]] = {
     "l1": L1,
     "l2": L2,
     "smooth_l1": SmoothL1,
+    "hinge": Hinge,
     "euclidean": Euclidean,
     "contrastive": Contrastive,
 }

@@ -339,6 +339,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.narrow": "RoundNumbers UnpackNumbers",
         "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
+        "operators.norm.fused_relu": "SpatialBNOutputGradient",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

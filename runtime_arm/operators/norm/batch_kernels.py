@@ -150,7 +150,7 @@ def backward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
     dtype = outputs[0].dtype
     columns = TensorSpec((images, channels, 1), dtype)
     room = TensorSpec((_rows(channels, size), size), dtype)
-    return [room, columns, columns, TensorSpec((3, channels, 1), dtype)]
+    return [room, columns, columns, TensorSpec((4, channels, 1), dtype)]
 
 
 def backward_run(call: Call) -> Run:
@@ -167,14 +167,17 @@ def backward_run(call: Call) -> Run:
     return run
 
 
-def plain_backward_run(call: Call, g: Array) -> Run:
+def plain_backward_run(call: Call, g: Array, from_output: bool = False) -> Run:
     """The run that computes dX, dscale and dbias of SpatialBN from ``g``, the gradient of its output, which may be the
-    memory of dX."""
+    memory of dX.
+
+    Input 0 is X and input 3 the mean; or, ``from_output``, Y and the bias: (Y - bias) / scale is what was scaled.
+    """
     x, dx = (array.reshape(_around(array)) for array in (call.inputs[0], call.outputs[0]))
     g = g.reshape(x.shape)
     scale, mean, inverse = (call.inputs[at].reshape(-1, 1) for at in (1, 3, 4))
     dscale, dbias = (output.reshape(-1, 1) for output in call.outputs[1:3])
-    room, sums, products, (factor, slope, shift) = call.scratch
+    room, sums, products, (factor, slope, shift, spread) = call.scratch
     ones, count = np.ones((x.shape[2], 1), x.dtype), x.dtype.type(x.shape[0] * x.shape[2])
     is_test = call.op.get_bool("is_test")
     parts = [(x[at], g[at], dx[at], room[: len(x[at])], products[at], at[1]) for at in _parts(x.shape)]
@@ -186,12 +189,17 @@ def plain_backward_run(call: Call, g: Array) -> Run:
             np.subtract(given, mean[rows], out=part)
             np.matmul(part[:, None, :], errors[:, :, None], out=sums_of_products[:, :, None])
         np.add.reduce(products, axis=0, out=dscale)
-        np.multiply(dscale, inverse, out=dscale)
+        if from_output:
+            spread.fill(0)
+            np.divide(1, scale, out=spread, where=scale != 0)
+        else:
+            np.copyto(spread, inverse)
+        np.multiply(dscale, spread, out=dscale)
         np.multiply(scale, inverse, out=factor)
         if is_test:
             np.multiply(g, factor, out=dx)
             return
-        np.multiply(dscale, inverse, out=slope)
+        np.multiply(dscale, spread, out=slope)
         np.divide(slope, count, out=slope)
         np.divide(dbias, count, out=shift)
         for given, errors, result, part, _, rows in parts:

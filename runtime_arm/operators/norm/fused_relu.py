@@ -20,6 +20,7 @@ from runtime_arm.operators.norm.batch_kernels import (
     channels_first,
     forward_run,
     forward_scratch,
+    plain_backward_run,
 )
 from runtime_arm.operators.norm.channel import channel_axis, spatial_bn_reference
 from runtime_arm.registry.kernel import Call, Run
@@ -172,6 +173,41 @@ def plain_gradient(
     if not op.get_bool("is_test"):
         rest = g - (wide(dbias) + standard * wide(dscale)) / (x.size // x.shape[axis])
     return wide(scale) * wide(inverse) * rest, dscale, dbias
+
+
+@operator("SpatialBNOutputGradient", domain="armnet", inputs=5, outputs=3, inplace={0: (2, 0)})
+def spatial_bn_output_gradient(
+    op: OperatorDef, y: TensorSpec, scale: TensorSpec, dy: TensorSpec, bias: TensorSpec, inverse: TensorSpec
+) -> List[TensorSpec]:
+    """dX, dscale and dbias of a SpatialBN in training that overwrote X, from its output Y: x' = (Y - bias) / scale.
+
+    Else as SpatialBNReluGradient without the mask. Where scale is 0, x' is unknown, and taken as 0. ``inverse`` is
+    output 4 of SpatialBN. Source: Bulo et al., In-Place Activated BatchNorm (2018).
+    """
+    require(op, 2 <= y.ndim <= 5 and y.size > 0, "Y must have 2 to 5 dimensions and must not be empty", y)
+    require_floats(op, y, scale, dy, bias, inverse)
+    require(op, dy.shape == y.shape, "dY must have the shape of Y", y, dy)
+    axis = channel_axis(op, y.ndim)
+    require_channels(op, y, axis, scale, bias, inverse)
+    return [y, *[y.with_shape((y.shape[axis],))] * 2]
+
+
+@spatial_bn_output_gradient.reference
+def spatial_bn_output_gradient_reference(
+    op: OperatorDef, y: Array, scale: Array, dy: Array, bias: Array, inverse: Array
+) -> List[Any]:
+    axis, wide = channel_axis(op, y.ndim), scale.astype(np.float64).reshape(-1)
+    one_over = np.divide(1, wide, out=np.zeros_like(wide), where=wide != 0)
+    standard = (y - along_axis(bias.astype(np.float64), axis, y.ndim)) * along_axis(one_over, axis, y.ndim)
+    spread = inverse.astype(np.float64).reshape(-1)
+    x = standard / along_axis(spread, axis, y.ndim)  # X without its mean
+    results = plain_gradient(op, x, wide, dy.astype(np.float64), np.zeros_like(wide), spread)
+    return [result.astype(y.dtype) for result in results]
+
+
+@spatial_bn_output_gradient.kernel("NUMPY", supports=channels_first, scratch=backward_scratch)
+def spatial_bn_output_gradient_numpy(call: Call) -> Run:
+    return plain_backward_run(call, call.inputs[2], from_output=True)
 
 
 @spatial_bn_relu_gradient.kernel("NUMPY", supports=channels_first, scratch=backward_scratch)

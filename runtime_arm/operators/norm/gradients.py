@@ -20,7 +20,14 @@ def spatial_bn_relu(forward: Forward) -> Backward:
 
 @gradient("SpatialBN")
 def spatial_bn(forward: Forward) -> Backward:
-    """From the statistics of the batch; in evaluation from the running ones, which do not change."""
+    """From the statistics of the batch; in evaluation from the running ones, which do not change.
+
+    In training it may overwrite X: then from Y, which Caffe2 cannot.
+    """
+    if forward.op.input[0] == forward.op.output[0] and not forward.op.get_bool("is_test"):
+        given = [forward.output(0), forward.input(1), forward.gradient(), forward.input(2), forward.output(4)]
+        op = forward.make("SpatialBNOutputGradient", given, [forward.name(index) for index in (0, 1, 2)])
+        return forward.result([op.replace(domain="armnet")], dict(enumerate(op.output)))
     testing = forward.op.get_bool("is_test")
     statistics = [forward.input(3), forward.input(4)] if testing else [forward.output(3), forward.output(4)]
     return forward.by(

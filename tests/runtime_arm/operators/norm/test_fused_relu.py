@@ -9,6 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
+from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -79,6 +80,41 @@ def test_the_gradient_is_that_of_finite_differences(adds: bool, is_test: int) ->
             step[at][index] -= 2e-6
             expected[index] = ((up - run_kernel(op, step)[0]) * dy).sum() / 2e-6
         np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_normalisation_that_overwrote_its_input_learns_from_its_output(shape: Any) -> None:
+    x, scale, bias, mean, variance = operands(shape, False)
+    scale[0] = 0
+    outputs = ["y", "m", "v", "sm", "si"]
+    op = OperatorDef.of("SpatialBN", ["x", "s", "b", "m", "v"], outputs, is_test=0)
+    y, _, _, used, inverse = run_kernel(op, [x, scale, bias, mean, variance])
+    dy = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    back = OperatorDef.of(
+        "SpatialBNOutputGradient", ["y", "s", "dy", "b", "si"], ["dx", "ds", "db"], domain="armnet", is_test=0
+    )
+    assert assert_engines_match_reference(back, [y, scale, dy, bias, inverse], terms=4 * x.size) == ["NUMPY"]
+    found = run_kernel(back, [y, scale, dy, bias, inverse])
+    everywhere = np.full(-(-x.size // 32), -1, np.int32)
+    expected = run_kernel(backward(False, is_test=0), [x, scale, dy, used, inverse, everywhere])
+    for name, actual, wanted in zip(("dx", "dscale", "dbias"), found, expected):
+        wanted = np.where(scale == 0, 0, wanted) if name == "dscale" else wanted
+        np.testing.assert_allclose(actual, wanted, atol=1e-3 * np.abs(wanted).max(), err_msg=name)
+
+
+def test_the_gradient_of_a_normalisation_in_place() -> None:
+    found = []
+    for name in ("y", "x"):
+        bn = OperatorDef.of("SpatialBN", ["x", "s", "b", "m", "v"], [name, "m", "v", "sm", "si"], is_test=0)
+        net, gradients = add_gradient_operators(NetDef("n", (bn,)), {name: "dy"})
+        workspace = Workspace()
+        for blob, value in zip("xsbmv", operands((3, 4, 5, 5), False)):
+            workspace.feed(blob, value)
+        workspace.feed("dy", np.random.default_rng(1).standard_normal((3, 4, 5, 5)).astype(np.float32))
+        workspace.run_net_once(net)
+        found.append([workspace.fetch(str(gradients[blob])) for blob in ("s", "b")])
+    for apart, in_place in zip(*found):
+        np.testing.assert_allclose(in_place, apart, rtol=1e-3)
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 31, 32, 33, BLOCK - 1, BLOCK, BLOCK + 33])
