@@ -10,6 +10,7 @@ from optimize.engines.pick import AUTO, MEASURE, pick_engines
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
+from optimize.examples import stored_examples
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
@@ -56,8 +57,9 @@ def optimize(
     has. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order: do not move operators
     to save memory. merge_parallel: merge 1x1 convolutions that read the same blob into one. paranoid: try the result in
     poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make at most this many steps, to find the one
-    that spoils a result. shapes: examples of input shapes that the pair leaves open; they are for
-    measuring and trying out, and the result runs with every other shape with which the pair does.
+    that spoils a result. shapes: examples of input shapes that the pair leaves open, by default
+    the size of pictures that model.json states; they are for measuring and trying out, and the result runs with every
+    other shape with which the pair does.
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
     are done, and of how many.
     The results are held against the plain pair's before they are returned (see ``optimize.equivalence``); where that
@@ -73,7 +75,8 @@ def optimize(
     _check_counts(pair.predict_net)
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
-    known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes or {}))
+    shapes = shapes or stored_examples(pair)
+    known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes))
     program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
     unwanted = [
