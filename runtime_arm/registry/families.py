@@ -53,7 +53,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
         "operators.elementwise.binary_gradients": """
             AddGradient DivGradient MaxGradient MeanGradient MinGradient MulGradient PReluGradient
-            SubGradient""",
+            SubGradient WeightedSumGradient""",
         "operators.elementwise.binary": """
             Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mod Mul NE Or Sub Xor""",
         "operators.rows.feature_transforms": """
@@ -69,7 +69,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.norm.group": "GroupNorm",
         "operators.reduce.histogram": "Histogram IntegralImage",
         "operators.layout.caffe2_gradients": """
-            ChannelShuffleGradient DropoutGrad PadImageGradient SliceGradient TileGradient""",
+            ChannelShuffleGradient DropoutGrad ExpandGradient PadImageGradient SliceGradient TileGradient""",
         "operators.layout.identity": """
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
             NegateGradient Print""",
@@ -170,9 +170,12 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             SparseUnsortedSegmentMean SparseUnsortedSegmentSum SparseUnsortedSegmentWeightedSum UnsortedSegmentMean
             UnsortedSegmentSum UnsortedSegmentWeightedSum""",
         "operators.rows.segment_gradients": """
-            LengthsIndicesInGradientMeanGradient LengthsIndicesInGradientSumGradient
-            LengthsIndicesInGradientWeightedSumGradient LengthsMaxWithMainInputAndForwardOutputGradient
-            SortedSegmentMeanGradient SortedSegmentSumGradient SortedSegmentWeightedSumGradient
+            BatchPermutationGradient LengthsIndicesInGradientMeanGradient
+            LengthsIndicesInGradientSumGradient LengthsIndicesInGradientWeightedSumGradient
+            LengthsMaxWithMainInputAndForwardOutputGradient SortedSegmentMeanGradient
+            SortedSegmentRangeLogMeanExpGradient SortedSegmentRangeLogSumExpGradient
+            SortedSegmentRangeMaxGradient SortedSegmentRangeMeanGradient SortedSegmentRangeSumGradient
+            SortedSegmentSumGradient SortedSegmentWeightedSumGradient
             SparseLengthsIndicesInGradientMeanGradient SparseLengthsIndicesInGradientSumGradient
             SparseLengthsIndicesInGradientWeightedSumGradient
             SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient UnsortedSegmentMeanGradient
@@ -310,11 +313,11 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.conv.backward": "ConvGradient ConvTransposeGradient",
         "operators.elementwise.onnx_gradients": """
             AcoshGradient AsinhGradient AtanhGradient CeluGradient ClipGradient HardSwishGradient
-            MaxGradient MinGradient PReluGradient PowGradient SumLike SwishGradient ThresholdedReluGradient
+            MaxGradient MinGradient PReluGradient PowGradient SwishGradient ThresholdedReluGradient
             WhereGradient""",
         "operators.image.onnx_gradients": "ResizeGradient",
         "operators.indexing.onnx_gradients": "GatherElementsGradient GatherNDGradient",
-        "operators.layout.caffe2_gradients": "SliceGradient TileGradient",
+        "operators.layout.caffe2_gradients": "SliceGradient SumLike TileGradient",
         "operators.layout.onnx_gradients": "PadGradient",
         "operators.linear.onnx_gradients": "GemmGradient MatMulGradient",
         "operators.loss.onnx_gradients": "NegativeLogLikelihoodLossGradient SoftmaxCrossEntropyLossGradient",

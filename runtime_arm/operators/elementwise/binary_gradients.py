@@ -244,3 +244,21 @@ def prelu_gradient_numpy(call: Call) -> Run:
 
 def _nothing() -> None:
     return None
+
+
+@operator("WeightedSumGradient", inputs=(3, None), outputs=(1, None), dtypes=FLOATS)
+def weighted_sum_gradient(op: OperatorDef, dy: TensorSpec, *pairs: TensorSpec) -> List[TensorSpec]:
+    """dX_i = w_i dY, and with ``grad_on_w`` dw_i = the sum of dY X_i. Inputs: dY, X_0, w_0, X_1, w_1, ..."""
+    require(op, len(pairs) % 2 == 0, "each blob needs a weight", *pairs)
+    same_floats(op, dy, *pairs[::2])
+    require(op, all(weight.size == 1 for weight in pairs[1::2]), "weights must be one number each", *pairs)
+    return [*pairs[::2], *(pairs[1::2] if op.get_bool("grad_on_w") else ())]
+
+
+@weighted_sum_gradient.reference
+def weighted_sum_gradient_reference(op: OperatorDef, dy: Array, *pairs: Array) -> List[Any]:
+    wide, weights = dy.astype(np.float64), pairs[1::2]
+    results = [(wide * weight.reshape(())).astype(dy.dtype) for weight in weights]
+    if op.get_bool("grad_on_w"):
+        results += [(wide * x).sum().reshape(w.shape).astype(w.dtype) for x, w in zip(pairs[::2], weights)]
+    return results

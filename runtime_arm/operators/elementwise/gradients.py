@@ -263,3 +263,11 @@ def onnx_cast(forward: Forward) -> Backward:
 
 no_gradient("Sign", "Floor", "Ceil", "Round", "And", "Or", "Xor", "Not", "Equal", "Greater", "Less", domain="onnx")
 no_gradient("GreaterOrEqual", "LessOrEqual", "IsNaN", "IsInf", "Mod", domain="onnx")
+
+
+@gradient("WeightedSum")
+def weighted_sum(forward: Forward) -> Backward:
+    """Every blob's gradient, and with grad_on_w every weight's."""
+    inputs = range(len(forward.op.input))
+    of = [*inputs[::2], *(inputs[1::2] if forward.op.get_bool("grad_on_w") else ())]
+    return forward.by("WeightedSumGradient", [forward.gradient(), *forward.given(*inputs)], of)

@@ -8,33 +8,14 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
-from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
-from runtime_arm.operators.common.formulas import level, only_for
+from runtime_arm.operators.common.dtypes import FLOATS
+from runtime_arm.operators.common.formulas import level
 from runtime_arm.operators.common.slopes import keep, same_floats, slope, truths
 from runtime_arm.operators.common.statistics import require_floats
-from runtime_arm.operators.common.unbroadcast import sum_into, sum_to
+from runtime_arm.operators.common.unbroadcast import sum_to
 from runtime_arm.operators.elementwise.activation import sigmoid
-from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
-
-
-@operator("SumLike", domain="armnet", inputs=2, dtypes=FLOATS)
-def sum_like(op: OperatorDef, dy: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """dX = the sum of dY over what of X was stretched when it was broadcast."""
-    require_floats(op, dy, x)
-    require(op, broadcast(op, (dy, x)) == dy.shape, "X must broadcast to dY", dy, x)
-    return [x]
-
-
-@sum_like.reference
-def sum_like_reference(op: OperatorDef, dy: Array, x: Array) -> List[Any]:
-    return [sum_to(dy.astype(np.float64), x.shape).astype(x.dtype)]
-
-
-@sum_like.kernel("NUMPY", supports=only_for(FLOAT32_64))
-def sum_like_numpy(call: Call) -> Run:
-    return sum_into(call.inputs[0], call.outputs[0])
 
 
 @operator("WhereGradient", domain="armnet", inputs=4, outputs=2)

@@ -7,9 +7,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.broadcasting import broadcast
 from runtime_arm.operators.common.copying import along, copy_all
 from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import only_for
+from runtime_arm.operators.common.unbroadcast import sum_into, sum_to
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.layout.pad import Padding, image_padding
 from runtime_arm.operators.layout.slice import sliced_shape, slices_of
@@ -190,3 +192,23 @@ def _folds(padding: Padding, axis: int, source: Array, target: Array) -> List[Tu
 
 slice_gradient.alias("SliceGradient", domain="armnet")
 tile_gradient.alias("TileGradient", domain="armnet")
+
+
+@operator("ExpandGradient", inputs=2, dtypes=FLOATS)
+def expand_gradient(op: OperatorDef, dy: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
+    """dX = the sum of dY over what of X was stretched."""
+    require(op, broadcast(op, (dy, x)) == dy.shape and dy.dtype == x.dtype, "X must broadcast to dY", dy, x)
+    return [x]
+
+
+@expand_gradient.reference
+def expand_gradient_reference(op: OperatorDef, dy: Array, x: Array) -> List[Any]:
+    return [sum_to(dy.astype(np.float64), x.shape).astype(x.dtype)]
+
+
+@expand_gradient.kernel("NUMPY", supports=only_for(FLOAT32_64))
+def expand_gradient_numpy(call: Call) -> Run:
+    return sum_into(call.inputs[0], call.outputs[0])
+
+
+expand_gradient.alias("SumLike", domain="armnet")

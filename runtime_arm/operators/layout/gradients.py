@@ -80,7 +80,7 @@ def concat(forward: Forward) -> Backward:
     return forward.by("Split", given, range(len(forward.op.input)))
 
 
-@gradient("Split", "DepthSplit")
+@gradient("Split", "DepthSplit", "SplitByLengths")
 def split(forward: Forward) -> Backward:
     """The parts' gradients side by side; zeros for a part that has none."""
     return _joined(forward)
@@ -199,3 +199,18 @@ def onnx_dropout(forward: Forward) -> Backward:
     if any(forward.given(2)):
         raise GradientError(forward.op, "there is a gradient only without training_mode: use Caffe2's Dropout to train")
     return forward.result([], {0: forward.gradient()})
+
+
+@gradient("Expand")
+def expand(forward: Forward) -> Backward:
+    return forward.by("ExpandGradient", [forward.gradient(), forward.like(0)], [0])
+
+
+@gradient("EnsureCPUOutput", "CopyCPUToCPU")
+def from_device(forward: Forward) -> Backward:
+    return forward.by("CopyFromCPUInput", [forward.gradient()], [0], copy=False)
+
+
+@gradient("HalfToFloat")
+def half_to_float(forward: Forward) -> Backward:
+    return forward.by("FloatToHalf", [forward.gradient()], [0], copy=False)

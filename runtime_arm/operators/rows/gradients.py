@@ -154,3 +154,19 @@ no_gradient(
     "LengthsToWeights",
     "LengthsToOffsets",
 )
+
+
+@gradient(*(f"SortedSegmentRange{kind}" for kind in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp")))
+def segment_range(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.output(0), forward.gradient(), forward.input(1)]
+    return forward.by(f"{forward.op.type}Gradient", given, [0])
+
+
+@gradient("ReversePackedSegs")
+def reverse_packed_segments(forward: Forward) -> Backward:
+    return forward.by("ReversePackedSegs", [forward.gradient(), forward.input(1)], [0])
+
+
+@gradient("BatchPermutation")
+def batch_permutation(forward: Forward) -> Backward:
+    return forward.by("BatchPermutationGradient", [forward.input(1), forward.gradient()], [0])

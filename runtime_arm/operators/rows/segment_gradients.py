@@ -132,3 +132,42 @@ def _declare_ids(type: str, weighted: bool) -> None:
 for _kind in ("SortedSegment", "UnsortedSegment"):
     for _reduction in ("Sum", "Mean", "WeightedSum"):
         _declare_ids(f"{_kind}{_reduction}Gradient", _reduction == "WeightedSum")
+
+
+def _declare_range(kind: str) -> None:
+    @operator(f"SortedSegmentRange{kind}Gradient", inputs=4, dtypes=FLOATS)
+    def schema(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSpec, ids: TensorSpec) -> List[TensorSpec]:
+        """dX from the row of dY of each row's segment, as the reduction's formula says. Inputs: X, Y, dY, ids."""
+        require(
+            op, y.shape == dy.shape and y.shape[1:] == x.shape[1:], "Y and dY must have one row a segment", x, y, dy
+        )
+        require(op, ids.shape == x.shape[:1] and ids.dtype.kind == "i", "there must be one id for each row", x, ids)
+        return [x]
+
+    @schema.reference
+    def reference(op: OperatorDef, x: Array, y: Array, dy: Array, ids: Array) -> List[Any]:
+        at = absolute(op, ids, len(dy), wraps=False)
+        error, result = dy.astype(np.float64)[at], y.astype(np.float64)[at]
+        sizes = _column(np.bincount(at, minlength=len(dy))[at], error)
+        powers = np.exp(x - result) if "Exp" in kind else 1.0
+        if kind == "Max":
+            powers = np.equal(x, y[at])
+        return [(error * powers / (sizes if "Mean" in kind else 1)).astype(x.dtype)]
+
+
+for _kind in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"):
+    _declare_range(_kind)
+
+
+@operator("BatchPermutationGradient", inputs=2, dtypes=("int32",))
+def batch_permutation_gradient(op: OperatorDef, indices: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
+    """Row ``indices[i]`` of dX is row i of dY."""
+    require(op, indices.shape == dy.shape[:1], "there must be one index for each row", indices, dy)
+    return [dy]
+
+
+@batch_permutation_gradient.reference
+def batch_permutation_gradient_reference(op: OperatorDef, indices: Array, dy: Array) -> List[Any]:
+    dx = np.zeros_like(dy)
+    dx[absolute(op, indices, len(dy), wraps=False)] = dy
+    return [dx]

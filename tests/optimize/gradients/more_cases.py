@@ -250,3 +250,29 @@ def units(draw: Draw) -> List[Case]:
 
 
 __all__ = ["identities", "units"]
+
+
+@of("Expand", "WeightedSum", "SplitByLengths", "EnsureCPUOutput", "CopyCPUToCPU", "HalfToFloat", "BatchPermutation")
+def further(draw: Draw) -> List[Case]:
+    n, d, k = draw.sizes(3, 2, 4)
+    x = {"X": draw.normal(n, d)}
+    pairs = {"A": draw.normal(n, d), "v": draw.normal(1), "B": draw.normal(n, d), "w": draw.normal(1)}
+    return [
+        Case("Expand(X, s) -> Y", {"X": draw.normal(n, 1), "s": np.array([k, n, d])}),
+        Case("WeightedSum(A, v, B, w) -> Y", pairs, to=["A", "B"]),
+        Case("WeightedSum(A, v, B, w) -> Y  grad_on_w=1", pairs),
+        Case("SplitByLengths(X, l) -> Y, Z  axis=1", {"X": draw.normal(n, d + k), "l": np.array([d, k], np.int32)}),
+        Case("EnsureCPUOutput(X) -> h\nSin(h) -> Y", x),
+        Case("CopyCPUToCPU(X) -> h\nSin(h) -> Y", x),
+        Case("BatchPermutation(X, i) -> Y", {**x, "i": np.arange(n)[::-1].astype(np.int32)}),
+    ]
+
+
+@of(*(f"SortedSegmentRange{kind}" for kind in ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp")), "ReversePackedSegs")
+def ranges(draw: Draw) -> List[Case]:
+    ids = np.repeat(np.arange(3), [2, 3, 1]).astype(np.int32)
+    feeds = {"X": draw.distinct(6, draw.size(1, 3)), "s": ids}
+    kinds = ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp")
+    cases = [Case(f"SortedSegmentRange{kind}(X, s) -> Y", feeds) for kind in kinds]
+    packed = {"X": draw.normal(4, 2, 3), "l": np.array([3, 2], np.int32)}
+    return [*cases, Case("ReversePackedSegs(X, l) -> Y", packed)]
