@@ -14,6 +14,7 @@ from typing import Dict, List
 # compiling all families takes a small device seconds. engines/ adds fast kernels to the declared operators.
 FAMILIES: Dict[str, Dict[str, str]] = {
     "": {
+        "engines.conv.depthwise_backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient",
         "engines.conv.backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient ConvTransposeGradient",
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
@@ -310,6 +311,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.attention.onnx_gradients": "AttentionGradient",
         "operators.conv.convolution_gradients": "ConvGradient",
         "operators.conv.transposed_gradients": "ConvTransposeGradient",
+        "engines.conv.depthwise_backward": "ConvGradient",
         "engines.conv.backward": "ConvGradient ConvTransposeGradient",
         "operators.elementwise.onnx_gradients": """
             AcoshGradient AsinhGradient AtanhGradient CeluGradient ClipGradient HardSwishGradient

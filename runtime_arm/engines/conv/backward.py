@@ -18,6 +18,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv import depthwise_backward  # noqa: F401  (declared before IM2COL, so preferred to it)
 from runtime_arm.engines.conv.col2im import scatter
 from runtime_arm.engines.conv.im2col import COLUMN_NBYTES, Block, blocks, fill_columns, pixels_of
 from runtime_arm.engines.conv.operands import beyond_three, wrong_dtype

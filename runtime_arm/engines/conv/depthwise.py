@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.engines.conv.operands import convolution_in, wrong_dtype
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
+from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
@@ -45,14 +45,12 @@ class Block(NamedTuple):
 class Strips:
     """A depthwise convolution over rows and columns, cut into blocks of whole strips."""
 
-    def __init__(self, op: OperatorDef, inputs: Specs):
-        self.convolution = convolution_in(op, inputs)
-        x = inputs[0]
-        assert x is not None
+    def __init__(self, convolution: Convolution, itemsize: int):
+        self.convolution = convolution
         self.window = self.convolution.window
         self.columns = self.window.output[1]
         self.rows = self.window.output[0] if self.window.output[0] <= SHORT_IMAGE else STRIP_ROWS
-        self.line_nbytes = self.window.kernel[1] * self.columns * x.dtype.itemsize
+        self.line_nbytes = self.window.kernel[1] * self.columns * itemsize
         self.multiplier = self.convolution.filters // max(self.convolution.channels, 1)
 
     def reach(self, rows: int) -> int:
@@ -84,6 +82,21 @@ class Strips:
         return band.reshape(self.convolution.channels, self.multiplier, 1, self.rows, -1)
 
 
+def strips_of(op: OperatorDef, inputs: Specs) -> Strips:
+    assert inputs[0] is not None
+    return Strips(convolution_in(op, inputs), inputs[0].dtype.itemsize)
+
+
+def band_steps(strips: Strips, w: Array, band: Array) -> Iterator[Step]:
+    """Steps that write the weights (C, 1, kh, kw) into a band (C, 1, 1, rows of a strip, lines under it)."""
+    window = strips.window
+    rows = band.reshape(len(w), strips.rows, strips.reach(strips.rows), window.kernel[1])
+    yield copy(band, ZERO)
+    for row in range(strips.rows):
+        for tap in range(window.kernel[0]):
+            yield copy(rows[:, row, row * window.stride[0] + tap * window.dilation[0]], w[:, 0, tap])
+
+
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     w, convolution, wrong = inputs[1], convolution_in(op, inputs), wrong_dtype(inputs[0])
     assert w is not None
@@ -104,7 +117,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     """Fitted to images of 14 to 112 columns: short rows, strides and dilations cost copies, large kernels products."""
-    window = Strips(op, inputs).window
+    window = strips_of(op, inputs).window
     apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
     taps = (STRIP_ROWS + window.kernel[0] - 1) * window.kernel[1]
     products = FLAT * max(0, taps - (STRIP_ROWS + 2) * 3)  # beyond those of 3x3
@@ -112,7 +125,7 @@ def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    strips = Strips(op, inputs)
+    strips = strips_of(op, inputs)
     sizes = [int(np.prod(strips.lines(block))) for block in strips.blocks()]
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
 
@@ -121,7 +134,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
 @onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
 def depthwise(call: Call) -> Run:
-    strips = Strips(call.op, call.in_specs)
+    strips = strips_of(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))
     blocks = call.mine(list(strips.blocks(call.workers)))
     return in_turn([step for block in blocks for step in _bind(call, strips, band, block)])
@@ -134,16 +147,16 @@ def _bind(call: Call, strips: Strips, band: Array, block: Block) -> List[Step]:
     y = call.outputs[0][block.image, filters, begin:end]
     parts = y.reshape(shape[0], strips.multiplier, end - begin, strips.columns)
     whole = (end - begin) // strips.rows * strips.rows
-    steps = list(_fill(lines, call.inputs[0][block.image, channels], strips, begin))
+    steps = list(fill_lines(lines, call.inputs[0][block.image, channels], strips, begin))
     for first, last, rows in ((0, whole, strips.rows), (whole, end - begin, end - begin - whole)):
         if first < last:
-            under = _strips(lines, strips, first, (last - first) // rows, rows)
+            under = strips_under(lines, strips, first, (last - first) // rows, rows)
             out = parts[:, :, first:last].reshape(*parts.shape[:2], -1, rows, strips.columns)
             steps.append(multiply(band[channels, :, :, :rows, : under.shape[-2]], under, out))
     return [*steps, *finish(call, y.reshape(y.shape[0], -1), False, filters)]
 
 
-def _strips(lines: Array, strips: Strips, first: int, count: int, rows: int) -> Array:
+def strips_under(lines: Array, strips: Strips, first: int, count: int, rows: int) -> Array:
     """What lies under ``count`` strips from output row ``first`` on: (channels, 1, count, lines, output columns)."""
     step, line = lines.strides[1] * strips.window.stride[0], lines.strides[2]
     view: Array = as_strided(
@@ -154,7 +167,7 @@ def _strips(lines: Array, strips: Strips, first: int, count: int, rows: int) -> 
     return view
 
 
-def _fill(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[Step]:
+def fill_lines(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[Step]:
     """Copies the image rows under the output rows from ``begin`` on into the lines; padding becomes zero."""
     window = strips.window
     top = begin * window.stride[0] - window.head[0]

@@ -6,9 +6,10 @@ from typing import Any, List
 
 import pytest
 
-from device_tests.suite.kernels import assert_engines_match_reference
-from runtime_arm.engines.conv import backward
+from device_tests.suite.kernels import assert_engines_match_reference, specs_of
+from runtime_arm.engines.conv import backward, depthwise
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.operands import caffe2, random
 
@@ -46,7 +47,8 @@ def test_blocks_of_any_size_add_up(monkeypatch: Any, case: Any, no_bias: bool, n
     monkeypatch.setattr(backward, "MOST_NBYTES", nbytes)
     type, *shapes, arguments = case
     op, operands = operator(type, shapes, arguments, no_bias)
-    assert assert_engines_match_reference(op, operands, terms=1000) == ["IM2COL"]
+    engines = ["DEPTHWISE", "IM2COL"] if arguments.get("group") == 6 else ["IM2COL"]
+    assert assert_engines_match_reference(op, operands, terms=1000) == engines
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -63,3 +65,26 @@ def test_a_run_allocates_nothing_of_the_size_of_a_blob(arguments: Any) -> None:
     op, operands = operator("ConvGradient", shapes, arguments, False)
     assert isinstance(op, OperatorDef)
     assert allocated_nbytes(op, operands, "IM2COL") < NUMPY_NBYTES
+
+
+DEPTHWISE = [
+    ((2, 5, 12, 11), (3, 3), {"kernel": 3, "pad": 1}),
+    ((2, 3, 13, 12), (3, 3), {"kernel": 3, "stride": 2, "pad": 1}),
+    ((1, 4, 21, 9), (5, 3), {"kernels": [5, 3], "strides": [2, 1], "pads": [2, 0, 1, 1]}),
+    ((2, 3, 14, 13), (3, 3), {"kernel": 3, "dilation": 2, "pad": 2}),
+    ((1, 2, 3, 4), (2, 2), {"kernel": 2}),
+]
+
+
+@pytest.mark.parametrize("nbytes", [1, 2000, 1 << 18])
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_depthwise_strips_of_any_block_add_up(monkeypatch: Any, case: Any, nbytes: int) -> None:
+    monkeypatch.setattr(depthwise, "LINES_NBYTES", nbytes)
+    shape, kernel, arguments = case
+    weights = random((shape[1], 1, *kernel), 1)
+    forward = caffe2("Conv", "X W", **arguments, group=shape[1])
+    (y,) = lookup(forward).infer(forward, specs_of([random(shape), weights]))
+    op = caffe2("ConvGradient", "X W dY", "dw db dx", **arguments, group=shape[1])
+    operands = [random(shape), weights, random(y.shape, 2)]
+    assert assert_engines_match_reference(op, operands, terms=1000) == ["DEPTHWISE", "IM2COL"]
+    assert allocated_nbytes(op, operands, "DEPTHWISE") < NUMPY_NBYTES

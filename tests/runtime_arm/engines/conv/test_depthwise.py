@@ -80,7 +80,7 @@ def test_blocks_join_seamlessly(image: Tuple[int, int], stride: int, monkeypatch
     monkeypatch.setattr(depthwise, "LINES_NBYTES", 3000)
     op, inputs = problem(image, 5, (3, 3), batch=2, pad=1, stride=stride)
     specs = specs_of(inputs, WEIGHTS)
-    assert len(list(depthwise.Strips(op, specs).blocks())) > 2
+    assert len(list(depthwise.strips_of(op, specs).blocks())) > 2
     assert_agrees(op, inputs)
 
 
