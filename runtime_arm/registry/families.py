@@ -377,6 +377,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     },
     "tflite": {
         "operators.elementwise.tflite": "Atan2 FloorDiv Logistic RightShift",
+        "operators.detection.posenet": "PosenetDecoder",
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.norm.tflite": "LocalResponseNormalization",

@@ -24,6 +24,7 @@ FAMILIES = (
     "arithmetic",
     "control",
     "convolution",
+    "custom.coral",
     "custom.detection",
     "custom.mediapipe",
     "custom.micro_signal",
