@@ -6,10 +6,10 @@ import numpy as np
 
 from exporter.tflite.node import Node
 from exporter.tflite.rules import quantised_rule, rule
-from exporter.tflite.rules.convolution import is_hybrid
+from exporter.tflite.rules.convolution import weight_scales
 from exporter.tflite.rules.layout import integers, only_integer
 from runtime_arm.errors import ExportError
-from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.netdef.dtypes import FLOAT, number_of
 
 _LARGEST_MATRIX = 1 << 22  # elements of a constant that the file gives only by its size
 
@@ -48,12 +48,29 @@ def gather_nd(node: Node) -> None:
 
 @rule("EMBEDDING_LOOKUP")
 def embedding_lookup(node: Node) -> None:
-    """Rows of the second input at the indices in the first; 8-bit rows are dequantised after the selection."""
-    if not is_hybrid(node, 1):
-        return node.add("Gather", [node.input(1), integers(node, 0)], [node.output()])
-    rows, (scale, zero_point) = node.between("rows"), node.scale(1)
-    node.add("Gather", [node.input(1), integers(node, 0)], [rows])
-    node.add("Dequantize", [rows], [node.output()], domain="tflite", X_scale=scale, X_zero_point=zero_point)
+    """Rows of the second input at the indices in the first; 8-bit rows are dequantised after the selection.
+
+    LiteRT reads the bytes of UINT8 rows as int8, as its first converters wrote them.
+    """
+    indices = integers(node, 0)
+    if node.dtype(1).kind == "f":
+        return node.add("Gather", [node.input(1), indices], [node.output()])
+    table, dtype = node.value(1), node.dtype(1)
+    if dtype != np.int8 and (dtype != np.uint8 or table is None):
+        raise ExportError(f"the rows {node.tensor(1).name!r} must be floats, int8 or constant uint8")
+    scales, quantization = np.array(weight_scales(node, 1), np.float32), node.quantization(1)
+    rows, values = node.between("rows"), node.between("values")
+    source = node.input(1) if table is None else node.constant("table", table.view(np.int8))
+    node.add("Gather", [source, indices], [rows])
+    node.add("Cast", [rows], [values], domain="onnx", to=FLOAT)
+    if scales.size == 1:
+        return node.add("Mul", [values, node.constant("scale", scales)], [node.output()])
+    if quantization is None or quantization.axis != 0:
+        raise ExportError(f"tensor {node.tensor(1).name!r} must have one scale, or one per row")
+    chosen = node.between("scales")
+    every = node.constant("scales", scales.reshape((-1,) + (1,) * (node.known_rank(1) - 1)))
+    node.add("Gather", [every, indices], [chosen])
+    node.add("Mul", [values, chosen], [node.output()])
 
 
 @quantised_rule("EMBEDDING_LOOKUP")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pytest
 
+from runtime_arm.errors import ExportError
 from tests.support.tflite_models import Model, Quantization, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
@@ -176,14 +177,25 @@ def test_a_single_filter_has_one_scale(tmp_path: Path) -> None:
     assert_equal(tmp_path, data, feeds)
 
 
-def test_rows_of_an_eight_bit_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scales", [[0.037], [-0.021], [0.1, 0.02, -0.3, 0.0, 0.017, 2.5]])
+def test_rows_of_an_eight_bit_table(tmp_path: Path, scales: List[float], dtype: str) -> None:
     net = Model()
-    table = np.random.default_rng(4).integers(-127, 128, (6, 5)).astype(np.int8)
+    table = np.random.default_rng(4).integers(-127, 128, (6, 5, 2)).astype(dtype)
     indices = net.input("i", (4,), "int32")
-    rows = net.constant("table", table, quantization=Quantization([0.037]))
+    rows = net.constant("table", table, quantization=Quantization(scales, [0] * len(scales)))
     y = net.tensor("y")
     net.operator("EMBEDDING_LOOKUP", [indices, rows], [y], version=3)
-    assert_equal(tmp_path, net.to_bytes([y]), {"i": np.array([5, 0, 3, 3], np.int32)})
+    assert_equal(tmp_path, net.to_bytes([y]), {"i": np.array([5, 0, 3, 2], np.int32)})
+
+
+def test_scales_of_columns_are_refused(tmp_path: Path) -> None:
+    net = Model()
+    rows = net.constant("table", np.ones((6, 5), np.int8), quantization=Quantization([0.5] * 5, [0] * 5, 1))
+    y = net.tensor("y")
+    net.operator("EMBEDDING_LOOKUP", [net.input("i", (4,), "int32"), rows], [y], version=3)
+    with pytest.raises(ExportError, match="must have one scale, or one per row"):
+        ours(tmp_path, net.to_bytes([y]), {"i": np.zeros(4, np.int32)})
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
