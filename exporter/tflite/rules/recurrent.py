@@ -26,13 +26,22 @@ def _activation(node: Node) -> str:
 
 def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Dict[str, Any]]:
     """The blobs of the inputs at these indices, and the scales of 8-bit weights among them."""
-    names, scales = [], []
+    names, scales, integers = [], [], False
     for index in indices:
         given = index is not None and node.has(index)
         names.append(node.input(index) if given and index is not None else "")
         hybrid = given and index is not None and node.value(index) is not None and is_hybrid(node, index)
-        scales.append(node.scale(index)[0] if hybrid and index is not None else 0.0)
-    return names, {"scales": scales} if any(scales) else {}
+        scales.append(_only_scale(node, index) if hybrid and index is not None else 0.0)
+        integers = integers or hybrid
+    return names, {"scales": scales} if integers else {}
+
+
+def _only_scale(node: Node, index: int) -> float:
+    """The scale of 8-bit weights, of any sign."""
+    scales = weight_scales(node, index)
+    if len(scales) != 1:
+        raise ExportError(f"tensor {node.tensor(index).name!r} must have one scale")
+    return scales[0]
 
 
 def arguments_of(node: Node) -> Dict[str, Any]:

@@ -46,8 +46,8 @@ def _activation(op: OperatorDef) -> Function:
 
 def _scales(op: OperatorDef, count: int) -> List[float]:
     scales = list(op.get_floats("scales", [0.0] * count))
-    if len(scales) != count or min(scales) < 0:
-        raise ArgumentError(op, f"scales must be {count} numbers that are not negative, got {scales}")
+    if len(scales) != count or not np.isfinite(scales).all():
+        raise ArgumentError(op, f"scales must be {count} finite numbers, got {scales}")
     return scales
 
 

@@ -19,7 +19,7 @@ MOST_TERMS = 256  # sums over inputs, states and steps
 
 
 class Weights:
-    """Random constants of a model: floats, or int8 with a scale."""
+    """Random constants of a model: floats, or int8 with a scale, positive, negative or 0."""
 
     def __init__(self, model: Model, hybrid: bool = False):
         self._model, self._hybrid = model, hybrid
@@ -29,7 +29,9 @@ class Weights:
         if not self._hybrid:
             return self.vector(*shape)
         values = self._rng.integers(-127, 128, shape).astype(np.int8)
-        return self._model.constant(f"w{len(self._model.tensors)}", values, quantization=Quantization([0.004]))
+        place = len(self._model.tensors)
+        scale = [0.004, -0.003, 0.005, 0.0, 0.002][place % 5]
+        return self._model.constant(f"w{place}", values, quantization=Quantization([scale]))
 
     def vector(self, *shape: int) -> int:
         return self._model.constant(f"b{len(self._model.tensors)}", 0.5 * self._rng.standard_normal(shape))
