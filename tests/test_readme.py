@@ -33,6 +33,21 @@ def test_the_example_prints_the_output_shown_below_it(folder: Path) -> None:
     assert (folder / "digits" / "model.json").exists()
 
 
+def test_the_example_of_training_runs(folder: Path) -> None:
+    pytest.importorskip("onnx", reason="the example exports an ONNX file")
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "Trainer" in text)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{example}\nassert trainer.iteration == 5 and loss < 0.1"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "digits_taught" / "model.json").exists()
+
+
 def test_its_commands_run_in_order(folder: Path) -> None:
     for package in ("onnx", "onnxruntime", "PIL"):
         pytest.importorskip(package, reason=f"the commands need {package}")
