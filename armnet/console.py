@@ -92,4 +92,5 @@ def _rich_bar() -> Any:
         from rich.progress import Progress as Bar
     except ImportError:
         return None
-    return Bar(console=Console(stderr=True), transient=True)
+    shared = sys.stdout.isatty()  # otherwise results would go where the bar is, and not into their file or pipe
+    return Bar(console=Console(stderr=True), transient=True, redirect_stdout=shared)

@@ -216,6 +216,8 @@ def _explain(model: Model, note: Callable[[str], None]) -> None:
     """Says on stderr what was fed, and of outputs without a meaning how to give them one."""
     if model.fed:
         note(f"armnet: {model.fed}")
+    if model.decoder.classes and model.labels is None:
+        note("armnet: classes are shown by their numbers, for the model brings no labels: --labels FILE names them")
     if model.decoder.kind == "tensors":
         note(
             "armnet: what these outputs mean is not known; say it with --task classes|boxes|mask|..., "

@@ -148,6 +148,15 @@ def test_the_command_prints_boxes_for_a_detector(armnet: Armnet, tmp_path: Path)
     assert [path.name for path in (tmp_path / "drawn").iterdir()] == ["cat_720p.png"]
 
 
+def test_the_command_says_how_classes_get_names(armnet: Armnet) -> None:
+    model, picture = MODELS / "onnx" / "fastestdet" / "FastestDet.onnx", MODELS / "onnx" / "fastestdet" / "3.jpg"
+    assert "--labels FILE names them" in armnet("run", model, picture)[2]
+    named = armnet("run", model, picture, "--labels", MODELS / "onnx" / "fastestdet" / "coco.names")
+    assert "--labels" not in named[2]
+    faces = armnet("run", *source("onnx/yunet/*.onnx"), ASTRONAUTS)
+    assert "--labels" not in faces[2]
+
+
 def test_a_small_quantised_classifier_has_the_lemon_among_its_best() -> None:
     with opened("tflite/mobilenet_v1_0.25_224_quant/*.tflite") as model:
         assert "lemon" in [one.label for one in model.predict(LEMON)]

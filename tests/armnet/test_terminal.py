@@ -73,6 +73,20 @@ def test_a_pipe_gets_everything(armnet: Armnet, digits: Path) -> None:
     assert longest(armnet("profile", digits, "--rounds", 1)[1]) < 120
 
 
+def test_results_go_into_their_pipe_while_a_bar_is_drawn(digits: Path) -> None:
+    pytest.importorskip("rich", reason="rich draws the bar")
+    pytest.importorskip("PIL", reason="pictures need Pillow")
+    ours, its = pty.openpty()
+    words = ["run", str(digits), str(DEMO / "pictures"), "--top", "1"]
+    env = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "armnet", *words], stdout=subprocess.PIPE, stderr=its, env=env, cwd=ROOT, check=False
+    )
+    os.close(its)
+    os.close(ours)
+    assert [line.split()[-1] for line in done.stdout.decode().splitlines()[1::2]] == list("0123456789")
+
+
 def test_errors_are_red_on_a_terminal_unless_nobody_wants_colour(digits: Path) -> None:
     status, shown = on_a_terminal(["inspect", "nowhere"])
     assert (status, shown) == (2, "\x1b[31marmnet\x1b[0m: nowhere: no such folder\r\n")
