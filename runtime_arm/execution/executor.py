@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 import numpy as np
 
 from runtime_arm.errors import FeedError, there_are
+from runtime_arm.execution.carrying import Carried
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
@@ -54,17 +55,31 @@ class Executor:
         self._workers = workers
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
+        self._carried = Carried()
 
     def run(
-        self, feeds: Mapping[str, Any], fetches: Sequence[str], out: Optional[Mapping[str, Array]] = None
+        self,
+        feeds: Mapping[str, Any],
+        fetches: Sequence[str],
+        out: Optional[Mapping[str, Array]] = None,
+        carry: Optional[Mapping[str, str]] = None,
     ) -> Dict[str, Any]:
         """The fetched blobs by name: copies that belong to the caller, or the arrays of ``out`` for the names it has.
 
-        Feeds are arrays or QuantizedTensors.
+        Feeds are arrays or QuantizedTensors. carry: blobs that are not fetched, by the feed that they are in the next
+        run; such a feed may be left out, and is then what the run before left.
         """
-        out = out or {}
+        out, carry = out or {}, carry or {}
         with np.errstate(all="ignore"):
-            segment = self._walk(feeds, fetches)
+            surviving = list(dict.fromkeys([*fetches, *carry.values()]))
+            missing = self._carried.missing(carry, feeds)
+            if missing:
+                feeds = {**feeds, **self._carried.arrays(missing)}
+                first = self.plan(feeds, surviving)
+                own = self._carried.placed(missing, first, walk_segments(first), self._place is None)
+                feeds = {**feeds, **own}
+            segment = self._walk(feeds, surviving)
+            self._carried.leave(carry, segment, {name: self._fetch(segment, name) for name in carry.values()})
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
@@ -105,6 +120,7 @@ class Executor:
 
     def close(self) -> None:
         """End the workers; another run starts new ones."""
+        self._carried.forget()
         if self._crew is not None:
             self._crew.close()
             self._crew = None

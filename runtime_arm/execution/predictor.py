@@ -97,22 +97,34 @@ class Predictor:
         return self._executor
 
     def run(
-        self, inputs: Inputs, *, keep: Sequence[str] = (), out: Optional[Mapping[str, Array]] = None
+        self,
+        inputs: Inputs,
+        *,
+        keep: Sequence[str] = (),
+        out: Optional[Mapping[str, Array]] = None,
+        carry: Optional[Mapping[str, str]] = None,
     ) -> Dict[str, Any]:
         """One inference; the outputs by name, in the net's order, followed by the intermediate blobs named in ``keep``.
 
         The arrays are the caller's; strings are str objects. With ``out`` the named blobs are written into those
         arrays instead, and only they and ``keep`` are returned. FeedError if inputs or ``out`` do not fit;
         OperatorError if an operator refuses their shapes.
+
+        carry: the output that each of these inputs is in the next run, {"past.0.key": "present.0.key"}. Such outputs
+        are not returned, and such inputs need not be given after the first run. A key/value cache that has its final
+        size is written in place then, and never copied.
         """
         if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
         if out is not None and not isinstance(out, Mapping):
             raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
-        feeds = self._named(inputs)
-        fetches = list(dict.fromkeys([*(out if out is not None else self.pair.predict_net.external_output), *keep]))
+        carry = self._checked(carry or {})
+        feeds = self._named(inputs, carry)
+        wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
+        fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
         with self._turn, blas.Threads(self.threads):
-            results = self.executor.run({**self._state, **feeds}, list(dict.fromkeys([*fetches, *self._kept])), out)
+            given = {**self._state, **feeds}
+            results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
             self._state.update((name, deepcopy(results[name])) for name in self._kept)
         return {name: _readable(results[name]) for name in fetches}
 
@@ -163,7 +175,14 @@ class Predictor:
         if infos and all(info.is_static and info.dtype is not None for info in infos):
             self.plan()
 
-    def _named(self, inputs: Inputs) -> Dict[str, Any]:
+    def _checked(self, carry: Mapping[str, str]) -> Mapping[str, str]:
+        """The same. UsageError unless it leads from outputs to inputs."""
+        for name, output in carry.items():
+            if name not in self._infos or output not in self.pair.predict_net.external_output:
+                raise UsageError(f"carry names an input and its output, got {name!r}: {output!r}")
+        return carry
+
+    def _named(self, inputs: Inputs, carry: Mapping[str, str]) -> Dict[str, Any]:
         infos = self._infos
         if not isinstance(inputs, (dict, Mapping)):  # a dict is recognised faster
             if not isinstance(inputs, Sequence):
@@ -176,7 +195,7 @@ class Predictor:
             if name not in infos:
                 raise FeedError(f"no input {name!r}; the net takes {there_are(name, infos)}")
         for name in infos:
-            if name not in inputs and name not in self._state:
+            if name not in inputs and name not in self._state and name not in carry:
                 raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
         return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
 

@@ -159,9 +159,11 @@ class Segment:
         verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
-        """Copy the inputs into their memory."""
+        """Copy the inputs into their memory, except those that are given as that memory itself."""
         for value in self.feeds:
             given = arrays[value.name]
+            if given is value.array:
+                continue
             np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
 
     def execute(self) -> None:
