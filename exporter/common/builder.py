@@ -184,6 +184,10 @@ class NetBuilder:
 
     # Operators
 
+    def operators(self) -> Sequence[OperatorDef]:
+        """The operators so far, without those of the nets around."""
+        return tuple(self._ops)
+
     def maker(self, name: str) -> Optional[OperatorDef]:
         """The operator that makes a blob; None for inputs, constants and results that became constants."""
         return self._root._makers.get(self.resolve(name))

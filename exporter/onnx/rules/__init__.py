@@ -33,6 +33,7 @@ FAMILIES = (
     "reduction",
     "resize",
     "softmax",
+    "training",
 )
 _RULES: Rules[Rule] = Rules(__name__, FAMILIES)
 rule = _RULES.rule

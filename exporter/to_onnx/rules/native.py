@@ -25,6 +25,8 @@ def native(call: Call) -> Results:
 
 def as_it_is(call: Call, inputs: Optional[Sequence[str]] = None, **changed: Any) -> Results:
     """The node of the same operator, optionally with other inputs or attributes; None leaves an attribute out."""
+    if call.op.has("format"):
+        raise ExportError(f"numbers of the format {call.op.get_str('format')} cannot be written yet")
     domain = OUTSIDE.get(call.op.domain, call.op.domain)
     attributes = {**{arg.name: _attribute(arg) for arg in call.op.arg}, **changed}
     return call.nodes(
