@@ -5,43 +5,45 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
-from exporter import export
-from runtime_arm import Predictor
+from runtime_arm import Pair, Predictor
 from runtime_arm.errors import FeedError, UsageError
-from tests.exporter.onnx.models import model, value
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.metadata import TensorInfo
 
 CARRY = {"past_key": "key", "past_value": "value"}
 RNG = np.random.default_rng(0)
 STEPS = [RNG.standard_normal((1, 1, 16)).astype(np.float32) for _ in range(6)]
 
 
-def grouped(room: int) -> onnx.ModelProto:
+def net(op: OperatorDef, inputs: List[TensorInfo], weights: Dict[str, Any]) -> Pair:
+    """One operator, and another that is no part of the cache."""
+    double = OperatorDef.of("Add", ["x", "x"], ["twice"])
+    outputs = [TensorInfo(name) for name in ("y", "key", "value", "twice")]
+    read = [*(info.name for info in inputs), *weights]
+    predict = NetDef("step", (double, op), external_input=tuple(read), external_output=tuple(o.name for o in outputs))
+    fills = tuple(fill(name, content) for name, content in weights.items())
+    return Pair(NetDef("init", fills, external_output=tuple(weights)), predict, tuple(inputs), tuple(outputs), {})
+
+
+def grouped(room: int) -> Pair:
     """A step of a decoder: grouped attention whose keys and values have their final size from the beginning."""
-    inputs = ["x", "x", "x", "past_key", "past_value", "last", "total"]
-    node = helper.make_node(
-        "GroupQueryAttention", inputs, ["y", "key", "value"], domain="com.microsoft", num_heads=2, kv_num_heads=2
-    )
-    double = helper.make_node("Add", ["x", "x"], ["twice"])
-    declared = [value("x", [1, 1, 16]), value("past_key", [1, 2, room, 8]), value("past_value", [1, 2, room, 8])]
-    declared.append(value("last", [1], np.int32))
-    return model([double, node], declared, ["y", "key", "value", "twice"], {"total": np.array([room], np.int32)})
+    names = ["x", "x", "x", "past_key", "past_value", "last", "total"]
+    heads = {"num_heads": 2, "kv_num_heads": 2}
+    op = OperatorDef.of("GroupQueryAttention", names, ["y", "key", "value"], domain="com.microsoft", **heads)
+    inputs = [TensorInfo("x", (1, 1, 16), "float32"), *(TensorInfo(name, (1, 2, room, 8), "float32") for name in CARRY)]
+    return net(op, [*inputs, TensorInfo("last", (1,), "int32")], {"total": np.array([room], np.int32)})
 
 
-def growing() -> onnx.ModelProto:
+def growing() -> Pair:
     """A step of a decoder whose keys and values grow by one."""
-    node = helper.make_node(
-        "Attention",
-        ["x", "x", "x", "", "past_key", "past_value"],
-        ["y", "key", "value"],
-        q_num_heads=2,
-        kv_num_heads=2,
-    )
-    declared = [value("x", [1, 1, 16]), *(value(name, [1, 2, "n", 8]) for name in CARRY)]
-    return model([node], declared, ["y", "key", "value"], opset=23)
+    names = ["x", "x", "x", "", "past_key", "past_value"]
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    op = OperatorDef.of("Attention", names, ["y", "key", "value"], domain="onnx", **heads)
+    caches = [TensorInfo(name, (1, 2, "n", 8), "float32") for name in CARRY]
+    return net(op, [TensorInfo("x", (1, 1, 16), "float32"), *caches], {})
 
 
 def explicit(predictor: Predictor, caches: Dict[str, Any], feeds: List[Dict[str, Any]]) -> List[Any]:
@@ -71,7 +73,7 @@ def test_carried_caches_give_the_same(kind: str, threads: int) -> None:
     feeds: List[Dict[str, Any]] = [{"x": x} for x in STEPS]
     if room:
         feeds = [{**feed, "last": np.array([at], np.int32)} for at, feed in enumerate(feeds)]
-    pair = export(grouped(room) if room else growing())
+    pair = grouped(room) if room else growing()
     with Predictor(pair, threads=threads) as one, Predictor(pair, threads=threads) as other:
         for _ in range(2):  # a second text begins with caches that are given
             for actual, expected in zip(carried(one, caches, feeds), explicit(other, caches, feeds)):
@@ -79,7 +81,7 @@ def test_carried_caches_give_the_same(kind: str, threads: int) -> None:
 
 
 def test_a_cache_of_the_final_size_is_written_in_place() -> None:
-    with Predictor(export(grouped(9)), threads=1) as predictor:
+    with Predictor(grouped(9), threads=1) as predictor:
         segment = predictor.plan()
         fed = {value.name: value.array for value in segment.feeds}
         for name, output in CARRY.items():
@@ -87,7 +89,7 @@ def test_a_cache_of_the_final_size_is_written_in_place() -> None:
 
 
 def test_what_cannot_be_carried_is_refused() -> None:
-    with Predictor(export(growing())) as predictor:
+    with Predictor(growing()) as predictor:
         with pytest.raises(FeedError, match="input 'past_key' was not given, and no run before carried it"):
             predictor.run({"x": STEPS[0]}, carry=CARRY)
         with pytest.raises(UsageError, match="carry names an input and its output, got 'x': 'key_'"):
