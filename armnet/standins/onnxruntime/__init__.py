@@ -28,6 +28,7 @@ _HOMES = {
     "options": "ExecutionMode ExecutionOrder GraphOptimizationLevel OrtAllocatorType OrtMemType RunOptions "
     "SessionOptions",
     "session": "InferenceSession",
+    "sparse": "OrtSparseFormat SparseTensor",
     "values": "OrtValue",
 }
 

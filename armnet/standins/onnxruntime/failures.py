@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Type, TypeVar
 
-from runtime_arm.errors import ArmnetError, FeedError, FormatError, ShapeError
+from runtime_arm.errors import ArmnetError, FeedError, FormatError
 
 Kind = TypeVar("Kind", bound="Type[Exception]")
 _statuses: Dict[Type[Exception], str] = {}
@@ -102,7 +102,7 @@ def failure_to_load(error: ArmnetError, source: str) -> Exception:
 
 def failure_to_run(error: ArmnetError) -> Exception:
     """The exception for a run that armnet refused or could not finish."""
-    return failure(InvalidArgument if isinstance(error, (FeedError, ShapeError)) else RuntimeException, str(error))
+    return failure(InvalidArgument if isinstance(error, FeedError) else Fail, str(error))
 
 
 def refuse(what: str) -> Any:

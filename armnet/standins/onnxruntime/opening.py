@@ -14,7 +14,7 @@ from armnet.standins.onnxruntime.failures import (
     failure,
     failure_to_load,
 )
-from armnet.standins.onnxruntime.options import GraphOptimizationLevel, SessionOptions
+from armnet.standins.onnxruntime.options import WEIGHTS_FILE, WEIGHTS_SIZE, GraphOptimizationLevel, SessionOptions
 from exporter.onnx.signature import Signature, read_signature
 from runtime_arm.errors import ArmnetError, FormatError
 from runtime_arm.files import map_file
@@ -55,6 +55,21 @@ def write_optimised(pair: Pair, options: SessionOptions) -> None:
         from armnet.onnx_file import save_onnx
 
         save_onnx(pair, options.optimized_model_filepath)
+        if options._entries.get(WEIGHTS_FILE):
+            _move_weights(options.optimized_model_filepath, options)
+
+
+def _move_weights(path: str, options: SessionOptions) -> None:
+    """Move the large weights of an ONNX file into another one beside it."""
+    import onnx  # writing ONNX needed it
+
+    onnx.save(
+        onnx.load(path),
+        path,
+        save_as_external_data=True,
+        location=options._entries[WEIGHTS_FILE],
+        size_threshold=int(options._entries.get(WEIGHTS_SIZE, "1024")),
+    )
 
 
 def _configured(options: SessionOptions, signature: Signature) -> SessionOptions:

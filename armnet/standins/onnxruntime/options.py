@@ -9,6 +9,8 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tupl
 from armnet.standins.notes import Standin, note
 from armnet.standins.onnxruntime.failures import refuse
 
+WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
+WEIGHTS_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -122,7 +124,7 @@ class SessionOptions(_Settings):
 
     __slots__ = ("_files", "_providers", "_sizes", "_weights")
 
-    _honoured = frozenset([RECORD_ASSIGNMENT])
+    _honoured = frozenset([RECORD_ASSIGNMENT, WEIGHTS_FILE, WEIGHTS_SIZE])
 
     intra_op_num_threads = Setting(int, 0)
     graph_optimization_level = Setting(GraphOptimizationLevel, GraphOptimizationLevel.ORT_ENABLE_ALL)

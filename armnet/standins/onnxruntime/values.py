@@ -9,6 +9,7 @@ import numpy as np
 from armnet.standins.notes import Standin
 from armnet.standins.onnxruntime.devices import require_cpu
 from armnet.standins.onnxruntime.nodes import element_name, element_number, numpy_dtype
+from armnet.standins.onnxruntime.sparse import SparseTensor
 from runtime_arm.netdef import Array
 
 
@@ -16,11 +17,12 @@ class OrtValue(Standin):
     """A tensor in the processor's memory. It shares the memory of the array that it is made of, as onnxruntime's does,
     if that array is contiguous."""
 
-    __slots__ = ("_array",)
+    __slots__ = ("_array", "_sparse")
     _package = "onnxruntime"
 
     def __init__(self, array: Array):
         self._array = array
+        self._sparse: Optional[SparseTensor] = None
 
     @classmethod
     def ortvalue_from_numpy(
@@ -85,6 +87,19 @@ class OrtValue(Standin):
         array = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
         return cls(array.view(np.bool_) if is_bool_tensor else array)
 
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> OrtValue:
+        """A value that holds a sparse tensor."""
+        made = cls(sparse_tensor.values())
+        made._sparse = sparse_tensor
+        return made
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor. RuntimeError if it is a dense one."""
+        if self._sparse is None:
+            raise RuntimeError("the OrtValue holds a dense tensor")
+        return self._sparse
+
     @property
     def _ortvalue(self) -> OrtValue:
         return self
@@ -116,7 +131,7 @@ class OrtValue(Standin):
 
     def data_type(self) -> str:
         """``tensor(float)``."""
-        return f"tensor({element_name(self._array.dtype)})"
+        return f"tensor({element_name(self._array.dtype)})" if self._sparse is None else self._sparse.data_type()
 
     def element_type(self) -> int:
         """ONNX's number of the element type."""
@@ -131,12 +146,12 @@ class OrtValue(Standin):
         return True
 
     def is_tensor(self) -> bool:
-        """Whether it is a dense tensor: it always is."""
-        return True
+        """Whether it is a dense tensor."""
+        return self._sparse is None
 
     def is_sparse_tensor(self) -> bool:
-        """Whether it is a sparse tensor: it never is."""
-        return False
+        """Whether it is a sparse tensor."""
+        return self._sparse is not None
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence of tensors: it never is."""

@@ -71,4 +71,6 @@ def interface_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     maps = helper.make_value_info("maps", helper.make_sequence_type_proto(scores))
     label = value("label", [None], onnx.TensorProto.INT64)
     saved(folder / "maps.onnx", [classify, zipped], [value("X", [None, 2])], [label, maps])
+    summands = [value("a", ["m"]), value("b", ["n"])]
+    saved(folder / "sum.onnx", [helper.make_node("Add", ["a", "b"], ["y"])], summands, [value("y", ["k"])])
     return folder

@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, List
 
-_HOMES = ("failures", "options", "machine", "nodes", "devices", "values", "core", "memory")
+_HOMES = ("failures", "options", "machine", "nodes", "devices", "values", "core", "memory", "sparse")
 
 
 def __getattr__(name: str) -> Any:

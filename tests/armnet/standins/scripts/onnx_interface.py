@@ -2,8 +2,8 @@
 
 Argument: a folder with mul.onnx (Y = X * W, both 3x2), text.onnx (output:0 = input:0, strings), free.onnx (y = |x|,
 with dimensions Dim1 and Dim2 that denote DATA_BATCH and DATA_CHANNEL), config.onnx (mul.onnx with options of its own),
-outside.onnx (mul.onnx whose W lies in weights.bin, which is not there), passed.onnx (its input is an output, too) and
-maps.onnx (a classifier of two columns whose scores are dictionaries).
+outside.onnx (mul.onnx whose W lies in weights.bin, which is not there), passed.onnx (its input is an output, too),
+maps.onnx (a classifier of two columns whose scores are dictionaries) and sum.onnx (y = a + b, of any sizes).
 """
 
 import json
@@ -255,6 +255,12 @@ def check_optimised_model_is_written() -> None:
     options.optimized_model_filepath = str(FOLDER / "optimised.onnx")
     session("mul.onnx", options)
     np.testing.assert_allclose(session("optimised.onnx").run(None, {"X": X})[0], X * X)
+    options.optimized_model_filepath = str(FOLDER / "divided.onnx")
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "divided.bin")
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "16")
+    session("mul.onnx", options)
+    assert (FOLDER / "divided.bin").stat().st_size >= X.nbytes
+    np.testing.assert_allclose(session("divided.onnx").run(None, {"X": X})[0], X * X)
 
 
 def check_values() -> None:
@@ -359,6 +365,27 @@ def check_backend() -> None:
     for inputs in ([X], X):
         np.testing.assert_allclose(ready.run(inputs)[0], X * X)
     np.testing.assert_allclose(backend.run((FOLDER / "mul.onnx").read_bytes(), X)[0], X * X)
+
+
+def check_sparse_tensors() -> None:
+    cpu = ort.OrtDevice.make("cpu", 0)
+    values, indices = np.array([1, 2, 3], np.float32), np.array([3, 5, 15])
+    listed = ort.SparseTensor.sparse_coo_from_numpy([9, 9], values, indices, cpu)
+    assert (listed.format(), listed.dense_shape()) == (ort.OrtSparseFormat.ORT_SPARSE_COO, [9, 9])
+    assert (listed.data_type(), listed.device_name()) == ("sparse_tensor(float)", "cpu")
+    again = ort.OrtValue.ort_value_from_sparse_tensor(listed).as_sparse_tensor()
+    assert (again.values().tolist(), again.as_coo_view().indices().tolist()) == ([1, 2, 3], [3, 5, 15])
+    assert not again.values().flags.writeable
+    inner, outer = np.array([1, 1, 1]), np.array([0, 1, 2, 3, 3, 3, 3, 3, 3, 3])
+    rows = ort.SparseTensor.sparse_csr_from_numpy([9, 9], values, inner, outer, cpu)
+    assert rows.format() == ort.OrtSparseFormat.ORT_SPARSE_CSRC
+    assert (rows.as_csrc_view().inner().tolist(), rows.as_csrc_view().outer().tolist()) == ([1] * 3, outer.tolist())
+    raises(RuntimeError, lambda: listed.to_cuda(ort.OrtDevice.make("cuda", 0)))
+
+
+def check_runs_that_fail() -> None:
+    wrong = (core.Fail, core.InvalidArgument, core.RuntimeException)
+    raises(wrong, lambda: session("sum.onnx").run(None, {"a": np.ones(3, np.float32), "b": np.ones(4, np.float32)}))
 
 
 def check_assignment_to_providers() -> None:
