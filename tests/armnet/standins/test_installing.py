@@ -37,7 +37,7 @@ assert ort.InferenceSession is InferenceSession and C.Fail is Fail and ort.OrtVa
 assert Interpreter is Successor
 assert importlib.util.find_spec("onnxruntime") is not None
 print(ort.__version__, ort.get_available_providers())
-for missing in (lambda: ort.SparseTensor, lambda: C.nothing, lambda: SessionOptions().nothing):
+for missing in (lambda: ort.LoraAdapter, lambda: C.nothing, lambda: SessionOptions().nothing):
     try:
         missing()
     except AttributeError as error:
@@ -46,7 +46,7 @@ for missing in (lambda: ort.SparseTensor, lambda: C.nothing, lambda: SessionOpti
     installed, version, *problems = python(program).splitlines()
     assert installed == "['onnxruntime', 'tflite_runtime', 'ai_edge_litert']"
     assert version == f"{PACKAGES['onnxruntime'].version} ['CPUExecutionProvider']"
-    for name, problem in zip(("SparseTensor", "nothing", "nothing"), problems):
+    for name, problem in zip(("LoraAdapter", "nothing", "nothing"), problems):
         assert name in problem
         assert "standin" in problem.replace("-", ""), problem
 
