@@ -54,3 +54,16 @@ def test_the_command_starts_without_numpy() -> None:
     program = "import sys, armnet.__main__; print(sorted({'numpy', 'onnx', 'google'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_pytest_finds_the_plugin(wheel: zipfile.ZipFile) -> None:
+    (name,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
+    assert "[pytest11]\narmnet = armnet.pytest_plugin.plugin\n" in wheel.read(name).decode()
+
+
+def test_the_pytest_plugin_imports_nothing_until_it_is_used() -> None:
+    program = """import sys, pytest; before = set(sys.modules)
+import armnet.pytest_plugin.plugin
+print(sorted({name.partition('.')[0] for name in set(sys.modules) - before}), 'numpy' in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['armnet', 'runtime_arm'] False"

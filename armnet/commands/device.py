@@ -56,7 +56,8 @@ Count the instructions of an inference on an emulated machine, with one thread.
 
   armnet device count PAIR                                    by operator
   armnet device count PAIR --cpu cortex-a7 --against model.tflite
-  armnet device count                                         the networks that have a budget, against that budget
+  armnet device count PAIR --budget FILE                      against the model's own budget; --update-budget writes it
+  armnet device count                                         armnet's networks that have a budget, against that budget
 
 Exit status: 0, or 1 if a network exceeds its budget.
 """
@@ -119,6 +120,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="also count .onnx files by onnxruntime and .tflite files by tflite-runtime; without PAIR and MODEL, each "
         "network by both",
+    )
+    count.add_argument(
+        "--budget", metavar="FILE", help="hold instructions and memory against this file, which --update-budget writes"
     )
     count.add_argument("--update-budget", action="store_true", help="make the counts the new budgets")
     add_json(count)

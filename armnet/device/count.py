@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from armnet.console import note, print_json, print_table
-from armnet.opening import pair_folder
-from device_tests.host.counting import budgets
+from armnet.opening import name_of, pair_folder
+from device_tests.host.counting import budget_file, budgets
 from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
 from device_tests.host.counting.regions import KINDS, Counts
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import CPUS, Machine, emulated
+from device_tests.host.targets.folder import machine_target
 from runtime_arm.errors import UsageError
 
 COLUMNS = ["instructions", "SIMD and float", "multiply-add", "load and store"]
@@ -22,11 +23,16 @@ CHANGE, START = "against budget", "start"
 
 def count(args: argparse.Namespace) -> int:
     """Counts a pair, or the networks that have a budget; returns 1 if one of these exceeds its budget."""
-    if args.update_budget and (args.pair or args.cpu != budgets.CPU):
+    if args.budget and not args.pair:
+        raise UsageError("--budget FILE is the budget of one model: name it, armnet device count PAIR --budget FILE")
+    if args.update_budget and not args.budget and (args.pair or args.cpu != budgets.CPU):
         raise UsageError(
-            f"--update-budget counts the networks that have a budget, on {budgets.CPU}; give no PAIR and no other --cpu"
+            "--update-budget takes --budget FILE with a PAIR; without, it counts the networks that have a budget, "
+            f"on {budgets.CPU}: give no PAIR and no other --cpu"
         )
     machine = _machine(args.cpu)
+    if args.budget:
+        return _count_against_file(args, machine)
     if args.pair:
         return _count_one(args, machine)
     return _count_all(args, machine)
@@ -60,6 +66,34 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
     print_table(["", *COLUMNS], rows, right=COLUMNS)
     print(f"start, from loading the runtime to the first output: {counts.start.instructions / 1e6:.0f} M instructions")
     return 0
+
+
+def _count_against_file(args: argparse.Namespace, machine: Machine) -> int:
+    """Counts a pair and holds it against a budget file, or writes that; returns 1 if it exceeds its budget."""
+    path, verdict = Path(args.budget), budget_file.Verdict([])
+    if not args.update_budget:
+        budget_file.entry_of(path, machine.name, "--update-budget")
+    with pair_folder(args.pair) as folder, machine_target(machine.name, machine) as target:
+        found = budget_file.measured(target, folder, machine)
+    if args.update_budget:
+        budget_file.update(path, found)
+        note(f"armnet: {path}: the budget for {machine.name} is written")
+    else:
+        verdict = budget_file.compared(path, found, "--update-budget")
+    assert found.counts is not None
+    if verdict.uncompared:
+        note(f"armnet: {path}: instructions not compared, counted under other conditions: {verdict.uncompared}")
+    if args.json:
+        facts = {"machine": machine.name, "network": _by_kind(found.counts.network), "memory": found.memory}
+        print_json("device count", {**facts, "start": found.counts.start.instructions, "excesses": verdict.excesses})
+        return int(bool(verdict.excesses))
+    print(f"millions of instructions per inference on {machine.name}, one thread; bytes of weights and arena")
+    row = [*_millions(found.counts.network), f"{found.counts.start.instructions / 1e6:.0f}", f"{found.nbytes:,}"]
+    columns = [*COLUMNS, START, "bytes"]
+    print_table(["network", *columns], [[name_of(args.pair), *row]], right=columns)
+    for excess in verdict.excesses:
+        print(f"{path}: {excess}")
+    return int(bool(verdict.excesses))
 
 
 def _print_operators(counts: NetworkCounts) -> None:

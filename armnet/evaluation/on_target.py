@@ -7,13 +7,13 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from armnet.evaluation import target_program
 from armnet.evaluation.example import Example, Finding
-from armnet.evaluation.place import Answered, answered, self_contained
+from armnet.evaluation.place import Answered, Keep, answered, result_of, self_contained
 from device_tests.host.suite_run import pair_files, runtime_files
 from device_tests.host.targets.factory import target_of
 from device_tests.host.targets.target import TIMEOUT, Target
@@ -40,6 +40,7 @@ class OnTarget:
     """A target, on which the net runs. Pictures are prepared, and outputs are read, on this machine.
 
     name: as ``armnet device list`` has it. python: the program to run over ssh; timeout: seconds for one program.
+    keep: what is kept of an answer. target: makes the target (default: that of the name).
     """
 
     def __init__(
@@ -51,12 +52,15 @@ class OnTarget:
         threads: Optional[int] = None,
         python: str = "python3",
         timeout: float = TIMEOUT,
+        keep: Keep = result_of,
+        target: Optional[Callable[[], Target]] = None,
     ):
         if model.following:
             raise UsageError(f"{name}: a target runs one net; this model is several")
         self.name = name
         self._model, self._options = model, options
-        self._threads, self._python, self._timeout = threads, python, timeout
+        self._threads, self._timeout, self._keep = threads, timeout, keep
+        self._target = target or (lambda: target_of(name, python))
         self._most = FEWEST
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
@@ -65,7 +69,7 @@ class OnTarget:
             folder = Path(made)
             self_contained(self._model).save(folder / "pair")
             files = pair_files(folder / "pair", target_program.NETWORK)
-            with target_of(self.name, self._python) as target:
+            with self._target() as target:
                 target.deploy({**runtime_files(), **files, _PROGRAM: Path(target_program.__file__)})
                 failed: Dict[int, Finding] = {}
                 for sent in self._chunks(examples, todo, failed):
@@ -122,7 +126,7 @@ class OnTarget:
             if str(place) in errors:
                 yield one.number, {"error": errors[str(place)]}
             else:
-                yield one.number, answered(lambda one=one, place=place: self._read(one, outputs[place]))  # type: ignore[misc]
+                yield one.number, answered(lambda one=one, place=place: self._read(one, outputs[place]), self._keep)  # type: ignore[misc]
 
     def _read(self, sent: _Sent, outputs: Dict[str, Any]) -> Answer:
         if sent.prepared is None:

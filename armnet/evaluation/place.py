@@ -12,6 +12,12 @@ from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageE
 from runtime_arm.pair.pair import Pair
 
 Answered = Iterator[Tuple[int, Finding]]
+Keep = Callable[[Answer], Finding]  # what is kept of an answer
+
+
+def result_of(answer: Answer) -> Finding:
+    """What evaluations keep."""
+    return finding_of(answer.result)
 
 
 class Place(Protocol):
@@ -26,14 +32,14 @@ class Place(Protocol):
 class Here:
     """This process."""
 
-    def __init__(self, model: Model, options: Options, name: str = "here"):
+    def __init__(self, model: Model, options: Options, name: str = "here", keep: Keep = result_of):
         self.name = name
-        self._model, self._options = model, options
+        self._model, self._options, self._keep = model, options, keep
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
         """One after the other, in order."""
         for number in todo:
-            yield number, answered(lambda number=number: self._ask(examples[number].value))  # type: ignore[misc]
+            yield number, answered(lambda number=number: self._ask(examples[number].value), self._keep)  # type: ignore[misc]
 
     def _ask(self, value: Any) -> Answer:
         answers = self._model.answers(value, self._options)
@@ -42,13 +48,13 @@ class Here:
         return answers[0]
 
 
-def answered(ask: Callable[[], Answer]) -> Finding:
+def answered(ask: Callable[[], Answer], keep: Keep = result_of) -> Finding:
     """The finding of an answer; that of an input that cannot be read or answered is its error.
 
     Mistakes that all examples share, a UsageError or a MissingDependency, are raised.
     """
     try:
-        return finding_of(ask().result)
+        return keep(ask())
     except (UsageError, MissingDependency):
         raise
     except ArmnetError as error:
@@ -56,14 +62,18 @@ def answered(ask: Callable[[], Answer]) -> Finding:
 
 
 def by_another_runtime(
-    model: Model, infer: Callable[[Mapping[str, Any]], Outputs], name: str, options: Options
+    model: Model,
+    infer: Callable[[Mapping[str, Any]], Outputs],
+    name: str,
+    options: Options,
+    keep: Keep = result_of,
 ) -> Here:
     """This process with another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
     if model.following:
         raise UsageError("another runtime runs one net; this model is several")
     other = Model(self_contained(model), threads=1, notice=lambda text: None)
     other.infer = infer
-    return Here(other, options, name)
+    return Here(other, options, name, keep)
 
 
 def self_contained(model: Model) -> Pair:

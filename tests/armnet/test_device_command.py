@@ -206,6 +206,7 @@ class TestRefusals:
     def test_counting_what_cannot_be_counted(self, armnet: Armnet, digits: Path) -> None:
         refused(armnet("device", "count", digits, "--cpu", "z80"), "no emulated CPU 'z80'; there are cortex-a72")
         refused(armnet("device", "count", digits, "--update-budget"), "give no PAIR")
+        refused(armnet("device", "count", "--budget", "b.json"), "armnet device count PAIR --budget FILE")
         refused(armnet("device", "count", "--update-budget", "--cpu", "cortex-a7"), "on cortex-a72")
 
 
@@ -234,3 +235,20 @@ class TestCount:
         assert status == 0
         assert re.search(r"^armnet +\d+\.\d\d ", out, re.MULTILINE)
         assert re.search(r"^onnxruntime .*digits\.onnx +\d+\.\d\d ", out, re.MULTILINE)
+
+    def test_a_pair_is_held_against_a_budget_file_of_its_own(
+        self, armnet: Armnet, digits: Path, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "budgets" / "digits.json"
+        words = ["device", "count", digits, "--budget", path]
+        refused(armnet(*words), f"{path}: no budget for arm64-cortex-a72; --update-budget writes one")
+        assert armnet(*words, "--update-budget")[0] == 0
+        written = json.loads(path.read_text())
+        budget = written["machines"]["arm64-cortex-a72"]
+        budget["network"]["instructions"] //= 2
+        budget["memory"]["arena"] //= 2
+        path.write_text(json.dumps(written))
+        status, out, _ = armnet(*words)
+        assert status == 1
+        assert f"{path}: the network: {budget['network']['instructions']:,} instructions allowed" in out
+        assert f"{path}: the memory: {sum(budget['memory'].values()):,} bytes allowed" in out

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
-from device_tests.host.emulation.machine import emulated, environment, run_group
+from device_tests.host.emulation.machine import Machine, emulated, environment, run_group
 from device_tests.host.targets.target import Completed, Files, Heard, Target
 
 Runner = Callable[[List[str], float, Path, Optional[Heard]], "subprocess.CompletedProcess[str]"]
@@ -80,7 +80,11 @@ def local() -> FolderTarget:
 
 def emulated_target(name: str, architecture: str, cpu: Optional[str] = None) -> FolderTarget:
     """An emulated machine, prepared on first use; EmulationUnavailable if it cannot be prepared."""
-    machine = emulated(architecture, cpu)
+    return machine_target(name, emulated(architecture, cpu))
+
+
+def machine_target(name: str, machine: Machine) -> FolderTarget:
+    """An emulated machine that is prepared already."""
     return FolderTarget(
         name,
         lambda arguments, timeout, folder, heard: machine.run(arguments, timeout, _temporary(folder), folder, heard),
