@@ -601,16 +601,39 @@ def layout_gradients() -> Iterator[Case]:
     yield from own("SliceGradient", "4x5", np.array([1]), np.array([3]), np.array([0]), "2x5")
     yield from case("TileGradient", "6x4", tiles=2, axis=0)
     yield from own("TileGradient", "6x4", np.array([2, 1]))
-    scales = {"height_scale": 2.0, "width_scale": 2.0}
+    scales: Dict[str, Any] = {"height_scale": 2.0, "width_scale": 2.0}
     yield from case(_gradients("ResizeNearest UpsampleBilinear"), "1x2x6x6", "1x2x3x3", **scales)
     yield from case("ResizeNearest3DGradient", "1x1x4x4x4", "1x1x2x2x2", temporal_scale=2.0, **scales)
     yield from own("ResizeGradient", "1x2x6x6", "1x2x3x3", "-", np.array([1, 1, 2, 2], np.float32), mode="linear")
 
 
+def training() -> Iterator[Case]:
+    """Solvers, and layers that keep bits for the way back."""
+    yield from case("Adadelta", "7", "pos 7", "pos 7", "7", "pos 1", outputs=3)
+    yield from case("Adagrad", "7", "pos 7", "7", "pos 1", outputs=2)
+    yield from case("Adam", "7", "7", "pos 7", "7", "pos 1", np.array([3]), outputs=3)
+    yield from case("MomentumSGD", "7", "7", "pos 1", outputs=2, momentum=0.9)
+    yield from case("MomentumSGDUpdate", "7", "7", "pos 1", "7", outputs=3, momentum=0.9, nesterov=1)
+    yield from case("RmsProp", "7", "pos 7", "7", "pos 1", outputs=3)
+    yield from case("RMSProp", "7", "pos 7", "7", "pos 1", domain="caffe", outputs=2)
+    x, words = "2x3x4x4", np.array([12345, 54321, 99999], np.int32)
+    yield from case("SpatialBNRelu", x, "3", "3", "3", "pos 3", outputs=6, is_test=0)
+    yield from case("SpatialBNAddRelu", x, "3", "3", "3", "pos 3", x, outputs=6, is_test=0)
+    yield from case("SpatialBNReluGradient", x, "3", x, "3", "pos 3", words, outputs=3, is_test=0)
+    yield from case("SpatialBNAddReluGradient", x, "3", x, "3", "pos 3", words, outputs=4, is_test=0)
+    yield from own("SpatialBNOutputGradient", x, "pos 3", x, "3", "pos 3", outputs=3)
+    yield from own("ReluWithMask", x, outputs=2)
+    yield from own("ReluMaskGradient", words, x)
+    yield from own("MaxPoolWithOffsets", "1x2x6x6", outputs=2, kernel=2, stride=2)
+    offsets = np.arange(18).reshape(1, 2, 3, 3).astype(np.uint8) % 4
+    shape = np.array([1, 2, 6, 6])
+    yield from own("MaxPoolOffsetsGradient", offsets, "1x2x3x3", shape, kernel=2, stride=2)
+
+
 def golden_cases() -> List[Case]:
     """All cases, in the order of this file."""
     tables = (tabular, language, blocks)
-    gradients = (slopes, layer_gradients, norm_gradients, layout_gradients)
+    gradients = (slopes, layer_gradients, norm_gradients, layout_gradients, training)
     families = (
         elementwise,
         convolution,
