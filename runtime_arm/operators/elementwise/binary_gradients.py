@@ -195,7 +195,8 @@ def prelu_gradient(
 ) -> List[TensorSpec]:
     """Inputs Y, dY, X, slope. dX = dY where X > 0, else slope dY; dslope = the sum of dY X where X <= 0."""
     same_floats(op, y, dy, x)
-    require(op, slope.size in (1, x.shape[_channel_axis(op)]), "there must be one slope, or one per channel", x, slope)
+    channels = x.shape[_channel_axis(op)] if x.ndim > 1 else 1
+    require(op, slope.size in (1, channels), "there must be one slope, or one per channel", x, slope)
     return [x, slope]
 
 

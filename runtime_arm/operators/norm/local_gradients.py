@@ -23,6 +23,7 @@ def lrn_gradient(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSpec) 
 
     Arguments and scale as for LRN. Source: caffe2/operators/local_response_normalization_op.cc.
     """
+    require(op, x.ndim >= 2, "X needs channels", x)
     return [same_floats(op, x, y, dy)]
 
 
@@ -120,6 +121,7 @@ def lp_norm_gradient_reference(op: OperatorDef, x: Array, dy: Array) -> List[Any
 def batch_moments_gradient(op: OperatorDef, dmean: TensorSpec, dsquare: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
     """dX = (dmean + 2 X dsquare) / n per channel of n elements."""
     require_floats(op, dmean, dsquare, x)
+    require(op, x.ndim >= 2, "X needs channels", x)
     channels = x.shape[channel_axis(op, x.ndim)]
     require(op, dmean.size == dsquare.size == channels, "there must be one number per channel", dmean, dsquare, x)
     return [x]
@@ -162,6 +164,7 @@ def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, *others: TensorSpec
     """
     *x, scale = others
     require_floats(op, dy, scale, *x)
+    require(op, dy.ndim >= 2, "dY needs channels", dy)
     require(op, scale.size == dy.shape[channel_axis(op, dy.ndim)], "there must be one scale per channel", dy, scale)
     require(op, len(x) == op.get_bool("is_learnable"), "X must be given with is_learnable, and only then", *x)
     return [dy, scale, scale]

@@ -187,6 +187,7 @@ def _layer(op: OperatorDef, inputs: Sequence[Any]) -> Given:
 
 def _instance(op: OperatorDef, inputs: Sequence[Any]) -> Given:
     x, scale, _, dy = inputs[:4]
+    require(op, x.ndim >= 2, "X needs channels")
     last = channels_last(op)
     channels, image = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
     return Given(x, dy, scale, _optional(inputs, 4), _optional(inputs, 5), (x.shape[0], channels, 1, prod(image)))
@@ -194,6 +195,7 @@ def _instance(op: OperatorDef, inputs: Sequence[Any]) -> Given:
 
 def _group(op: OperatorDef, inputs: Sequence[Any]) -> Given:
     dy, x, gamma, _, mean, inverse = inputs
+    require(op, x.ndim >= 2, "X needs channels")
     last, count = channels_last(op), op.get_int("group", 32)
     channels, image = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
     return Given(x, dy, gamma, mean, inverse, (x.shape[0], count, channels // count, prod(image)))

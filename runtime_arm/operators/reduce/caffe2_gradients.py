@@ -70,6 +70,7 @@ def _declare(type: str, order: str, rule: str, axes_of: AxesOf, may_have_lengths
         x, dy = given["x"], given["dy"]
         require_floats(op, *given.values())
         axes = axes_of(op, x.ndim)
+        require(op, all(axis < x.ndim for axis in axes), "X has too few dimensions", x)
         size = prod(reduced_shape(x.shape, axes, keepdims=True))
         require(op, dy.size == size, f"dY must have {size} elements, one for each result", *specs)
         require(op, "y" not in given or given["y"].size == size, "Y must have dY's size", *specs)

@@ -114,8 +114,9 @@ def _declare_ids(type: str, weighted: bool) -> None:
     def schema(op: OperatorDef, *given: TensorSpec) -> List[TensorSpec]:
         """Each row of dX is the row of dY of its segment; of a mean divided by the segment's size, of a weighted sum
         times its weight. Inputs: the weights if any, dY, segment ids."""
-        *_, dy, ids = given
+        *weights, dy, ids = given
         require(op, dy.ndim > 0 and ids.dtype.kind == "i" and ids.ndim == 1, "ids must be a vector of integers", *given)
+        require(op, all(w.shape == ids.shape for w in weights), "there must be one weight for each id", *given)
         return [dy.with_shape((*ids.shape, *dy.shape[1:]))]
 
     @schema.reference

@@ -95,10 +95,10 @@ def test_hybrid_rows_are_exact(length: int, asymmetric: int) -> None:
     np.testing.assert_array_equal(fast, slow)
 
 
-@pytest.mark.parametrize("scales", [[0.01, 0.02], [0.0], [-1.0], [float("nan")]])
+@pytest.mark.parametrize("scales", [[0.01, 0.02], [float("inf")], [float("nan")]])
 def test_hybrid_layers_refuse_impossible_scales(scales: Any) -> None:
     op = tflite("HybridConv", "X W", W_scales=scales, kernels=[1, 1])
-    with pytest.raises(ArgumentError, match=r"W_scales must hold|the scale of W must be"):
+    with pytest.raises(ArgumentError, match=r"W_scales must (hold|be finite)"):
         run_kernel(op, [random((1, 4, 2, 2)), eight_bit(5, 4, 1, 1)], constants=[1])
 
 
