@@ -7,7 +7,9 @@ it is, and ``foreign.py`` says what to do with it.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
@@ -56,8 +58,9 @@ def _of_tensorflow(path: Path) -> Optional[NamedBytes]:
     except ImportError:
         return None
     try:
-        converter = _of_saved_model(tf, path) if saved else _of_keras_file(tf, path)
-        return NamedBytes(converter.convert(), f"{path}.tflite")
+        with redirect_stdout(sys.stderr):
+            converter = _of_saved_model(tf, path) if saved else _of_keras_file(tf, path)
+            return NamedBytes(converter.convert(), f"{path}.tflite")
     except Exception as error:  # errors of TensorFlow and of the model can be of any type
         raise ExportError(f"{path}: TensorFlow cannot convert it: {first_line(error)}") from error
 

@@ -215,6 +215,20 @@ def test_tensorflow_converts_its_models(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert doubles(armnet.open(path).pair)
 
 
+def test_what_tensorflow_prints_is_no_output(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def convert() -> Any:
+        print("Saved artifact")
+        return doubling()
+
+    tensorflow(monkeypatch, convert)
+    assert doubles(export(saved_model(tmp_path)))
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "Saved artifact" in printed.err
+
+
 @pytest.mark.parametrize("make", [saved_model, keras_file, hdf5_file])
 def test_what_tensorflow_cannot_convert(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Any) -> None:
     def convert() -> bytes:
