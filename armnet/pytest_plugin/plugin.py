@@ -87,7 +87,7 @@ def _models(metafunc: pytest.Metafunc) -> List[Path]:
     if not paths:
         raise pytest.UsageError(
             f"{metafunc.definition.nodeid} takes armnet_model, but no model is named: the setting armnet_models, "
-            "--armnet-models FILE or @pytest.mark.armnet_model(FILE) names some"
+            "--armnet-models=FILE or @pytest.mark.armnet_model(FILE) names some"
         )
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
