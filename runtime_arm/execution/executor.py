@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 import numpy as np
 
 from runtime_arm.errors import FeedError, there_are
-from runtime_arm.execution.carrying import Carried
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
@@ -22,6 +21,7 @@ from runtime_arm.registry.shape_inference import content, infer_net
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
+    from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.workers import Crew
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
@@ -55,7 +55,7 @@ class Executor:
         self._workers = workers
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
-        self._carried = Carried()
+        self._carried: Optional[Carried] = None
 
     def run(
         self,
@@ -69,22 +69,33 @@ class Executor:
         Feeds are arrays or QuantizedTensors. carry: blobs that are not fetched, by the feed that they are in the next
         run; such a feed may be left out, and is then what the run before left.
         """
-        out, carry = out or {}, carry or {}
+        out = out or {}
         with np.errstate(all="ignore"):
-            surviving = list(dict.fromkeys([*fetches, *carry.values()]))
-            missing = self._carried.missing(carry, feeds)
-            if missing:
-                feeds = {**feeds, **self._carried.arrays(missing)}
-                first = self.plan(feeds, surviving)
-                own = self._carried.placed(missing, first, walk_segments(first), self._place is None)
-                feeds = {**feeds, **own}
-            segment = self._walk(feeds, surviving)
-            self._carried.leave(carry, segment, {name: self._fetch(segment, name) for name in carry.values()})
+            if not carry and self._carried is not None:
+                self._carried.forget()  # this run uses the memory in which it was left
+            segment = self._walk_carrying(feeds, fetches, carry) if carry else self._walk(feeds, fetches)
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
                 np.copyto(target, values[name].array)
             return {name: out[name] if name in out else value.content() for name, value in values.items()}
+
+    def _walk_carrying(self, feeds: Mapping[str, Any], fetches: Sequence[str], carry: Mapping[str, str]) -> Segment:
+        """Like ``_walk``, with what the run before has left and for the run that follows."""
+        if self._carried is None:
+            from runtime_arm.execution.carrying import Carried  # most nets start without it
+
+            self._carried = Carried()
+        surviving = list(dict.fromkeys([*fetches, *carry.values()]))
+        missing = self._carried.missing(carry, feeds)
+        if missing:
+            feeds = {**feeds, **self._carried.arrays(missing)}
+            first = self.plan(feeds, surviving)
+            own = self._carried.placed(missing, first, walk_segments(first), self._place is None)
+            feeds = {**feeds, **own}
+        segment = self._walk(feeds, surviving)
+        self._carried.leave(carry, segment, {name: self._fetch(segment, name) for name in carry.values()})
+        return segment
 
     def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
         """The fetched blobs of a net without inputs that will not run again: constants are returned without a copy."""
@@ -120,7 +131,8 @@ class Executor:
 
     def close(self) -> None:
         """End the workers; another run starts new ones."""
-        self._carried.forget()
+        if self._carried is not None:
+            self._carried.forget()
         if self._crew is not None:
             self._crew.close()
             self._crew = None

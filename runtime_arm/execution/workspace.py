@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import FeedError
 from runtime_arm.execution.executor import Executor
-from runtime_arm.execution.net_runner import NetRunner
 from runtime_arm.files import checked_path
 from runtime_arm.netdef import NetDef, NetLike
 from runtime_arm.pair.pair import read_net
 from runtime_arm.registry.specs import QuantizedTensor
+
+if TYPE_CHECKING:
+    from runtime_arm.execution.net_runner import NetRunner
 
 RUNNERS_KEPT = 4  # nets whose plans a workspace keeps
 
@@ -59,6 +61,8 @@ class Workspace:
             if known is given or (isinstance(given, bytes) and known == given):
                 self._runners.append(self._runners.pop(index))
                 return runner
+        from runtime_arm.execution.net_runner import NetRunner  # a Predictor's start does without it
+
         runner = NetRunner(as_net(given))
         if runner.reads and isinstance(given, (bytes, NetDef)):  # a net that reads nothing fills blobs, once
             self._runners = [*self._runners[1 - RUNNERS_KEPT :], (given, runner)]

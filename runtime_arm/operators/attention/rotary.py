@@ -165,7 +165,7 @@ def _numpy(call: Call) -> Run:
         return turn
 
     def run() -> None:
-        at = places(op, positions, size, cos.shape[0])
+        at = places(op, positions, size, cos.shape[0]).astype(np.intp, copy=False)
         for table, target in zip((cos, sin), angles):
             np.take(table, at, axis=0, out=target, mode="clip")
         turn()
