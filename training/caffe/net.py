@@ -31,9 +31,9 @@ class Parameter(NamedTuple):
 class Net:
     """``Net(net_text, caffemodel=None, phase="TEST")``.
 
-    ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. Inputs are the tops of input layers
-    and of data layers; they take any shape. FormatError, ExportError or UsageError for texts, layers and shapes that
-    do not fit; errors name the layer.
+    ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. ``inputs`` are the tops of input and
+    data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order in which they are
+    written. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
     """
 
     def __init__(self, net_text: Text, caffemodel: Optional[bytes] = None, phase: str = "TEST", seed: int = 0):
@@ -47,10 +47,12 @@ class Net:
         self.params: Dict[str, List[Blob]] = OrderedDict()
         self.inputs: List[str] = []
         self.layers: List[Tuple[Any, Layer]] = []
+        self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
         for proto in with_splits([one for one in self._proto.layer if is_included(one, self._proto.state)]):
             self._add(proto, phase == "TRAIN", given.get(proto.name, ()))
         self._wiring = list(self._wired())
+        self.outputs = self._unread()
         for proto, layer in self.layers:
             self._run(proto, layer, trial=True)
 
@@ -83,9 +85,7 @@ class Net:
                 versions[name] = versions.get(name, -1) + 1
             yield bottoms, [(name, versions[name]) for name in proto.top]
 
-    @property
-    def outputs(self) -> List[str]:
-        """The blobs that no layer reads, in the order in which they are written."""
+    def _unread(self) -> List[str]:
         available: Dict[Key, None] = {(name, 0): None for name in self.inputs}
         for bottoms, tops in self._wiring:
             for key in bottoms:
@@ -133,17 +133,12 @@ class Net:
         """Let parameters of one name be one blob, and list them."""
         for index, param in enumerate(proto.param):
             if param.name and index < len(layer.blobs):
-                owner = self._shared().setdefault(param.name, layer.blobs[index])
+                owner = self._owners.setdefault(param.name, layer.blobs[index])
                 if owner.shape != layer.blobs[index].shape:
                     raise ExportError(f"{title(proto)}: shares {param.name!r}, which has another shape")
                 layer.blobs[index] = owner
         if layer.blobs:
             self.params[proto.name] = layer.blobs
-
-    def _shared(self) -> Dict[str, Blob]:
-        if not hasattr(self, "_owners"):
-            self._owners: Dict[str, Blob] = {}
-        return self._owners
 
     def backward(self, **top_diffs: Any) -> Dict[str, Array]:
         """Give every blob and parameter its gradient; those of the inputs by name.
