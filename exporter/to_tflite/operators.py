@@ -5,6 +5,7 @@ Source: TensorFlow Lite's schema.fbs, and its op_version.cc for versions.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Dict, List
 
 import numpy as np
@@ -56,21 +57,20 @@ OPTIONS: Dict[str, str] = {
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "UNPACK": "UnpackOptions",
 }
-# Operators that can apply an activation to their result.
+# Operators that can apply an activation to their result. CONCATENATION and L2_NORMALIZATION have the field, too, but
+# their kernels want it to be NONE.
 FUSING = {
     "ADD",
     "AVERAGE_POOL_2D",
-    "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
     "DIV",
     "FULLY_CONNECTED",
-    "L2_NORMALIZATION",
     "MAX_POOL_2D",
     "MUL",
     "SUB",
     "TRANSPOSE_CONV",
-} - {"CONCATENATION", "L2_NORMALIZATION"}  # these two have the field, but their kernels want it to be NONE
+}
 
 _SINCE_INT8 = {
     "ADD": 2,
@@ -127,6 +127,7 @@ def require_kernels(graph: Graph) -> None:
             raise ExportError(f"TFLite's {operation.type} does not take tensors without elements ({result.name!r})")
 
 
+@lru_cache(None)
 def fields_of(type: str) -> List[str]:
     """The names of the option fields of a built-in operator."""
     import tflite

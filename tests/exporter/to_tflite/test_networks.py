@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -111,9 +112,20 @@ def test_the_digits_compute_the_same_plain_optimised_and_quantised() -> None:
     assert max(differences(integers).values()) < LAST_BITS  # a softmax of floats follows the integers
 
 
-@settings(max_examples=60)
-@given(random_nets())
-def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> None:
+def test_random_nets_compute_the_same_plain_and_optimised() -> None:
+    compared: Counter[bool] = Counter()
+
+    @settings(max_examples=60)
+    @given(random_nets())
+    def check(drawn: RandomNet) -> None:
+        compared.update(compare(drawn))
+
+    check()
+    assert compared[True] > compared[False], "most of these nets consist of operators that TFLite has"
+
+
+def compare(drawn: RandomNet) -> Iterator[bool]:
+    """Whether the net was written, plain and optimised; AssertionError if LiteRT computes something else."""
     fills = tuple(fill(name, value) for name, value in drawn.weights.items())
     inputs = (TensorInfo("x", drawn.shape, "float32"),)
     plain = Pair(NetDef("init", fills, external_output=tuple(drawn.weights)), drawn.net, inputs).check()
@@ -123,6 +135,8 @@ def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> N
         try:
             _, found = run_written(pair, drawn.feed())
         except ArmnetError:
+            yield False
             continue
         for name, y in ours.items():
             assert_close(found[name].reshape(np.shape(y)), y, terms=4096, what=name)
+        yield True
