@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from optimize.gradients.backward_pass import BackwardPass
-from optimize.gradients.unfuse import unfused
+from optimize.layers.unfuse import unfused
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.gradients import Gradient, SparseGradient

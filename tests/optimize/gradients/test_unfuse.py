@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimize.gradients import add_gradient_operators
-from optimize.gradients.unfuse import unfused
+from optimize.layers.unfuse import unfused
 from runtime_arm.netdef import NetDef, OperatorDef
 from tests.optimize.gradients.checks import check_net
 from tests.support.operands import random

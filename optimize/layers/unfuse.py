@@ -1,4 +1,4 @@
-"""Fused operators have no gradients of their own: before gradients are made, they are taken apart again.
+"""Takes fused operators apart, for gradients and for formats that do not have them.
 
 A fused operator is a layer, perhaps an addition, perhaps an activation. What lies between them gets a name of its own:
 ``Y_layer`` and ``Y_sum``.
