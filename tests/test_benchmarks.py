@@ -13,8 +13,10 @@ import armnet
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from scripts.benchmarks import beside, models
+from scripts.benchmarks import beside, models, sequences
 from scripts.benchmarks.__main__ import PARTS, main
+from scripts.benchmarks.part import Options
+from scripts.benchmarks.sequence_networks import gpt, minilm, recurrent, vit_tiny
 
 ROW = {
     "network": "resnet18",
@@ -91,6 +93,23 @@ def test_both_runtimes_are_timed_on_one_network(tmp_path: Path) -> None:
     assert row["difference"] < 1e-3
     assert row["threads"] == 2
     assert beside.mean_ratio([{"ratio": 0.5}, {"ratio": 2.0}]) == pytest.approx(1)
+
+
+def test_recurrent_networks_and_transformers_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
+    small = {
+        "gru": lambda: recurrent("GRU", hidden=8, steps=5, batch=2),
+        "bilstm": lambda: recurrent("LSTM", hidden=8, steps=5, directions=2),
+        "vit": lambda: vit_tiny(layers=1, width=24, classes=5),
+        "encoder": lambda: minilm(layers=1, width=24, positions=7),
+        "decoder": lambda: gpt(3, past=4, layers=1, width=32, heads=2),
+    }
+    monkeypatch.setattr(sequences, "NETWORKS", small)
+    rows = sequences.measure(Options([1], 1, [], ""))
+    assert [row["network"] for row in rows] == list(small)
+    for row in rows:
+        assert row["difference"] < 1e-4
+        assert row["cpu_ratio"] == row["armnet_cpu_seconds"] / row["onnxruntime_cpu_seconds"]
 
 
 def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:
