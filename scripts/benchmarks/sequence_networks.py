@@ -6,7 +6,7 @@ repeats the same work.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import numpy as np
 import onnx
@@ -173,7 +173,7 @@ def minilm(layers: int = 6, width: int = 384, heads: int = 12, positions: int = 
 
 
 def gpt(positions: int = 128, past: int = 0, layers: int = 6, width: int = 512, heads: int = 8) -> Network:
-    """A decoder like GPT-2 (Radford et al., 2019): logits of 8,192 words, keys and values of ``past`` positions kept."""
+    """A decoder like GPT-2 (Radford et al., 2019): 8,192 words, ``past`` positions kept as keys and values."""
     graph, words, depth = Graph(), 8192, width // heads
     ids = graph.feed("ids", 1, positions, below=words)
     x = graph.node("Gather", graph.normal(words, width, deviation=1), ids)

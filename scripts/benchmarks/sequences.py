@@ -15,8 +15,8 @@ from scripts.benchmarks.part import Options, Part, Row, number
 from scripts.benchmarks.sequence_networks import NETWORKS
 
 REMARK = (
-    "Random weights, batch 1 unless the name says otherwise. gru, lstm, bilstm: two layers of 128, 100 steps. gpt_128: 6 "
-    "layers of 512, 128 tokens at once; gpt_cached: one token after 128 that are kept."
+    "Random weights, batch 1 unless the name says otherwise. gru, lstm, bilstm: two layers of 128, 100 steps. gpt_128: "
+    "6 layers of 512, 128 tokens at once; gpt_cached: one token after 128 that are kept."
 )
 
 
