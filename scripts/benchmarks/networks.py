@@ -16,7 +16,17 @@ from runtime_arm.machine import blas
 from scripts.benchmarks.beside import compare, export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
-NETWORKS = ("vgg16_conv", "resnet18", "resnet50", "squeezenet1_1", "mobilenet_v2", "densenet121", "googlenet")
+NETWORKS = (
+    "vgg16_conv",
+    "resnet18",
+    "resnet50",
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "efficientnet_b0",
+    "densenet121",
+    "googlenet",
+)
 COLUMNS = {
     "network": word("network"),
     "threads": word("threads"),

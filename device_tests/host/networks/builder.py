@@ -13,6 +13,10 @@ from runtime_arm.errors import UsageError
 OLDEST_OPSET = 11  # in which Clip takes its limits as inputs; MaxPool has ceil_mode since 10
 BIAS_DEVIATION = 0.05
 
+# The last normalisation of a residual branch has a small scale, as after training: it keeps activations in range when
+# many branches are added up.
+BRANCH_SCALE = 0.5
+
 
 class Blob(NamedTuple):
     """A blob of the graph: (N, channels, size, size), or (N, channels) if size is 0."""
@@ -90,9 +94,10 @@ class Builder:
         padding: int = 0,
         groups: int = 1,
         scale: float = 1.0,
+        epsilon: float = 1e-5,
     ) -> Blob:
         """Convolution without bias, then batch normalisation."""
-        return self.batch_norm(self.conv(x, channels, kernel, stride, padding, groups, bias=False), scale)
+        return self.batch_norm(self.conv(x, channels, kernel, stride, padding, groups, bias=False), scale, epsilon)
 
     def relu(self, x: Blob) -> Blob:
         return x._replace(name=self._node("Relu", [x.name]))
@@ -101,6 +106,18 @@ class Builder:
         """Clip to 0..6."""
         limits = [self._weight(np.asarray(limit, np.float32)) for limit in (0, 6)]
         return x._replace(name=self._node("Clip", [x.name, *limits]))
+
+    def sigmoid(self, x: Blob) -> Blob:
+        return x._replace(name=self._node("Sigmoid", [x.name]))
+
+    def swish(self, x: Blob) -> Blob:
+        return self.multiply(x, self.sigmoid(x))
+
+    def hard_sigmoid(self, x: Blob) -> Blob:
+        return x._replace(name=self._node("HardSigmoid", [x.name], alpha=1 / 6, beta=0.5))
+
+    def hard_swish(self, x: Blob) -> Blob:
+        return self.multiply(x, self.hard_sigmoid(x))
 
     def max_pool(self, x: Blob, kernel: int, stride: int, padding: int = 0, ceil_mode: bool = False) -> Blob:
         size = self._window(x, kernel, stride, padding, ceil_mode)
@@ -126,6 +143,10 @@ class Builder:
 
     def add(self, a: Blob, b: Blob) -> Blob:
         return a._replace(name=self._node("Add", [a.name, b.name]))
+
+    def multiply(self, a: Blob, b: Blob) -> Blob:
+        """The product; b may have one pixel for each channel."""
+        return a._replace(name=self._node("Mul", [a.name, b.name]))
 
     def concat(self, *blobs: Blob) -> Blob:
         """Concatenation along the channels."""

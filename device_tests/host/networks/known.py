@@ -10,12 +10,9 @@ from typing import Any, Callable
 
 import onnx
 
-from device_tests.host.networks.builder import Blob, Builder
+from device_tests.host.networks.builder import BRANCH_SCALE, Blob, Builder
+from device_tests.host.networks.mobile import efficientnet_b0, mobilenet_v3_small
 from runtime_arm.errors import UsageError
-
-# The last normalisation of a residual branch has a small scale, as after training: it keeps activations in range when
-# many branches are added up.
-BRANCH_SCALE = 0.5
 
 
 def build(name: str, **options: Any) -> onnx.ModelProto:
@@ -207,6 +204,8 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
         resnet18,
         resnet50,
         mobilenet_v2,
+        mobilenet_v3_small,
+        efficientnet_b0,
         densenet121,
         googlenet,
         unet,

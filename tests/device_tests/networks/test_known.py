@@ -17,7 +17,8 @@ SMALL = 32
 
 
 class Published(NamedTuple):
-    """The figures that torchvision publishes for a network: learned parameters, and multiply-adds at 224x224."""
+    """The figures that torchvision publishes for a network: learned parameters, and multiply-adds at 224x224, in
+    millions."""
 
     parameters: int
     multiply_adds: float
@@ -29,6 +30,8 @@ PUBLISHED = {
     "resnet18": Published(11_689_512, 1.814e9),
     "resnet50": Published(25_557_032, 4.089e9),
     "mobilenet_v2": Published(3_504_872, 0.301e9),
+    "mobilenet_v3_small": Published(2_542_856, 0.057e9),
+    "efficientnet_b0": Published(5_288_548, 0.386e9),
     "densenet121": Published(7_978_856, 2.834e9),
     "googlenet": Published(6_624_904, 1.498e9),
 }
@@ -74,7 +77,7 @@ def noise(batch: int, size: int = SMALL) -> np.ndarray:
 def test_parameters_and_multiply_adds_are_the_published_ones(name: str) -> None:
     model = networks.build(name)
     assert learned_parameters(model) == PUBLISHED[name].parameters
-    assert multiply_adds(model) == pytest.approx(PUBLISHED[name].multiply_adds, rel=2e-3)
+    assert multiply_adds(model) == pytest.approx(PUBLISHED[name].multiply_adds, rel=2e-3, abs=0.5e6)
 
 
 def test_vgg16_has_the_published_classifier() -> None:
