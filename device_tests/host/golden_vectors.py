@@ -7,7 +7,8 @@ from typing import Iterator
 
 import numpy as np
 
-from device_tests.host.golden_cases import Case, golden_cases
+from device_tests.host.golden_cases import golden_cases
+from device_tests.host.golden_cases.case import Case
 from device_tests.suite.vectors import Vector, write_vectors
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import lookup

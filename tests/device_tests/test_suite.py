@@ -8,7 +8,8 @@ from typing import Iterator
 import numpy as np
 import pytest
 
-from device_tests.host.golden_cases import case, golden_cases
+from device_tests.host.golden_cases import golden_cases
+from device_tests.host.golden_cases.case import case
 from device_tests.host.golden_vectors import golden_vectors
 from device_tests.host.networks.random import random_network
 from device_tests.host.suite_run import prepared_suite, run_suite
@@ -96,7 +97,7 @@ def test_every_operator_with_a_fast_kernel_has_a_golden_case() -> None:
         for schema in registered()
         if schema.kernels and (schema.domain, schema.type) not in covered
     ]
-    assert missing == [], "add a case to device_tests/host/golden_cases.py"
+    assert missing == [], "add a case to device_tests/host/golden_cases/"
 
 
 def test_cases_are_the_same_each_time() -> None:
