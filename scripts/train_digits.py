@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict
 
 import numpy as np
 import onnx
@@ -27,15 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from exporter import export
 from runtime_arm.netdef import Array
 from training import Trainer
+from training.data.samples import ArraySamples
+from training.fitting import Plan, fit
 from training.losses import Softmax
-from training.schedules import Schedule
+from training.schedules import schedule_of
 from training.solvers import AdamW
 
 SEED = 17
 EPOCHS = 60
 BATCH = 64
 HELD_BACK = 0.2
-WARM_UP = 0.3  # of all steps
 PICTURE_SIDE = 64
 OPSET = 17
 DEMO = Path(__file__).resolve().parent.parent / "demo"
@@ -83,38 +84,18 @@ def between_pixels(images: Array, rows: Array, columns: Array) -> Array:
     return mixed
 
 
-def batches(images: Array, labels: Array, random: np.random.RandomState) -> Iterator[Tuple[Array, Array]]:
-    """The augmented batches of an epoch."""
-    order = random.permutation(len(images))
-    for start in range(0, len(images) - BATCH + 1, BATCH):
-        chosen = order[start : start + BATCH]
-        yield augmented(images[chosen], random), labels[chosen]
-
-
 def train(images: Array, labels: Array) -> Dict[str, Array]:
     """The weights after EPOCHS with AdamW and a rate that rises and then falls."""
     random = np.random.RandomState(SEED)
     weights = first_weights(random)
-    steps = EPOCHS * (len(images) // BATCH)
-    rising = round(steps * WARM_UP)
-    schedule = Schedule(
-        "compositeCosine",
-        start_warmup_multiplier=0.04,
-        constant_warmup_num_iter=0,
-        linear_warmup_num_iter=rising,
-        cosine_max_lr=1.0,
-        cosine_min_lr=0.0,
-        cosine_period=steps + 1 - rising,
-        cosine_t_mult=1.0,
-        cosine_lr_shrink=1.0,
-    )
+    plan = Plan(EPOCHS, BATCH)
+    samples = ArraySamples({"image": images}, labels, lambda feeds, drawn: {"image": augmented(feeds["image"], drawn)})
+    schedule = schedule_of("warmup", EPOCHS * plan.steps_an_epoch(samples))
     solver = AdamW(rate=1e-2, weight_decay={"weight": 1e-2, "scale": 1e-2, "bias": 1e-2}, schedule=schedule)
     trainer = Trainer(export(to_onnx(weights)), loss=Softmax(smoothing=0.05), labels="label", solver=solver)
-    for epoch in range(EPOCHS):
-        for pictures, digits in batches(images, labels, random):
-            loss = trainer.step({"image": pictures, "label": digits})
-        if (epoch + 1) % 10 == 0:
-            print(f"epoch {epoch + 1:3d}: loss {loss:.4f}", flush=True)
+    for number, epoch in enumerate(fit(trainer, samples, None, plan, random=random), 1):
+        if number % 10 == 0:
+            print(f"epoch {number:3d}: {epoch}", flush=True)
     trained = {op.output[0]: op.get_tensor("values") for op in trainer.pair().init_net.op}
     return {name: trained[name] for name in weights}
 

@@ -7,7 +7,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -20,11 +20,13 @@ VERSION = 1
 LONGEST_META = 1 << 20  # bytes
 
 
-def save_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> None:
-    """Write the state of a train net; the file appears whole or not at all."""
+def save_checkpoint(
+    path: AnyPath, net: NetDef, state: Mapping[str, Array], notes: Optional[Mapping[str, Any]] = None
+) -> None:
+    """Write the state of a train net; the file appears whole or not at all. notes: what JSON can hold."""
     room = io.BytesIO()
     with zipfile.ZipFile(room, "w") as archive:
-        meta = {"version": VERSION, "net": digest_of(net), "blobs": list(state)}
+        meta = {"version": VERSION, "net": digest_of(net), "blobs": list(state), "notes": notes or {}}
         archive.writestr(META, json.dumps(meta))
         for index, value in enumerate(state.values()):
             with archive.open(f"{index}.npy", "w") as file:
@@ -32,8 +34,8 @@ def save_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> N
     write_file(path, [room.getbuffer()])
 
 
-def load_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> Dict[str, Array]:
-    """The state in a checkpoint of the same train net. UsageError if it is none, or one of another net."""
+def load_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> Tuple[Dict[str, Array], Dict[str, Any]]:
+    """The state in a checkpoint of the same train net, and its notes. UsageError if it is none, or another net's."""
     with one_line_errors(path), open(path, "rb") as file:
         try:
             return _read(file, net, state)
@@ -46,7 +48,7 @@ def digest_of(net: NetDef) -> str:
     return hashlib.sha256(net.to_bytes()).hexdigest()
 
 
-def _read(file: Any, net: NetDef, state: Mapping[str, Array]) -> Dict[str, Array]:
+def _read(file: Any, net: NetDef, state: Mapping[str, Array]) -> Tuple[Dict[str, Array], Dict[str, Any]]:
     with zipfile.ZipFile(file) as archive:
         if archive.getinfo(META).file_size > LONGEST_META:
             raise ValueError(f"{META} is too long")
@@ -55,7 +57,9 @@ def _read(file: Any, net: NetDef, state: Mapping[str, Array]) -> Dict[str, Array
             raise ValueError(f"{META} is not of version {VERSION}")
         if meta.get("blobs") != list(state) or meta.get("net") != digest_of(net):
             raise ValueError("it belongs to another net, or to another loss, solver or choice of parameters")
-        return {name: _array(archive, f"{index}.npy", name, value) for index, (name, value) in enumerate(state.items())}
+        found = {n: _array(archive, f"{index}.npy", n, value) for index, (n, value) in enumerate(state.items())}
+        notes = meta.get("notes")
+        return found, notes if isinstance(notes, dict) else {}
 
 
 def _array(archive: zipfile.ZipFile, member: str, name: str, expected: Array) -> Array:

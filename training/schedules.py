@@ -10,7 +10,7 @@ arguments are in ``runtime_arm/operators/solvers/policies.py``.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 import numpy as np
 
@@ -37,6 +37,8 @@ WHOLE = {
     "sub_policy_num_iters",
 }
 
+WARM_UP = 0.3  # the share of all steps in which the rate of ``warmup`` rises
+
 
 class Schedule:
     """A policy and its arguments. UsageError if there is no such policy, or if an argument is wrong."""
@@ -57,6 +59,38 @@ class Schedule:
     def __repr__(self) -> str:
         words = "".join(f", {name}={value!r}" for name, value in self.arguments.items())
         return f"Schedule({self.policy!r}{words})"
+
+
+def schedule_of(text: str, steps: int) -> Schedule:
+    """A schedule as text: ``fixed``, ``step:stepsize=1000,gamma=0.1``. Of ``cosine``, ``poly`` and ``warmup``, a rise
+    and then a cosine, what is not said is chosen so that the rate is 0 after ``steps``. UsageError for another text.
+    """
+    policy, _, rest = text.partition(":")
+    arguments: Dict[str, Any] = {}
+    for word in filter(None, rest.split(",")):
+        name, mark, value = word.partition("=")
+        if not mark:
+            raise UsageError(f"schedule {text!r}: an argument is NAME=NUMBER, got {word!r}")
+        try:
+            arguments[name.strip()] = float(value)
+        except ValueError:
+            arguments[name.strip()] = value.strip()
+    policy, usual = _whole_run(policy, steps)
+    return Schedule(policy, **{**usual, **arguments})
+
+
+def _whole_run(policy: str, steps: int) -> Tuple[str, Dict[str, Any]]:
+    """The policy's name at Caffe2, and arguments that spread it over all steps."""
+    if policy == "cosine":
+        return policy, {"max_lr": 1.0, "min_lr": 0.0, "period": steps + 1, "t_mult": 1.0, "lr_shrink": 1.0}
+    if policy == "poly":
+        return policy, {"max_iter": steps + 1, "power": 1.0}
+    if policy != "warmup":
+        return policy, {}
+    rising = max(1, round(steps * WARM_UP))
+    cosine = {"max_lr": 1.0, "min_lr": 0.0, "period": steps + 1 - rising, "t_mult": 1.0, "lr_shrink": 1.0}
+    rise = {"start_warmup_multiplier": 0.04, "constant_warmup_num_iter": 0, "linear_warmup_num_iter": rising}
+    return "compositeCosine", {**rise, **{f"cosine_{name}": value for name, value in cosine.items()}}
 
 
 def _typed(name: str, value: Any) -> Any:

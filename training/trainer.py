@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -15,7 +16,7 @@ from runtime_arm.pair.fills import fill
 from runtime_arm.pair.pair import Pair
 from training.builder import NetBuilder
 from training.caffe2_types import require_caffe2
-from training.checkpoints import load_checkpoint, save_checkpoint
+from training.checkpoints import digest_of, load_checkpoint, save_checkpoint
 from training.losses import Loss, loss_of
 from training.solvers import Solver, solver_of
 from training.train_net import MUTEX, Trainable, Wishes, make_train_net
@@ -94,6 +95,11 @@ class Trainer:
     def parameters(self) -> Tuple[str, ...]:
         """The names of the parameters that are trained."""
         return self._train.parameters
+
+    @property
+    def labels(self) -> str:
+        """The name of the blob with what the outputs should be."""
+        return self._labels
 
     @property
     def iteration(self) -> int:
@@ -211,13 +217,33 @@ class Trainer:
         )
         return init_net, self._train.net
 
-    def save(self, path: AnyPath) -> None:
-        """Write a checkpoint: parameters, statistics, the solver's state, the iteration."""
-        save_checkpoint(path, self._train.net, self._state)
+    def save(self, path: AnyPath, notes: Optional[Mapping[str, Any]] = None) -> None:
+        """Write a checkpoint: parameters, statistics, the solver's state, the iteration. notes: more, as JSON."""
+        save_checkpoint(path, self._train.net, self._state, notes)
 
-    def restore(self, path: AnyPath) -> None:
-        """Go on from a checkpoint of a Trainer that was made alike: the steps that follow are the same, bit for bit."""
-        self._state = load_checkpoint(path, self._train.net, self._state)
+    def restore(self, path: AnyPath) -> Dict[str, Any]:
+        """Go on from a checkpoint of a Trainer that was made alike: the steps that follow are the same, bit for bit.
+
+        Returns the notes in it.
+        """
+        self._state, notes = load_checkpoint(path, self._train.net, self._state)
+        return notes
+
+    def state(self) -> Dict[str, Array]:
+        """A copy of everything that steps change."""
+        return {name: np.array(value) for name, value in self._state.items()}
+
+    def go_back(self, state: Mapping[str, Array]) -> None:
+        """Go on from a state of this Trainer."""
+        self._state = {name: np.array(value) for name, value in state.items()}
+
+    def digest(self) -> str:
+        """What tells apart Trainers that would go on otherwise: of the train net, and of all weights as they are."""
+        content = hashlib.sha256(digest_of(self._train.net).encode())
+        for name, value in sorted({**self._train.constants, **self._state}.items()):
+            content.update(name.encode())
+            content.update(np.ascontiguousarray(value).data)
+        return content.hexdigest()
 
     def close(self) -> None:
         """End the workers; another step starts new ones."""

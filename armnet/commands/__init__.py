@@ -13,6 +13,7 @@ COMMANDS = {
     "describe": "say what a pair takes and what its outputs mean, and store that",
     "serve": "serve a model over HTTP: a page with a camera for people, JSON for programs",
     "evaluate": "say how right a model is, on examples whose answers are known",
+    "train": "train a network on examples, from scratch or from the weights that it has",
     "teach": "teach a network new classes from a folder of pictures for each",
     "compare": "run the original model beside the pair and name the first blob that differs",
     "profile": "show how long each operator of an inference takes",

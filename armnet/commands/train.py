@@ -1,0 +1,189 @@
+"""Train a network on examples, from scratch or from the weights that it has.
+
+  armnet train net.onnx --data digits.npz -o trained            images and labels
+  armnet train net --data photos/ --loss softmax -o trained     photos/cat/*.jpg, photos/dog/*.jpg, ...
+  armnet train net --data d.npz --loss l2 --solver sgd --rate 0.1 --momentum 0.9 --schedule cosine -o trained
+  armnet train net --data photos/ --from-scratch --augment mirror,crop -o trained
+
+A part of the data is held out and judged after every epoch. Checkpoints lie in PAIR2.checkpoints while it runs: killed
+at any moment, the same command goes on where it was, and ends with the same weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from armnet.arguments import add_json, add_pair
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pair(parser)
+    parser.add_argument("--data", required=True, metavar="DATA", help="a folder of pictures a class, or an .npz")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    _add_net(parser)
+    _add_solver(parser)
+    _add_course(parser)
+    add_json(parser)
+
+
+def _add_net(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--loss", default="softmax", metavar="LOSS", help="softmax, sigmoid, l1, l2, smooth_l1, ...")
+    parser.add_argument("--smoothing", type=float, metavar="SHARE", help="of the labels of softmax (default: 0)")
+    parser.add_argument(
+        "--labels", metavar="KEY", help="the array of the labels in an .npz (default: labels, label, y)"
+    )
+    parser.add_argument("--outputs", nargs="+", metavar="BLOB", help="what the loss takes (default: the first output)")
+    parser.add_argument("--trainable", nargs="+", metavar="NAME", help="parameters to train: fc*, ... (default: all)")
+    parser.add_argument(
+        "--batch-norm",
+        choices=["auto", "train", "frozen"],
+        default="auto",
+        help="of the batch where scale or bias is trained, everywhere, nowhere (default: %(default)s)",
+    )
+    parser.add_argument("--from-scratch", action="store_true", help="draw new weights first")
+    parser.add_argument(
+        "--augment", default="none", metavar="WAY,...", help="mirror, flip, crop, brightness: how pictures are varied"
+    )
+    parser.add_argument("--preprocessing", metavar="RULE", help="how pictures become the input (default: as stored)")
+
+
+def _add_solver(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--solver", default="adam", metavar="SOLVER", help="sgd, adam, adamw, ... (default: adam)")
+    parser.add_argument("--rate", type=float, metavar="X", help="the learning rate (default: the solver's own)")
+    parser.add_argument("--momentum", type=float, metavar="X", help="of sgd and rmsprop (default: 0)")
+    parser.add_argument("--nesterov", action="store_true", default=None, help="Nesterov's momentum, of sgd")
+    parser.add_argument("--weight-decay", type=float, metavar="X", help="of weights (default: 0; of adamw 0.01)")
+    parser.add_argument("--clip-norm", type=float, metavar="X", help="the longest that all gradients together may be")
+    parser.add_argument(
+        "--iter-size", type=int, metavar="N", help="parts of a batch, one after the other, to save memory"
+    )
+    parser.add_argument(
+        "--schedule",
+        default="fixed",
+        metavar="POLICY",
+        help="how the rate changes: fixed, cosine, warmup, poly, step:stepsize=100,gamma=0.1, ... (default: fixed)",
+    )
+
+
+def _add_course(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes (default: %(default)s)")
+    parser.add_argument("--steps", type=int, metavar="N", help="batches, instead of --epochs; rounded up to epochs")
+    parser.add_argument("--batch", type=int, default=32, metavar="N", help="samples a step (default: %(default)s)")
+    parser.add_argument("--hold-out", metavar="SHARE|DATA", default="0.2", help="to judge by (default: %(default)s)")
+    parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N epochs without a better one")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="cores (default: %(default)s)")
+    parser.add_argument("--checkpoints", metavar="FOLDER", help="where they stay (default: removed at the end)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from armnet.console import note, print_json, progress
+    from armnet.opening import pair_of
+    from runtime_arm.app.model import Model
+    from training.fitting import fit
+    from training.fresh import fresh
+    from training.trainer import Trainer
+
+    pair = pair_of(args.pair, plain=True)
+    with Model(pair, preprocessing=args.preprocessing, notice=lambda text: note(f"armnet: {text}")) as model:
+        learned, held, names = _samples(args, model)
+        plan = _plan(args, learned)
+        steps = plan.epochs * plan.steps_an_epoch(learned)
+        trainer = Trainer(
+            fresh(pair, args.seed) if args.from_scratch else pair,
+            _loss(args),
+            _free_name(pair),
+            args.trainable,
+            _solver(args, steps),
+            outputs=args.outputs,
+            batch_norm=args.batch_norm,
+            threads=args.threads,
+        )
+        kept = Path(args.checkpoints or f"{Path(args.output)}.checkpoints")
+        with progress("train") as bar:
+            epochs = fit(trainer, learned, held, plan, checkpoints=kept, progress=bar)
+        meta = dict(pair.meta)
+        if names is not None:
+            meta.update(labels=names, preprocessing=dict(model.rule))
+    trainer.pair().replace(meta=meta).save(args.output)
+    if args.checkpoints is None:
+        from shutil import rmtree
+
+        rmtree(kept, ignore_errors=True)
+    if args.json:
+        facts = {"pair": args.output, "labels": names, "samples": len(learned), "held_out": len(held) if held else 0}
+        print_json("train", {**facts, "steps": trainer.iteration, "epochs": [epoch._asdict() for epoch in epochs]})
+        return 0
+    for number, epoch in enumerate(epochs, 1):
+        print(f"epoch {number:3}: {epoch}")
+    note(f"{args.output}: {trainer.iteration} steps on {len(learned)} samples")
+    return 0
+
+
+def _samples(args: argparse.Namespace, model: Any) -> Any:
+    """The samples to learn from, those to judge by, and the names of the classes."""
+    from runtime_arm.app.teaching.augment import ways_of
+    from runtime_arm.errors import UsageError
+    from training.data.reading import samples_at
+    from training.data.samples import held_out
+
+    samples = samples_at(args.data, model, ways_of(args.augment), args.labels)
+    try:
+        share = float(args.hold_out)
+    except ValueError:
+        judged = samples_at(args.hold_out, model, (), args.labels)
+        if judged.labels != samples.labels:
+            raise UsageError(f"{args.hold_out}: has other classes than {args.data}") from None
+        return samples, judged, samples.labels
+    return (*held_out(samples, share, args.seed), samples.labels)
+
+
+def _plan(args: argparse.Namespace, samples: Any) -> Any:
+    from runtime_arm.errors import UsageError
+    from training.fitting import Plan
+
+    epochs = args.epochs
+    if args.steps is not None:
+        if args.steps < 1:
+            raise UsageError(f"--steps must be at least 1, got {args.steps}")
+        epochs = -(-args.steps // max(1, len(samples) // args.batch))
+    return Plan(epochs, args.batch, args.patience, args.seed)
+
+
+def _loss(args: argparse.Namespace) -> Any:
+    from runtime_arm.errors import UsageError
+    from training.losses import Softmax
+
+    if args.smoothing is None:
+        return args.loss
+    if args.loss != "softmax":
+        raise UsageError("--smoothing is for the loss softmax")
+    return Softmax(smoothing=args.smoothing)
+
+
+def _solver(args: argparse.Namespace, steps: int) -> Any:
+    """The solver with those of its numbers that are given. UsageError for one that it does not have."""
+    from runtime_arm.errors import UsageError
+    from training.schedules import schedule_of
+    from training.solvers import solver_of
+
+    kind = type(solver_of(args.solver))
+    words = ("rate", "momentum", "nesterov", "weight_decay", "clip_norm", "iter_size")
+    given: Dict[str, Any] = {word: getattr(args, word) for word in words if getattr(args, word) is not None}
+    known = {field.name for field in fields(kind)}
+    strange: List[str] = [word for word in given if word not in known]
+    if strange:
+        raise UsageError(f"--{strange[0].replace('_', '-')}: the solver {args.solver} has no such number")
+    return kind(schedule=schedule_of(args.schedule, steps), **given)
+
+
+def _free_name(pair: Any) -> str:
+    """A name for the labels that no blob of the net has."""
+    taken = {name for op in pair.predict_net.op for name in (*op.input, *op.output)}
+    name: Optional[str] = "label"
+    while name in taken:
+        name = f"{name}_"
+    return str(name)

@@ -1,0 +1,1 @@
+"""Learning new classes where the network runs, with the runtime alone."""

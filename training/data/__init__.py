@@ -1,0 +1,1 @@
+"""Samples to learn from: arrays in memory and folders of pictures, split, augmented and handed out in batches."""
