@@ -47,12 +47,27 @@ try:
             reason = ["apt-get install python3-numpy, pkg install python-numpy"]
         sys.stderr.write("this program needs NumPy: %s\\n" % (reason or str(error).splitlines() or ["?"])[0])
         sys.exit(2)
+    path = os.path.dirname(os.path.abspath(__file__))
+    code = None
+    try:
+        start = {"__name__": "kept_code"}
+        source = __loader__.get_data(os.path.join(path, "runtime_arm", "machine", "kept_code.py"))
+        exec(compile(source, "kept_code.py", "exec"), start)
+        code = start["KeptCode"](path, __loader__.get_data)
+        sys.meta_path.insert(0, code)
+    except Exception:
+        pass  # a bundle that is damaged: what follows says so
     from runtime_arm.app.main import main
 except KeyboardInterrupt:
     sys.exit(130)
 
-path = os.path.dirname(os.path.abspath(__file__))
-sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
+try:
+    sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
+finally:
+    if code is not None and code.new:
+        from runtime_arm.machine.cache import Room
+
+        code.keep(Room("code").put)
 """
 
 
@@ -82,7 +97,7 @@ def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = No
 
 
 def _require_that_it_works(bundle: Path, target: AnyPath) -> None:
-    command = [sys.executable, "-I", str(bundle), "--self-test"]
+    command = [sys.executable, "-IB", str(bundle), "--self-test"]
     done = subprocess.run(command, cwd=bundle.parent, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]

@@ -20,10 +20,9 @@ FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 LEFT_OUT = ("gpu",)  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS = "runtime_arm/results/decoders/"
-# Imported by gradient makers alone, which no net needs, by what runs on a device, and by one decoder.
+# Imported by gradient makers alone, which no net needs, and by one decoder.
 _ON_DEMAND = {
     "runtime_arm/registry/gradients.py",
-    "runtime_arm/machine/cache.py",
     "runtime_arm/results/cepstra.py",
 }
 

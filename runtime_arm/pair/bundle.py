@@ -3,7 +3,8 @@
 It is a zip archive that Python executes (PEP 441). Nothing in it is compressed, and the pair's files start at multiples
 of 64 bytes, so that the weights are used where they lie in the mapped file:
 
-    __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main
+    __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main; compiled code is kept
+                       by ``machine.kept_code``
     MANIFEST.json      SHA-256 of every other part; the tolerance of the sample
     runtime_arm/       the runtime
     pair/              init_net.pb, predict_net.pb, model.json, sample.npz (in_NAME, out_NAME)

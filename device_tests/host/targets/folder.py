@@ -64,8 +64,8 @@ class FolderTarget(Target):
 
 
 def _temporary(folder: Path) -> Dict[str, str]:
-    """Puts temporary files into the target's folder, so that they are removed with it."""
-    return {"TMPDIR": str(folder)}
+    """Puts temporary files and what bundles keep into the target's folder, so that they are removed with it."""
+    return {"TMPDIR": str(folder), "ARMNET_CACHE": str(folder / ".cache")}
 
 
 def local() -> FolderTarget:

@@ -139,7 +139,7 @@ class Agent:
                 [sys.executable, *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
-                env=dict(os.environ, TMPDIR=self.folder),
+                env=dict(os.environ, TMPDIR=self.folder, ARMNET_CACHE=os.path.join(self.folder, ".cache")),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,

@@ -19,6 +19,12 @@ from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.registry.families import FAMILIES
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundles of these tests leave no code in the user's cache."""
+    monkeypatch.setenv("ARMNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
 def op(type: str, inputs: str, outputs: str, domain: str = "", **arguments: Any) -> OperatorDef:
     return OperatorDef.of(type, inputs.split(), outputs.split(), domain=domain, **arguments)
 

@@ -12,6 +12,7 @@ import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Iterator
 
 import numpy as np
 import pytest
@@ -25,6 +26,16 @@ from runtime_arm.pair.metadata import TensorInfo
 bundles = pytest.importorskip("exporter.bundle.pack", reason="the exporter is not installed beside the runtime")
 
 W = np.random.default_rng(0).standard_normal((4, 300)).astype(np.float32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of these tests' own, which their bundles share."""
+    folder: Path = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARMNET_CACHE", str(folder))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +92,26 @@ def test_a_bundle_tests_itself_and_describes_itself_and_times_itself(bundle: Pat
     assert "self-test passed" in tested.stdout
     assert json.loads(app(bundle, "--info", "--json").stdout)["inputs"] == "x float32 (1, 300)"
     assert json.loads(app(bundle, "--bench", "3", "--json").stdout)["runs"] == 3
+
+
+def test_a_bundle_keeps_its_compiled_code_and_runs_where_it_cannot(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "own"))
+    first, program = app(bundle, "--self-test"), "import sys; sys.argv = sys.argv[1:]; import runpy\n"
+    program += "sys.addaudithook(lambda event, given: event == 'compile' and print(given[1]))\n"
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    (entry,) = (tmp_path / "own" / "code").iterdir()
+    again = subprocess.run(
+        [sys.executable, "-Ic", program, str(bundle), "--self-test"], capture_output=True, text=True, check=True
+    )
+    compiled = {Path(line).name for line in again.stdout.splitlines() if line.endswith(".py")}
+    assert compiled == {"__main__.py", "kept_code.py"}
+    assert again.stdout.endswith(first.stdout)
+    entry.write_bytes(entry.read_bytes()[:-100])
+    assert app(bundle, "--self-test").stdout == first.stdout
+    monkeypatch.setenv("ARMNET_CACHE", "/dev/null")
+    assert app(bundle, "--self-test").stdout == first.stdout
 
 
 def test_equal_pairs_give_equal_bytes(pair: Pair, packed: Path, tmp_path: Path) -> None:
