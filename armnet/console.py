@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 SCHEMA = 1  # the version of the JSON that commands print; raised when a key changes its meaning or is removed
 INTERVAL = 10.0  # seconds between two lines of progress where no bar can be drawn
@@ -50,11 +50,13 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], rig
         from rich.text import Text
     except ImportError:
         return False
+    console = Console()
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name in columns:
+    for name, width in zip(columns, _fitting(columns, rows, console.width)):
         number = name in right
         shown.add_column(
             name,
+            width=width,
             justify="right" if number else "left",
             no_wrap=True,
             overflow="ellipsis",
@@ -62,8 +64,16 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], rig
         )
     for row in rows:
         shown.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(shown)
+    console.print(shown)
     return True
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int) -> List[int]:
+    """The width of each column, so that all of them and three blanks between them fit: the widest give way."""
+    widths = [max(len(str(cell)) for cell in column) for column in zip(columns, *rows)]
+    while sum(widths) + 3 * (len(widths) - 1) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 @contextmanager

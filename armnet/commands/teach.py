@@ -3,7 +3,7 @@
   armnet teach squeezenet.onnx --data mugs/ -o mugs_net        mugs/hers/*.jpg, mugs/his/*.jpg, ...
   armnet run mugs_net photo.jpg
   armnet teach mugs_net --data more/ --add-class -o more_net   keeps what it knew
-  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9 the features are what this blob holds
+  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9  the features are what this blob holds
 
 The network's features stay as they are, and a new last layer learns to tell the classes apart. Features are computed
 once for each picture and kept in the cache, so a run that was killed goes on where it was. A part of each class is held

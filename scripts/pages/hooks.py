@@ -1,0 +1,65 @@
+"""MkDocs calls these functions: they add the pages that are made, of the commands and of the repository's own texts."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # ``mkdocs`` itself does not look for modules beside mkdocs.yml
+
+from armnet.commands import COMMANDS  # noqa: E402
+from scripts.pages.command_pages import pages  # noqa: E402
+
+TEXTS = {
+    "ARCHITECTURE.md": "how-it-works/architecture.md",
+    "BENCHMARKS.md": "figures.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "device_tests/README.md": "devices.md",
+}
+PICTURES = {"BENCHMARKS.svg": "pictures/benchmarks.svg"}
+
+
+def on_config(config: Any) -> Any:
+    """Puts a line for each command where the navigation says ``commands/*``."""
+    for section in config.nav:
+        for title, entries in section.items():
+            if isinstance(entries, list) and "commands/*" in entries:
+                made: List[Any] = [{f"armnet {name}": f"commands/{name}.md"} for name in COMMANDS]
+                place = entries.index("commands/*")
+                section[title] = entries[:place] + made + entries[place + 1 :]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the pages of the commands, and the repository's own texts with links that lead to pages."""
+    from mkdocs.structure.files import File
+
+    made: Dict[str, Any] = dict(pages())
+    made.update((page, relinked(text, config.repo_url)) for text, page in TEXTS.items())
+    made.update((target, (ROOT / picture).read_bytes()) for picture, target in PICTURES.items())
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def relinked(text: str, repository: Any = None) -> str:
+    """A text of the repository, with links to pages; links to files that are no page go to the repository, if it has
+    an address, else only their words remain."""
+    page, folder = TEXTS[text], posixpath.dirname(text)
+
+    def link(found: Any) -> str:
+        words, target, anchor = found[1], found[2], found[3] or ""
+        path = posixpath.normpath(posixpath.join(folder, target))
+        there = {**TEXTS, **PICTURES}.get(path) or (path[len("docs/") :] if path.startswith("docs/") else None)
+        if there is not None:
+            return f"[{words}]({posixpath.relpath(there, posixpath.dirname(page) or '.')}{anchor})"
+        return f"[{words}]({repository.rstrip('/')}/blob/main/{path})" if repository else words
+
+    return re.sub(
+        r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)", link, (ROOT / text).read_text(encoding="utf-8")
+    )

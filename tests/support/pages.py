@@ -1,0 +1,123 @@
+"""The code blocks of the documentation's pages: what they hold, and how a page's blocks are run in order.
+
+A block of ``sh`` or ``python`` is run, in a folder that holds the demo's files and what earlier blocks of the page
+made. Its title may say otherwise, for the reader to see:
+
+``Not run by the tests: needs a Raspberry Pi``   only its syntax is checked, and the commands and options that it names
+``test_digits.py``                       the block is the content of a file of that name
+``Output``                               a block of ``text``: what the block before it prints; ``...`` is anything
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple
+
+from tests.support.paths import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+NOT_RUN = "Not run by the tests: "
+OUTPUT = "Output"
+_FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\w*)(?: +title="(?P<title>[^"]*)")?(?P<rest>.*)$')
+_MARK = "-- block "
+
+
+class Block(NamedTuple):
+    """A fenced block: the line of its page where it starts, its language and title ("" for none), its lines."""
+
+    line: int
+    language: str
+    title: str
+    text: str
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in ("sh", "python") and not self.title
+
+    @property
+    def is_file(self) -> bool:
+        return bool(self.title) and self.title != OUTPUT and not self.title.startswith(NOT_RUN)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def blocks(page: Path) -> List[Block]:
+    """The page's fenced blocks; a fence that says what nobody reads is an error."""
+    found: List[Block] = []
+    lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
+    for number, line in lines:
+        opened = _FENCE.match(line)
+        if opened is None:
+            continue
+        assert not opened["rest"], f"{name_of(page)}:{number}: cannot read {line.strip()}"
+        body = []
+        for _, inner in lines:
+            if inner.strip() == "```":
+                break
+            body.append(inner)
+        text = textwrap.dedent("\n".join(body)) + "\n"
+        found.append(Block(number, opened["language"], opened["title"] or "", text))
+    return found
+
+
+def commands(script: str) -> Iterator[List[str]]:
+    """The words of every ``armnet`` command of a shell script."""
+    for line in script.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while "armnet" in words:
+            words = words[words.index("armnet") + 1 :]
+            ends = [at for at, word in enumerate(words) if word in ("|", ">", "&&", ";", "&", "2>")]
+            yield words[: ends[0]] if ends else words
+
+
+def run(page: Path, folder: Path) -> Dict[int, str]:
+    """Runs the page's blocks in order; what each of them printed on the standard output, by its line."""
+    script = ["set -euo pipefail"]
+    python = shlex.quote(sys.executable)
+    script.append(
+        f'armnet() {{ {python} -m armnet "$@"; }}; python3() {{ {python} "$@"; }}; python() {{ {python} "$@"; }}'
+    )
+    script.append(f'pytest() {{ {python} -m pytest -p no:cacheprovider "$@"; }}')
+    for block in blocks(page):
+        if block.is_file:
+            script.append(f"cat > {shlex.quote(block.title)} <<'END-OF-FILE'\n{block.text}END-OF-FILE")
+        elif block.is_run:
+            script.append(f"echo '{_MARK}{block.line}'; echo 'line {block.line}:' >&2")
+            script.append(
+                f"python3 - <<'END-OF-PYTHON'\n{block.text}END-OF-PYTHON" if block.language == "python" else block.text
+            )
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ARMNET_CACHE": str(folder / ".cache"), "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (
+        f"{name_of(page)}: exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
+    parts = re.split(rf"^{_MARK}(\d+)\n", done.stdout, flags=re.MULTILINE)
+    return {int(line): text for line, text in zip(parts[1::2], parts[2::2])}
+
+
+def differs(shown: str, printed: str) -> str:
+    """ "" if what a page shows is what was printed, else both, one above the other."""
+    same = doctest.OutputChecker().check_output(_even(shown), _even(printed), doctest.ELLIPSIS)
+    return "" if same else f"the page shows\n{shown}\nand it printed\n{printed}"
+
+
+def _even(text: str) -> str:
+    """The text without blanks at ends of lines, as editors leave it."""
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"
