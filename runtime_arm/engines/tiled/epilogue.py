@@ -21,11 +21,10 @@ from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import COPIES_ROWS, EVERYTHING, Target
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, shaped
-
-CLIPS_FAST = np.lib.NumpyVersion(np.__version__) >= "2.0.0"  # before, two comparisons are faster than np.clip
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
 

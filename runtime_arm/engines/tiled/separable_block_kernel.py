@@ -28,12 +28,13 @@ import numpy as np
 
 from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.tiled.epilogue import CLIPS_FAST, finish
+from runtime_arm.engines.tiled.epilogue import finish
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
 from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, body, clear, clear_borders, image_rows, in_turn
 from runtime_arm.engines.tiled.toeplitz import PLANES, Toeplitz
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.fused.separable_block import layers
 from runtime_arm.registry.blocks import ranges

@@ -20,6 +20,8 @@ from runtime_arm.registry.kernel import Call, Run, Specs, Supports
 from runtime_arm.registry.schema import Operator, operator
 from runtime_arm.registry.specs import TensorSpec
 
+CLIPS_FAST = np.lib.NumpyVersion(np.__version__) >= "2.0.0"  # before, two comparisons are faster than np.clip
+
 Exact = Callable[..., Any]  # (x, **arguments) -> y
 Scratch = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]
 Check = Callable[[OperatorDef, Mapping[str, Any]], None]

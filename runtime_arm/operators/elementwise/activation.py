@@ -14,6 +14,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, NUMBERS, SIGNED
 from runtime_arm.operators.common.erf import erf, erf_into
 from runtime_arm.operators.common.formulas import (
+    CLIPS_FAST,
     declare_unary,
     in_blocks,
     level,
@@ -27,6 +28,7 @@ from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 LARGEST = float(np.finfo(np.float32).max)
+LEAST_CLIPPED = 2048  # elements; the call of clip takes as long as its pass over so many
 
 
 def relu_into(x: Array, y: Array) -> None:
@@ -84,6 +86,9 @@ def clip(x: Array, y: Array, min: float, max: float) -> None:
 
 def clip_into(x: Array, y: Array, low: float, high: float) -> None:
     """y = x, clipped to low..high. ``y`` may be ``x``."""
+    if CLIPS_FAST and x.size >= LEAST_CLIPPED:
+        x.clip(x.dtype.type(low), x.dtype.type(high), out=y)
+        return
     np.maximum(x, level(low, x), out=y)
     np.minimum(y, level(high, x), out=y)
 
@@ -124,10 +129,15 @@ def _swish(x: Any, alpha: float = 1.0) -> Any:
 @unary("Swish", _swish, caffe2=(), scratch=1, alpha=1.0)
 @unary("Swish", _swish, onnx=(), inplace=False, scratch=1)
 def swish(x: Array, y: Array, t: Array, alpha: float = 1.0) -> None:
-    """Y = X sigmoid(alpha X); alpha is 1 in Caffe2."""
-    np.multiply(x, alpha, out=t)
-    sigmoid(t, t)
-    np.multiply(x, t, out=y)
+    """Y = X sigmoid(alpha X); alpha is 1 in Caffe2. Computed as H (1 + tanh(alpha H)) with H = X / 2."""
+    np.multiply(x, 0.5, out=t)
+    if alpha == 1:
+        np.tanh(t, out=y)
+    else:
+        np.multiply(t, alpha, out=y)
+        np.tanh(y, out=y)
+    y += 1
+    y *= t
 
 
 def _exponential_into(x: Array, y: Array, t: Array, u: Array, alpha: float, steepness: float) -> None:
