@@ -5,8 +5,13 @@
   armnet train net --data d.npz --loss l2 --solver sgd --rate 0.1 --momentum 0.9 --schedule cosine -o trained
   armnet train net --data photos/ --from-scratch --augment mirror,crop -o trained
 
+  armnet train --solver solver.prototxt                         Caffe's own files, its data layers and snapshots
+  armnet train --solver solver.prototxt --data train=mugs/ --snapshot latest
+
 A part of the data is held out and judged after every epoch. Checkpoints lie in PAIR2.checkpoints while it runs: killed
 at any moment, the same command goes on where it was, and ends with the same weights.
+
+Caffe's data layers take an LMDB, a list of pictures, HDF5, a folder of pictures for each class or an .npz.
 """
 
 from __future__ import annotations
@@ -20,9 +25,15 @@ from armnet.arguments import add_json, add_pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_pair(parser)
-    parser.add_argument("--data", required=True, metavar="DATA", help="a folder of pictures a class, or an .npz")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    add_pair(parser, optional=True)
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=[],
+        metavar="DATA",
+        help="a folder of pictures a class, or an .npz; for Caffe's solvers also LAYER=DATA, instead of its source",
+    )
+    parser.add_argument("-o", "--output", metavar="PAIR2", help="the folder to write")
     _add_net(parser)
     _add_solver(parser)
     _add_course(parser)
@@ -51,7 +62,11 @@ def _add_net(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_solver(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--solver", default="adam", metavar="SOLVER", help="sgd, adam, adamw, ... (default: adam)")
+    parser.add_argument(
+        "--solver", default="adam", metavar="SOLVER", help="sgd, adam, adamw, ..., or a solver.prototxt (default: adam)"
+    )
+    parser.add_argument("--weights", metavar="FILE", help="a caffemodel that Caffe's solver begins with")
+    parser.add_argument("--snapshot", metavar="FILE", help="a solverstate to go on from; latest: the newest one")
     parser.add_argument("--rate", type=float, metavar="X", help="the learning rate (default: the solver's own)")
     parser.add_argument("--momentum", type=float, metavar="X", help="of sgd and rmsprop (default: 0)")
     parser.add_argument("--nesterov", action="store_true", default=None, help="Nesterov's momentum, of sgd")
@@ -80,6 +95,39 @@ def _add_course(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from runtime_arm.errors import UsageError
+
+    if args.solver.endswith((".prototxt", ".pbtxt")):
+        return _run_caffe(args)
+    if args.weights or args.snapshot:
+        raise UsageError("--weights and --snapshot are for Caffe's solvers, --solver solver.prototxt")
+    if not args.pair or len(args.data) != 1 or args.output is None:
+        raise UsageError("give a network, --data DATA and -o PAIR2; or --solver solver.prototxt")
+    return _run_pair(args)
+
+
+def _run_caffe(args: argparse.Namespace) -> int:
+    from armnet.console import print_json, progress
+    from runtime_arm.errors import UsageError
+    from training.caffe.course import Course
+
+    if args.pair or args.output is not None:
+        raise UsageError("a solver.prototxt names its net and where snapshots go; leave out the network and -o")
+    parts = (word.rpartition("=") for word in args.data)
+    given = {layer: path for layer, _, path in parts}
+    said: List[str] = []
+    say = said.append if args.json else lambda text: print(text, flush=True)
+    weights = None if args.weights is None else Path(args.weights)
+    course = Course(Path(args.solver), weights=weights, snapshot=args.snapshot, data=given, say=say)
+    with progress("train") as bar:
+        course.run(bar)
+    if args.json:
+        tests = course.test()
+        print_json("train", {"solver": args.solver, "iterations": course.solver.iteration, "tests": tests, "log": said})
+    return 0
+
+
+def _run_pair(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
@@ -130,13 +178,13 @@ def _samples(args: argparse.Namespace, model: Any) -> Any:
     from training.data.reading import samples_at
     from training.data.samples import held_out
 
-    samples = samples_at(args.data, model, ways_of(args.augment), args.labels)
+    samples = samples_at(args.data[0], model, ways_of(args.augment), args.labels)
     try:
         share = float(args.hold_out)
     except ValueError:
         judged = samples_at(args.hold_out, model, (), args.labels)
         if judged.labels != samples.labels:
-            raise UsageError(f"{args.hold_out}: has other classes than {args.data}") from None
+            raise UsageError(f"{args.hold_out}: has other classes than {args.data[0]}") from None
         return samples, judged, samples.labels
     return (*held_out(samples, share, args.seed), samples.labels)
 

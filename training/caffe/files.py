@@ -72,9 +72,11 @@ def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> by
     return content
 
 
-def solverstate_of(iteration: int, step: int, history: Sequence[Array]) -> bytes:
-    """A solverstate: the iteration, the step of the rate, and what the rule remembers of each parameter."""
+def solverstate_of(iteration: int, step: int, history: Sequence[Array], learned_net: str = "") -> bytes:
+    """A solverstate: the iteration, the step of the rate, what the rule remembers, and the file of the caffemodel."""
     state = message_class("SolverState")()
+    if learned_net:
+        state.learned_net = learned_net
     state.iter, state.current_step = iteration, step
     for values in history:
         blob = Blob(values.shape)
@@ -89,6 +91,13 @@ def read_solverstate(content: bytes) -> Tuple[int, int, List[Array]]:
     state = message_class("SolverState")()
     _parse(state, content, "solverstate")
     return int(state.iter), int(state.current_step), [_blob(proto).data.copy() for proto in state.history]
+
+
+def learned_net_of(content: bytes) -> str:
+    """The file of the caffemodel that a solverstate names; empty if none."""
+    state = message_class("SolverState")()
+    _parse(state, content, "solverstate")
+    return str(state.learned_net)
 
 
 def input_shapes(proto: Any) -> Optional[List[Tuple[int, ...]]]:

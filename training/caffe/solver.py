@@ -39,6 +39,14 @@ class Solver:
         """The learning rate of the next step."""
         return rate_at(self._proto, self.iteration)
 
+    def loss(self) -> float:
+        """The loss of the last forward pass: all that count, by their weights."""
+        total = 0.0
+        for proto, layer in self.net.layers:
+            for name, weight in zip(proto.top, layer.loss_weights(len(proto.top))):
+                total += float(weight) * float(self.net.blobs[name].data.sum()) if weight else 0.0
+        return total
+
     def step(self, feeds: Mapping[str, Any]) -> Dict[str, Array]:
         """One step on these inputs, by blob; the net's outputs, of the last sub-batch, before the update.
 
@@ -85,10 +93,11 @@ class Solver:
 
     # Snapshots
 
-    def snapshot(self) -> Tuple[bytes, bytes]:
-        """The caffemodel and the solverstate."""
+    def snapshot(self, learned_net: str = "") -> Tuple[bytes, bytes]:
+        """The caffemodel and the solverstate, which names the file of the caffemodel if it is given."""
         history = [memory[part] for part in range(self._rule.memory) for memory in self._memory]
-        return self.net.save(), solverstate_of(self.iteration, steps_done(self._proto, self.iteration), history)
+        step = steps_done(self._proto, self.iteration)
+        return self.net.save(), solverstate_of(self.iteration, step, history, learned_net)
 
     def restore(self, caffemodel: Optional[bytes], solverstate: bytes) -> None:
         """Go on where a snapshot was taken. FormatError if it is of another net or another rule."""

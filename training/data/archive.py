@@ -24,7 +24,7 @@ def archive_samples(path: Path, model: Model, labels: Optional[str] = None) -> A
     labels: the key of these (default: the first of LABELS that is there). Pixels (N, H, W[, C]) of uint8 are prepared
     as pictures are. FeedError if something is missing or does not fit.
     """
-    arrays = _read(path)
+    arrays = arrays_in(path)
     infos = model.pair.inputs
     key = labels if labels is not None else next((name for name in LABELS if name in arrays), "")
     if key not in arrays:
@@ -40,7 +40,8 @@ def archive_samples(path: Path, model: Model, labels: Optional[str] = None) -> A
     return ArraySamples(inputs, truths)
 
 
-def _read(path: Path) -> Dict[str, Array]:
+def arrays_in(path: Path) -> Dict[str, Array]:
+    """All arrays of an .npz. FeedError if it cannot be read."""
     try:
         with zipfile.ZipFile(path):  # NumPy's own reader prints more than an error for other files
             pass

@@ -93,9 +93,9 @@ def run_solver(case: Case) -> None:
         for step in range(SNAPSHOT, case["iterations"]):
             resumed.step(feeds(resumed, case, step))
         if near == 0.0 or steps is None:
-            _same(resumed, solver.net if near == 0.0 else final(case), near)
+            same(resumed, solver.net if near == 0.0 else final(case), near)
     if steps is None:
-        _same(solver, final(case), FINAL)
+        same(solver, final(case), FINAL)
 
 
 def final(case: Case) -> Net:
@@ -103,7 +103,8 @@ def final(case: Case) -> Net:
     return Net(case["net_text"], case["files"]["final_caffemodel"], "TRAIN")
 
 
-def _same(solver: Solver, net: Net, near: float) -> None:
+def same(solver: Solver, net: Net, near: float) -> None:
+    """AssertionError unless all parameters agree."""
     for layer, blobs in net.params.items():
         for index, blob in enumerate(blobs):
             difference = float(np.abs(solver.net.params[layer][index].data - blob.data).max(initial=0))

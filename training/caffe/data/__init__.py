@@ -1,0 +1,1 @@
+"""What Caffe's data layers give: records of LMDB, lists, folders, .npz and HDF5, transformed, in batches."""
