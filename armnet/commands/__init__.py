@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a network on examples, from scratch or from the weights that it has",
     "teach": "teach a network new classes from a folder of pictures for each",
     "compare": "run the original model beside the pair and name the first blob that differs",
+    "diff": "hold two variants of a model side by side: accuracy, noise, bytes, time, memory",
     "profile": "show how long each operator of an inference takes",
     "bench": "time an inference, beside other runtimes if you like",
     "exec": "run a Python program with armnet in place of onnxruntime and tflite_runtime",

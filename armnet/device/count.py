@@ -13,7 +13,7 @@ from device_tests.host.counting import budget_file, budgets
 from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
 from device_tests.host.counting.regions import KINDS, Counts
 from device_tests.host.emulation.cache import EmulationUnavailable
-from device_tests.host.emulation.machine import CPUS, Machine, emulated
+from device_tests.host.emulation.machine import Machine, machine_with
 from device_tests.host.targets.folder import machine_target
 from runtime_arm.errors import UsageError
 
@@ -30,19 +30,12 @@ def count(args: argparse.Namespace) -> int:
             "--update-budget takes --budget FILE with a PAIR; without, it counts the networks that have a budget, "
             f"on {budgets.CPU}: give no PAIR and no other --cpu"
         )
-    machine = _machine(args.cpu)
+    machine = machine_with(args.cpu)
     if args.budget:
         return _count_against_file(args, machine)
     if args.pair:
         return _count_one(args, machine)
     return _count_all(args, machine)
-
-
-def _machine(cpu: str) -> Machine:
-    for architecture, cpus in CPUS.items():
-        if cpu in cpus:
-            return emulated(architecture, cpu)
-    raise UsageError(f"no emulated CPU {cpu!r}; there are {', '.join(cpu for cpus in CPUS.values() for cpu in cpus)}")
 
 
 def _count_one(args: argparse.Namespace, machine: Machine) -> int:

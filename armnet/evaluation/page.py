@@ -7,11 +7,9 @@ from typing import Any, Iterator, List, Mapping, Sequence
 from armnet.evaluation.evaluate import Evaluation, Result
 from armnet.evaluation.example import Example, Fault, Finding
 from armnet.evaluation.pictures import data_uri
+from armnet.page.document import document
 from armnet.page.elements import table, text
-from armnet.page.style import STYLE
-from runtime_arm.version import VERSION
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MOST_PICTURES = 60
 MOST_LINES = 200  # faults behind those with pictures, which are listed
 WIDEST = 40  # classes of a confusion matrix that is shown whole
@@ -36,13 +34,7 @@ def render(title: str, evaluation: Evaluation) -> str:
     body = "".join(
         [_head(title, evaluation), _places(evaluation), _confusion(first), _faults(evaluation), _classes(first)]
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}{_STYLE}</style></head>\n<body><main>{body}"
-        f"<footer>armnet {VERSION}</footer></main></body></html>\n"
-    )
+    return document(title, body, style=_STYLE, pictures=True)
 
 
 def _head(title: str, evaluation: Evaluation) -> str:

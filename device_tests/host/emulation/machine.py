@@ -32,7 +32,7 @@ from device_tests.host.emulation.sysroot import (
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 
-__all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated"]
+__all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated", "machine_with"]
 
 RECIPE = 1  # raise it when what the functions build changes
 QEMU_PROGRAMS = {"arm64": "qemu-aarch64", "armhf": "qemu-arm"}
@@ -162,6 +162,14 @@ def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:
     cache = cache_root()
     with locked(cache):
         return _machine(cache, architecture, cpu, _qemu(cache), prepared_sysroot(cache, architecture))
+
+
+def machine_with(cpu: str) -> Machine:
+    """The machine with a CPU model, as ``emulated`` prepares it."""
+    for architecture, cpus in CPUS.items():
+        if cpu in cpus:
+            return emulated(architecture, cpu)
+    raise UsageError(f"no emulated CPU {cpu!r}; there are {', '.join(cpu for cpus in CPUS.values() for cpu in cpus)}")
 
 
 def prepared_archives(cache: Path, packages: Sequence[str], architecture: str, name: str) -> Path:
