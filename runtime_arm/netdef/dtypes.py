@@ -26,6 +26,7 @@ _NUMBER_OF_NAME = {
     "uint32": UINT32,
     "uint64": UINT64,
 }
+NAMES = frozenset(_NUMBER_OF_NAME)  # of the NumPy dtypes that a blob can have
 _DTYPE_OF_NUMBER = {number: np.dtype(name) for name, number in _NUMBER_OF_NAME.items()}
 _DTYPE_OF_NUMBER[BYTE] = np.dtype("uint8")
 

@@ -25,7 +25,7 @@ import numpy as np
 from runtime_arm.errors import PairError
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
-from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.netdef.dtypes import NAMES
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 
@@ -137,7 +137,7 @@ def _tensor_info(value: Any, source: str, key: str) -> TensorInfo:
         _refuse(source, f"{key}.shape must be a list of sizes, names and nulls")
     if math.prod(dim for dim in shape or () if isinstance(dim, int)) > _MOST_ELEMENTS:
         _refuse(source, f"{key}.shape {shape} is too large")
-    if dtype is not None and not _is_dtype(dtype):
+    if dtype is not None and not (isinstance(dtype, str) and dtype in NAMES):
         _refuse(source, f"{key}.dtype {dtype!r} is not a dtype of a net")
     return TensorInfo(value["name"], None if shape is None else tuple(shape), dtype)
 
@@ -146,13 +146,6 @@ def _is_dim(value: Any) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool) and 0 <= value <= _MOST_ELEMENTS
     return value is None or (isinstance(value, str) and value != "")
-
-
-def _is_dtype(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and np.dtype(value).name == value and number_of(np.dtype(value)) is not None
-    except TypeError:
-        return False
 
 
 def _check_meta(meta: Mapping[str, Any], source: str) -> None:

@@ -268,6 +268,7 @@ BAD_MODELS: dict[str, Any] = {
     "an unknown dtype": {"inputs": [{**GOOD, "dtype": "float99"}]},
     "a dtype without a place": {"inputs": [{**GOOD, "dtype": "complex64"}]},
     "an alias of a dtype": {"inputs": [{**GOOD, "dtype": "f4"}]},
+    "two dtypes": {"inputs": [{**GOOD, "dtype": "floa   3,t32"}]},
     "a dtype of another type": {"inputs": [{**GOOD, "dtype": ["float32"]}]},
     "labels of another type": {"labels": {"0": "cat"}},
     "a label of another type": {"labels": ["cat", 3]},
