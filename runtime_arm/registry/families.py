@@ -286,7 +286,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.prelu": "PRelu",
         "operators.quantised.onnx.products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
         "operators.quantised.onnx.conversion": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
-        "operators.recurrent.onnx_kernels": "GRU LSTM",
+        "operators.recurrent.onnx_kernels": "GRU LSTM RNN",
         "operators.layout.reshape": "Flatten Reshape Squeeze Unsqueeze",
         "operators.detection.roi_align": "RoiAlign",
         "operators.detection.roi_pool": "MaxRoiPool",

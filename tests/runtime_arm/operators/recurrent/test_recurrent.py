@@ -47,8 +47,9 @@ DIRECTIONS = ["forward", "reverse", "bidirectional"]
 
 @settings(max_examples=60)
 @given(
-    st.sampled_from(["LSTM", "GRU"]),
+    st.sampled_from(["LSTM", "GRU", "RNN"]),
     st.sampled_from(DIRECTIONS),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -57,14 +58,35 @@ DIRECTIONS = ["forward", "reverse", "bidirectional"]
     st.integers(1, 5),
 )
 def test_layers_by_numpy(
-    type: str, direction: str, batch_first: bool, reset_last: bool, bare: bool, steps: int, batch: int, hidden: int
+    type: str,
+    direction: str,
+    batch_first: bool,
+    reset_last: bool,
+    bare: bool,
+    known: bool,
+    steps: int,
+    batch: int,
+    hidden: int,
 ) -> None:
     arguments = {"linear_before_reset": int(reset_last)} if type == "GRU" else {}
     op = layer(type, direction, layout=int(batch_first), **arguments)
     inputs = operands(op, steps, batch, 4, hidden)
     if bare:
         inputs[3:] = [None] * len(inputs[3:])
-    assert assert_engines_match_reference(op, inputs, terms=16, amplification=RECURRENCE) == ["NUMPY"]
+    constants = [1, 2] + [3] * (not bare) if known else []
+    engines = assert_engines_match_reference(op, inputs, terms=16, amplification=RECURRENCE, constants=constants)
+    assert engines == ["NUMPY"]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_rectified_layers_and_whole_sequences_by_numpy(direction: str) -> None:
+    activations = ["Relu"] * (2 if direction == "bidirectional" else 1)
+    op = onnx("RNN", "X W R B L H0", OUTPUTS["RNN"], direction=direction, activations=activations)
+    inputs = operands(op)
+    for lengths, engines in ((np.full(3, 5, np.int32), ["NUMPY"]), (np.array([5, 2, 1], np.int32), [])):
+        inputs[4] = lengths
+        found = assert_engines_match_reference(op, inputs, terms=16, amplification=RECURRENCE, constants=[4])
+        assert found == engines
 
 
 def against_onnxruntime(type: str, lengths: Any, peepholes: bool = False, **arguments: Any) -> None:
