@@ -11,6 +11,7 @@ from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
 from optimize.examples import stored_examples
+from optimize.integer_steps import on_integers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.shapes import sample_specs
@@ -62,10 +63,11 @@ def optimize(
     other shape with which the pair does.
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
     are done, and of how many.
-    The results are held against the plain pair's before they are returned (see ``optimize.equivalence``); where that
-    was not possible, the report says so. OptimizationError, naming the step, if one changed what the net computes.
-    UsageError for options that contradict each other or the pair; ShapeError for an operator with too few or too many
-    inputs or outputs.
+    Nets in ONNX's QDQ form compute on integers (see ``optimize.integer_steps``); the report says how many of these
+    differ from the plain pair's, by one step. All else is held against the plain pair's results before it is returned
+    (see ``optimize.equivalence``); where that was not possible, the report says so. OptimizationError, naming the step
+    or the operator, if one changed what the net computes. UsageError for options that contradict each other or the
+    pair; ShapeError for an operator with too few or too many inputs or outputs.
     """
     report = Report() if report is None else report
     if stop_after is not None and stop_after < 0:
@@ -85,6 +87,8 @@ def optimize(
         *([] if merge_parallel else [pipeline.MERGING]),
     ]
     passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
+    if not caffe2_compatible:
+        known, program = on_integers(known, program, report, stop_after, progress)
     done = len(report.steps)
     result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
     steps = Steps(

@@ -146,7 +146,7 @@ def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> Opt
     step = steps.made[bad - 1]
     return OptimizationError(
         f"step {step.number}, {step.pass_name} of {'; '.join(step.before) or 'the weights'}, changes what the net "
-        f"computes: {reason}. This is a bug of armnet; --stop-after {bad - 1} leaves the step and all behind it out"
+        f"computes: {reason}. This is a bug of armnet; --stop-after {step.number - 1} leaves it and all behind it out"
     )
 
 

@@ -2,6 +2,8 @@
 
 Where a new pass belongs:
 
+    INTEGERS    it lets operators compute on quantised integers; these passes run first and by themselves, since the
+                integers may differ by a step, and everything behind them is compared with the net that they leave
     COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
     PORTABLE    it puts only Caffe2's operators into a net of Caffe2's operators: it also runs for Caffe2-compatible
                 pairs
@@ -26,6 +28,7 @@ from optimize.passes.folding import (
     shift_biases,
 )
 from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_relu
+from optimize.passes.integers import combine_integers, look_up_integers, move_integers, multiply_integers
 from optimize.passes.moving import (
     hoist_activation_over_concat,
     merge_parallel_convolutions,
@@ -34,6 +37,13 @@ from optimize.passes.moving import (
 )
 from optimize.passes.removing import eliminate_common_subexpressions, eliminate_dead_code, remove_no_ops
 
+INTEGERS = (
+    multiply_integers.PASS,
+    move_integers.PASS,
+    combine_integers.PASS,
+    look_up_integers.PASS,
+    eliminate_dead_code.PASS,
+)
 COMPOSING = (
     compose_hard_swish.PASS,
     compose_swish.PASS,

@@ -341,6 +341,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused.pooled_convolution": "PooledConv",
         "operators.fused.separable_block": "SeparableBlock",
         "operators.fused.layout_change": "ChangeLayout",
+        "operators.quantised.lookup": "LookUp",
         "operators.quantised.narrow": "RoundNumbers UnpackNumbers",
         "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",

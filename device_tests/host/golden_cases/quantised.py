@@ -48,6 +48,8 @@ def quantised() -> Iterator[Case]:
     yield from microsoft("DynamicQuantizeMatMul", "3x8", "!int8 8x5", scale)
     yield from microsoft("MatMulIntegerToFloat", f"{u8}3x8", "!int8 8x5", scale, scale, zero)
     yield from microsoft("QGemm", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), "-", np.float32(0.2), zero)
+    table = np.arange(255, -1, -1).astype(np.uint8)
+    yield from case("LookUp", f"{i8}3x50", table, domain="armnet")
     for type in ("QLinearAdd", "QLinearMul"):
         yield from microsoft(type, f"{u8}2x8", scale, zero, f"{u8}2x8", scale, zero, np.float32(0.2), zero)
     yield from microsoft("QLinearLeakyRelu QLinearSigmoid", f"{i8}2x8", scale, np.int8(3), scale, np.int8(-3))

@@ -68,6 +68,12 @@ def _requantised(call: Call, sums: str) -> str:
     return _stored(call, numbers, output_quantization(call.op).zero_point)
 
 
+@rule("armnet.LookUp")
+def look_up(call: Call) -> Results:
+    """A negative index counts from the table's end, in ONNX as well."""
+    return call.node("Gather", call.input(1), call.node("Cast", call.x, to=_INT32), axis=0)
+
+
 # Between floats and bytes
 
 
