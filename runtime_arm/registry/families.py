@@ -235,6 +235,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.conv.depthwise": "Conv",
         "engines.conv.fft": "Conv",
         "engines.conv.im2col": "Conv",
+        "engines.integers.onnx_depthwise": "QLinearConv",
         "engines.integers.onnx": "ConvInteger QLinearConv",
         "engines.integers.onnx_matmul": "MatMulInteger QLinearMatMul",
         "engines.conv.pointwise": "Conv",

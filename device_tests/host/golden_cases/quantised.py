@@ -42,6 +42,9 @@ def quantised() -> Iterator[Case]:
     yield from onnx(
         "QLinearConv", f"{u8}1x4x6x6", scale, zero, *weights, np.float32(0.2), zero, np.arange(6, dtype=np.int32)
     )
+    weights[0] = "!int8 4x1x3x3"
+    rest: List[Any] = [np.float32(0.2), zero]
+    yield from onnx("QLinearConv", f"{u8}1x4x9x12", scale, zero, *weights, *rest, group=4, pads=[1] * 4)
     yield from onnx("ConvInteger", f"{u8}1x4x6x6", "!int8 6x4x3x3", zero)
     yield from onnx("MatMulInteger", f"{u8}3x8", "!int8 8x5", zero)
     yield from onnx("QLinearMatMul", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), np.float32(0.2), zero)

@@ -167,8 +167,8 @@ def strips_under(lines: Array, strips: Strips, first: int, count: int, rows: int
     return view
 
 
-def fill_lines(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[Step]:
-    """Copies the image rows under the output rows from ``begin`` on into the lines; padding becomes zero."""
+def fill_lines(lines: Array, x: Array, strips: Strips, begin: int, padding: Array = ZERO) -> Iterator[Step]:
+    """Copies the image rows under the output rows from ``begin`` on into the lines, and the one element ``padding``."""
     window = strips.window
     top = begin * window.stride[0] - window.head[0]
     inside = slice(min(max(-top, 0), lines.shape[1]), max(min(window.image[0] - top, lines.shape[1]), 0))
@@ -176,8 +176,8 @@ def fill_lines(lines: Array, x: Array, strips: Strips, begin: int) -> Iterator[S
     for tap in range(window.kernel[1]):
         overlap, target = window.overlap(1, tap), lines[:, :, tap]
         if overlap is None or inside.start >= inside.stop:
-            yield copy(target, ZERO)
+            yield copy(target, padding)
             continue
         yield copy(target[:, inside, overlap.out], x[:, rows, overlap.image])
         for margin in margins(target, (inside, overlap.out)):
-            yield copy(margin, ZERO)
+            yield copy(margin, padding)

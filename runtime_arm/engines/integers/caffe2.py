@@ -10,7 +10,7 @@ import numpy as np
 
 from runtime_arm.engines.conv.im2col import Block, Columns, fill_columns, pixels_of
 from runtime_arm.engines.conv.operands import beyond_three
-from runtime_arm.engines.integers.onnx import Arithmetic, choose_arithmetic, slices_of, weights_of
+from runtime_arm.engines.integers.arithmetic import Arithmetic, choose_arithmetic, slices_of, weights_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import convolution_of

@@ -15,77 +15,23 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv.im2col import Block, Columns, fill_columns, pixels_of
+from runtime_arm.engines.integers import onnx_depthwise  # noqa: F401  (declared before INT8, so preferred to it)
+from runtime_arm.engines.integers.arithmetic import Arithmetic, choose_arithmetic, slices_of, weights_of
+from runtime_arm.engines.integers.onnx_operands import OPERANDS, operand, supports
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.quantised.onnx.products import conv_integer, qlinear_conv
-from runtime_arm.operators.quantised.parameters import all_known, parameters
+from runtime_arm.operators.quantised.parameters import parameters
 from runtime_arm.operators.quantised.rounding import Requantizer
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn, multiply
 
-EXACT = 1 << 24
-INT32 = 1 << 31
-
 Finish = Callable[[Array, Array, Array], Step]  # (sums, work, y) -> the step that makes outputs of a block's sums
-
-
-class Operands(NamedTuple):
-    """Where a convolution's operands are among the inputs of its operator."""
-
-    x: int
-    x_zero_point: int
-    w: int
-    w_zero_point: int
-    bias: int
-
-
-OPERANDS = {"QLinearConv": Operands(0, 2, 3, 5, 8), "ConvInteger": Operands(0, 2, 1, 3, -1)}
-
-
-def _input(inputs: Sequence[Any], index: int) -> Any:
-    return inputs[index] if 0 <= index < len(inputs) else None
-
-
-class Arithmetic(NamedTuple):
-    """What is subtracted from pixels, products in one slice of a sum, and whether slices are added in float64.
-
-    dtype: that of pixels, weights and sums; float64, which needs no slices, for pixels of 16 bits.
-    """
-
-    centre: int
-    slice_terms: int
-    wide: bool
-    dtype: Any = np.float32
-
-
-def weights_of(w: Array, zero_point: Optional[Array]) -> Array:
-    """Weights less their zero point as int16 (M, terms)."""
-    filters = w.reshape(w.shape[0], -1).astype(np.int16)
-    return filters if zero_point is None else filters - zero_point.astype(np.int16).reshape(-1, 1)
-
-
-def choose_arithmetic(weights: Array, bias: Array, dtype: Any, zero_points: Sequence[int]) -> Arithmetic:
-    """The cheapest exact arithmetic for pixels of the dtype with one of these zero points.
-
-    weights: integers (M, terms), bias: int64 (M).
-    """
-    if np.dtype(dtype).itemsize == 2:
-        return Arithmetic(0, weights.shape[1], False, np.float64)
-    totals, reach = weights.sum(1, dtype=np.int64), np.abs(weights).sum(1, dtype=np.int64)
-    limits = np.iinfo(dtype)
-    for centre in (0, 128) if limits.min == 0 else (0,):
-        magnitude = max(int(limits.max) - centre, centre - int(limits.min))
-        offsets = [np.abs(bias + (centre - zero_point) * totals) for zero_point in zero_points]
-        if all((reach * magnitude + offset < EXACT).all() for offset in offsets):
-            return Arithmetic(centre, weights.shape[1], False)
-    largest = int(np.abs(weights).max(initial=1))
-    return Arithmetic(centre, min(max((EXACT - 1) // (magnitude * largest), 1), weights.shape[1]), True)
 
 
 def columns_of(op: OperatorDef, inputs: Specs, workers: int = 1) -> Columns:
@@ -99,7 +45,7 @@ def columns_of(op: OperatorDef, inputs: Specs, workers: int = 1) -> Columns:
 def _arithmetic(op: OperatorDef, inputs: Specs) -> Arithmetic:
     operands = OPERANDS[op.type]
     x, w = inputs[operands.x], inputs[operands.w]
-    zero, w_zero, bias = (_input(inputs, i) for i in (operands.x_zero_point, operands.w_zero_point, operands.bias))
+    zero, w_zero, bias = (operand(inputs, i) for i in (operands.x_zero_point, operands.w_zero_point, operands.bias))
     assert x is not None
     assert w is not None
     assert w.value is not None
@@ -110,22 +56,6 @@ def _arithmetic(op: OperatorDef, inputs: Specs) -> Arithmetic:
     offsets = np.zeros(w.shape[0], np.int64) if bias is None else bias.value.astype(np.int64)
     weights = weights_of(w.value, None if w_zero is None else w_zero.value)
     return choose_arithmetic(weights, offsets, x.dtype, zero_points)
-
-
-def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    operands = OPERANDS[op.type]
-    x, w = inputs[operands.x], inputs[operands.w]
-    assert x is not None
-    assert w is not None
-    dynamic = {operands.x} if op.type == "QLinearConv" else {operands.x, operands.x_zero_point}
-    if not all_known([spec for i, spec in enumerate(inputs) if i not in dynamic]):
-        return "weights, scales and zero points must be constants"
-    convolution = convolution_of(op, x, w)
-    if convolution.window.in_three() is None:
-        return f"there may be up to 3 spatial dimensions, got {convolution.window.ndim}"
-    if outputs[0].dtype == np.int32 and convolution.terms * 255 * 255 >= INT32:
-        return "the sums may exceed 32 bits"
-    return None
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -156,10 +86,10 @@ def integer_convolution(call: Call) -> Run:
 def _convolution(call: Call, finish: Finish) -> Run:
     operands, columns = OPERANDS[call.op.type], columns_of(call.op, call.in_specs, call.workers)
     arithmetic, convolution = _arithmetic(call.op, call.in_specs), columns.convolution
-    w, w_zero, bias = (_input(call.inputs, i) for i in (operands.w, operands.w_zero_point, operands.bias))
+    w, w_zero, bias = (operand(call.inputs, i) for i in (operands.w, operands.w_zero_point, operands.bias))
     slices = call.packed("slices", lambda: slices_of(weights_of(w, w_zero), convolution.group, arithmetic.slice_terms))
     totals = call.packed("totals", lambda: weights_of(w, w_zero).sum(1, dtype=np.int64))
-    x, zero_point = call.inputs[operands.x], _input(call.inputs, operands.x_zero_point)
+    x, zero_point = call.inputs[operands.x], operand(call.inputs, operands.x_zero_point)
     zero_point = np.zeros((), x.dtype) if zero_point is None else zero_point.reshape(())
     offset = np.zeros((convolution.filters, 1), np.float64 if arithmetic.wide else np.float32)
 
@@ -174,13 +104,6 @@ def _convolution(call: Call, finish: Finish) -> Run:
         out = y[slice(*block.images), :, pixels_of(block, columns.window)]
         steps += [*product, partial(np.add, sums, offset, sums), finish(sums, work, out)]
     return in_turn(steps)
-
-
-def slices_of(weights: Array, group: int, slice_terms: int, dtype: Any = np.float32) -> List[Tuple[slice, Array]]:
-    """The terms of each slice and its weights, of a float type, (group, M / group, terms)."""
-    filters = weights.reshape(group, weights.shape[0] // group, -1)
-    parts = [slice(i, min(i + slice_terms, filters.shape[2])) for i in range(0, filters.shape[2], slice_terms)]
-    return [(part, np.ascontiguousarray(filters[..., part], dtype)) for part in parts]
 
 
 def _column_steps(call: Call, columns: Columns, block: Block, x: Array, zero_point: Array, centre: int) -> List[Step]:

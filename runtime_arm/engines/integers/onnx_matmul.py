@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.integers.onnx import EXACT, INT32
+from runtime_arm.engines.integers.arithmetic import EXACT, INT32
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.onnx.products import matmul_integer, qlinear_matmul
 from runtime_arm.operators.quantised.parameters import all_known, check_scale

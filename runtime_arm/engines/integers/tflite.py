@@ -10,7 +10,7 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines.integers.onnx import Arithmetic, slices_of
+from runtime_arm.engines.integers.arithmetic import Arithmetic, slices_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, refusal, requantizer_of, row_blocks, run_of
 from runtime_arm.netdef import Array, OperatorDef

@@ -13,7 +13,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv.operands import bias_of
-from runtime_arm.engines.integers.onnx import EXACT
+from runtime_arm.engines.integers.arithmetic import EXACT
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.tflite.hybrid import (

@@ -11,7 +11,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from runtime_arm.engines.integers.onnx import EXACT, Arithmetic, choose_arithmetic, weights_of
+from runtime_arm.engines.integers.arithmetic import EXACT, Arithmetic, choose_arithmetic, weights_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of

@@ -10,7 +10,7 @@ from typing import List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.integers.onnx import EXACT
+from runtime_arm.engines.integers.arithmetic import EXACT
 from runtime_arm.engines.integers.tflite_rows import requantizer_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known

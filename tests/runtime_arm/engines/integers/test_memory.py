@@ -28,7 +28,7 @@ def filters(*shape: int) -> np.ndarray:
         ("onnx.QLinearConv", "INT8", [IMAGE, STEP, ZERO, filters(32, 32, 1, 1), STEP, np.int8(0), STEP, ZERO], {}),
         (
             "onnx.QLinearConv",
-            "INT8",
+            "INT8_DEPTHWISE",
             [IMAGE, STEP, ZERO, filters(32, 1, 3, 3), STEP, np.int8(0), STEP, ZERO],
             {**SHAPES, "group": 32},
         ),

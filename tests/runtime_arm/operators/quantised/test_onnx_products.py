@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, specs_of, supporting_engines
-from runtime_arm.engines.integers.onnx import EXACT, choose_arithmetic
+from runtime_arm.engines.integers.arithmetic import EXACT, choose_arithmetic
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
@@ -64,6 +64,9 @@ CONVOLUTIONS: Dict[str, Any] = {
     "grouped": ((2, 6, 6, 6), (9, 2, 3, 3), {"group": 3, "pads": [1, 1, 1, 1]}),
     "depthwise": ((2, 5, 7, 7), (5, 1, 3, 3), {"group": 5, "pads": [1, 1, 1, 1], "strides": [2, 2]}),
     "multiplied": ((1, 3, 6, 6), (6, 1, 2, 2), {"group": 3}),
+    "wide depthwise": ((2, 5, 13, 12), (5, 1, 3, 3), {"group": 5, "pads": [1, 1, 1, 1]}),
+    "strided depthwise": ((1, 4, 9, 31), (4, 1, 5, 3), {"group": 4, "pads": [2, 0, 1, 2], "strides": [1, 2]}),
+    "dilated depthwise": ((1, 3, 14, 14), (6, 1, 3, 3), {"group": 3, "dilations": [2, 1], "pads": [1, 1, 1, 1]}),
     "same upper": ((1, 2, 7, 8), (3, 2, 2, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     "same lower": ((1, 2, 7, 8), (3, 2, 2, 4), {"auto_pad": "SAME_LOWER"}),
     "valid": ((1, 2, 7, 8), (3, 2, 2, 4), {"auto_pad": "VALID"}),
@@ -85,7 +88,8 @@ def test_qlinear_conv(name: str, x_dtype: str, w_dtype: str, y_dtype: str) -> No
     operands = conv_operands(1, x, w, x_dtype, w_dtype, y_dtype, channels=w[0] if w_dtype == "int8" else None)
     expected = run_kernel(op, operands)[0]
     assert expected.std() > 5
-    assert "INT8" in assert_engines_match_reference(op, operands, constants=WEIGHTS)
+    engines = assert_engines_match_reference(op, operands, constants=WEIGHTS)
+    assert engines == ["INT8_DEPTHWISE", "INT8"] if name.endswith(" depthwise") else ["INT8"]
     np.testing.assert_array_equal(expected, witness(op, operands, [y_dtype])[0])
 
 
