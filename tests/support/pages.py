@@ -5,6 +5,7 @@ made. Its title may say otherwise, for the reader to see:
 
 ``Not run by the tests: needs a Raspberry Pi``   only its syntax is checked, and the commands and options that it names
 ``test_digits.py``                       the block is the content of a file of that name
+``What it printed``                      a block of ``text``: of a block that is not run, as it was when it was
 ``Output``                               a block of ``text``: what the block before it prints; ``...`` is anything
 """
 
@@ -26,8 +27,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 NOT_RUN = "Not run by the tests: "
 OUTPUT = "Output"
+PRINTED = "What it printed"
 _FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\w*)(?: +title="(?P<title>[^"]*)")?(?P<rest>.*)$')
 _MARK = "-- block "
+_SETTINGS = {"COLUMNS": "100", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 class Block(NamedTuple):
@@ -44,7 +47,7 @@ class Block(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        return bool(self.title) and self.title != OUTPUT and not self.title.startswith(NOT_RUN)
+        return bool(self.title) and self.title not in (OUTPUT, PRINTED) and not self.title.startswith(NOT_RUN)
 
 
 def name_of(page: Path) -> str:
@@ -87,7 +90,7 @@ def run(page: Path, folder: Path) -> Dict[int, str]:
     script.append(
         f'armnet() {{ {python} -m armnet "$@"; }}; python3() {{ {python} "$@"; }}; python() {{ {python} "$@"; }}'
     )
-    script.append(f'pytest() {{ {python} -m pytest -p no:cacheprovider "$@"; }}')
+    script.append(f'pytest() {{ {python} -m pytest -p no:cacheprovider -p armnet.pytest_plugin.plugin "$@"; }}')
     for block in blocks(page):
         if block.is_file:
             script.append(f"cat > {shlex.quote(block.title)} <<'END-OF-FILE'\n{block.text}END-OF-FILE")
@@ -99,7 +102,7 @@ def run(page: Path, folder: Path) -> Dict[int, str]:
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ARMNET_CACHE": str(folder / ".cache"), "COLUMNS": "100"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ARMNET_CACHE": str(folder / ".cache"), **_SETTINGS},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
