@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.integers.arithmetic import Arithmetic, slices_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
-from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, refusal, requantizer_of, row_blocks, run_of
+from runtime_arm.engines.integers.requantisation import Requantisation
+from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, refusal, row_blocks, run_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.layout.reshape import product
@@ -51,12 +52,16 @@ class Columns:
         row = math.prod(self._rows.shape(1)) + (0 if self._direct else window.output[1] * self._height)
         self.blocks = row_blocks(convolution.batch, window, convolution.filters, row * 4, workers)
 
+    @property
+    def most(self) -> int:
+        """Pixels of the largest block."""
+        return max((block.rows for block in self.blocks), default=0) * self._convolution.window.output[1]
+
     def scratch(self) -> List[TensorSpec]:
         """Rows, columns, sums, two buffers of float64, and wide sums."""
         most = max((block.rows for block in self.blocks), default=0)
-        pixels = most * self._convolution.window.output[1]
-        sums = pixels * self._convolution.filters
-        sizes = [math.prod(self._rows.shape(most)), 0 if self._direct else pixels * self._height, sums]
+        sums = self.most * self._convolution.filters
+        sizes = [math.prod(self._rows.shape(most)), 0 if self._direct else self.most * self._height, sums]
         specs = [TensorSpec((size,), self._arithmetic.dtype) for size in sizes]
         return [*specs, *[TensorSpec((sums,), np.float64)] * (3 if self._arithmetic.wide else 2)]
 
@@ -82,8 +87,8 @@ class Columns:
         columns = call.scratch[1][: met.size].reshape(met.shape)
         return [*steps, copy(columns, met)], columns.reshape(group, -1, convolution.terms)
 
-    def multiply(self, call: Call, block: Block, factors: Array, slices: Slices) -> Tuple[List[Step], List[Array]]:
-        """The steps that compute a block's sums; the sums and the two buffers, (pixels, M) each."""
+    def multiply(self, call: Call, block: Block, factors: Array, slices: Slices) -> Tuple[List[Step], Array]:
+        """The steps that compute a block's sums, and the sums, (pixels, M)."""
         pixels, filters = block.rows * self._convolution.window.output[1], self._convolution.filters
         work, *parts = [buffer[: pixels * filters].reshape(pixels, filters) for buffer in call.scratch[2:]]
         products = work.reshape(pixels, self._convolution.group, -1).swapaxes(0, 1)
@@ -93,7 +98,7 @@ class Columns:
             if self._arithmetic.wide:
                 wide = parts[2]
                 steps.append(partial(np.copyto, wide, work) if part.start == 0 else partial(np.add, wide, work, wide))
-        return steps, [parts[2] if self._arithmetic.wide else work, *parts[:2]]
+        return steps, parts[2] if self._arithmetic.wide else work
 
 
 def columns_first(weights: Array, group: int, arithmetic: Arithmetic) -> Slices:
@@ -114,17 +119,15 @@ def quantized_convolution(call: Call) -> Run:
     slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic))
     run = run_of(layer.window.output[1], convolution.filters)
     shape = (-1, run * convolution.filters)
-    offset = np.tile(layer.offset, run).astype(np.float64)
-    requantize = requantizer_of(layer.products, run, layer.reach)
-    steps: List[Step] = []
-    for block in call.mine(columns.blocks):
+    ending = call.packed("ending", layer.ending)
+    blocks = call.mine(columns.blocks)
+    requantisation = Requantisation(ending, run, call.scratch[3:5], columns.most * convolution.filters, len(blocks))
+    steps = requantisation.first()
+    for block in blocks:
         filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)
-        multiplying, (sums, *work) = columns.multiply(call, block, factors, slices)
-        work = [buffer.reshape(shape) for buffer in work]
-        buffers = [buffer.view(dtype) for buffer, dtype in zip(work, requantize.work_dtypes)]
+        multiplying, sums = columns.multiply(call, block, factors, slices)
         out = call.outputs[0][block.image, block.first : block.last].reshape(shape)
-        adding, sums = layer.with_offset(sums.reshape(shape), offset, work[1])
-        steps += [*filling, *multiplying, adding, partial(requantize, sums, out, buffers)]
+        steps += [*filling, *multiplying, *requantisation.steps(sums.reshape(shape), out)]
     return in_turn(steps)
 
 
@@ -159,7 +162,8 @@ def _matrix_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
 def quantized_matrix(call: Call) -> Run:
     matrix, (x, w, b) = _matrix(call.op, call.in_specs, call.out_specs), (*call.inputs, None)[:3]
     products = products_of(call.op, x.dtype, w.shape[0], w.dtype)
-    requantize = requantizer_of(products, 1, matrix.terms * 255 * 255 + matrix.offset)
+    reach = matrix.terms * 255 * 255 + matrix.offset
+    requantize = requantizer(products.rule, products.multiplier, products.y.zero_point, *products.limits, reach)
 
     def finish(sums: Array, work: Array, y: Array) -> List[Step]:
         buffers = [

@@ -14,13 +14,13 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from runtime_arm.engines.integers.requantisation import Requantisation
 from runtime_arm.engines.integers.tflite_rows import (
     Block,
     Layer,
     Rows,
     layer_of,
     refusal,
-    requantizer_of,
     row_blocks,
     run_of,
 )
@@ -114,20 +114,20 @@ def quantized_depthwise(call: Call) -> Run:
     taps = np.ascontiguousarray(layer.weights.T, layer.arithmetic.dtype).reshape(*window.kernel, filters)
     weights = np.tile(taps, run)
     centre, length = layer.arithmetic.centre, run * filters
-    offset = np.tile(layer.offset, run).astype(np.float64)
-    requantize = requantizer_of(layer.products, run, layer.reach)
-    steps: List[Step] = []
-    for block in call.mine(_blocks(layer, call.workers)):
+    ending = call.packed("ending", layer.ending)
+    blocks = call.mine(_blocks(layer, call.workers))
+    most = max((block.rows for block in blocks), default=0) * columns * filters
+    requantisation = Requantisation(ending, run, call.scratch[3:], most, len(blocks))
+    steps = requantisation.first()
+    for block in blocks:
         shape = rows.shape(block.rows)
         buffer = call.scratch[0][: math.prod(shape)].reshape(shape)
         steps += rows.fill(call.inputs[0][block.image], buffer, block.first, layer.products.x.zero_point)
         if centre:
             steps.append(partial(np.subtract, buffer, np.float32(centre), buffer))
         extent = (block.rows, columns // run, length)
-        sums, part, *work = [scratch[: math.prod(extent)].reshape(extent) for scratch in call.scratch[1:]]
+        sums, part = (scratch[: math.prod(extent)].reshape(extent) for scratch in call.scratch[1:3])
         steps += sum_taps(window, run, buffer, weights, sums, part)
         out = call.outputs[0][block.image, block.first : block.last].reshape(extent)
-        adding, sums = layer.with_offset(sums, offset, work[1])
-        buffers = [scratch.view(dtype) for scratch, dtype in zip(work, requantize.work_dtypes)]
-        steps += [adding, partial(requantize, sums, out, buffers)]
+        steps += requantisation.steps(sums, out)
     return in_turn(steps)

@@ -6,17 +6,18 @@ x % step at x // step. If step is the stride, what a tap meets under consecutive
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+import math
+from typing import Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
-from runtime_arm.engines.integers.arithmetic import EXACT, Arithmetic, choose_arithmetic, weights_of
+from runtime_arm.engines.integers.arithmetic import Arithmetic, choose_arithmetic, weights_of
+from runtime_arm.engines.integers.float32_rounding import Rule, Sums
+from runtime_arm.engines.integers.requantisation import Ending
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.quantised.parameters import all_known
-from runtime_arm.operators.quantised.rounding import FixedPointRequantizer, Requantizer, requantizer
 from runtime_arm.operators.quantised.tflite.products import Products, products_of
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Specs
@@ -36,18 +37,17 @@ class Layer(NamedTuple):
     weights: Array  # int16 (M, terms), less their zero point
     offset: Array  # int64 (M): what is added to sums of W * (X - centre)
     arithmetic: Arithmetic
-    reach: int  # no sum with its offset has a larger magnitude
+    sums: Sums  # of W * (X - centre)
 
     @property
     def window(self) -> Window:
         return self.convolution.window
 
-    def with_offset(self, sums: Array, offset: Array, work: Array) -> Tuple[Step, Array]:
-        """The step that adds the offset to a block's sums, and where the sums are then: in ``work`` if float32 cannot
-        hold them. offset, work: float64."""
-        if sums.dtype == np.float32 and self.reach >= EXACT:
-            return partial(np.add, sums, offset, work), work
-        return partial(np.add, sums, offset.astype(sums.dtype), sums), sums
+    def ending(self) -> Ending:
+        """How sums become integers."""
+        count = self.convolution.batch * math.prod(self.window.output)
+        single = self.arithmetic.dtype == np.float32 and not self.arithmetic.wide
+        return Ending.of(rule_of(self.products), self.sums, count if single else 0)
 
 
 def run_of(columns: int, channels: int) -> int:
@@ -67,16 +67,13 @@ def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
     bias = np.zeros(len(weights), np.int64) if b is None or b.value is None else b.value.astype(np.int64)
     arithmetic = choose_arithmetic(weights, np.zeros_like(bias), x.dtype, [0])
     offset = bias + (arithmetic.centre - products.x.zero_point) * weights.sum(1, dtype=np.int64)
-    limits = np.iinfo(x.dtype)
-    magnitude = max(int(limits.max) - products.x.zero_point, products.x.zero_point - int(limits.min))
-    reach = int((np.abs(weights).sum(1, dtype=np.int64) * magnitude + np.abs(bias)).max(initial=0))
-    return Layer(convolution, products, weights, offset, arithmetic, reach)
+    return Layer(
+        convolution, products, weights, offset, arithmetic, Sums.of(weights, x.dtype, arithmetic.centre, offset)
+    )
 
 
-def requantizer_of(products: Products, repeat: int, reach: int) -> Union[Requantizer, FixedPointRequantizer]:
-    """From sums (..., repeat * M) to integers; ``reach`` bounds the magnitude of the sums."""
-    multiplier = products.multiplier if products.multiplier.size == 1 else np.tile(products.multiplier, repeat)
-    return requantizer(products.rule, multiplier, products.y.zero_point, *products.limits, reach)
+def rule_of(products: Products) -> Rule:
+    return Rule(products.rule, products.multiplier, products.y.zero_point, *products.limits)
 
 
 class Block(NamedTuple):

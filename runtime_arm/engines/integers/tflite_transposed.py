@@ -11,9 +11,10 @@ from typing import List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from runtime_arm.engines.integers.arithmetic import EXACT
-from runtime_arm.engines.integers.tflite_rows import requantizer_of
+from runtime_arm.engines.integers.tflite_rows import rule_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import all_known
+from runtime_arm.operators.quantised.rounding import requantizer
 from runtime_arm.operators.quantised.tflite.products import (
     Products,
     Transposed,
@@ -116,7 +117,8 @@ def quantized_transposed(call: Call) -> Run:
 
 
 def _requantised(call: Call, layer: _Layer, sums: Array, out: Array) -> List[Step]:
-    requantize = requantizer_of(layer.products, 1, layer.reach)
+    rule = rule_of(layer.products)
+    requantize = requantizer(rule.name, rule.multiplier, rule.zero_point, rule.low, rule.high, layer.reach)
     steps: List[Step] = []
     for begin, end in ranges(len(sums), _rows(layer)):
         part = sums[begin:end]
