@@ -6,10 +6,11 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
+from runtime_arm.app.teaching.head import LEAST_FALL, Epoch
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.files import one_line_errors
 from runtime_arm.netdef import Array
@@ -17,26 +18,9 @@ from training.data.samples import Samples, batches_of
 from training.trainer import Trainer
 
 LAST, BEST = "last.npz", "best.npz"  # the checkpoints in a folder
-LEAST_FALL = 1e-4  # of the held-out loss, to count as better
 SECONDS = 30.0  # between two checkpoints
 
 Progress = Callable[[str, int, int], None]
-
-
-class Epoch(NamedTuple):
-    """The mean loss of an epoch's batches; loss and accuracy of what is held out, None where there is none."""
-
-    loss: float
-    held_out_loss: Optional[float]
-    accuracy: Optional[float]
-
-    def __str__(self) -> str:
-        words = [f"loss {self.loss:.3f}"]
-        if self.held_out_loss is not None:
-            words.append(f"held out {self.held_out_loss:.3f}")
-        if self.accuracy is not None:
-            words.append(f"{self.accuracy:.1%} right")
-        return ", ".join(words)
 
 
 @dataclass(frozen=True)

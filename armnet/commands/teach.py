@@ -1,18 +1,21 @@
-"""Teach a network new classes: a folder of pictures for each, a few dozen are enough.
+"""Teach a network new classes: a folder of pictures or sounds for each, a few dozen are enough.
 
   armnet teach squeezenet.onnx --data mugs/ -o mugs_net        mugs/hers/*.jpg, mugs/his/*.jpg, ...
   armnet run mugs_net photo.jpg
   armnet teach mugs_net --data more/ --add-class -o more_net   keeps what it knew
-  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9  the features are what this blob holds
+  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9 the features are what this blob holds
+  armnet teach squeezenet.onnx --data mugs/ -o net --fine-tune 6 --augment mirror,crop,brightness --html report.html
+  armnet teach words.tflite --data sounds/ -o net              a network that hears: sounds/yes/*.wav, sounds/no/*.wav
 
-The network's features stay as they are, and a new last layer learns to tell the classes apart. Features are computed
-once for each picture and kept in the cache, so a run that was killed goes on where it was. A part of each class is held
-out, and the result is judged by it.
+The network's features stay as they are, and a new last layer learns to tell the classes apart; --fine-tune trains the
+layers before it, too. Features are computed once for each file and kept in the cache, so a run that was killed goes on
+where it was. A part of each class is held out, and the result is judged by it.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Dict
 
 from armnet.arguments import add_json, add_pair
@@ -20,15 +23,15 @@ from armnet.arguments import add_json, add_pair
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("--data", required=True, metavar="FOLDER", help="a folder with a folder of pictures a class")
+    parser.add_argument("--data", required=True, metavar="FOLDER", help="a folder with a folder of files a class")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
     parser.add_argument("--add-class", action="store_true", help="MODEL was taught: keep the classes it knows")
     parser.add_argument("--cut", metavar="BLOB", help="the blob with the features (default: what the last layer reads)")
     parser.add_argument(
         "--augment",
-        choices=["mirror", "none"],
         default="mirror",
-        help="learn each picture mirrored, too (default: %(default)s)",
+        metavar="WAY,...",
+        help="mirror, flip, crop, brightness or none: how pictures are varied (default: %(default)s)",
     )
     parser.add_argument(
         "--hold-out",
@@ -38,18 +41,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the share to judge by (default: %(default)s)",
     )
     parser.add_argument(
-        "--epochs", type=int, default=200, metavar="N", help="passes over the pictures, at most (default: %(default)s)"
+        "--epochs", type=int, default=200, metavar="N", help="passes over the files, at most (default: %(default)s)"
     )
+    parser.add_argument("--fine-tune", type=int, metavar="N", help="train the last N layers with weights, too")
+    parser.add_argument(
+        "--batch-norm",
+        choices=["frozen", "train"],
+        default="frozen",
+        help="statistics of the layers that are fine-tuned (default: %(default)s)",
+    )
+    parser.add_argument("--rate", type=float, default=1e-4, metavar="X", help="of fine-tuning (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (default: %(default)s)")
     parser.add_argument(
         "--preprocessing", metavar="RULE", help="how pictures become the input (default: as the model says)"
     )
+    parser.add_argument("--html", metavar="FILE", help="write a page: the curve, the confusion, the worst pictures")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, print_table, progress
     from armnet.opening import pair_of
+    from runtime_arm.app.teaching.augment import ways_of
     from training.teach.teaching import save, teach
 
     pair = pair_of(args.pair, plain=True)
@@ -59,15 +72,20 @@ def run(args: argparse.Namespace) -> int:
             args.data,
             cut_at=args.cut,
             add_to=args.pair[0] if args.add_class else None,
-            augment=args.augment,
+            ways=ways_of(args.augment),
             hold_out=args.hold_out,
             epochs=args.epochs,
             seed=args.seed,
+            tuning=_tuning(args),
+            checkpoints=_checkpoints(args),
             preprocessing=args.preprocessing,
             notice=lambda text: note(f"armnet: {text}"),
             progress=bar,
         )
     save(lesson, args.output)
+    if args.html:
+        _write_page(args, lesson)
+    _forget(_checkpoints(args))
     for line in lesson.skipped:
         note(f"skipped: {line}")
     if args.json:
@@ -75,14 +93,42 @@ def run(args: argparse.Namespace) -> int:
         return 0
     rows = [[label, *map(int, counts)] for label, counts in zip(lesson.labels, lesson.confusion)]
     print_table(["held out", *lesson.labels], rows, right=lesson.labels)
-    print(f"{lesson.accuracy:.1%} of {lesson.held_out} held-out pictures are right; learned from {lesson.learned}")
+    print(f"{lesson.accuracy:.1%} of {lesson.held_out} held-out files are right; learned from {lesson.learned}")
     for wrong in lesson.mistakes:
         print(f"  {wrong.path}: {wrong.label}, taken for {wrong.taken_for} ({wrong.score:.0%})")
     note(
         f"{args.output}: {len(lesson.labels)} classes, told apart by the features in {lesson.cut_at!r}; "
-        f"try: armnet run {args.output} PHOTO"
+        f"try: armnet run {args.output} FILE"
     )
     return 0
+
+
+def _tuning(args: argparse.Namespace) -> Any:
+    if args.fine_tune is None:
+        return None
+    from training.teach.tuning import Tuning
+
+    return Tuning(args.fine_tune, rate=args.rate, batch_norm=args.batch_norm)
+
+
+def _checkpoints(args: argparse.Namespace) -> Path:
+    """Where fine-tuning keeps its state until it is done."""
+    return Path(f"{Path(args.output)}.checkpoints")
+
+
+def _forget(folder: Path) -> None:
+    from shutil import rmtree
+
+    rmtree(folder, ignore_errors=True)
+
+
+def _write_page(args: argparse.Namespace, lesson: Any) -> None:
+    from armnet.opening import name_of
+    from armnet.page.lesson import render
+    from runtime_arm.files import write_file
+
+    title = f"{name_of(args.pair)}, taught {Path(args.data).name}"
+    write_file(args.html, [render(title, _facts(args.output, lesson)).encode()])
 
 
 def _facts(output: str, lesson: Any) -> Dict[str, Any]:

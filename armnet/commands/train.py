@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_net(parser)
     _add_solver(parser)
     _add_course(parser)
+    parser.add_argument("--html", metavar="FILE", help="write a page with the curve of losses")
     add_json(parser)
 
 
@@ -161,9 +162,16 @@ def _run_pair(args: argparse.Namespace) -> int:
         from shutil import rmtree
 
         rmtree(kept, ignore_errors=True)
+    facts = {"pair": args.output, "labels": names, "learned": len(learned), "held_out": len(held) if held else 0}
+    facts.update(steps=trainer.iteration, epochs=[epoch._asdict() for epoch in epochs])
+    if args.html:
+        from armnet.opening import name_of
+        from armnet.page.lesson import render
+        from runtime_arm.files import write_file
+
+        write_file(args.html, [render(f"{name_of(args.pair)}, trained", facts).encode()])
     if args.json:
-        facts = {"pair": args.output, "labels": names, "samples": len(learned), "held_out": len(held) if held else 0}
-        print_json("train", {**facts, "steps": trainer.iteration, "epochs": [epoch._asdict() for epoch in epochs]})
+        print_json("train", facts)
         return 0
     for number, epoch in enumerate(epochs, 1):
         print(f"epoch {number:3}: {epoch}")

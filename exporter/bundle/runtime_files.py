@@ -17,6 +17,7 @@ from runtime_arm.results.decoders import DECODERS
 ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
+TEACHING = "runtime_arm/app/teaching/"  # taken for bundles that learn alone
 LEFT_OUT = ("gpu",)  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS = "runtime_arm/results/decoders/"
@@ -35,7 +36,9 @@ def runtime_files(nets: Iterable[NetDef], decoder: str = "tensors") -> Dict[str,
         for path in sorted(ROOT.rglob("*"))
         if path.suffix in SUFFIXES and path.relative_to(ROOT).parts[0] not in LEFT_OUT
     }
-    optional = {name for name in files if name.split("/")[1] in FAMILIES or name.startswith(_DECODERS)} | _ON_DEMAND
+    optional = {
+        name for name in files if name.split("/")[1] in FAMILIES or name.startswith((_DECODERS, TEACHING))
+    } | _ON_DEMAND
     pending = [name for name in files if name not in optional and name.endswith(".py")]
     pending += [
         name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)

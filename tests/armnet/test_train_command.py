@@ -36,7 +36,7 @@ def test_it_learns_and_says_what_each_epoch_brought(place: Path, capsys: pytest.
     more = ["--from-scratch", "--epochs", "15", "--batch", "16", "--rate", "0.02", "--schedule", "warmup", "--json"]
     assert main(words(place, *more)) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["samples"], facts["held_out"], facts["steps"]) == (64, 16, 60)
+    assert (facts["learned"], facts["held_out"], facts["steps"]) == (64, 16, 60)
     assert facts["epochs"][-1]["accuracy"] > 0.9
     assert facts["epochs"][-1]["loss"] < 0.3 * facts["epochs"][0]["loss"]
     assert sorted(path.name for path in place.iterdir()) == ["data.npz", "net", "out"]

@@ -11,10 +11,10 @@ import numpy as np
 from runtime_arm.app.model import Model
 from runtime_arm.app.pictures import open_picture
 from runtime_arm.app.teaching.augment import varied
+from runtime_arm.app.teaching.samples import samples_in
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.netdef import Array
 from training.data.samples import Feeds, Samples
-from training.teach.features import samples_in
 
 MOST_KEPT = 256 << 20  # bytes of pictures that are kept in memory; the others are read each time
 

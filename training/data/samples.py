@@ -7,9 +7,9 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from runtime_arm.app.teaching.samples import split
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array
-from training.teach.features import split
 
 Feeds = Dict[str, Array]
 Augment = Callable[[Feeds, np.random.RandomState], Feeds]

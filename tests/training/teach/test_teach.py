@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from armnet.__main__ import main
+from runtime_arm.app.teaching.cutting import VECTOR
+from runtime_arm.app.teaching.head import train_head
+from runtime_arm.app.teaching.samples import split
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from training.teach.cut import VECTOR, cut
-from training.teach.features import split
-from training.teach.head import train_head
+from training.teach.cut import cut
 from training.teach.teaching import teach
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
@@ -92,7 +93,7 @@ def test_drawings_are_told_apart_by_the_command(data: Path, tmp_path: Path, caps
     classifier().save(tmp_path / "net")
     target = tmp_path / "taught"
     assert main(["teach", str(tmp_path / "net"), "--data", str(data), "-o", str(target)]) == 0
-    assert "held-out pictures are right" in capsys.readouterr().out
+    assert "held-out files are right" in capsys.readouterr().out
     taught = Pair.load(target)
     assert taught.meta["labels"] == ["across", "down", "spot"]
     assert main(["run", str(target), str(data / "spot" / "0.png")]) == 0
@@ -110,7 +111,7 @@ def test_it_is_right_on_what_it_has_not_seen_and_the_same_each_time(data: Path) 
 
 def test_features_are_computed_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     teach(classifier(), data)
-    monkeypatch.setattr("training.teach.features._vector", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("runtime_arm.app.teaching.features.Extractor._seen", lambda *_: pytest.fail("computed again"))
     teach(classifier(), data)
 
 
@@ -140,10 +141,10 @@ def test_a_damaged_picture_is_skipped_and_named(data: Path) -> None:
 
 def test_data_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
     one = drawn(tmp_path / "one", "spot")
-    with pytest.raises(UsageError, match="holds one class"):
+    with pytest.raises(UsageError, match="there is one class"):
         teach(classifier(), one)
     alone = drawn(tmp_path / "alone", "across", "down", count=1)
-    with pytest.raises(UsageError, match="class 'across' has fewer than two pictures"):
+    with pytest.raises(UsageError, match="class 'across' has fewer than two samples"):
         teach(classifier(), alone)
     (one / "empty").mkdir()
     with pytest.raises(UsageError, match="empty: holds no pictures"):

@@ -11,10 +11,10 @@ import numpy as np
 
 from exporter.caffe.prototxt import message_class
 from runtime_arm.app.pictures import open_picture
+from runtime_arm.app.teaching.samples import samples_in
 from runtime_arm.errors import FormatError, MissingDependency, UsageError
 from runtime_arm.files import map_file
 from runtime_arm.netdef import Array
-from training.teach.features import samples_in
 
 LMDB_FILE = "data.mdb"
 

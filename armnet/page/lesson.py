@@ -1,0 +1,103 @@
+"""The page of what a network has learned: the curve of its losses, what it mistakes, and the worst pictures.
+
+One file that needs no network and no script.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from armnet.evaluation.pictures import data_uri, picture_of
+from armnet.page.document import document
+from armnet.page.elements import key, table, text
+from armnet.page.faults import FAULTS, confusion
+
+WIDE, HIGH, EDGE = 720, 240, 44  # of the curve
+COLOURS = {"loss": "var(--conv)", "held_out_loss": "var(--norm)", "accuracy": "var(--activation)"}
+NAMES = {"loss": "loss", "held_out_loss": "loss of what is held out", "accuracy": "share that is right (right axis)"}
+TICKS = 4
+
+
+def render(title: str, facts: Mapping[str, Any]) -> str:
+    """The page, HTML 5. ``facts``: what ``armnet teach --json`` or ``armnet train --json`` prints."""
+    body = _head(title, facts) + _curve(facts["epochs"])
+    if facts.get("confusion") is not None:
+        body += confusion(facts["labels"], facts["confusion"]) + _worst(facts["mistakes"]) + _skipped(facts["skipped"])
+    return document(title, body, style=FAULTS, pictures=True)
+
+
+def _head(title: str, facts: Mapping[str, Any]) -> str:
+    accuracy = facts.get("accuracy", facts["epochs"][-1]["accuracy"] if facts["epochs"] else None)
+    cards = [] if accuracy is None else [(f"{accuracy:.1%}", "of what is held out is right")]
+    cards += [(str(facts["learned"]), "samples to learn from"), (str(facts["held_out"]), "held out")]
+    cards += [(str(len(facts["epochs"])), "epochs")]
+    cards += [(str(len(facts["labels"])), "classes")] if facts.get("labels") else []
+    shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
+    cut = f'<p>Told apart by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
+    return f'<h1>{text(title)}</h1>{cut if "cut" in facts else ""}<div class="cards">{shown}</div>'
+
+
+def _curve(epochs: Sequence[Mapping[str, Optional[float]]]) -> str:
+    """Losses and accuracy by epoch."""
+    lines: Dict[str, List[float]] = {}
+    for name in NAMES:
+        values = [epoch[name] for epoch in epochs]
+        if values and all(value is not None for value in values):
+            lines[name] = [float(value or 0.0) for value in values]
+    if not lines:
+        return ""
+    top = max((max(values) for name, values in lines.items() if name != "accuracy"), default=1.0) or 1.0
+    drawn = "".join(
+        f'<path d="{_path(values, 1.0 if name == "accuracy" else top)}" fill="none" stroke-width="1.8" '
+        f'stroke="{COLOURS[name]}"/>'
+        for name, values in lines.items()
+    )
+    grid = "".join(_tick(place / TICKS, top, "accuracy" in lines) for place in range(TICKS + 1))
+    low = HIGH + EDGE // 2
+    ends = f'<text x="{EDGE}" y="{low + 14}">1</text>'
+    ends += f'<text x="{EDGE + WIDE}" y="{low + 14}" text-anchor="end">epoch {len(epochs)}</text>'
+    size = f'viewBox="0 0 {WIDE + 2 * EDGE} {HIGH + EDGE}" width="100%" style="max-width:{WIDE + 2 * EDGE}px"'
+    legend = key([(COLOURS[name], NAMES[name]) for name in lines])
+    return f'<h2>How it learned</h2><div class="panel">{legend}<svg {size} role="img">{grid}{drawn}{ends}</svg></div>'
+
+
+def _path(values: Sequence[float], top: float) -> str:
+    step = WIDE / max(1, len(values) - 1)
+    places = [f"{EDGE + at * step:.1f} {_height(value / top):.1f}" for at, value in enumerate(values)]
+    if len(places) == 1:
+        places.append(f"{EDGE + WIDE} {_height(values[0] / top):.1f}")
+    return f"M{' L'.join(places)}"
+
+
+def _height(share: float) -> float:
+    return EDGE / 2 + HIGH * (1 - share)
+
+
+def _tick(share: float, top: float, right: bool) -> str:
+    y = _height(share)
+    line = f'<line class="grid" x1="{EDGE}" x2="{EDGE + WIDE}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    left = f'<text x="{EDGE - 6}" y="{y + 4:.1f}" text-anchor="end">{share * top:.2g}</text>'
+    return line + left + (f'<text x="{EDGE + WIDE + 6}" y="{y + 4:.1f}">{share:.0%}</text>' if right else "")
+
+
+def _worst(mistakes: Sequence[Mapping[str, Any]]) -> str:
+    if not mistakes:
+        return "<h2>What went wrong</h2><p>Nothing.</p>"
+    tiles = "".join(_tile(mistake) for mistake in mistakes)
+    return f'<h2>What went worst</h2><div class="faults">{tiles}</div>'
+
+
+def _tile(mistake: Mapping[str, Any]) -> str:
+    picture = picture_of(mistake["path"])
+    shown = "" if picture is None else f'<figure><img alt="" src="{data_uri(picture)}"></figure>'
+    return (
+        f'<div class="fault"><div class="pictures">{shown}</div><div class="name">{text(mistake["path"])}</div>'
+        f'<div class="truth">{text(mistake["label"])}</div>'
+        f'<div class="said">{text(mistake["taken_for"])} ({mistake["score"]:.0%})</div></div>'
+    )
+
+
+def _skipped(lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    return f'<h2>Skipped</h2><div class="panel">{table(["why"], [[text(line)] for line in lines])}</div>'

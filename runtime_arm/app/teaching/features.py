@@ -1,0 +1,147 @@
+"""Features of pictures and sounds: computed once for each, and kept, so that teaching goes on where it was killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.app.hearing import read_sound, windows_heard
+from runtime_arm.app.inputs import read_npy
+from runtime_arm.app.model import Model
+from runtime_arm.app.pictures import open_picture
+from runtime_arm.app.teaching.augment import varied
+from runtime_arm.app.teaching.cutting import VECTOR, sound_of
+from runtime_arm.errors import ArmnetError, ExportError, MissingDependency, UsageError
+from runtime_arm.machine.cache import Room
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+from runtime_arm.results.decoder import Decoder
+
+ALONE = ("mirror", "flip")  # ways whose outcome is one more view
+VARIANTS = 3  # views that are drawn, if there are other ways
+WINDOWS = 4  # of a sound, that are learned beside their mean
+
+Progress = Callable[[str, int, int], None]
+Views = Dict[str, Array]  # the outputs of all views of a sample, by name
+
+
+class Features(NamedTuple):
+    """Features (n, views, size) of the samples at ``kept``; ``skipped``: what could not be read, a line each."""
+
+    values: Array
+    kept: Array
+    skipped: List[str]
+
+
+class Extractor:
+    """Runs a part of a net on files. It is opened as a context.
+
+    part: the pair that computes the outputs; whole: the Model of the net it is part of, which says how files become
+    inputs. ways: how pictures are varied: the first view is the picture itself, then come one for each of ALONE, and
+    VARIANTS of all ways if there are others. Of a sound the first view is the mean over its windows.
+    """
+
+    def __init__(self, part: Pair, whole: Model, ways: Sequence[str] = ()):
+        self._ways, self._room = tuple(ways), Room("pairs")
+        self._sound, self._decoder = sound_of(whole.pair), whole.decoder
+        self._runner = Model(part, task="tensors", preprocessing=dict(whole.rule), notice=lambda text: None)
+        told = json.dumps([self._sound, dict(whole.rule), self._ways], sort_keys=True, default=str)
+        self._base = hashlib.sha256(part.predict_net.to_bytes())
+        self._base.update(part.init_net.to_bytes())
+        self._base.update(told.encode())
+
+    def __enter__(self) -> Extractor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._runner.close()
+
+    def views(self, path: Path, content: Optional[bytes] = None) -> Views:
+        """The outputs for all views of a file, each (views, ...); kept from one run to the next."""
+        key = self._base.copy()
+        key.update(path.read_bytes() if content is None else content)
+        name = f"features-{key.hexdigest()}"
+        kept = self._room.get(name, _read)
+        if kept is not None:
+            return kept
+        found = self._heard(path) if self._sound else self._seen(path)
+        for values in found.values():
+            if not np.isfinite(values).all():
+                raise ExportError(f"{path}: its features are not finite")
+        self._room.put(name, lambda file: _write(file, found))
+        return found
+
+    def inputs(self, path: Path) -> List[Dict[str, Array]]:
+        """What the net is fed for each view of a picture or an array."""
+        if path.suffix.lower() == ".npy":
+            array, info = read_npy(str(path)), self._runner.pair.inputs[0]
+            return [{info.name: array}]
+        pixels = np.asarray(open_picture(str(path)))
+        random = np.random.RandomState(int(hashlib.sha256(pixels.tobytes()).hexdigest()[:8], 16))
+        shown = [pixels]
+        shown += [pixels[:, ::-1] if way == "mirror" else pixels[::-1] for way in ALONE if way in self._ways]
+        if set(self._ways) - set(ALONE):
+            shown += [varied(pixels, self._ways, random) for _ in range(VARIANTS)]
+        return [self._runner.prepared(np.ascontiguousarray(view)).feeds for view in shown]
+
+    def _seen(self, path: Path) -> Views:
+        outputs = [self._runner.run(feeds) for feeds in self.inputs(path)]
+        return {name: np.concatenate([np.asarray(one[name]) for one in outputs]) for name in outputs[0]}
+
+    def _heard(self, path: Path) -> Views:
+        wave = read_sound(path, int(self._sound["rate"]))
+        windows = windows_heard(_Hearing(self._runner, self._sound, self._decoder), wave)[VECTOR][0]
+        chosen = np.linspace(0, len(windows) - 1, WINDOWS).astype(int)
+        return {VECTOR: np.concatenate([windows.mean(0, keepdims=True), windows[chosen]]).astype(np.float32)}
+
+
+class _Hearing:
+    """A part of a net as ``windows_heard`` asks it: with the windows and the features of the whole."""
+
+    def __init__(self, runner: Model, sound: Mapping[str, Any], decoder: Decoder):
+        self.pair, self.rule, self.input, self.predictor = runner.pair, runner.rule, runner.input, runner.predictor
+        self.decoder, self.infer, self.run, self.real = decoder, runner.infer, runner.run, runner.real
+        self.say_fed = runner.say_fed
+        self.entry: Dict[str, Any] = {"sound": dict(sound), "outputs": {"features": VECTOR}, "decoder": "keywords"}
+
+
+def features_of(
+    extractor: Extractor, paths: Sequence[Path], classes: Array, progress: Optional[Progress] = None
+) -> Features:
+    """The features of files. A damaged one is skipped; UsageError if one lies in two classes."""
+    rows: List[Array] = []
+    kept: List[int] = []
+    skipped: List[str] = []
+    seen: Dict[bytes, Tuple[int, Path]] = {}
+    for number, path in enumerate(paths):
+        if progress is not None:
+            progress(path.name, number, len(paths))
+        try:
+            content = path.read_bytes()
+            label, other = seen.setdefault(hashlib.sha256(content).digest(), (int(classes[number]), path))
+            if label != classes[number]:
+                raise UsageError(f"{other} and {path} are the same, but of two classes; remove the one that is wrong")
+            rows.append(np.asarray(extractor.views(path, content)[VECTOR], np.float32))
+            kept.append(number)
+        except (UsageError, MissingDependency):
+            raise
+        except (ArmnetError, OSError) as error:
+            skipped.append(str(error).splitlines()[0])
+    views = min((len(row) for row in rows), default=1)
+    values = np.stack([row[:views] for row in rows]) if rows else np.zeros((0, 1, 1), np.float32)
+    return Features(values, np.array(kept, np.int64), skipped)
+
+
+def _write(file: Path, found: Views) -> None:
+    arrays: Dict[str, Any] = {f"out_{name}": values for name, values in found.items()}
+    with open(file, "wb") as target:
+        np.savez(target, **arrays)
+
+
+def _read(file: Path) -> Views:
+    with np.load(file, allow_pickle=False) as archive:
+        return {name[4:]: archive[name] for name in archive.files}

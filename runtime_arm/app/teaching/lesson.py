@@ -1,0 +1,206 @@
+"""Teaches a network the classes of a folder: features of each file, a new head, and how well it does."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.app.hearing import is_sound
+from runtime_arm.app.model import Model
+from runtime_arm.app.teaching.cutting import Cut, sound_of, with_head
+from runtime_arm.app.teaching.features import Extractor, Features, features_of
+from runtime_arm.app.teaching.head import Epoch, Head, train_head
+from runtime_arm.app.teaching.samples import Samples, is_seen, samples_in, split
+from runtime_arm.errors import UsageError
+from runtime_arm.files import map_file, write_file
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+MEMORY = "taught.npz"  # beside a taught pair: the features of what it has learned, for classes that come later
+MOST_WRONG = 10
+Progress = Callable[[str, int, int], None]
+
+
+class Mistake(NamedTuple):
+    """A held-out file that is taken for another class, with the share of certainty."""
+
+    path: str
+    label: str
+    taken_for: str
+    score: float
+
+
+class Lesson(NamedTuple):
+    """What was learned: a pair, its labels, and how well it does on files that it has not learned from.
+
+    confusion[i, j]: how many held-out samples of class i are taken for class j. mistakes: the worst first.
+    """
+
+    pair: Pair
+    labels: List[str]
+    cut_at: str
+    accuracy: float
+    confusion: Array
+    epochs: List[Epoch]
+    mistakes: List[Mistake]
+    skipped: List[str]
+    learned: int
+    held_out: int
+    memory: Dict[str, Array]
+
+
+class Known(NamedTuple):
+    """All samples: features with their views, classes, and names; what comes from memory has no path any more."""
+
+    values: Array
+    classes: Array
+    names: List[str]
+    labels: List[str]
+
+    def rows(self, chosen: Array, first: bool = False) -> Tuple[Array, Array]:
+        """Features and classes of samples, of all their views or of the first."""
+        values = self.values[chosen]
+        views = 1 if first else values.shape[1]
+        return values[:, :views].reshape(len(chosen) * views, -1), np.repeat(self.classes[chosen], views)
+
+    def memory(self) -> Dict[str, Array]:
+        """What ``remembered`` reads again."""
+        named = {"labels": np.array(self.labels), "names": np.array(self.names)}
+        return {"features": self.values, "classes": self.classes, **named}
+
+
+Learn = Callable[[Known, Array, Array], Head]  # the samples, the rows to learn from, and those that are held out
+
+
+def read_data(data: Any, pair: Pair) -> Samples:
+    """The files of a folder that a network takes: pictures, or sounds."""
+    return samples_in(data, is_sound if sound_of(pair) else is_seen)
+
+
+def joined(samples: Samples, found: Features, old: Optional[Known]) -> Known:
+    """The samples that were found behind those that are known. UsageError if a class is in both, or has too few."""
+    names = [str(samples.paths[number]) for number in found.kept]
+    classes, labels = samples.classes[found.kept], samples.labels
+    known = Known(found.values, classes, names, labels)
+    if old is not None:
+        clash = sorted(set(labels) & set(old.labels))
+        if clash:
+            raise UsageError(f"class {clash[0]!r} is known already; give new classes, or teach all of them anew")
+        views = min(found.values.shape[1], old.values.shape[1])
+        values = np.concatenate([old.values[:, :views], found.values[:, :views]])
+        classes = np.concatenate([old.classes, classes + len(old.labels)])
+        known = Known(values, classes, [*old.names, *names], [*old.labels, *labels])
+    if len(known.labels) < 2:
+        raise UsageError("there is one class; at least two are needed to tell apart")
+    counts = np.bincount(known.classes, minlength=len(known.labels))
+    few = [label for label, count in zip(known.labels, counts) if count < 2]
+    if few:
+        raise UsageError(f"class {few[0]!r} has fewer than two samples that can be read; one of them is judged by")
+    return known
+
+
+def taught(
+    features: Cut,
+    model: Model,
+    data: Any,
+    *,
+    ways: Sequence[str] = ("mirror",),
+    old: Optional[Known] = None,
+    hold_out: float = 0.2,
+    epochs: int = 200,
+    seed: int = 0,
+    learn: Optional[Learn] = None,
+    progress: Progress = lambda text, done, total: None,
+) -> Lesson:
+    """The network with a new head for the classes in ``data``.
+
+    features: where the net is cut; model: the whole, which says how files become inputs. ways: see ``Extractor``. old:
+    samples that it knows. hold_out: the share of each class that is judged by and not learned from. seed: of the order
+    and of the choice of what is held out. learn: instead of training here. UsageError, in one line, for data that do
+    not fit.
+    """
+    if not 0 < hold_out < 1:
+        raise UsageError(f"hold_out must be between 0 and 1, got {hold_out:g}")
+    samples = read_data(data, model.pair)
+    if not sound_of(model.pair) and model.input is None and any(p.suffix.lower() != ".npy" for p in samples.paths):
+        raise UsageError("the network takes neither one picture nor a sound; give arrays, as .npy")
+    with Extractor(features.pair, model, () if sound_of(model.pair) else ways) as extractor:
+        found = features_of(extractor, samples.paths, samples.classes, progress)
+    known = joined(samples, found, old)
+
+    def here(known: Known, learned: Array, held: Array) -> Head:
+        apart = known.rows(held, first=True)
+        return train_head(*known.rows(learned), apart, len(known.labels), epochs=epochs, seed=seed, progress=progress)
+
+    learned, held = split(known.classes, hold_out, seed)
+    head = (learn or here)(known, learned, held)
+    told = {"preprocessing": dict(model.rule), "sound": sound_of(model.pair)}
+    pair = with_head(features, head.weights, head.bias, known.labels, told)
+    return lesson_of(pair, features.blob, known, (learned, held), head, found.skipped)
+
+
+def lesson_of(pair: Pair, blob: str, known: Known, rows: Tuple[Array, Array], head: Head, skipped: List[str]) -> Lesson:
+    """How well a head does on what is held out. rows: those that are learned, and those that are held out."""
+    learned, held = rows
+    scores = head.scores(known.values[held, 0])
+    taken = scores.argmax(1)
+    confusion = np.zeros((len(known.labels),) * 2, np.int64)
+    np.add.at(confusion, (known.classes[held], taken), 1)
+    accuracy = float((taken == known.classes[held]).mean())
+    told = confusion, head.epochs, _mistakes(known, held, scores), skipped
+    return Lesson(pair, known.labels, blob, accuracy, *told, len(learned), len(held), known.memory())
+
+
+def _mistakes(known: Known, held: Array, scores: Array) -> List[Mistake]:
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    shares = powers / powers.sum(1, keepdims=True)
+    taken = scores.argmax(1)
+    wrong: Sequence[int] = sorted(
+        (row for row in range(len(held)) if taken[row] != known.classes[held[row]]),
+        key=lambda row: -float(shares[row, taken[row]]),
+    )
+    return [
+        Mistake(
+            known.names[held[row]],
+            known.labels[known.classes[held[row]]],
+            known.labels[taken[row]],
+            float(shares[row, taken[row]]),
+        )
+        for row in wrong[:MOST_WRONG]
+    ]
+
+
+def memory_bytes(lesson: Lesson) -> bytes:
+    """The content of MEMORY."""
+    content, arrays = io.BytesIO(), dict(lesson.memory)
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]  # names, not options
+    return content.getvalue()
+
+
+def save(lesson: Lesson, folder: Any) -> None:
+    """Write the pair, and beside it what classes that come later need."""
+    lesson.pair.save(folder)
+    write_file(Path(folder) / MEMORY, [memory_bytes(lesson)])
+
+
+def remembered(folder: Any, features: Cut) -> Known:
+    """The samples that a taught pair has learned. UsageError if it has none, or those of another net."""
+    path = Path(folder) / MEMORY
+    if not path.is_file():
+        raise UsageError(f"{folder}: has no {MEMORY}; classes can be added to what armnet teach has written")
+    try:
+        with np.load(io.BytesIO(map_file(path)), allow_pickle=False) as arrays:
+            known = Known(
+                np.asarray(arrays["features"], np.float32),
+                np.asarray(arrays["classes"], np.int32),
+                [str(name) for name in arrays["names"]],
+                [str(label) for label in arrays["labels"]],
+            )
+    except (ValueError, KeyError, OSError, EOFError) as error:
+        raise UsageError(f"{path}: is damaged: {error}") from None
+    if known.values.ndim != 3 or known.values.shape[2] != features.size or len(known.classes) != len(known.values):
+        raise UsageError(f"{path}: holds features of another net")
+    return known
