@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from runtime_arm.pair.pair import Pair
 
 
-def save_onnx(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> List[Path]:
+def save_onnx(
+    pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequence[int]]] = None, integers: str = "qdq"
+) -> List[Path]:
     """Writes a pair, optimised or not, as an ONNX model; returns the files, which appear whole or not at all.
 
     Weights beyond 2 GB go to a second file, ``<path>.data``. shapes: those of inputs for which the pair declares none.
+    integers: TFLite's operators on integers are written as ONNX's tools do, "qdq", where a result may be a step of its
+    scale away, or "exact", with many nodes for each.
     ExportError or OperatorError, naming the operator, for what has no meaning in ONNX; MissingDependency without onnx.
     """
     with needed_for("writing ONNX"):
         from exporter.to_onnx.export import save_onnx as save
-    return save(pair, path, shapes=shapes)
+    return save(pair, path, shapes=shapes, integers=integers)

@@ -34,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "with --to onnx or tflite: shapes of inputs for which the pair declares none, or leaves sizes open"
     )
     parser.add_argument(
+        "--integers",
+        choices=["qdq", "exact"],
+        help="--to onnx: how TFLite's operators on integers are written: as ONNX's tools do, where a result may be a "
+        "step of its scale away, or to the last bit, with many nodes for each (default: qdq)",
+    )
+    parser.add_argument(
         "--caffe2-compatible",
         action="store_true",
         help="use only Caffe2's operators and its encoding of weights; an operator that Caffe2 lacks is an error",
@@ -114,6 +120,8 @@ def _to_file(args: argparse.Namespace) -> int:
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 
+    if args.integers and args.to != "onnx":
+        raise UsageError("--integers is for --to onnx")
     if args.caffe2_compatible or args.preprocessing or args.labels:
         raise UsageError(
             f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
@@ -126,8 +134,11 @@ def _to_file(args: argparse.Namespace) -> int:
             if is_pair
             else export(*args.model, progress=report, keep_losses=args.keep_losses, signature=args.signature)
         )
-        save = save_onnx if args.to == "onnx" else save_tflite
-        files = save(pair, args.output, shapes=parse_shapes(args.shape))
+        shapes = parse_shapes(args.shape)
+        if args.to == "onnx":
+            files = save_onnx(pair, args.output, shapes=shapes, integers=args.integers or "qdq")
+        else:
+            files = save_tflite(pair, args.output, shapes=shapes)
     facts = {
         "model": args.output,
         "files": [str(file) for file in files],

@@ -161,12 +161,14 @@ class Call:
         return name if list(axes) == sorted(axes) else self.node("Transpose", name, perm=list(axes))
 
     def channels_first(self, name: str, rank: int) -> str:
-        """(N, image, C) as (N, C, image)."""
-        return self.transposed(name, [0, rank - 1, *range(1, rank - 1)])
+        """(N, image, C) as (N, C, image); what ``channels_last`` was given, if it made the blob."""
+        return self.graph.channels_first.get(name) or self.transposed(name, [0, rank - 1, *range(1, rank - 1)])
 
     def channels_last(self, name: str, rank: int) -> str:
         """(N, C, image) as (N, image, C)."""
-        return self.transposed(name, [0, *range(2, rank), 1])
+        turned = self.transposed(name, [0, *range(2, rank), 1])
+        self.graph.channels_first[turned] = name
+        return turned
 
     def translate(self, op: OperatorDef, operands: Sequence[Operand]) -> Operand:
         """The first output of another operator, translated here, on these operands."""

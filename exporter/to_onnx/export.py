@@ -23,7 +23,7 @@ from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, wri
 from optimize.rewriting.shapes import SpecsByName, known_inputs
 from optimize.rewriting.single_assignment import names_in, single_assignment
 from optimize.rewriting.weights import Weights
-from runtime_arm.errors import ExportError
+from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
@@ -34,33 +34,45 @@ from runtime_arm.registry.specs import TensorSpec
 OPSET = 21  # the oldest with every operator that the rules use; nets with newer operators get a newer opset
 OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # other domains: the first
 
+QDQ, EXACT = "qdq", "exact"  # how integers are written
+
 Shapes = Mapping[str, Sequence[int]]
 
 
-def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None) -> onnx.ModelProto:
+def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None, integers: str = QDQ) -> onnx.ModelProto:
     """The model that computes what the pair does, weights included.
 
     Inputs and outputs keep names, data types and open dimensions. shapes: for inputs that have no shape in the pair.
+    integers: how TFLite's operators on integers are written. "qdq": as ONNX's tools do, with DequantizeLinear and
+    QuantizeLinear around operators on floats; a result may be a step of its scale away. "exact": to the last bit, with
+    many nodes for each.
     ExportError or OperatorError, naming the operator, if ONNX has no equivalent.
     """
-    model, constants = _translated(pair, shapes or {})
+    model, constants = _translated(pair, shapes or {}, integers)
     return with_constants(model, constants)
 
 
 def save_onnx(
-    pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None, largest: int = LARGEST_MODEL
+    pair: Pair,
+    path: AnyPath,
+    *,
+    shapes: Optional[Shapes] = None,
+    integers: str = QDQ,
+    largest: int = LARGEST_MODEL,
 ) -> List[Path]:
     """Write the model; weights are not copied on the way. Returns the files, which appear whole or not at all.
 
     If the model would have more than ``largest`` bytes, the weights go to a second file, ``<path>.data``. Otherwise
     like ``to_onnx``.
     """
-    model, constants = _translated(pair, shapes or {})
+    model, constants = _translated(pair, shapes or {}, integers)
     return write_model(path, model, constants, largest)
 
 
-def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, Array]]:
+def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelProto, Dict[str, Array]]:
     """The model without its initializers, and the initializers by name."""
+    if integers not in (QDQ, EXACT):
+        raise UsageError(f"integers can be {QDQ} or {EXACT}; got {integers!r}")
     inputs = [_with_shape(info, shapes) for info in pair.check().inputs]
     names = [info.name for info in inputs]
     unknown = shapes.keys() - set(names)
@@ -80,9 +92,11 @@ def _translated(pair: Pair, shapes: Shapes) -> Tuple[onnx.ModelProto, Dict[str, 
         graph.define(name, (spec,) * len(choices))
         if spec is not None and spec.value is not None:
             constants.define(name, spec.value)
-    Translator(graph).add_net(net)
+    Translator(graph, integers == QDQ).add_net(net)
     outputs = [_output(graph, info) for info in pair.outputs]
-    proto = helper.make_graph(graph.nodes, net.name or "armnet", [_typed(info) for info in inputs], outputs)
+    proto = helper.make_graph(
+        _read_nodes(graph.nodes, net.external_output), net.name or "armnet", [_typed(info) for info in inputs], outputs
+    )
     used = set(_names_read(proto))
     kept = {name: value for name, value in constants.values.items() if name in used}
     return model_of(proto, _opsets(proto, types)), kept
@@ -162,6 +176,20 @@ def _output(graph: Graph, info: TensorInfo) -> onnx.ValueInfoProto:
     inferred = DTYPES.get(graph.types.dtype(operand.name))
     dtype = specs[0].dtype if specs else inferred or info.dtype or "float32"
     return _typed(TensorInfo(info.name, dims, str(dtype)))
+
+
+def _read_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> List[onnx.NodeProto]:
+    """The nodes without transpositions that nothing reads: others undid them."""
+    kept: List[onnx.NodeProto] = []
+    read = set(outputs)
+    for node in reversed(nodes):
+        if node.op_type != "Transpose" or node.output[0] in read:
+            kept.append(node)
+            read.update(node.input)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    read.update(_names_read(attribute.g))
+    return kept[::-1]
 
 
 def _names_read(graph: onnx.GraphProto) -> Iterable[str]:

@@ -58,6 +58,7 @@ class Graph:
 
     def __init__(self, constants: Constants, read: Set[str], outer: Optional[Graph] = None):
         self.nodes: List[onnx.NodeProto] = []
+        self.channels_first: Dict[str, str] = {}  # by the name of a blob with its channels last
         self._constants = constants
         self._read = read
         self._outer = outer

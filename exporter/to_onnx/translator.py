@@ -9,6 +9,7 @@ from onnx import helper
 from exporter.to_onnx.call import Call
 from exporter.to_onnx.graph import Graph
 from exporter.to_onnx.operand import Known, Operand, Results, constant_value, inferred
+from exporter.to_onnx.qdq import find_qdq_rule
 from exporter.to_onnx.rules import find_rule
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -20,12 +21,14 @@ LARGEST_FOLDED = 1 << 26  # bytes of a result that is known before the net runs
 class Translator:
     """Translates one net into one graph. Rules see it as ``call.Translates``."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, qdq: bool = False):
+        """qdq: whether TFLite's operators on integers get ONNX's QDQ form."""
         self.graph = graph
+        self._qdq = qdq
 
     def nested(self) -> Translator:
         """A translator into a graph inside this one."""
-        return Translator(self.graph.nested())
+        return Translator(self.graph.nested(), self._qdq)
 
     def add_net(self, net: NetDef) -> None:
         """Translate every operator of a net whose inputs are defined. OperatorError if ONNX has no equivalent."""
@@ -35,7 +38,7 @@ class Translator:
 
     def results(self, op: OperatorDef, operands: Sequence[Operand]) -> Results:
         """Add the nodes of an operator; the names of its results, which are not bound to blobs yet."""
-        rule = find_rule(op)
+        rule = (find_qdq_rule(op.full_type) if self._qdq else None) or find_rule(op)
         if rule is None:
             raise ExportError(NO_EQUIVALENT)
         return rule(Call(op, operands, self))
@@ -77,6 +80,8 @@ class Translator:
             if result in made:
                 made.remove(result)
                 renamed[result] = name
+                if result in graph.channels_first:
+                    graph.channels_first[name] = graph.channels_first.pop(result)
             else:
                 graph.nodes.append(helper.make_node("Identity", [renamed.get(result, result)], [name]))
         graph.rename(start, renamed)

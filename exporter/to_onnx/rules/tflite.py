@@ -174,7 +174,7 @@ def conv(call: Call) -> Results:
         call.constant(_first(filters)),
         x_zero,
         w_zero,
-        **_window(call, filters.shape[1:-1]),
+        **window(call, filters.shape[1:-1]),
         dilations=list(op.get_ints("dilations")) or None,
         group=op.get_int("group", 1),
     )
@@ -205,11 +205,11 @@ def fully_connected(call: Call) -> Results:
 @rule("tflite.QuantizedMaxPool")
 def max_pool(call: Call) -> Results:
     _eight_bits(call)
-    y = call.node("MaxPool", call.channels_first(call.x, RANK), **_window(call, call.op.get_ints("kernel_shape")))
+    y = call.node("MaxPool", call.channels_first(call.x, RANK), **window(call, call.op.get_ints("kernel_shape")))
     return call.channels_last(y, RANK)
 
 
-def _window(call: Call, kernel: Sequence[int]) -> Dict[str, Any]:
+def window(call: Call, kernel: Sequence[int]) -> Dict[str, Any]:
     """The attributes of a window over pictures (N, H, W, C)."""
     op, image = call.op, (call.known_dims() or (None,) * RANK)[1:-1]
     auto_pad, pads = op.get_str("auto_pad", "NOTSET"), explicit_pads(op, image, tuple(kernel))
@@ -231,10 +231,10 @@ def average_pool(call: Call) -> Results:
         raise ExportError("the number of pixels in a window depends on an open size")
     counts = pool_window(call.op, TensorSpec([1, *(n for n in dims[1:] if n)], dtype)).counts()
     x, zero = _unsigned(call, 0)
-    window, channels = _window(call, call.op.get_ints("kernel_shape")), int(dims[-1] or 1)
-    ones = call.constant(np.ones((channels, 1, *window["kernel_shape"]), np.uint8))
+    options, channels = window(call, call.op.get_ints("kernel_shape")), int(dims[-1] or 1)
+    ones = call.constant(np.ones((channels, 1, *options["kernel_shape"]), np.uint8))
     sums = call.node(
-        "ConvInteger", call.channels_first(x, RANK), ones, zero, call.constant(0, np.uint8), **window, group=channels
+        "ConvInteger", call.channels_first(x, RANK), ones, zero, call.constant(0, np.uint8), **options, group=channels
     )
     wide = call.node("Cast", sums, to=INT64)
     half = call.node("Add", call.node("Abs", wide), call.constant(counts // 2))

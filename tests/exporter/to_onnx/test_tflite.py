@@ -35,7 +35,7 @@ REFUSED = "mean the same|only 8-bit|must be known|in ONNX"
 def by_onnxruntime(folder: Path, data: bytes, feeds: Dict[str, Any]) -> List[Any]:
     """The outputs of the pair's ONNX model in onnxruntime."""
     (folder / "net.tflite").write_bytes(data)
-    return run_model(to_onnx(from_tflite(folder / "net.tflite")), feeds)
+    return run_model(to_onnx(from_tflite(folder / "net.tflite"), integers="exact"), feeds)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,7 +72,7 @@ def test_a_float_network(shared: Path, name: str) -> None:
 def test_an_integer_network_is_exact(shared: Path, name: str) -> None:
     reference_ = recorded(shared, "references_tflite_builtin_ref", name)
     pair = optimize(exported(shared, name))
-    results = run_model(to_onnx(pair), {pair.inputs[0].name: reference_["input"][:1]})
+    results = run_model(to_onnx(pair, integers="exact"), {pair.inputs[0].name: reference_["input"][:1]})
     for result, wanted in zip(results, outputs_of(reference_)):
         np.testing.assert_array_equal(result, wanted[:1])
 
