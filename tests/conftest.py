@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.paths import SHARED
+from tests.support.publishing.distributions import Distributions, build_distributions
 
 # No test fails because the machine is busy: neither a deadline nor the time or luck of drawing an example counts.
 # In CI every run draws the same examples; elsewhere each run draws new ones.
@@ -30,6 +31,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("shared material not found at ../shared")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
+    """The wheel and the source distribution of the working tree."""
+    pytest.importorskip("build", reason="it builds what is published: pip install '.[publish]'")
+    return build_distributions(tmp_path_factory.mktemp("distributions"))
 
 
 def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:

@@ -1,31 +1,77 @@
-"""What pip installs."""
+"""What is published and what pip installs."""
 
 from __future__ import annotations
 
-import shutil
+import re
 import subprocess
 import sys
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 
 import pytest
 
-from runtime_arm.imports import OURS
+from runtime_arm.imports import INSTALL, OURS
+from runtime_arm.version import VERSION
 from tests.support.paths import ROOT, tracked
+from tests.support.publishing.distributions import Distributions
+from tests.support.publishing.pythons import PYTHONS
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built from a clean copy: setuptools would pack the leftovers of earlier builds."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for path in tracked():
-        target = folder / "source" / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, target)
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    command = [sys.executable, "-m", "pip", "wheel", *options, str(folder / "source")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return zipfile.ZipFile(next(folder.glob("armnet-*.whl")))
+def wheel(distributions: Distributions) -> zipfile.ZipFile:
+    return zipfile.ZipFile(distributions.wheel)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    """What an index shows of the wheel; its payload is the long description."""
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    return message_from_bytes(wheel.read(name))
+
+
+def test_an_index_accepts_both_and_renders_their_description(distributions: Distributions) -> None:
+    pytest.importorskip("twine", reason="it checks what is published: pip install '.[publish]'")
+    words = [sys.executable, "-m", "twine", "check", "--strict", *map(str, distributions)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_description_is_the_readme_with_links_that_lead_somewhere(metadata: Message) -> None:
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    text = metadata.get_payload(decode=True).decode()  # type: ignore[union-attr]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    source = next(url.partition(", ")[2] for url in metadata.get_all("Project-URL") if url.startswith("Source, "))
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    files = [link[len(f"{source}/blob/main/") :] for link in links if link.startswith(f"{source}/blob/main/")]
+    assert len(files) >= 5
+    assert all(link.startswith("https://") for link in links)
+    assert [name for name in files if not (ROOT / name.partition("#")[0]).exists()] == []
+    assert text.replace(f"{source}/blob/main/", "").strip() == readme.strip()
+
+
+def test_the_version_comes_from_one_place(distributions: Distributions, metadata: Message) -> None:
+    assert metadata["Version"] == VERSION
+    assert distributions.wheel.name == f"armnet-{VERSION}-py3-none-any.whl"
+    assert distributions.source.name == f"armnet-{VERSION}.tar.gz"
+    assert VERSION not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_a_device_needs_numpy_and_nothing_else(metadata: Message) -> None:
+    needed = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    assert needed == ["numpy>=1.19"]
+
+
+def test_each_python_that_is_promised_is_a_classifier(metadata: Message) -> None:
+    told = [line.rpartition(" ")[2] for line in metadata.get_all("Classifier") if " :: Python :: 3." in line]
+    assert told == list(PYTHONS)
+    assert metadata["Requires-Python"] == f">={PYTHONS[0]}"
+
+
+def test_every_extra_that_messages_name_exists(metadata: Message) -> None:
+    named = {match[1] for what in INSTALL.values() for match in [re.fullmatch(r"'armnet\[(.+)\]'", what)] if match}
+    assert len(named) > 5
+    assert named <= set(metadata.get_all("Provides-Extra"))
 
 
 def test_the_wheel_has_these_top_level_names_and_no_others(wheel: zipfile.ZipFile) -> None:
@@ -46,8 +92,8 @@ def test_the_wheel_holds_every_module_and_the_schema_and_no_other_module(wheel: 
 
 
 def test_the_wheel_is_pure_python(wheel: zipfile.ZipFile) -> None:
-    assert wheel.filename is not None
-    assert wheel.filename.endswith("-py3-none-any.whl")
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL")]
+    assert "Root-Is-Purelib: true" in wheel.read(name).decode()
 
 
 def test_the_command_starts_without_numpy() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import wave
 from pathlib import Path
@@ -14,32 +12,16 @@ import pytest
 
 from armnet.commands import COMMANDS
 from tests.support.paths import DEMO, ROOT
-
-DRIVER = """
-import contextlib, io, json, sys, traceback
-from armnet.__main__ import main
-told = []
-for words in json.load(sys.stdin):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = main(words)
-        except SystemExit as leaving:
-            status = leaving.code
-        except BaseException:
-            status = traceback.format_exc()
-    told.append([words, status, out.getvalue(), err.getvalue()])
-json.dump(told, sys.stdout)
-"""
+from tests.support.publishing.bare_commands import Told, bare_python, told_by
 
 
-def alone(folder: Path) -> Dict[str, str]:
-    """The environment of a Python that finds NumPy and the project, and nothing else."""
+def numpy_alone(folder: Path) -> Path:
+    """A folder that holds NumPy and no other package."""
     home = Path(np.__file__).parent.parent
     for name in ("numpy", "numpy.libs"):
         if (home / name).exists():
             (folder / name).symlink_to(home / name)
-    return {"PYTHONPATH": f"{folder}:{ROOT}", "ARMNET_CACHE": str(folder / "cache"), "OPENBLAS_NUM_THREADS": "1"}
+    return folder
 
 
 def lines(pair: Path, folder: Path) -> Dict[str, List[List[object]]]:
@@ -118,43 +100,33 @@ WORKS = (
 
 
 @pytest.fixture(scope="module")
-def told(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[List[object]]]:
-    """For each command a list of: words, exit status, stdout, stderr."""
+def told(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[Told]]:
+    """What each command said to its command lines."""
     folder = tmp_path_factory.mktemp("alone")
     written = lines(digits, folder)
     given = {name: written.get(name, [[], [digits]]) for name in COMMANDS}
-    words = [[name, *map(str, some)] for name, every in given.items() for some in every]
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", DRIVER],
-        input=json.dumps(words),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env=alone(folder),
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: Dict[str, List[List[object]]] = {name: [] for name in COMMANDS}
-    for one in json.loads(done.stdout):
-        found[one[0][0]].append(one)
+    words = [[name, *some] for name, every in given.items() for some in every]
+    found: Dict[str, List[Told]] = {name: [] for name in COMMANDS}
+    python = bare_python(sys.executable, [numpy_alone(folder), ROOT], folder / "environment")
+    for one in told_by(python, folder, words):
+        found[one.words[0]].append(one)
     return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_works_or_says_what_it_lacks(told: Dict[str, List[List[object]]], command: str) -> None:
+def test_a_command_works_or_says_what_it_lacks(told: Dict[str, List[Told]], command: str) -> None:
     for words, status, _, err in told[command]:
         assert status in (0, 1, 2), (words, status)
-        assert "Traceback" not in str(err), words
+        assert "Traceback" not in err, words
         if status == 2:
-            *progress, last = str(err).strip().splitlines()
+            *progress, last = err.strip().splitlines()
             assert last.startswith("armnet"), (words, err)
             assert not any("Error" in line for line in progress), (words, err)
     if command in WORKS:
-        assert told[command][0][1] == 0, told[command][0]
+        assert told[command][0].status == 0, told[command][0]
 
 
-def test_what_is_missing_is_named_with_what_installs_it(told: Dict[str, List[List[object]]]) -> None:
+def test_what_is_missing_is_named_with_what_installs_it(told: Dict[str, List[Told]]) -> None:
     wanted = {
         "export": [(2, "'armnet[export]'")],
         "run": [(1, "'armnet[image]'"), (3, "'armnet[video]'"), (4, "'armnet[video]'")],
@@ -166,11 +138,11 @@ def test_what_is_missing_is_named_with_what_installs_it(told: Dict[str, List[Lis
         for place, what in places:
             words, status, _, err = told[command][place]
             assert status == 2, words
-            assert what in str(err), (words, err)
+            assert what in err, (words, err)
 
 
-def test_arrays_run_and_results_are_written(told: Dict[str, List[List[object]]]) -> None:
+def test_arrays_run_and_results_are_written(told: Dict[str, List[Told]]) -> None:
     for place in (0, 6):
         words, status, _, err = told["run"][place]
         assert status == 0, (words, err)
-    assert told["pack"][0][1] == 0
+    assert told["pack"][0].status == 0

@@ -1,0 +1,33 @@
+"""What a release consists of: the wheel and the source distribution, built as the release builds them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.paths import ROOT, tracked
+
+
+class Distributions(NamedTuple):
+    """The files that are published."""
+
+    wheel: Path
+    source: Path
+
+
+def build_distributions(folder: Path) -> Distributions:
+    """Builds both, the wheel from the source distribution, as ``python -m build`` does.
+
+    It builds a clean copy: setuptools would pack the leftovers of earlier builds.
+    """
+    for path in tracked():
+        target = folder / "checkout" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, target)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(folder / "checkout")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return Distributions(next(folder.glob("armnet-*.whl")), next(folder.glob("armnet-*.tar.gz")))
