@@ -23,6 +23,7 @@ COMMANDS = {
     "standin": "put stand-ins for onnxruntime and tflite_runtime into this environment, or take them away",
     "pack": "pack a pair, the runtime and a self-test into one file",
     "device": "test, run, time and count on emulated ARM machines and over ssh",
+    "setup": "install what a Raspberry Pi or a phone needs, here or over ssh",
     "cache": "list what is kept on disk to be fast the next time, and empty it",
     "doctor": "describe this machine, what slows it down, and whether a network fits",
 }

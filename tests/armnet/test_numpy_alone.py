@@ -81,6 +81,7 @@ def lines(pair: Path, folder: Path) -> Dict[str, List[List[object]]]:
         "exec": [[], [folder / "nowhere.py"]],
         "standin": [["list"], ["install", "nothing"]],
         "doctor": [[], [pair], [onnx]],
+        "setup": [["pi", "--list"], ["termux", "ssh://127.0.0.1:1"], ["toaster"]],
         "serve": [[pair]],
         "evaluate": [[pair, DEMO / "held_back.npz"], [pair, DEMO / "pictures"]],
     }
@@ -96,6 +97,7 @@ WORKS = (
     "profile",
     "cache",
     "doctor",
+    "setup",
 )  # those that need nothing else
 
 

@@ -61,10 +61,7 @@ class ConnectionLost(DeviceError):
 
 
 class SshTarget(Target):
-    """A machine over ssh. python: the program to run there.
-
-    ``$ARMNET_SSH_CONFIG`` names an ssh configuration to use instead of the user's.
-    """
+    """A machine over ssh. python: the program to run there."""
 
     def __init__(self, name: str, python: str = "python3"):
         super().__init__(name)
@@ -114,24 +111,26 @@ class SshTarget(Target):
         return ask(self._connection)
 
     def _command(self) -> List[str]:
-        config = os.environ.get("ARMNET_SSH_CONFIG")
-        options = {
-            "BatchMode": "yes",
-            "ConnectTimeout": CONNECT_TIMEOUT,
-            "ServerAliveInterval": SILENCE,
-            "ServerAliveCountMax": 3,
-        }
         loader = f'{shlex.quote(self._python)} -c "import sys; exec(sys.stdin.buffer.read({AGENT.stat().st_size}))"'
-        return [
-            "ssh",
-            "-T",
-            *(["-F", config] if config else []),
-            *(f"-o{key}={value}" for key, value in options.items()),
-            *(["-p", str(self._address.port)] if self._address.port else []),
-            "--",
-            self._address.destination,
-            loader,
-        ]
+        return [*client(self._address, "-T", "-oBatchMode=yes"), loader]
+
+
+def client(address: Address, *options: str) -> List[str]:
+    """The command that starts ssh's client with these options; what the other side's shell is to run comes last.
+
+    ``$ARMNET_SSH_CONFIG`` names an ssh configuration to use instead of the user's.
+    """
+    config = os.environ.get("ARMNET_SSH_CONFIG")
+    times = {"ConnectTimeout": CONNECT_TIMEOUT, "ServerAliveInterval": SILENCE, "ServerAliveCountMax": 3}
+    return [
+        "ssh",
+        *options,
+        *(["-F", config] if config else []),
+        *(f"-o{key}={value}" for key, value in times.items()),
+        *(["-p", str(address.port)] if address.port else []),
+        "--",
+        address.destination,
+    ]
 
 
 class _Connection:

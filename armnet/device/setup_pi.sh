@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# Installs what bundles and `armnet device` need on a Raspberry Pi, or any Debian: Python, NumPy on OpenBLAS, Pillow.
+# Run by `armnet setup pi`, on a Raspberry Pi or any Debian: installs Python, NumPy on OpenBLAS, and Pillow.
 # 32-bit systems get NumPy from here too: PyPI has no wheels for them.
-#   scripts/install_pi              run there, as any user who may use sudo
-#   scripts/install_pi --tests      also what `armnet device test` needs
-#   scripts/install_pi --list       prints the packages, installs nothing
-#   ssh pi@raspberrypi.local 'bash -s' < scripts/install_pi
+#   --tests      also what `armnet device test` needs
+#   --list       prints the packages, installs nothing
 set -euo pipefail
 
 packages=(python3 python3-numpy libopenblas0-pthread python3-pil)
@@ -13,18 +11,18 @@ for word in "$@"; do
     case $word in
         --tests) packages+=(python3-pytest) ;;
         --list) list=yes ;;
-        *) echo "install_pi: unknown option $word; there are --tests and --list" >&2; exit 2 ;;
+        *) echo "armnet setup pi: unknown option $word; there are --tests and --list" >&2; exit 2 ;;
     esac
 done
 if [ $list = yes ]; then
     printf '%s\n' "${packages[@]}"
     exit 0
 fi
-command -v apt-get >/dev/null || { echo "install_pi: this system has no apt-get; it needs ${packages[*]}" >&2; exit 2; }
+command -v apt-get >/dev/null || { echo "armnet setup pi: this system has no apt-get; it needs ${packages[*]}" >&2; exit 2; }
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo)
-# Nothing may read the standard input: it can be this script.
+# apt may not read the standard input: it can be this script.
 "${as_root[@]}" apt-get update </dev/null
 "${as_root[@]}" apt-get install --yes --no-install-recommends "${packages[@]}" </dev/null
 
@@ -39,6 +37,6 @@ with open("/proc/self/maps") as maps:
     blas = "OpenBLAS" if "openblas" in maps.read() else "a BLAS that is not OpenBLAS, so slow"
 print("Python %s, NumPy %s on %s, %s" % (platform.python_version(), numpy.__version__, blas, platform.machine()))
 if sys.version_info < (3, 9):
-    sys.exit("install_pi: this system's Python is too old; armnet needs 3.9, Raspberry Pi OS 11 (bullseye) or newer")
+    sys.exit("armnet setup pi: this system's Python is too old; armnet needs 3.9, Raspberry Pi OS 11 (bullseye) or newer")
 PROGRAM
 echo "From the workstation: armnet device doctor ssh://$(id -un)@$(hostname)"

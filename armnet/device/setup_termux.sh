@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
-# Installs what bundles and `armnet device` need on an Android phone, in Termux (from F-Droid), and starts its ssh server.
-#   scripts/install_termux              run there
-#   scripts/install_termux --tests      also what `armnet device test` needs
-#   scripts/install_termux --list       prints the packages, installs nothing
-# To get the file there: type "pkg install openssh && sshd && passwd && whoami" on the phone, then from the workstation
-#   ssh-copy-id -p 8022 USER@ADDRESS
-#   ssh -p 8022 USER@ADDRESS 'bash -s' < scripts/install_termux
+# Run by `armnet setup termux`, in Termux (from F-Droid) on an Android phone: installs Python, NumPy and Pillow, and
+# starts the ssh server.
+#   --tests      also what `armnet device test` needs
+#   --list       prints the packages, installs nothing
 set -euo pipefail
 
 packages=(python python-numpy python-pillow openssh)
@@ -14,7 +11,7 @@ for word in "$@"; do
     case $word in
         --tests) tests=yes ;;
         --list) list=yes ;;
-        *) echo "install_termux: unknown option $word; there are --tests and --list" >&2; exit 2 ;;
+        *) echo "armnet setup termux: unknown option $word; there are --tests and --list" >&2; exit 2 ;;
     esac
 done
 if [ $list = yes ]; then
@@ -23,7 +20,7 @@ if [ $list = yes ]; then
 fi
 case ${PREFIX:-} in
     */com.termux/*) ;;
-    *) echo "install_termux: this is not Termux; run it on the phone" >&2; exit 2 ;;
+    *) echo "armnet setup termux: this is not Termux; name the phone, ssh://USER@ADDRESS:8022" >&2; exit 2 ;;
 esac
 
 # Nothing may read the standard input: it can be this script.
