@@ -1,20 +1,30 @@
-"""What pyproject.toml cannot say: on PyPI the README's links to files of the repository lead to the repository."""
+"""What pyproject.toml cannot say: where the repository is, and where the README's links lead that point into it.
+
+``$REPOSITORY_URL`` names the repository; the release workflow sets it. Without it there are no addresses, and the links
+stay as they are.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from setuptools import setup
 
-HERE = Path(__file__).parent
+README = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+REPOSITORY = os.environ.get("REPOSITORY_URL", "").rstrip("/")
+FILES = f"{REPOSITORY}/blob/main/"
 
-
-def long_description() -> str:
-    """The README, with absolute links."""
-    repository = re.findall(r'^Source = "(.*)"', (HERE / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    text = (HERE / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"\]\((?!\w+:|#)", f"]({repository[0]}/blob/main/", text)
-
-
-setup(long_description=long_description(), long_description_content_type="text/markdown")
+setup(
+    long_description=re.sub(r"\]\((?!\w+:|#)", f"]({FILES}", README) if REPOSITORY else README,
+    long_description_content_type="text/markdown",
+    project_urls={
+        "Homepage": REPOSITORY,
+        "Source": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{FILES}CHANGELOG.md",
+    }
+    if REPOSITORY
+    else {},
+)

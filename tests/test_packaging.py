@@ -14,8 +14,10 @@ import pytest
 from runtime_arm.imports import INSTALL, OURS
 from runtime_arm.version import VERSION
 from tests.support.paths import ROOT, tracked
-from tests.support.publishing.distributions import Distributions
+from tests.support.publishing.distributions import REPOSITORY, Distributions
 from tests.support.publishing.pythons import PYTHONS
+
+FILES = f"{REPOSITORY}/blob/main/"
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +43,22 @@ def test_the_description_is_the_readme_with_links_that_lead_somewhere(metadata: 
     assert metadata["Description-Content-Type"] == "text/markdown"
     text = metadata.get_payload(decode=True).decode()  # type: ignore[union-attr]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    source = next(url.partition(", ")[2] for url in metadata.get_all("Project-URL") if url.startswith("Source, "))
     links = re.findall(r"\]\(([^)]+)\)", text)
-    files = [link[len(f"{source}/blob/main/") :] for link in links if link.startswith(f"{source}/blob/main/")]
+    files = [link[len(FILES) :] for link in links if link.startswith(FILES)]
     assert len(files) >= 5
     assert all(link.startswith("https://") for link in links)
     assert [name for name in files if not (ROOT / name.partition("#")[0]).exists()] == []
-    assert text.replace(f"{source}/blob/main/", "").strip() == readme.strip()
+    assert text.replace(FILES, "").strip() == readme.strip()
+
+
+def test_its_addresses(metadata: Message) -> None:
+    addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
+    assert addresses == {
+        "Homepage": REPOSITORY,
+        "Source": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{FILES}CHANGELOG.md",
+    }
 
 
 def test_the_version_comes_from_one_place(distributions: Distributions, metadata: Message) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.paths import ROOT, tracked
+
+REPOSITORY = "https://repository.example/armnet"
 
 
 class Distributions(NamedTuple):
@@ -28,6 +31,7 @@ def build_distributions(folder: Path) -> Distributions:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, target)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(folder / "checkout")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "REPOSITORY_URL": REPOSITORY}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return Distributions(next(folder.glob("armnet-*.whl")), next(folder.glob("armnet-*.tar.gz")))
