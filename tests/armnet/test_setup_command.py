@@ -12,7 +12,6 @@ import pytest
 from armnet.__main__ import main
 from armnet.commands.setup import KINDS
 from armnet.device.setup import script_of
-from device_tests.host.emulation.apt import require_packages, require_tools
 from device_tests.host.emulation.cache import EmulationUnavailable
 from tests.support.commands import Armnet, refused
 from tests.support.ssh_server import HOST, SshServer, ssh_server
@@ -36,18 +35,6 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PREFIX", raising=False)
     return tmp_path / "calls"
-
-
-@pytest.mark.parametrize("architecture", ["arm64", "armhf"])
-def test_packages_for_a_pi_exist(armnet: Armnet, architecture: str, tmp_path: Path) -> None:
-    packages = armnet("setup", "pi", "--tests", "--list")[1].split()
-    assert "python3-numpy" in packages
-    assert "python3-pytest" in packages
-    try:
-        require_tools()
-    except EmulationUnavailable as error:
-        pytest.skip(str(error))
-    require_packages(packages, architecture, tmp_path)
 
 
 def test_a_pi_gets_its_packages(device: Path, capfd: pytest.CaptureFixture[str]) -> None:
