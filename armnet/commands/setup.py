@@ -40,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
         print(script_of(args.kind), end="")
         return 0
     packages = packages_of(args.kind, words)
-    status = 0 if args.list else set_up(args.kind, args.target, words, to_stderr=args.json)
+    if not args.list:
+        set_up(args.kind, args.target, words, to_stderr=args.json)
     if args.json:
-        where = None if args.list or status else args.target
+        where = None if args.list else args.target
         print_json("setup", {"kind": args.kind, "packages": packages, "installed_on": where})
     elif args.list:
         print(*packages, sep="\n")
-    return status
+    return 0

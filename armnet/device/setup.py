@@ -26,15 +26,17 @@ def packages_of(kind: str, words: Sequence[str]) -> List[str]:
     return _run(_program(kind, [*words, "--list"]), stdout=subprocess.PIPE).stdout.split()
 
 
-def set_up(kind: str, target: str, words: Sequence[str], to_stderr: bool = False) -> int:
+def set_up(kind: str, target: str, words: Sequence[str], to_stderr: bool = False) -> None:
     """Runs the script of a kind on a target, "local" or an ssh address, with options of the script.
 
-    Returns 0, or 2 if it failed, after it or ssh has said why on stderr. to_stderr: where stdout is wanted for
-    something else. UsageError for another target; DeviceError if a program is missing here.
+    to_stderr: where stdout is wanted for something else. UsageError for another target; DeviceError if it fails, after
+    it or ssh has said why on stderr, or if a program is missing here.
     """
     sys.stdout.flush()
     done = _run(_on(target, _program(kind, words)), stdout=_STDERR if to_stderr else None)
-    return 2 if done.returncode else 0
+    if done.returncode:
+        where = "this machine" if target == "local" else target
+        raise DeviceError(f"{where} is not set up: exit status {done.returncode}, for the reason given above")
 
 
 def _program(kind: str, words: Sequence[str]) -> List[str]:
