@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from importlib import import_module
@@ -14,10 +15,13 @@ from runtime_arm.app.command_line import Parser, guarded
 from runtime_arm.errors import UsageError, suggestion
 from runtime_arm.version import VERSION
 
+LIVELY = 50_000  # objects between two searches for garbage: a start makes as many, and hardly any is garbage
+
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
     words = sys.argv[1:] if argv is None else argv
+    gc.set_threshold(LIVELY)
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     return guarded("armnet", lambda: _run(words))

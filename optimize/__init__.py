@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
@@ -24,6 +23,7 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import TUNING
+from runtime_arm.records import replace
 from runtime_arm.registry.schema import find
 
 if TYPE_CHECKING:

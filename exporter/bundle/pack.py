@@ -32,12 +32,14 @@ TOLERANCE = 1e-4  # of an output's largest magnitude: how much BLAS kernels of d
 CHUNK = 1 << 20
 
 _MAIN = """\
+import gc
 import os
 import sys
 
 if sys.version_info < (3, 9):
     sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
     sys.exit(2)
+gc.set_threshold(50000)  # a start makes as many objects, and hardly any is garbage
 try:
     try:
         import numpy

@@ -6,7 +6,6 @@ model = to_onnx(pair)                          # onnx.ModelProto
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -29,6 +28,7 @@ from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.records import replace
 from runtime_arm.registry.specs import TensorSpec
 
 OPSET = 21  # the oldest with every operator that the rules use; nets with newer operators get a newer opset

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol
 
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.decoder import Decoder
 from runtime_arm.results.frame import Frame
 from runtime_arm.results.result import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from runtime_arm.app.sources import Item
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, ResultError, UsageError
 from runtime_arm.files import one_line_errors
 from runtime_arm.imports import needed_for
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.classes import Classes
 from runtime_arm.results.vectors import Tensors, described
 

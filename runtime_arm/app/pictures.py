@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from typing import Any, BinaryIO, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, BinaryIO, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.app.rules import (
 )
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, first_line
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.frame import Frame
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 from runtime_arm.app.hearing import SUFFIXES as SOUNDS
 from runtime_arm.app.inputs import named, read_npy, read_npz
 from runtime_arm.app.pictures import SUFFIXES
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError, first_line
 from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.records import NamedTuple
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts")
 CAMERA = "camera"

@@ -7,7 +7,7 @@ fetched, the plan cannot let blobs share memory; the results are compared with t
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.plan import Segment
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.planning.verify import BrokenPlan
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from statistics import median
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping
 
 from runtime_arm.execution.executor import walk_segments
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Run
 
 

@@ -10,10 +10,11 @@ import signal
 import sys
 import warnings
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Callable, List, NamedTuple, NoReturn, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, NoReturn, Optional, Tuple
 
 from runtime_arm.errors import ResourceError
 from runtime_arm.execution.worker_protocol import FAILED, WORD, serve
+from runtime_arm.records import NamedTuple
 
 if TYPE_CHECKING:
     from runtime_arm.execution.worker_protocol import Programs

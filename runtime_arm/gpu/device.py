@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, List, Sequence, Tuple, Union
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 Size = Tuple[int, int, int]
 

@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Tuple
 
 from runtime_arm.errors import DeviceError, NoDriver, UsageError
 from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.programs import Programs
+from runtime_arm.records import NamedTuple
 
 KINDS = ("opencl", "cuda")
 PATIENCE = 120.0  # seconds for a probe; some drivers compile slowly

@@ -7,7 +7,7 @@ computes the island on the processor instead, and the device is not used again.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from runtime_arm.gpu.synced_memory import SyncedMemory
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.plan import PackedWeights, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Kernel, Run
 from runtime_arm.registry.schema import Operator
 from runtime_arm.registry.specs import TensorSpec

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ctypes
 import os
 from threading import Lock
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional
+from typing import Any, Callable, Iterable, List, Optional
 
 import numpy as np
+
+from runtime_arm.records import NamedTuple
 
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 

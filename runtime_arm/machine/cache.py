@@ -22,10 +22,11 @@ import shutil
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Callable, Iterator, List, NamedTuple, Optional, TypeVar
+from typing import Callable, Iterator, List, Optional, TypeVar
 
 from runtime_arm.errors import ArmnetError, ResourceError, UsageError
 from runtime_arm.machine.kept_code import cache_folder
+from runtime_arm.records import NamedTuple
 
 ROOMS = ("pairs", "programs", "code")  # the folders whose entries may go one by one
 USUAL_LIMIT = 2 << 30  # bytes

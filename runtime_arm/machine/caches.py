@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Iterator, NamedTuple
+from typing import Iterator
+
+from runtime_arm.records import NamedTuple
 
 LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 20  # bytes; smaller blocks have short rows, and larger ones were not faster
 

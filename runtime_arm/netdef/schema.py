@@ -5,10 +5,11 @@ The reader skips fields that are not listed here. ``netdef.proto`` explains what
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, Union
 
 from runtime_arm.netdef import values, wire
 from runtime_arm.netdef.tensors import array_of_fields
+from runtime_arm.records import NamedTuple
 
 
 class Scalar(NamedTuple):

@@ -6,13 +6,14 @@ import ast
 import json
 import math
 import re
-from typing import Any, Iterator, NamedTuple, NoReturn, Union
+from typing import Any, Iterator, NoReturn, Union
 
 import numpy as np
 
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef.text import FIELDS, NET_FIELDS, PLAIN_DOMAIN, PLAIN_TYPE, WORD
 from runtime_arm.netdef.values import Argument, Array, DeviceOption, NetDef, OperatorDef, frozen
+from runtime_arm.records import NamedTuple
 
 _TOKEN = re.compile(
     r"(?P<newline>\n)|(?P<space>[^\S\n]+|#[^\n]*)|(?P<comma>,\s*)|(?P<arrow>->)"

@@ -7,15 +7,14 @@ memory and is cheap to copy.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import struct
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
+from runtime_arm.records import field, record, replace
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
@@ -86,10 +85,10 @@ class _Structural:
 
     def replace(self: Self, **changes: Any) -> Self:
         """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return replace(self, **changes)  # type: ignore[type-var]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Argument(_Structural):
     """A named argument. The field that is present determines its kind, as in Caffe2; see ``Argument.of``."""
 
@@ -152,7 +151,7 @@ def _bytes(value: Union[str, bytes]) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class DeviceOption(_Structural):
     """The device on which Caffe2 would run an operator. It is kept but not used: armnet has one device."""
 
@@ -164,7 +163,7 @@ class DeviceOption(_Structural):
     extra_info: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class OperatorDef(_Structural):
     """One operator: ``type(input...) -> output...`` with arguments.
 
@@ -321,7 +320,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class NetDef(_Structural):
     """A net: operators in the order in which they run, and the blobs that enter and leave it."""
 

@@ -10,11 +10,12 @@ import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping
 
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.pair.metadata import FILES, MODEL
+from runtime_arm.records import NamedTuple
 
 MANIFEST, SAMPLE, PAIR_FOLDER = "MANIFEST.json", "pair/sample.npz", "pair"
 SCHEMA = 1

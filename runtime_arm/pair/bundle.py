@@ -15,7 +15,7 @@ of 64 bytes, so that the weights are used where they lie in the mapped file:
 from __future__ import annotations
 
 import io
-from typing import Dict, Mapping, NamedTuple
+from typing import Dict, Mapping
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.pair.archive import SAMPLE, UNREADABLE, Archive, open_archive
 from runtime_arm.pair.pair import Pair
+from runtime_arm.records import NamedTuple
 
 
 class Bundle(NamedTuple):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -26,6 +25,7 @@ from runtime_arm.errors import PairError
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.dtypes import NAMES
+from runtime_arm.records import record
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 
@@ -40,7 +40,7 @@ _OWN_KEYS = ("schema", "armnet", "inputs", "outputs", "sha256")
 Dim = Union[int, str, None]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TensorInfo:
     """An input or output. None means unknown; a dimension may also be a name such as "batch"."""
 
@@ -76,7 +76,7 @@ class TensorInfo:
         return {"name": self.name, "shape": shape, "dtype": self.dtype}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Model:
     """The content of model.json; ``meta`` is everything except the other fields."""
 

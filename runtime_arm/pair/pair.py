@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
@@ -26,12 +25,13 @@ from runtime_arm.netdef.codec import encode_net
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
 from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
+from runtime_arm.records import field, record, replace
 
 _LISTED = 3  # inputs or outputs in a summary
 _PLACEHOLDER_SHAPE = (1, 1)  # of the zeros with which Caffe2's mobile exporter fills real inputs
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Pair:
     """Two nets, and the inputs and outputs in the source's order; immutable.
 

@@ -18,10 +18,11 @@ import hashlib
 import json
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.files import map_file
 from runtime_arm.netdef import NetDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 

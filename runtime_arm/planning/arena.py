@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import mmap
 from itertools import chain
-from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ResourceError
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 MOST_ATTEMPTS = 6  # for each order
 MOST_SEARCHED = 64  # the most blobs for which the search is tried

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec

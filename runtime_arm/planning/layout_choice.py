@@ -9,7 +9,7 @@ are fetched are (N, C, H, W), whatever makes them.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.tiled.options import Option, conversion, options_of
 from runtime_arm.netdef import OperatorDef
@@ -17,6 +17,7 @@ from runtime_arm.operators.fused.layout_change import layout_change
 from runtime_arm.planning.merges.find import merged, needed
 from runtime_arm.planning.merges.kinds import plain_time
 from runtime_arm.planning.steps import Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Layout
 
 MOST_SWEEPS = 8

@@ -11,12 +11,13 @@ Bytes of a whole that none of its parts needs at a time are free for other value
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from runtime_arm.planning.arena import Group, Lifetime, group, liveness_peak, place
 from runtime_arm.planning.steps import Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Tiles
 
 PRICE_OF_COPIES = 1.01

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
-from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.planning.steps import Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Tiles
 
 

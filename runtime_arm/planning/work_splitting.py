@@ -6,11 +6,12 @@ nanosecond, a Raspberry Pi 4 five. Reading or writing a byte costs as much as fi
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.planning.cost import cost_of
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 
 BYTE = 5
 

@@ -13,9 +13,10 @@ for the engine that takes their place here.
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.records import NamedTuple
 
 DEFAULT = "DEFAULT"
 BLOCK, PANEL = "block", "panel"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import partial
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.records import NamedTuple
 
 Formula = Callable[..., Any]  # (x, y, *scratch, **arguments)
 Default = Union[float, int, str]

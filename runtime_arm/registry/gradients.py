@@ -11,15 +11,15 @@ Makers are imported when a gradient is asked for, never by a net that only runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from runtime_arm.errors import GradientError
 from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.netdef.values import ArgumentValue
+from runtime_arm.records import NamedTuple, field, record
 from runtime_arm.registry.families import families_of
 from runtime_arm.registry.schema import domain_of
 
@@ -52,7 +52,7 @@ class Backward(NamedTuple):
     gradients: Tuple[Optional[Gradient], ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Forward:
     """What a maker is given: the operator, and the gradients of its outputs, None for those that have none."""
 

@@ -6,9 +6,10 @@ A kernel is declared by ``@schema.kernel("ENGINE", ...)``; see ``schema.py``.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.engine_wishes import DEFAULT, is_refused, open_variants, wanted_engines
 from runtime_arm.registry.specs import TensorSpec
 

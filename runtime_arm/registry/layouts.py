@@ -24,11 +24,12 @@ that have channels as rows.
 from __future__ import annotations
 
 import itertools
-from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.specs import TensorSpec
 

@@ -28,14 +28,14 @@ from __future__ import annotations
 import math
 import sys
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, ShapeError, UnknownOperator
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.records import NamedTuple, field, record
 from runtime_arm.registry.facts import FastFormula, Fusion, Kind
 from runtime_arm.registry.families import FAMILIES, load_domain, load_operator
 from runtime_arm.registry.kernel import (
@@ -73,7 +73,7 @@ class Branch(NamedTuple):
 BranchFunction = Callable[[OperatorDef, Specs], Optional[Branch]]
 
 
-@dataclass(eq=False, repr=False)
+@record(eq=False, repr=False)
 class Operator:
     """The schema of one operator type. ``@operator`` makes it, and its docstring says what the fields mean."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.frame import Frame
 from runtime_arm.results.nms import non_maximum_suppression
 from runtime_arm.results.result import Result, called, label_of

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import record
 from runtime_arm.results.result import Result, called, label_of
 
 SHOWN = 5  # classes that are listed unless somebody asks for another number
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ClassScore:
     """One class: its label (None without labels), its number and its score."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.facts import Facts
 from runtime_arm.results.frame import Frame
 from runtime_arm.results.result import Result

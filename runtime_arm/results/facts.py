@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
+from runtime_arm.records import NamedTuple, field, record
 
 # Types that hand numbers on: what they give was made by the operator before them.
 PASSIVE = frozenset(
@@ -47,7 +47,7 @@ class Picture(NamedTuple):
     layout: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Output:
     """An output; shape is None if unknown, a size None if open. made_by: the type that made its numbers, by which
     function they have passed; empty if unknown."""
@@ -68,7 +68,7 @@ class Output:
         return tuple(size for size in (self.shape or ())[1:] if size != 1)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Facts:
     """A net's inputs and outputs, its operators and what its source says about itself.
 

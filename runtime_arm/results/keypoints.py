@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.result import Result
 
 BODY = (

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.conv.convolution_gradients import conv_gradient
 from runtime_arm.operators.conv.transposed import transposed_of
 from runtime_arm.operators.conv.transposed_gradients import conv_transpose_gradient
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn, multiply, shaped

@@ -13,7 +13,7 @@ meet pixels, an infinite pixel turns the whole column of its strip into NaN.
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -22,6 +22,7 @@ from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.engines.conv.operands import convolution_in, wrong_dtype
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, Optional, Tuple
 
 from runtime_arm.engines.conv.fft_transforms import Period, amplification, multiplies
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Work
 

@@ -7,7 +7,7 @@ strided copy into the columns; padding is written there too, so X is never padde
 from __future__ import annotations
 
 import math
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from runtime_arm.engines.conv.pointwise import PASS, STRIDED, products, splits_f
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec

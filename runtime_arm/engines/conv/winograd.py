@@ -15,7 +15,7 @@ Blocks are cut in both directions, so the buffers are bounded whatever the size 
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from runtime_arm.engines.conv.winograd_transforms import (
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
 from runtime_arm.registry.kernel import Call, Run, Specs, Work

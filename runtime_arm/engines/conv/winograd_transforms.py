@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import List, NamedTuple, Sequence
+from typing import List, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 TAPS = 3  # unless another number is given
 SMALL = 3  # a multiply in a product with a matrix of a few rows takes so many times as long
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # F(m, r) takes the first m + r - 2: m is even
+AT_ONCE = 2048  # filters that are transformed at once: their float64 stays in the second-level cache
 
 
 class Transforms(NamedTuple):
@@ -91,9 +93,12 @@ def transform_filters(rows: int, columns: int, w: Array) -> Array:
     """U = G w G^T of the filters (M, C, r, r), as one matrix a frequency of F(rows x columns, r x r):
     ((rows + r - 1) * (columns + r - 1), M, C), computed in float64."""
     down, across = (transforms(tile, w.shape[-1]).filter for tile in (rows, columns))
-    taps = w.transpose(2, 3, 0, 1).reshape(w.shape[-1] ** 2, -1).astype(np.float64)
-    u: Array = (np.kron(down, across) @ taps).astype(w.dtype).reshape(-1, *w.shape[:2])
-    return u
+    taps, transform = w.transpose(2, 3, 0, 1).reshape(w.shape[-1] ** 2, -1), np.kron(down, across)
+    u = np.empty((len(transform), taps.shape[1]), w.dtype)
+    for begin in range(0, taps.shape[1], AT_ONCE):
+        part = slice(begin, begin + AT_ONCE)
+        u[:, part] = transform @ taps[:, part].astype(np.float64)
+    return u.reshape(-1, *w.shape[:2])
 
 
 def transform_multiplies(rows: int, columns: int, channels: int, filters: int, taps: int = TAPS) -> float:

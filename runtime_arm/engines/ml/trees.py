@@ -17,7 +17,7 @@ Sums: if each tree gives weight to one target alone, the leaf weights of a block
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from runtime_arm.operators.ml.trees import (
     tree_ensemble_classifier,
     tree_ensemble_regressor,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import product
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.pool.caffe2 import Pool, average_pool, below_all, max_pool, of_no_pixel, pool_of
 from runtime_arm.operators.pool.onnx import onnx_average_pool, onnx_max_pool
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.schema import lookup

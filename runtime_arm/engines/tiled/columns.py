@@ -14,9 +14,8 @@ A kernel of 1 with stride 1 needs no columns: a plane is the matrix.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 from numpy.lib.stride_tricks import as_strided
 
@@ -40,6 +39,7 @@ from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.engine_wishes import PANEL, hint
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
@@ -52,7 +52,7 @@ SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed a
 STRETCH = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies of a large matrix product
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class Columns:
     """The way by columns, or by planes as they are."""
 

@@ -11,9 +11,8 @@ sums are added. For regular distances in memory each sum has some taps too many,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -23,6 +22,7 @@ from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -33,7 +33,7 @@ BLOCK = 1 << 16  # elements of a strip
 MULTIPLY_ADD = 11  # what one takes of einsum's, and what follows it, in multiplies of a large matrix product
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class Depthwise:
     """The way for convolutions of every channel for itself."""
 

@@ -11,7 +11,7 @@ no copy is needed (see ``strips.COPIES_ROWS``).
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from runtime_arm.engines.tiled.strips import COPIES_ROWS, EVERYTHING, Target
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.formulas import CLIPS_FAST
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, shaped

@@ -15,12 +15,13 @@ apart.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterator, List, Sequence, Tuple
 
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.windows import Window
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.steps import ZERO, Step, copy, margins, shaped
 

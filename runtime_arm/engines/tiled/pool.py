@@ -12,7 +12,7 @@ it meets padding. A strip of rows stays in the cache from the first tap to the a
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime_arm.engines.tiled.strips import Target, clear, clear_borders, image
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.pool.caffe2 import Pool
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Tiles

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from copy import copy as twin_of
 from functools import partial
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.fused.separable_block import layers
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.layouts import Layout, Planes, Strip, Tiles, in_tiles

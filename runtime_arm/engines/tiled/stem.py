@@ -17,7 +17,6 @@ ones carry the bias:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from runtime_arm.engines.tiled.strips import (
 from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import record
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Tiles
@@ -58,7 +58,7 @@ def is_stem(convolution: Convolution) -> bool:
     return few and not is_pointwise(convolution)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class Stem:
     """The way from (N, C, H, W) into tiles."""
 

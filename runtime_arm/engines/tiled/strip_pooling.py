@@ -11,7 +11,7 @@ biases, ReLU and clipping may come behind the pool, where there are fewer elemen
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from runtime_arm.engines.conv.epilogue import limits_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.fused.fused import MAX, activation_of
 from runtime_arm.operators.pool.caffe2 import Pool
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.steps import Step, copy
 

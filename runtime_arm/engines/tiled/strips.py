@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv.pointwise import splits_filters
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry import steps as plain
 from runtime_arm.registry.engine_wishes import BLOCK, hint
 from runtime_arm.registry.kernel import Call, Run

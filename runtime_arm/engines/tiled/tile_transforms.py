@@ -6,13 +6,14 @@ They see a plane as one row of numbers and know nothing of channels: all they ar
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.steps import Step, multiply, shaped
 
 Result = Tuple[Array, List[Step]]  # what is computed, and how

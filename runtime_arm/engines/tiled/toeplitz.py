@@ -19,11 +19,12 @@ contributes to one neighbour only.
 from __future__ import annotations
 
 from functools import partial
-from typing import Iterator, NamedTuple, Tuple
+from typing import Iterator, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.steps import ZERO, Step, copy
 
 PLANES = 4  # of the image that are the first rows of R: pixel rows -1 and 0

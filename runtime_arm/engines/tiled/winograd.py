@@ -25,9 +25,8 @@ never stays in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -50,6 +49,7 @@ from runtime_arm.engines.tiled.strips import (
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled.way import Way, output_layout
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -58,7 +58,7 @@ from runtime_arm.registry.steps import Step, shaped
 LEAST_TILES = 112  # of a strip: all filters stream through the cache for each
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class Winograd:
     """The way by tiles as large as those of the blobs."""
 

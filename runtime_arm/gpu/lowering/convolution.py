@@ -6,7 +6,7 @@ another; see ``ways_of``.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.engine_wishes import wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs

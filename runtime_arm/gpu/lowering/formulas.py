@@ -6,7 +6,7 @@ x is the number, p the operand of its channel.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, Optional, Sequence, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from runtime_arm.gpu.kernels import Define
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.fused.fused import MAX, PRELU, activation_of
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import arguments_of
 from runtime_arm.registry.schema import find
 

@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Callable, Dict, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Dict, Optional, Sequence, Union
 
 import numpy as np
 
 from runtime_arm.gpu.builder import Builder
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs, Supports, always
 from runtime_arm.registry.schema import find

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_size_t, c_uint64, c_void_p
 from functools import partial
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from runtime_arm.errors import DeviceError
 from runtime_arm.gpu.device import Argument, Buffer, Device, Launch, Limits, Size
 from runtime_arm.gpu.opencl.library import Library
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 _TYPE, _UNITS, _GROUP, _BUFFER_NBYTES, _GLOBAL_NBYTES, _LOCAL_NBYTES = 0x1000, 0x1002, 0x1004, 0x1010, 0x101F, 0x1023
 _UNIFIED, _NAME, _DRIVER_VERSION, _VERSION, _PLATFORM_NAME, _PLATFORM_VERSION = (

@@ -9,11 +9,12 @@ is open.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime_arm.operators.attention.core import (
 )
 from runtime_arm.operators.attention.rotary import rotated64, turning
 from runtime_arm.operators.common.statistics import require_floats, single_or_double
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec

@@ -8,13 +8,14 @@ Source: Su et al., RoFormer (2021).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.statistics import require_floats, single_or_double
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec

@@ -8,11 +8,12 @@ _kiss_fft_guts.h, kiss_fft.c and kiss_fftr.c, with FIXED_POINT 16 and 32.
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 RADICES = (4, 2, 3, 5)
 

@@ -8,11 +8,12 @@ float8, float4); the Open Compute Project's formats OFP8 and MX (2023).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 
 class Format(NamedTuple):

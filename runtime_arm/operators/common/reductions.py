@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.casting import cast
 from runtime_arm.operators.common.statistics import StackSum
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import Shape, TensorSpec
 

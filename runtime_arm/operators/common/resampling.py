@@ -7,12 +7,13 @@ weights[k, o] * x[indices[k, o]].
 from __future__ import annotations
 
 from math import ceil, prod
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.copying import copy_all
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.specs import Shape, TensorSpec
 

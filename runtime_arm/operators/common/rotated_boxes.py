@@ -6,13 +6,14 @@ caffe2/operators/generate_proposals_op_util_boxes.h.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence
+from typing import List, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common import boxes as box
+from runtime_arm.records import NamedTuple
 
 _TOUCHING = 1e-9  # how far outside an edge a corner may lie and still count as inside, relative to the boxes' size
 

@@ -7,12 +7,13 @@ number of dimensions; everything after that works on Windows.
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 
 Ints = Tuple[int, ...]
 LARGEST_KERNEL = 1 << 16  # per dimension, unless the image is larger

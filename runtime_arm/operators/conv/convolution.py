@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from runtime_arm.operators.common.windows import (
     image_shape,
     onnx_window,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Fusion, Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

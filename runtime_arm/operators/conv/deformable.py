@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import Window, onnx_window, require_at_least
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 

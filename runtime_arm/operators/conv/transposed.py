@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from runtime_arm.operators.common.windows import (
     require_at_least,
     split_pads,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 

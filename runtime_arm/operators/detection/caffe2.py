@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from runtime_arm.operators.common import boxes as box
 from runtime_arm.operators.common import rotated_boxes as rotated
 from runtime_arm.operators.common.multiply_adds import of_terms
 from runtime_arm.operators.common.rotated_boxes import angles_of
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

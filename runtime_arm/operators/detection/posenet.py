@@ -7,12 +7,13 @@ scores are equal, what comes first in the map comes first; there the order is no
 from __future__ import annotations
 
 import heapq
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 

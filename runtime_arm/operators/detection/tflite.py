@@ -6,12 +6,13 @@ Source: TensorFlow Lite, kernels/internal/reference/non_max_suppression.h and ke
 from __future__ import annotations
 
 import heapq
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

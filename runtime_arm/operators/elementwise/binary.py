@@ -6,7 +6,7 @@ ONNX broadcasts as NumPy does. Caffe2 does too, and in an older way with ``broad
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
     require_same_dtype,
 )
 from runtime_arm.operators.common.formulas import apply, exactly, only_for
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require

@@ -5,7 +5,7 @@ Functions that are one NumPy ufunc are listed in the table; those that take a fo
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple
+from typing import Any, List
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
 )
 from runtime_arm.operators.common.erf import erf, erf_into
 from runtime_arm.operators.common.formulas import declare_unary, ufunc_kernel, unary
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec

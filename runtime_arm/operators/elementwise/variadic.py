@@ -7,7 +7,7 @@ many of its elements as the first has. If it has fewer, Caffe2 reads beyond its 
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.operators.common.dtypes import (
     require_same_dtype,
 )
 from runtime_arm.operators.common.formulas import exactly
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator, require

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from runtime_arm.operators.common.resampling import (
     triangle,
 )
 from runtime_arm.operators.common.statistics import single_or_double
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, integers_of, operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec

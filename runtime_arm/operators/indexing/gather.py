@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.indices import absolute, check_range, require_indices
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator, axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import along, copy_all
 from runtime_arm.operators.common.windows import caffe2_list, channels_last
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator, axis_of, integers_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import copy_all
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import integers_of, operator, require, value_of
 from runtime_arm.registry.specs import Shape, TensorSpec

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import chain
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.linear.caffe2 import blas_multiplies
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec

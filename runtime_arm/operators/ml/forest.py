@@ -8,12 +8,13 @@ ai.onnx.ml 1, 3 and 5.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 
 LEAF = "LEAF"
 MEMBER = "BRANCH_MEMBER"

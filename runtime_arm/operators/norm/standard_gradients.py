@@ -7,7 +7,7 @@ scale for each of the G K rows. LayerNorm has rows of one element, InstanceNorm 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.slopes import same_floats
 from runtime_arm.operators.common.statistics import moments, require_floats, single_or_double
 from runtime_arm.operators.common.windows import channels_last
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator, axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

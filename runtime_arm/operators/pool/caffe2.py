@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Sequence
+from typing import Any, Callable, List, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from runtime_arm.operators.common.windows import (
     image_shape,
     onnx_window,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec

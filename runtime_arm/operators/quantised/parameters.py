@@ -7,12 +7,13 @@ operations, as in onnxruntime.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import Quantization, TensorSpec
 

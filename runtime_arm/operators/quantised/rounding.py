@@ -23,11 +23,12 @@ All are exact: in integers where the rule is stated in integers, in single opera
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _SMALLEST_EXPONENT = -31

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, require_same_dtype
 from runtime_arm.operators.control.control import SubNets
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec

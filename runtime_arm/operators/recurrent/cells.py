@@ -8,11 +8,12 @@ by position, which costs a third less. For one sequence the dimension B is left 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 
 Steps = Iterable[Tuple[Any, ...]]  # of each time step: views of its slots, and of the hidden state that it makes
 Loop = Callable[[Array, Steps], Array]  # (hidden state, steps) -> hidden state after them

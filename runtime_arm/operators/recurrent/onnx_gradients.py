@@ -7,7 +7,7 @@ if they are given.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from runtime_arm.operators.recurrent.onnx import (
     rnn,
     weights_of,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

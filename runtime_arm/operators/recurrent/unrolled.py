@@ -6,12 +6,13 @@ A block's projected inputs stay in the cache. The views of every step are bound 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.operators.recurrent.cells import Cell, Gates
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_lines

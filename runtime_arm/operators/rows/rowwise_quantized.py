@@ -8,7 +8,7 @@ lengths_reducer_fused_8bit_rowwise_ops.h, lengths_reducer_fused_nbit_rowwise_ops
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from runtime_arm.operators.rows.segment_reductions import (
     sparse_lengths_sum,
     sparse_lengths_weighted_sum,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 

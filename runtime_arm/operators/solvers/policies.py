@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from typing import Any, Callable, Dict, NamedTuple
+from typing import Any, Callable, Dict
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.records import NamedTuple
 
 Policy = Callable[[int], float]
 LATE = 10_000_000  # iterations: Caffe2's default for stages that nobody bounds

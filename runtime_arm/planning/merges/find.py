@@ -6,11 +6,12 @@ of them is fetched all the same, the original steps run in addition, so that fet
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, List, Optional, Sequence, Set
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.planning.merges.kinds import Before, Merge
 from runtime_arm.planning.steps import Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 
 

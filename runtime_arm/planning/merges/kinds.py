@@ -7,11 +7,12 @@ separate steps. ``find.py`` knows with which operators each kind may end.
 from __future__ import annotations
 
 from math import inf
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.options import options_of
 from runtime_arm.planning.steps import Step
+from runtime_arm.records import NamedTuple
 
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
 

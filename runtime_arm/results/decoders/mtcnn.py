@@ -7,11 +7,12 @@ MATLAB. Outputs: scores (n, 2, ...), boxes (n, 4, ...) and, of O-Net, points (n,
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, Optional
 
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.results.boxes import Faces, Found
 from runtime_arm.results.decoder import Decoder, Outputs, Parameters, Setting
 from runtime_arm.results.facts import Facts

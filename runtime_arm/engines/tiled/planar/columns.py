@@ -7,7 +7,6 @@ scatter   the output's [position, m] = Y
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from runtime_arm.engines.tiled import columns as by_columns
@@ -19,6 +18,7 @@ from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear
 from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -27,7 +27,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, shaped
 LEAST_POSITIONS = 48  # below, too many of the 64 lanes are computed in vain
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class PlanarColumns:
     """The way by columns whose rows are channels. All positions of the image are one strip."""
 

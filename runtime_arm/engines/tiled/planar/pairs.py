@@ -20,7 +20,6 @@ This is for deep layers of so few pixels that pairs of them fill vectors better:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Iterator, List, Optional, Sequence
 
@@ -36,6 +35,7 @@ from runtime_arm.engines.tiled.planar.products import FILTERS, LANES, MOST_DEPTH
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, clear, clear_borders, in_turn, parts_by_filters
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
+from runtime_arm.records import record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -46,7 +46,7 @@ PRODUCTS, REACH = 5, 5  # of two outputs: products, and pixels of a row under th
 ERROR = 5 / 3  # times that of a direct sum: where all |d| and |w| are 1 the terms of y0 add up to 2 + 2 + 1, not 3
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class Pairs:
     """The way by pairs of outputs side by side."""
 

@@ -19,9 +19,8 @@ position and has the pixels of the others in planes of their own. 14x14 pixels a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from runtime_arm.engines.tiled.strips import FLOAT32, parts_by_filters
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled.winograd import Part, bind_strips, work_around
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
@@ -78,7 +78,7 @@ class Wide(NamedTuple):
             yield slice(part * tile, (part + 1) * tile), slice(part, None, self.beside)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class PlanarWinograd:
     """The way by tiles with so many columns, and the rows of the blobs' tiles. All tiles of the image are one strip."""
 

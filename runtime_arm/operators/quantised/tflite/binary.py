@@ -10,7 +10,7 @@ and activations.cc, with the reference kernels that they call.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     quantised,
     require_below_one,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import block_size, cut
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import Operator, require

@@ -10,7 +10,7 @@ resolver) to the last bit. Source: LiteRT, tflite/kernels.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.parameters import check_scale
 from runtime_arm.operators.quantised.rounding import RULES, Requantizer
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import Operator, ShapeFunction, operator
 
 DOMAIN = "tflite"

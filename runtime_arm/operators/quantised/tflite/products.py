@@ -12,7 +12,7 @@ fully_connected.h, and LiteRT 2.3.0 itself.
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, Optional
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     quantised,
     requantised,
 )
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import integers_of, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 

@@ -9,7 +9,7 @@ internal/reference/portable_tensor_utils.cc.
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime_arm.operators.quantised.fixed_point_int16 import looked_up, sigmoid
 from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, fixed_point
 from runtime_arm.operators.quantised.tflite.interpolation import power_of_two
 from runtime_arm.operators.quantised.tflite.parameters import affine, limits_of, multiplied, quantised
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 

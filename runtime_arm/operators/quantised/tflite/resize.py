@@ -6,13 +6,14 @@ Source: LiteRT, tflite/kernels/internal/reference/resize_bilinear.h.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.tflite.parameters import UP_TO_SIXTEEN_BITS, quantised
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import integers_of, require

@@ -7,7 +7,7 @@ reference/l2normalization.h.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple
+from typing import Any, Callable, List
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_pr
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
 from runtime_arm.operators.quantised.tflite.softmax import FRACTION_BITS, SUM_BITS, exponentials
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 

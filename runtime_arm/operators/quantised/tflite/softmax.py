@@ -7,7 +7,7 @@ Source: LiteRT, tflite/kernels/activations.cc and internal/reference/softmax.h.
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.operators.quantised.tflite.parameters import (
     quantised,
 )
 from runtime_arm.operators.quantised.tflite.softmax_int16 import softmax_of
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import require

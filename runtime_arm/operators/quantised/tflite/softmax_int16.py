@@ -8,7 +8,7 @@ internal/reference/softmax.h (SoftmaxInt16).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.operators.quantised.fixed_point import leading_zeros
 from runtime_arm.operators.quantised.tflite.interpolation import looked_up, table_of
 from runtime_arm.operators.quantised.tflite.parameters import Affine, multiplied
+from runtime_arm.records import NamedTuple
 
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
 _REACH, _ALL = 10.0, 65535.0  # differences that count, and the integers that stand for them
