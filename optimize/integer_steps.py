@@ -15,7 +15,6 @@ from optimize.engines.accuracy import difference
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import MOST_WORK, work_of
 from optimize.equivalence import TOLERANCE
-from optimize.passes.removing.eliminate_dead_code import PASS as TIDYING
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
 from optimize.rewriting.rewrite import run_passes
@@ -36,7 +35,7 @@ def on_integers(
     """
     steps = len(report.steps)
     result = run_passes(program, pipeline.INTEGERS, report, stop_after, progress)
-    made = [step for step in report.steps[steps:] if step.pass_name != TIDYING.name]
+    made = [step for step in report.steps[steps:] if step.pass_name != pipeline.TIDYING.name]
     if not made:
         del report.steps[steps:]
         return pair, program

@@ -70,6 +70,7 @@ FUSING = (
 SHIFTING = shift_biases.PASS
 MERGING = merge_parallel_convolutions.PASS
 REORDERING = reorder_operators.PASS
+TIDYING = eliminate_dead_code.PASS
 FINISHING = (
     hoist_activation_over_concat.PASS,
     deduplicate_weights.PASS,

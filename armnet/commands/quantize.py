@@ -2,6 +2,7 @@
 
   armnet quantize PAIR -o PAIR2                                 int8 weights: a quarter of the bytes
   armnet quantize PAIR -o PAIR2 --weights float16               half of the bytes
+  armnet quantize PAIR -o PAIR2 --activations dynamic           the same; products of integers, made while it runs
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
                                                                 integers throughout, as TensorFlow Lite computes them
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25
@@ -35,7 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="float16, bfloat16, int8, int4 (blocks of 32) or palette (16 values) (default: %(default)s)",
     )
     parser.add_argument(
-        "--activations", default="float32", metavar="FORMAT", help="float32 or int8 (default: %(default)s)"
+        "--activations",
+        default="float32",
+        metavar="FORMAT",
+        help="float32, dynamic (quantised while it runs) or int8 (default: %(default)s)",
     )
     parser.add_argument("--data", metavar="DATA", help=f"typical inputs: {FILES}")
     parser.add_argument(

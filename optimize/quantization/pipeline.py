@@ -13,6 +13,7 @@ from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, S
 import optimize
 from optimize import pipeline
 from optimize.quantization.calibration import METHODS, Sample, calibrated
+from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.layers import Layer, layer_name, layers_of
@@ -21,7 +22,7 @@ from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import LayerReport, QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence
 from optimize.quantization.sensitivity import least_float
-from optimize.quantization.table import ACTIVATIONS, Choice, Table, check_layers
+from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
 from optimize.rewriting.subnets import run_passes_everywhere
@@ -30,6 +31,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 
 FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
+REMOVING = (pipeline.TIDYING,)
 Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
 
 
@@ -50,7 +52,8 @@ def quantize(
 
     samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone need none.
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
-    floats; "int8" for TensorFlow Lite's integer arithmetic, which takes int8 weights. table: what single layers are
+    floats; "dynamic" for layers that quantise what they read while the net runs, "int8" for TensorFlow Lite's integer
+    arithmetic throughout, both with int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``). snr: the
     least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. accept: whether a pair is
     good enough; layers stay float until it is. report: collects what was done to each layer. progress: as for
@@ -63,7 +66,8 @@ def quantize(
     asked = _asked(weights, activations)
     table = dict(table or {})
     given = None if samples is None else as_sequence(samples, pair.inputs)
-    integers = any(choice.activations != FLOAT32 for choice in (asked, *table.values()))
+    asked_for = {choice.activations for choice in (asked, *table.values())}
+    integers = not asked_for <= {FLOAT32, DYNAMIC}
     demanding = snr is not None or accept is not None
     if (integers or demanding) and not given:
         raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
@@ -73,9 +77,9 @@ def quantize(
         assert given is not None
         build = _integer_builder(pair, given, asked, table, calibration, progress)
     else:
-        build = _weight_builder(pair, asked, table, progress)
+        build = _weight_builder(pair, asked, table, DYNAMIC in asked_for, progress)
     result = _within(pair, build, given, _Demand(snr, accept), report, progress)
-    return optimize.optimize(result, progress=progress) if integers else result
+    return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
 
 
 def _asked(weights: str, activations: Optional[str]) -> Choice:
@@ -92,16 +96,24 @@ def _chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Callable[
     return lambda layer: Choice(FLOAT32, FLOAT32) if layer in floats else table.get(layer, asked)
 
 
-def _weight_builder(pair: Pair, asked: Choice, table: Table, progress: Progress) -> Build:
-    small = optimize.optimize(pair, progress=progress)
+def _weight_builder(pair: Pair, asked: Choice, table: Table, dynamic: bool, progress: Progress) -> Build:
+    """With layers of dynamic range, these are found before others are fused into them."""
+    small = pair if dynamic else optimize.optimize(pair, progress=progress)
     program = Program.of(small)
+    if dynamic:
+        program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
     check_layers(table, [layer.name for layer in layers_of(program)])
 
     def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
-        one = pack_weights(_chooser(asked, table, floats), report.layers)
-        return run_passes_everywhere(program, [one], Report()).pair(small)
+        return _packed(program, _chooser(asked, table, floats), report.layers).pair(small)
 
     return build
+
+
+def _packed(program: Program, choose: Callable[[str], Choice], done: List[LayerReport]) -> Program:
+    """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
+    passes = [hybrid_layers(choose, done), pack_weights(choose, done), *REMOVING]
+    return run_passes_everywhere(program, passes, Report())
 
 
 def _integer_builder(
@@ -117,17 +129,21 @@ def _integer_builder(
         choose = _chooser(asked, table, floats)
 
         def wanted(op: OperatorDef) -> bool:
-            return choose(layer_name(op)).activations != FLOAT32
+            return choose(layer_name(op)).activations not in (FLOAT32, DYNAMIC)
 
         result, kept = to_integers(program, folded, measured, wanted)
         packed: List[LayerReport] = []
-        one = pack_weights(lambda name: Choice(choose(name).weights, FLOAT32), packed)
-        result = run_passes_everywhere(Program.of(result), [one], Report()).pair(result)
+        result = _packed(Program.of(result), lambda name: _of_floats(choose(name)), packed).pair(result)
         report.layers += _rows(program, layers, choose, {layer_name(op): reason for op, reason in kept}, packed)
         report.notes += [f"{op.signature()} stays float: {why}" for op, why in kept if layer_name(op) not in layers]
         return result
 
     return build
+
+
+def _of_floats(choice: Choice) -> Choice:
+    """What becomes of a layer that has no form on integers."""
+    return choice if choice.activations == DYNAMIC else Choice(choice.weights, FLOAT32)
 
 
 def _rows(

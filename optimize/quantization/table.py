@@ -16,7 +16,8 @@ from typing import Dict, Iterable, Mapping, NamedTuple, Tuple
 from optimize.quantization.formats import check_format
 from runtime_arm.errors import UsageError
 
-ACTIVATIONS = ("float32", "int8", "int16")
+DYNAMIC = "dynamic"  # quantised while the net runs
+ACTIVATIONS = ("float32", DYNAMIC, "int8")
 
 
 class Choice(NamedTuple):
