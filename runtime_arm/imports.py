@@ -29,6 +29,7 @@ INSTALL = {
     "pycocotools": "'armnet[coco]'",
     "dask": "'armnet[cluster]'",
     "distributed": "'armnet[cluster]'",
+    "cryptography": "'armnet[sign]'",
     "google": "protobuf",
 }  # what pip is asked for, by the package that is imported
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "exec": "run a Python program with armnet in place of onnxruntime and tflite_runtime",
     "standin": "put stand-ins for onnxruntime and tflite_runtime into this environment, or take them away",
     "pack": "pack a pair, the runtime and a self-test into one file",
+    "keys": "make keys that sign bundles, and tell who signed one",
     "device": "test, run, time and count on emulated ARM machines and over ssh",
     "setup": "install what a Raspberry Pi or a phone needs, here or over ssh",
     "cache": "list what is kept on disk to be fast the next time, and empty it",

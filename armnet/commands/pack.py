@@ -3,6 +3,8 @@
   armnet pack squeezenet -o squeezenet.pyz
   python3 squeezenet.pyz dog.jpg
   python3 squeezenet.pyz --self-test
+  armnet pack squeezenet -o squeezenet.pyz --sign anna.key       armnet keys new anna makes it
+  armnet pack --verify anna.pub squeezenet.pyz                   was it signed with this key, and not changed since?
 
 The file holds the operators that the network uses, and a sample with the outputs that this machine computed.
 """
@@ -12,16 +14,21 @@ from __future__ import annotations
 import argparse
 
 from armnet.arguments import FILES, add_json, add_pair
+from runtime_arm.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="APP.pyz", help="the file to write")
+    parser.add_argument("-o", "--output", metavar="APP.pyz", help="the file to write")
     parser.add_argument(
         "--sample", nargs="+", metavar="FILE", help=f"inputs of the self-test: {FILES} (default: random inputs)"
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of a random sample (default: %(default)s)"
+    )
+    parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
+    parser.add_argument(
+        "--verify", metavar="KEYS", help="pack nothing: hold a bundle against a file or folder of public keys"
     )
     add_json(parser)
 
@@ -32,15 +39,35 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import print_json
     from armnet.opening import pair_of
     from exporter.bundle.pack import pack
+    from exporter.bundle.signing import SigningKey
     from runtime_arm.app.display import size
     from runtime_arm.app.inputs import read_single_run
 
+    if args.verify:
+        return _verify(args)
+    if not args.output:
+        raise UsageError("give the file to write: -o APP.pyz")
+    key = SigningKey(args.sign) if args.sign else None
     pair = pair_of(args.pair)
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None
-    pack(pair, args.output, sample, args.seed)
+    pack(pair, args.output, sample, args.seed, key)
     nbytes = os.path.getsize(args.output)
     if args.json:
-        print_json("pack", {"bundle": args.output, "nbytes": nbytes})
+        print_json("pack", {"bundle": args.output, "nbytes": nbytes, "signed_by": key and key.public.fingerprint})
     else:
         print(f"{args.output}: {size(nbytes)}; run it with: python3 {args.output} FILE")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from armnet.console import print_json
+    from armnet.signed import open_signed
+
+    if len(args.pair) != 1 or args.output or args.sign:
+        raise UsageError("--verify takes one bundle: armnet pack --verify KEYS APP.pyz")
+    found = open_signed(args.pair[0], args.verify)[1]
+    if args.json:
+        print_json("pack", {"bundle": args.pair[0], "signed_by": found.key.fingerprint, "seconds": found.seconds})
+    else:
+        print(f"{args.pair[0]}: {found.text()}")
     return 0

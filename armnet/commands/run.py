@@ -5,6 +5,7 @@
   armnet run model.tflite camera --every 10              any model that can be exported; armnet describe stores what
                                                          its outputs mean
   armnet run vad speech.wav
+  armnet run app.pyz photo.jpg --require-signature anna.pub
   armnet run PAIR --input in.npz --output out.npz        inputs and outputs by name
   armnet run PAIR --input data=a.npy mask=b.npy          all .npy files together are one input
 
@@ -25,6 +26,7 @@ from runtime_arm.errors import UsageError
 if TYPE_CHECKING:
     from runtime_arm.app.answering import Record, Tally
     from runtime_arm.app.model import Model
+    from runtime_arm.pair.pair import Pair
 
 PREPROCESSING = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 
@@ -54,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, metavar="N", help="stop after N inputs; a camera does not end by itself")
     add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
     parser.add_argument("--keep", nargs="+", default=[], metavar="BLOB", help="also return these intermediate blobs")
+    parser.add_argument(
+        "--require-signature", metavar="KEYS", help="run only a bundle that one of these public keys has signed"
+    )
     add_threads(parser)
     add_device(parser)
     parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
@@ -112,6 +117,8 @@ def run(args: argparse.Namespace) -> int:
 
     args.pair, files = split([args.pair, *args.files])
     words = [*files, *args.input]
+    if args.require_signature:
+        args.pair, *args.then = [_signed(path, args.require_signature) for path in [*args.pair, *args.then]]
     if not words:
         raise UsageError("give something to run on: a picture, a folder, ..., or --input FILE")
     if args.paranoid and (args.keep or args.device or args.threads not in (None, 1)):
@@ -165,6 +172,16 @@ def opened(args: argparse.Namespace) -> Model:
         changes=preprocessing_of(args),
         notice=lambda text: note(f"armnet: {text}"),
     )
+
+
+def _signed(path: str, keys: str) -> Pair:
+    """The pair of a bundle that somebody who is trusted has signed; says on stderr who."""
+    from armnet.console import note
+    from armnet.signed import open_signed
+
+    pair, found = open_signed(path, keys)
+    note(f"armnet: {path}: {found.text()}")
+    return pair
 
 
 def _model(args: argparse.Namespace) -> Model:

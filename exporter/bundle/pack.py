@@ -17,6 +17,7 @@ import numpy as np
 
 from exporter.bundle.random_inputs import random_inputs
 from exporter.bundle.runtime_files import runtime_files
+from exporter.bundle.signing import SigningKey
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.outputs import plain
 from runtime_arm.errors import PairError
@@ -25,6 +26,7 @@ from runtime_arm.files import AnyPath, map_file, write_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.signatures.signature import message_of, signed
 from runtime_arm.planning.arena import ALIGNMENT
 from runtime_arm.version import VERSION
 
@@ -73,11 +75,18 @@ finally:
 """
 
 
-def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = None, seed: int = 0) -> None:
+def pack(
+    pair: Pair,
+    target: AnyPath,
+    sample: Optional[Mapping[str, Array]] = None,
+    seed: int = 0,
+    key: Optional[SigningKey] = None,
+) -> None:
     """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
 
     sample: inputs by name for the self-test, by default random ones; their outputs are computed on this machine. The
     finished bundle runs its self-test in a separate process before it is written to ``target``; PairError if it fails.
+    key: signs the bundle (see ``runtime_arm.pair.signatures``).
     What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
     """
     pair = with_result(pair)
@@ -95,7 +104,8 @@ def pack(pair: Pair, target: AnyPath, sample: Optional[Mapping[str, Array]] = No
         whole = Path(folder) / "whole.pyz"
         _write_archive(whole, parts)
         _require_that_it_works(whole, target)
-        write_file(target, _chunks(map_file(whole)))
+        content = map_file(whole)
+        write_file(target, _chunks(content) if key is None else signed(content, key.sign(message_of(content))))
 
 
 def _require_that_it_works(bundle: Path, target: AnyPath) -> None:

@@ -6,11 +6,13 @@ See ``runtime_arm.pair.bundle`` for what the parts are.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import mmap
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, map_file
@@ -43,9 +45,12 @@ class Archive(NamedTuple):
         return {name: self.part(f"{PAIR_FOLDER}/{name}") for name in (*FILES, MODEL)}
 
 
-def open_archive(path: AnyPath) -> Archive:
-    """The content of a bundle. PairError, naming the part, if one is missing or its hash differs."""
-    parts = _stored_parts(map_file(path), Path(path))
+def open_archive(path: AnyPath, content: Optional[memoryview] = None) -> Archive:
+    """The content of a bundle. PairError, naming the part, if one is missing or its hash differs.
+
+    content: of the file, where it has been mapped and looked at already.
+    """
+    parts = _stored_parts(map_file(path) if content is None else content, Path(path))
     manifest = _manifest(Archive(parts, 0.0, str(path)))
     archive = Archive(parts, float(manifest["tolerance"]), str(path))
     for name, part in parts.items():
@@ -58,7 +63,7 @@ def open_archive(path: AnyPath) -> Archive:
 
 def _stored_parts(data: memoryview, path: Path) -> Dict[str, memoryview]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(_as_file(data)) as archive:
             entries: List[zipfile.ZipInfo] = archive.infolist()
     except UNREADABLE as error:
         raise PairError(f"{path}: not a bundle: {error}") from error
@@ -74,6 +79,11 @@ def _stored_parts(data: memoryview, path: Path) -> Dict[str, memoryview]:
             raise PairError(f"{path}: part {entry.filename!r} is cut off")
         parts[entry.filename] = data[start : start + entry.file_size]
     return parts
+
+
+def _as_file(data: memoryview) -> Any:
+    """The content as a file: the map itself, which reads like one."""
+    return data.obj if isinstance(data.obj, mmap.mmap) else io.BytesIO(data)
 
 
 def _manifest(archive: Archive) -> Any:
