@@ -36,7 +36,7 @@ Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and 
 # QuantizedConv
 
 
-def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     return refusal(op, inputs)
 
 
@@ -107,13 +107,13 @@ def columns_first(weights: Array, group: int, arithmetic: Arithmetic) -> Slices:
     return [(part, np.ascontiguousarray(factor.swapaxes(1, 2))) for part, factor in slices]
 
 
-def _columns(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     layer = layer_of(op, inputs)
     return Columns(layer.convolution, layer.arithmetic).scratch()
 
 
-@quantized_conv.kernel("INT8", supports=_supports, scratch=_columns, splits_work=True)
-def quantized_convolution(call: Call) -> Run:
+@quantized_conv.kernel("INT8", supports=supports, scratch=scratch, splits_work=True)
+def bind(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
     slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic))

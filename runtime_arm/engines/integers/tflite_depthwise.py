@@ -69,7 +69,7 @@ def _rows(layer: Layer) -> Rows:
     return Rows(layer.window, convolution.channels, convolution.filters // convolution.channels, layer.window.stride[1])
 
 
-def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     reason = refusal(op, inputs)
     if reason is not None:
         return reason
@@ -81,7 +81,7 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
     return "the sums may exceed 24 bits" if layer.arithmetic.wide else None
 
 
-def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
     """Rows, sums, sums of one part, two buffers to requantise in."""
     layer = layer_of(op, inputs)
     most = max(block.rows for block in _blocks(layer))
@@ -105,8 +105,8 @@ def _blocks(layer: Layer, workers: int = 1) -> List[Block]:
     return row_blocks(layer.convolution.batch, layer.window, filters, row_nbytes, workers)
 
 
-@quantized_conv.kernel("INT8_DEPTHWISE", supports=_supports, scratch=_scratch, splits_work=True)
-def quantized_depthwise(call: Call) -> Run:
+@quantized_conv.kernel("INT8_DEPTHWISE", supports=supports, scratch=scratch, splits_work=True)
+def bind(call: Call) -> Run:
     layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
     columns = window.output[1]

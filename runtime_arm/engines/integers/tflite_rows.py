@@ -1,4 +1,4 @@
-"""What TensorFlow Lite's quantised convolutions have in common: padded image rows as float32, and the end of a block.
+"""What quantised convolutions of TensorFlow Lite and Caffe2 have in common: padded image rows as float32, and layers.
 
 Rows under a block of output rows are converted once, into (step, rows, columns, channels): column x lies in part
 x % step at x // step. If step is the stride, what a tap meets under consecutive outputs is one run.
@@ -18,15 +18,22 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.quantised.parameters import all_known
-from runtime_arm.operators.quantised.tflite.products import Products, products_of
+from runtime_arm.operators.quantised.tflite.products import Products, products_of, quantized_conv
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Specs
-from runtime_arm.registry.specs import Shape
+from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, copy, margins
 
 BLOCK_NBYTES = 1 << 20  # rows, columns, sums and what requantises them; about a second-level cache
 LARGEST_BIAS = 1 << 52
 RUN = 512  # least elements of a run of pixels that is computed at once, if a row has as many
+
+
+def _tflite_products(op: OperatorDef, x: TensorSpec, w: TensorSpec, filters: int) -> Products:
+    return products_of(op, x.dtype, filters)
+
+
+PRODUCTS = {quantized_conv.domain: _tflite_products}  # reads the quantisation of a domain's convolutions
 
 
 class Layer(NamedTuple):
@@ -56,13 +63,13 @@ def run_of(columns: int, channels: int) -> int:
 
 
 def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
-    """The layer of a QuantizedConv whose weights and bias are constants."""
+    """The layer of a QuantizedConv or an Int8Conv whose weights and bias are constants."""
     x, w, b = (*inputs, None)[:3]
     assert x is not None
     assert w is not None
     assert w.value is not None
     convolution = convolution_of(op, x, w)
-    products = products_of(op, x.dtype, convolution.filters)
+    products = PRODUCTS[op.domain](op, x, w, convolution.filters)
     weights = weights_of(w.value, np.asarray(products.w_zero_point))
     bias = np.zeros(len(weights), np.int64) if b is None or b.value is None else b.value.astype(np.int64)
     arithmetic = choose_arithmetic(weights, np.zeros_like(bias), x.dtype, [0])

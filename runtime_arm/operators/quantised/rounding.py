@@ -18,7 +18,8 @@ multiply and round:
 Multipliers of TensorFlow Lite's rules may be negative.
 
 All are exact: in integers where the rule is stated in integers, in single operations where it is stated in floats.
-``requantizer`` chooses float64 for tflite_ref if its 53 bits hold every number that occurs; this takes half the time.
+``requantizer`` chooses float64 for tflite_ref and gemmlowp if its 53 bits hold every number that occurs; this takes
+half the time.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def _times_power(x: Any, exponents: Any) -> Any:
 
 
 class FixedPointRequantizer:
-    """A Requantizer by the rule tflite_ref, computed in float64, in which every product and sum is exact.
+    """A Requantizer by the rules tflite_ref and gemmlowp, computed in float64, in which every product and sum is exact.
 
     With m = mantissa * 2**(exponent - 31) and the divisor 2**right, the two roundings equal one rounding
     half up of  sum * m  moved away from zero by 2**-(right + 1), because what the first of them adds is less than that.
@@ -209,9 +210,9 @@ class FixedPointRequantizer:
         cls, rule: str, multiplier: Any, zero_point: int, low: int, high: int, reach: int
     ) -> Optional[FixedPointRequantizer]:
         """For sums of magnitude up to ``reach``. None if 53 bits may not suffice, and for other rules."""
-        if rule != "tflite_ref":
+        if rule not in ("tflite_ref", "gemmlowp"):
             return None
-        fixed = fixed_point(multiplier)
+        fixed = RULES[rule].prepare(multiplier)
         if not bool(np.all(fixed.mantissa > 0)) or reach << max(int(fixed.exponent.max()), 0) > _INT32_MAX:
             return None
         scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)

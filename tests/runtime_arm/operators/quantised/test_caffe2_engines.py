@@ -51,7 +51,8 @@ def test_convolutions_are_exact_in_every_engine(name: str, type: str) -> None:
     scale = 0.9 * float(np.sqrt(np.prod(w_shape[1:])))
     op = int8(type, "X", "W", "b", scale=scale, order="NHWC", **arguments)
     operands = [quantised(1, *x_shape), quantised(2, *w_shape, zero_point=3), bias(w_shape[0])]
-    assert assert_engines_match_reference(op, operands, constants=WEIGHTS) == ["INT8"]
+    engines = ["INT8_DEPTHWISE", "INT8"] if name == "depthwise" else ["INT8"]
+    assert assert_engines_match_reference(op, operands, constants=WEIGHTS) == engines
 
 
 @pytest.mark.parametrize(("x_shape", "filters"), [((3, 40), 7), ((2, 3, 3, 5), 4), ((1, 3000), 2), ((300, 20), 50)])
