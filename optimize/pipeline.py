@@ -17,7 +17,14 @@ are passes of their own because options of ``optimize`` turn them on and off.
 
 from __future__ import annotations
 
-from optimize.passes.composing import compose_affine, compose_fc, compose_hard_swish, compose_swish, compose_transposes
+from optimize.passes.composing import (
+    compose_affine,
+    compose_fc,
+    compose_gelu,
+    compose_hard_swish,
+    compose_swish,
+    compose_transposes,
+)
 from optimize.passes.folding import (
     deduplicate_weights,
     flatten_fc,
@@ -47,6 +54,7 @@ INTEGERS = (
 COMPOSING = (
     compose_hard_swish.PASS,
     compose_swish.PASS,
+    compose_gelu.PASS,
 )
 PORTABLE = (
     remove_no_ops.PASS,

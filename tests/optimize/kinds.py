@@ -331,6 +331,18 @@ def hard_gating(d: Drawing) -> None:
     d.emit("Div", [d.ops[-1].output[0], "six"], shape)
 
 
+def spelled_gelu(d: Drawing) -> None:
+    """GELU, written out; sometimes the factor multiplies another blob."""
+    x = latest(d)
+    shape = d.shapes[x]
+    d.weights.update(one=np.float32(1), half=np.float32(0.5), root=np.float32(2**0.5))
+    for type, operand in (("Div", "root"), ("Erf", ""), ("Add", "one")):
+        d.emit(type, [d.ops[-1].output[0] if type != "Div" else x, *([operand] if operand else [])], shape)
+    other = x if d.draw(st.integers(0, 3)) else d.like(x)
+    d.emit("Mul", [other, d.ops[-1].output[0]], shape)
+    d.emit("Mul", [d.ops[-1].output[0], "half"], shape)
+
+
 def pooled_activation(d: Drawing) -> None:
     """ReLU or Clip, alone or after a convolution, and a pool, mostly with overlapping windows."""
     if d.draw(st.booleans()):

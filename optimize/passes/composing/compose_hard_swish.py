@@ -18,16 +18,16 @@ def _is_zero_to_six(program: Program, clip: OperatorDef) -> bool:
 
 
 def _to_hard_sigmoid(program: Program, x: str, last: OperatorDef, **inner: OperatorDef) -> Rewrite:
-    _require_same_shape(program, x, last, *inner.values())
+    require_same_shape(program, x, last, *inner.values())
     return Rewrite((OperatorDef.of("HardSigmoid", [x], last.output, name=last.name, alpha=1 / 6, beta=0.5),))
 
 
 def _to_hard_swish(program: Program, x: str, last: OperatorDef, **inner: OperatorDef) -> Rewrite:
-    _require_same_shape(program, x, last, *inner.values())
+    require_same_shape(program, x, last, *inner.values())
     return Rewrite((OperatorDef.of("HardSwish", [x], last.output, name=last.name, domain="onnx"),))
 
 
-def _require_same_shape(program: Program, x: str, last: OperatorDef, *inner: OperatorDef) -> None:
+def require_same_shape(program: Program, x: str, last: OperatorDef, *inner: OperatorDef) -> None:
     """Refusal if the result has, or may have, more dimensions than ``x``: the numbers may bring some of their own."""
     values = [program.value(name) for op in (last, *inner) for name in op.input if name in program.weights]
     if all(value is not None and value.ndim == 0 for value in values):

@@ -12,7 +12,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOAT32_64, FLOATS, NUMBERS, SIGNED
-from runtime_arm.operators.common.erf import erf, erf_into
+from runtime_arm.operators.common.erf import erf, erf_of_normal_into
 from runtime_arm.operators.common.formulas import (
     CLIPS_FAST,
     declare_unary,
@@ -266,23 +266,26 @@ def gelu_of(x: Any, fast_gelu: bool) -> Any:
 
 def gelu_into(x: Array, y: Array, t: Array, u: Array, v: Array) -> None:
     """y = x Phi(x), where Phi is the cumulative normal distribution."""
-    np.multiply(x, math.sqrt(0.5), out=t)
-    erf_into(t, t, u, v)
-    t += 1
-    t *= 0.5
-    np.multiply(x, t, out=y)
+    erf_of_normal_into(x, t, u, v)
+    np.add(t, _ONE, t)
+    np.multiply(t, _HALF, t)
+    np.multiply(x, t, y)
+
+
+_ONE, _HALF = np.array(1, np.float32), np.array(0.5, np.float32)
+_CUBIC, _LINEAR = (np.array(c * math.sqrt(2 / math.pi), np.float32) for c in (0.044715, 1))
 
 
 def gelu_tanh_into(x: Array, y: Array, t: Array) -> None:
     """y = gelu(x), approximated with tanh. Hendrycks and Gimpel, Gaussian Error Linear Units, 2016."""
-    np.square(x, out=t)
-    t *= 0.044715 * math.sqrt(2 / math.pi)
-    t += math.sqrt(2 / math.pi)
-    t *= x
-    np.tanh(t, out=t)
-    t += 1
-    t *= 0.5
-    np.multiply(x, t, out=y)
+    np.multiply(x, x, t)
+    np.multiply(t, _CUBIC, t)
+    np.add(t, _LINEAR, t)
+    np.multiply(t, x, t)
+    np.tanh(t, t)
+    np.add(t, _ONE, t)
+    np.multiply(t, _HALF, t)
+    np.multiply(x, t, y)
 
 
 @unary("Gelu", gelu_of, onnx=(), fast=FLOAT32, inplace=False, scratch=3, fast_gelu=0)

@@ -139,3 +139,12 @@ def test_refuses_integers(type: str) -> None:
 def test_refuses_to_overwrite_what_caffe2_does_not(type: str) -> None:
     with pytest.raises(ShapeError, match="output 'X' must not overwrite"):
         run_kernel(caffe2(type, "X", "X"), [np.ones(3, np.float32)])
+
+
+@pytest.mark.parametrize("type", ["Erf", "Gelu"])
+def test_the_error_function_saturates(type: str) -> None:
+    x = np.concatenate([np.linspace(3.9, 60, 20000), np.geomspace(60, 3e38, 5000), [np.inf]]).astype(np.float32)
+    op = onnx(type, "x", "y")
+    for sign in (1, -1):
+        (y,), (expected,) = (run_kernel(op, [sign * x], engine) for engine in ("NUMPY", "REFERENCE"))
+        np.testing.assert_allclose(y, expected, rtol=1e-6, atol=2e-6)
