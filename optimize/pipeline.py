@@ -34,7 +34,7 @@ from optimize.passes.folding import (
     join_biases,
     shift_biases,
 )
-from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_relu
+from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_attention, fuse_relu
 from optimize.passes.integers import combine_integers, look_up_integers, move_integers, multiply_integers
 from optimize.passes.moving import (
     hoist_activation_over_concat,
@@ -69,6 +69,7 @@ PORTABLE = (
     fuse_relu.PASS,
 )
 FUSING = (
+    fuse_attention.PASS,
     fuse_add.PASS,
     fuse_activation.PASS,
     join_biases.PASS,

@@ -343,6 +343,22 @@ def spelled_gelu(d: Drawing) -> None:
     d.emit("Mul", [d.ops[-1].output[0], "half"], shape)
 
 
+def attending(d: Drawing) -> None:
+    """A blob of four dimensions that attends to itself; sometimes with a scale, or its scores for others."""
+    x = latest(d)
+    n, c, h, w = shape = d.shapes[x]
+    d.emit("Transpose", [x], (n, c, w, h), axes=[0, 1, 3, 2])
+    d.emit("BatchMatMul", [x, d.ops[-1].output[0]], (n, c, h, h))
+    if d.draw(st.booleans()):
+        d.weights.update(six=np.float32(6))
+        d.emit("Div", [d.ops[-1].output[0], "six"], (n, c, h, h))
+    scores = d.ops[-1].output[0]
+    d.emit("Softmax", [scores], (n, c, h, h), axis=3)
+    d.emit("BatchMatMul", [d.ops[-1].output[0], x], shape)
+    if not d.draw(st.integers(0, 3)):
+        d.emit("Relu", [scores], (n, c, h, h))
+
+
 def pooled_activation(d: Drawing) -> None:
     """ReLU or Clip, alone or after a convolution, and a pool, mostly with overlapping windows."""
     if d.draw(st.booleans()):

@@ -39,7 +39,7 @@ CAFFE2S = [
     kinds.twin_weights,
     kinds.viewing,
 ]
-EVERYTHING = [*CAFFE2S, kinds.spelled_gelu, *DATA_DEPENDENT]
+EVERYTHING = [*CAFFE2S, kinds.spelled_gelu, kinds.attending, *DATA_DEPENDENT]
 
 RANDOM = np.random.default_rng(4)
 WEIGHTS: Dict[str, Any] = {

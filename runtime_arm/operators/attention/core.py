@@ -14,11 +14,13 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.shared_maximum import powers_into
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec
 
-SCORES = 1 << 18  # elements of a block of scores: 1 MB of float32
+SCORES = 1 << 16  # elements of a block of scores: 256 KB of float32, which stay in the cache
+FEW = 1 << 14  # elements of all scores that are not worth sharing
 OPEN = (-1, -1)
 Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at a time
 Prepare = Callable[[Heads], Run]
@@ -98,7 +100,8 @@ def block_of(groups: int, heads: int, queries: int, keys: int) -> Tuple[int, int
     """How many heads of keys and how many queries a block has."""
     rows = min(queries, max(SCORES // max(groups * keys, 1), 1))
     fitting = SCORES // max(groups * rows * keys, 1)
-    return max(min(fitting, -(-heads // 4)), 1), max(rows, 1)  # at least four blocks, so that workers can share them
+    fewest = 1 if heads * groups * queries * keys <= FEW else 4  # blocks, so that workers can share them
+    return max(min(fitting, -(-heads // fewest)), 1), max(rows, 1)
 
 
 def score_scratch(dtype: Any, groups: int, heads: int, queries: int, keys: int) -> List[TensorSpec]:
@@ -137,6 +140,7 @@ class _Solver:
         self._least, self._tiny = np.finfo(dtype).min, np.finfo(dtype).tiny
         self._middle = problem.q.shape[3] + problem.k.shape[2]  # where in the band a key at the query's position is
         self._band = self._outside(dtype) if problem.sides != OPEN else None
+        self._ones = np.ones((problem.k.shape[2], 1), dtype)
 
     def _outside(self, dtype: Any) -> Array:
         """-inf for the distances from query to key that are outside the window, else 0."""
@@ -149,26 +153,41 @@ class _Solver:
     def solve(self, part: Heads, rows: slice) -> None:
         """Write the results of some heads of a batch for some queries."""
         problem, (batch, heads) = self._problem, part
-        q, y = problem.q[batch, heads, :, rows], problem.y[batch, heads, :, rows]
+        y = problem.y[batch, heads, :, rows]
         first, last = self._seen(batch, rows)
         if last <= first:
             y.fill(0)
             return
-        shape = (*q.shape[:3], last - first)
-        scores = self._scores[: shape[0] * shape[1] * shape[2] * shape[3]].reshape(shape)
-        top, total = (column[: scores.size // shape[3]].reshape(*shape[:3], 1) for column in self._columns)
-        np.matmul(q, problem.k[batch, heads, np.newaxis, first:last].swapaxes(-1, -2), out=scores)
+        shape = (*y.shape[:3], last - first)
+        lines = shape[0] * shape[1] * shape[2]
+        flat = self._scores[: lines * shape[3]].reshape(lines, shape[3])
+        top, total = (column[:lines].reshape(lines, 1) for column in self._columns)
+        scores, keys, v = flat.reshape(shape), slice(first, last), problem.v[batch, heads, np.newaxis, first:last]
+        self._score(scores, part, rows, keys)
+        if problem.sink is None and powers_into(flat, flat, self._ones[: shape[3]], total):
+            np.matmul(scores, v, out=y)
+            np.divide(y, total.reshape(*shape[:3], 1), out=y)
+            return
+        if problem.sink is None:
+            self._score(scores, part, rows, keys)
+        tops = top.reshape(*shape[:3], 1), total.reshape(*shape[:3], 1)
+        self._normalise(scores, *tops, None if problem.sink is None else problem.sink[heads])
+        np.matmul(scores, v, out=y)
+
+    def _score(self, scores: Array, part: Heads, rows: slice, keys: slice) -> None:
+        """Write the scores of these queries and keys, with bias and window."""
+        problem, (batch, heads) = self._problem, part
+        q, k = problem.q[batch, heads, :, rows], problem.k[batch, heads, np.newaxis, keys]
+        np.matmul(q, k.swapaxes(-1, -2), out=scores)
         np.multiply(scores, self._scale, out=scores)
         if self._softcap > 0:
             np.divide(scores, self._softcap, out=scores)
             np.tanh(scores, out=scores)
             np.multiply(scores, self._softcap, out=scores)
         for bias in problem.biases:
-            np.add(scores, _cut(bias, batch, heads, rows, slice(first, last)), out=scores)
+            np.add(scores, _cut(bias, batch, heads, rows, keys), out=scores)
         if self._band is not None:
-            np.add(scores, self._windows(self._band, batch, rows, first, last), out=scores)
-        self._normalise(scores, top, total, None if problem.sink is None else problem.sink[heads])
-        np.matmul(scores, problem.v[batch, heads, np.newaxis, first:last], out=y)
+            np.add(scores, self._windows(self._band, batch, rows, keys.start, keys.stop), out=scores)
 
     def _seen(self, batch: int, rows: slice) -> Tuple[int, int]:
         """The keys that any of these queries may see."""
