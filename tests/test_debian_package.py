@@ -13,9 +13,11 @@ from typing import Dict
 import pytest
 
 from armnet.device.setup import packages_of
-from device_tests.host.emulation.apt import require_packages, require_tools
+from device_tests.host.emulation import sources
+from device_tests.host.emulation.apt import require_packages
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
+from device_tests.host.emulation.tools import require_tools
 from runtime_arm.version import VERSION
 from tests.support.paths import SCRIPTS
 from tests.support.publishing.distributions import REPOSITORY, Distributions
@@ -78,12 +80,21 @@ def test_files_belong_to_root_and_are_as_old_as_asked(package: Path) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["arm64", "armhf"])
-def test_apt_finds_all_that_it_and_armnet_setup_need(package: Path, architecture: str, tmp_path: Path) -> None:
+def test_apt_finds_all_that_it_and_armnet_setup_need(
+    package: Path, architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         require_tools()
     except EmulationUnavailable as error:
         pytest.skip(str(error))
-    require_packages([*packages_of("pi", ["--tests"]), str(package)], architecture, tmp_path)
+    if architecture == "arm64":  # as on Ubuntu: from Debian, with keys that are unpacked from a package
+        monkeypatch.delenv("ARMNET_APT_SOURCES", raising=False)
+        monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "cache"))
+        (tmp_path / "os-release").write_text('NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n')
+        monkeypatch.setattr(sources, "OS_RELEASE", tmp_path / "os-release")
+        monkeypatch.setattr(sources, "SYSTEM_KEYS", tmp_path / "none")
+        assert sources.chosen_sources() == [sources.DEBIAN]
+    require_packages([*packages_of("pi", ["--tests"]), str(package)], architecture, tmp_path / "apt")
 
 
 def test_the_command_runs_on_an_emulated_machine(unpacked: Path) -> None:

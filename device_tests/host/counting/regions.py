@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
-from device_tests.host.emulation.apt import download_source, require_tools, run_tool
+from device_tests.host.emulation.apt import download_source
 from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
 from device_tests.host.emulation.machine import Machine, environment, run_group
+from device_tests.host.emulation.tools import require_tools, run_tool
 from runtime_arm.errors import ArmnetError
 from runtime_arm.machine.cache import cache_root
 

@@ -1,39 +1,25 @@
 """Downloads packages of any architecture with the host's apt, in directories of its own.
 
-The host's package sources, their keys and its network settings (proxies, authentication) are used. Its state is neither
-read nor changed, and root is not needed. ``$ARMNET_APT_SOURCES`` names a ``.list`` or ``.sources`` file to use instead
-of the host's.
+The host's network settings (proxies, authentication) are used. Its state is neither read nor changed, and root is not
+needed. ``sources.py`` says where packages come from.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
-from device_tests.host.emulation.cache import EmulationUnavailable, progress
+from device_tests.host.emulation.cache import EmulationUnavailable, built, progress
+from device_tests.host.emulation.sources import SYSTEM_KEYS, chosen_sources, host_sources, write_sources
+from device_tests.host.emulation.sysroot import unpack_files
+from device_tests.host.emulation.tools import require_tools, run_tool
+from runtime_arm.machine.cache import cache_root
 
-TOOLS = ("apt-get", "apt-config", "dpkg", "dpkg-deb", "tar")
-
-
-def require_tools(tools: Sequence[str] = TOOLS, purpose: str = "emulated ARM") -> None:
-    """EmulationUnavailable, naming them, if some tools are not installed."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if missing:
-        raise EmulationUnavailable(f"{purpose} needs {', '.join(tools)}; not installed here: {', '.join(missing)}")
-
-
-def run_tool(command: Sequence[str]) -> str:
-    """The stdout of a command; EmulationUnavailable, with the last line of its stderr, if it fails."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise EmulationUnavailable(f"{command[0]} failed: {reason}")
-    return done.stdout
+RECIPE = 1  # raise it when what ``_debian_keys`` builds changes
 
 
 def host_architecture() -> str:
@@ -92,17 +78,32 @@ def download_kernel(architecture: str, folder: Path) -> None:
     download_alone([kernel.group()], architecture, folder)
 
 
-class _PrivateApt:
-    """apt-get with its own directories in ``folder``. kind: "deb" or "deb-src"."""
+def _debian_keys() -> Path:
+    """Debian's keys, from a package of the host's own sources, unpacked in the cache."""
 
-    def __init__(self, folder: Path, architecture: str, kind: str):
+    def build(folder: Path) -> None:
+        progress("downloading Debian's keys")
+        apt = _PrivateApt(folder / "apt", host_architecture(), "deb", host_sources())
+        update_error = apt.update()
+        apt.get("download", "debian-archive-keyring", earlier_error=update_error, cwd=folder)
+        (archive,) = folder.glob("*.deb")
+        unpack_files(archive, f".{SYSTEM_KEYS}", folder)
+        shutil.rmtree(apt.folder)
+
+    return built(cache_root() / "keyring", [RECIPE], build) / SYSTEM_KEYS.relative_to("/")
+
+
+class _PrivateApt:
+    """apt-get with its own directories in ``folder``. kind: "deb" or "deb-src"; sources: files of package sources."""
+
+    def __init__(self, folder: Path, architecture: str, kind: str, sources: Optional[List[Path]] = None):
         self.folder = folder
         self.architecture = architecture
         self.archives = folder / "cache/archives"
         for needed in (self.archives / "partial", folder / "state/lists/partial", folder / "sources"):
             needed.mkdir(parents=True)
         (folder / "state/status").touch()
-        write_sources(folder / "sources", kind)
+        write_sources(chosen_sources() if sources is None else sources, folder / "sources", kind, _debian_keys)
         (folder / "apt.conf").write_text(self._configuration())
         self._environment = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C.UTF-8"}
 
@@ -152,31 +153,6 @@ class _PrivateApt:
             text=True,
             check=False,
         )
-
-
-def write_sources(folder: Path, kind: str) -> None:
-    """Copies the package sources into ``folder`` and changes the type of each entry to ``kind``."""
-    for path in _source_files():
-        text = path.read_text()
-        if path.suffix == ".sources":
-            text = re.sub(r"(?mi)^Types:.*$", f"Types: {kind}", text)
-        else:
-            text = re.sub(r"(?m)^\s*deb(?=\s)", kind, re.sub(r"(?m)^\s*deb-src\s.*$", "", text))
-        (folder / path.name).write_text(text)
-
-
-def _source_files() -> List[Path]:
-    chosen = os.environ.get("ARMNET_APT_SOURCES")
-    if chosen:
-        path = Path(chosen)
-        if not path.is_file() or path.suffix not in (".list", ".sources"):
-            raise EmulationUnavailable(f"ARMNET_APT_SOURCES={chosen} is not a .list or .sources file")
-        return [path]
-    shell = run_tool(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
-    where: Dict[str, str] = dict(assignment.split("=", 1) for assignment in shlex.split(shell))
-    parts = Path(where["PARTS"])
-    files = [Path(where["LIST"]), *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
-    return [path for path in files if path.is_file()]
 
 
 def _first_error(done: subprocess.CompletedProcess[str]) -> str:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from device_tests.host.emulation.apt import download_kernel, host_architecture, require_tools
+from device_tests.host.emulation.apt import download_kernel, host_architecture
 from device_tests.host.emulation.cache import built, locked, progress
 from device_tests.host.emulation.initramfs import InitramfsWriter
 from device_tests.host.emulation.machine import environment, prepared_archives, prepared_sysroot, run_group
 from device_tests.host.emulation.sysroot import build_qemu, qemu_command, unpack_files
+from device_tests.host.emulation.tools import require_tools
 from runtime_arm.errors import ArmnetError
 from runtime_arm.machine.cache import cache_root
 

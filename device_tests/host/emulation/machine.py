@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Dict, List, Mapping, Optional, Sequence
 
-from device_tests.host.emulation.apt import download_packages, host_architecture, require_tools
+from device_tests.host.emulation.apt import download_packages, host_architecture
 from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
 from device_tests.host.emulation.sysroot import (
     PYTHON_PACKAGES,
@@ -29,6 +29,7 @@ from device_tests.host.emulation.sysroot import (
     python_version,
     qemu_command,
 )
+from device_tests.host.emulation.tools import require_tools
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 

@@ -15,10 +15,11 @@ import subprocess
 from pathlib import Path
 from typing import Dict, NamedTuple, Sequence
 
-from device_tests.host.emulation.apt import host_architecture, require_tools
+from device_tests.host.emulation.apt import host_architecture
 from device_tests.host.emulation.cache import EmulationUnavailable, built, locked
 from device_tests.host.emulation.machine import prepared_archives
 from device_tests.host.emulation.sysroot import unpack
+from device_tests.host.emulation.tools import require_tools
 from runtime_arm.machine.cache import cache_root
 
 RECIPE = 1  # raise it when what the functions build changes

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import List, Sequence
 
-from device_tests.host.emulation.apt import run_tool
 from device_tests.host.emulation.cache import EmulationUnavailable, progress
+from device_tests.host.emulation.tools import run_tool
 
 QEMU_PACKAGES = ("qemu-user",)
 PYTHON_PACKAGES = (

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from device_tests.host.emulation import prepare as prepare_emulation
-from device_tests.host.emulation.apt import write_sources
 from device_tests.host.emulation.machine import Machine, emulated
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
@@ -165,24 +164,3 @@ class TestWhereItCannotBeHad:
             prepare_emulation.main(["mips"])
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("prepare_emulation: no part 'mips'; there are arm64, armhf, counting, full-system; ")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        (
-            "a.list",
-            "# deb x\ndeb [signed-by=/k] mirror:/x stable main\ndeb-src mirror:/x stable main\n",
-            "# deb x\ndeb-src [signed-by=/k] mirror:/x stable main\n\n",
-        ),
-        ("a.sources", "Types: deb deb-src\nURIs: mirror:/deb\n", "Types: deb-src\nURIs: mirror:/deb\n"),
-    ],
-)
-def test_package_sources_become_those_of_source_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    (tmp_path / "copy").mkdir()
-    monkeypatch.setenv("ARMNET_APT_SOURCES", str(tmp_path / name))
-    write_sources(tmp_path / "copy", "deb-src")
-    assert (tmp_path / "copy" / name).read_text() == expected
