@@ -8,6 +8,7 @@
   armnet device doctor ssh://pi@raspberrypi.local PAIR          armnet doctor on the target
   armnet device count PAIR                                      count instructions on emulated ARM, by operator
   armnet device count                                           count the networks that have a budget
+  armnet device prepare                                         make the emulated machines now
 
 A target gets the runtime and the files that it needs in a folder of its own, which is removed at the end. Over ssh it
 needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
@@ -60,6 +61,16 @@ Count the instructions of an inference on an emulated machine, with one thread.
   armnet device count                                         armnet's networks that have a budget, against that budget
 
 Exit status: 0, or 1 if a network exceeds its budget.
+"""
+PREPARE = """\
+Make emulated machines and the instruction counter in the cache, which otherwise happens when they are first used.
+
+  armnet device prepare                    arm64, armhf and counting
+  armnet device prepare arm64 counting
+  armnet device prepare full-system        the whole emulated computer
+  armnet device prepare --key              print a hash that changes whenever they may, for a CI that keeps them
+
+It prints a line for each part; running it again is instant.
 """
 
 
@@ -126,6 +137,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     count.add_argument("--update-budget", action="store_true", help="make the counts the new budgets")
     add_json(count)
+
+    prepare = actions.add_parser("prepare", help="make the emulated machines", description=PREPARE)
+    prepare.add_argument(
+        "parts", nargs="*", metavar="PART", help="arm64, armhf, counting or full-system (default: the first three)"
+    )
+    prepare.add_argument("--key", action="store_true", help="make nothing and print the hash of all recipes")
+    add_json(prepare)
 
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:

@@ -197,11 +197,30 @@ def count_action(args: argparse.Namespace) -> int:
     return count(args)
 
 
+def prepare_action(args: argparse.Namespace) -> int:
+    """Makes emulated machines, or prints the hash of their recipes."""
+    from device_tests.host.emulation import prepare
+
+    if args.key:
+        key = prepare.key()
+        print_json("device prepare", {"key": key, "kept": list(prepare.KEPT)}) if args.json else print(key)
+        return 0
+    rows = []
+    for name, path in prepare.prepared(args.parts):
+        rows.append({"part": name, "path": str(path)})
+        if not args.json:
+            print(f"{name}\t{path}", flush=True)
+    if args.json:
+        print_json("device prepare", {"parts": rows})
+    return 0
+
+
 ACTIONS: Dict[str, Callable[[argparse.Namespace], int]] = {
     "list": list_action,
     "test": test_action,
     "run": run_action,
     "bench": bench_action,
     "doctor": doctor_action,
+    "prepare": prepare_action,
     "count": count_action,
 }

@@ -40,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a device or a package that is missing fails the test instead of skipping it",
     )
+    group.addoption(
+        "--armnet-summary",
+        metavar="FILE",
+        help="add a report in Markdown to this file: accuracy, instructions and memory by model and device, and why "
+        "tests failed",
+    )
     parser.addini("armnet_devices", "devices for armnet_device (default: local)", "args", [])
     parser.addini("armnet_models", "models for armnet_model, relative to this file", "paths", [])
     parser.addini("armnet_budgets", "the folder of the budget files, relative to the root folder", default="budgets")
@@ -125,12 +131,17 @@ def armnet_model(request: pytest.FixtureRequest) -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """A line for each test that measured a model."""
+    """A line for each test that measured a model; the same, and more, in the file of --armnet-summary."""
+    path = terminalreporter.config.getoption("--armnet-summary")
+    if path:
+        from armnet.pytest_plugin.summary import append_summary
+
+        append_summary(Path(path), terminalreporter.stats)
     lines = []
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
             told = [(name, value) for name, value in getattr(report, "user_properties", ()) if name.startswith(PREFIX)]
-            numbers = [f"{name[len(PREFIX) :]} {_shown(value)}" for name, value in told if not isinstance(value, str)]
+            numbers = [f"{name[len(PREFIX) :]} {shown(value)}" for name, value in told if not isinstance(value, str)]
             if numbers and report.when == "call":
                 lines.append(f"{report.nodeid}: {', '.join(numbers)}")
     if lines:
@@ -139,5 +150,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.line(line)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A number as people read it."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

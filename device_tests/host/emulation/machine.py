@@ -3,7 +3,7 @@
     machine = emulated("arm64", cpu="cortex-a72")
     machine.run(["-c", "import platform; print(platform.machine())"]).stdout     # 'aarch64\\n'
 
-``scripts/prepare_emulation`` prepares them ahead of time.
+``armnet device prepare`` prepares them ahead of time.
 """
 
 from __future__ import annotations

@@ -1,50 +1,49 @@
-"""Prepare emulated ARM machines in a cache outside the repository.
-
-  prepare_emulation                    arm64, armhf and counting
-  prepare_emulation full-system        the whole emulated computer
-
-It prints a line for each part; running it again is instant.
-"""
+"""Prepares emulated machines and the instruction counter in a cache outside the repository; again, it is instant."""
 
 from __future__ import annotations
 
-import sys
-from typing import Sequence
+import hashlib
+import platform
+from pathlib import Path
+from typing import Iterator, List, Sequence, Tuple
 
 from device_tests.host.counting.regions import counting_plugin
-from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.full_system import full_system
 from device_tests.host.emulation.machine import CPUS, emulated
-from runtime_arm.app.command_line import Parser
+from device_tests.host.emulation.sources import chosen_sources
+from runtime_arm.errors import UsageError
 
 DEFAULT_PARTS = (*CPUS, "counting")
 PARTS = (*DEFAULT_PARTS, "full-system")
+KEPT = ("counting", "keyring", "machine", "qemu", "qemu-header", "sysroot")  # folders of the cache that CI keeps
+_RECIPES = ("counting", "emulation")  # folders beside this one's parent
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Prepares the parts; returns 2, after one line on stderr, if one cannot be prepared."""
-    parser = Parser(prog="prepare_emulation", description=__doc__)
-    parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: {', '.join(DEFAULT_PARTS)})"
-    )
-    parts = parser.parse_args(arguments).parts
+def prepared(parts: Sequence[str]) -> Iterator[Tuple[str, Path]]:
+    """Prepares parts, all default ones if none is named; yields the name and the main file of each.
+
+    UsageError for an unknown part; EmulationUnavailable, with what is missing, if one cannot be prepared.
+    """
     unknown = [name for name in parts if name not in PARTS]
     if unknown:
-        parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
-    try:
-        for part in parts or DEFAULT_PARTS:
-            for cpu in CPUS.get(part, ()):
-                machine = emulated(part, cpu)
-                print(f"{machine.name}\t{machine.python}")
-            if part == "counting":
-                print(f"{part}\t{counting_plugin()}")
-            if part == "full-system":
-                print(f"{part}\t{full_system().kernel}")
-    except EmulationUnavailable as error:
-        print(f"prepare_emulation: {error}", file=sys.stderr)
-        return 2
-    return 0
+        raise UsageError(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    for part in parts or DEFAULT_PARTS:
+        for cpu in CPUS.get(part, ()):
+            machine = emulated(part, cpu)
+            yield machine.name, machine.python
+        if part == "counting":
+            yield part, counting_plugin()
+        if part == "full-system":
+            yield part, full_system().kernel
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def key() -> str:
+    """A hash that changes whenever what is prepared may change: the recipes, the package sources, this machine."""
+    home = Path(__file__).resolve().parents[1]
+    files: List[Path] = [path for name in _RECIPES for path in sorted((home / name).iterdir()) if path.is_file()]
+    digest = hashlib.sha256(f"{platform.machine()} {platform.python_version()}".encode())
+    for path in [*files, *chosen_sources()]:
+        content = path.read_bytes()
+        digest.update(f"\n{path.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()

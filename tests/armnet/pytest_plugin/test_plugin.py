@@ -1,9 +1,8 @@
-"""The pytest plugin, in model repositories that the tests make: what passes, what fails and why, what is skipped."""
+"""The pytest plugin: its options, budgets, skips; test_model_repository.py has what passes and fails, and why."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +11,6 @@ from typing import Callable, List
 import numpy as np
 import pytest
 
-from device_tests.host.counting.regions import counting_plugin
-from device_tests.host.emulation.cache import EmulationUnavailable
-from device_tests.host.emulation.machine import emulated
-from runtime_arm import Pair
-from runtime_arm.netdef import OperatorDef
 from tests.support.paths import DEMO, ROOT
 
 pytest_plugins = ["pytester"]
@@ -59,66 +53,6 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
         return pytester.runpytest_subprocess("-p", "armnet.pytest_plugin.plugin", "-ra", *map(str, words))
 
     return pytest_run
-
-
-@pytest.fixture
-def onnxruntime() -> None:
-    pytest.importorskip("onnxruntime", reason="the original is run by onnxruntime: pip install 'armnet[validate]'")
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_a_model_passes_on_an_emulated_machine_and_fails_when_it_exceeds_its_budget(repository: Path, run: Run) -> None:
-    try:
-        emulated("arm64")
-        counting_plugin()
-    except EmulationUnavailable as error:
-        pytest.skip(str(error))
-    result = run("--armnet-update-budgets", "--junitxml", "report.xml")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*test_answers[[]emulated:arm64-digits.onnx[]]: agreement 1, error *, top1 *"])
-    report = (repository / "report.xml").read_text()
-    for name in ("model", "device", "agreement", "error", "top1", "memory", "instructions"):
-        assert f'<property name="armnet_{name}" value=' in report
-    path = repository / "budgets" / "digits.json"
-    written = json.loads(path.read_text())
-    budget = written["machines"]["arm64-cortex-a72"]
-    budget["network"]["instructions"] //= 2
-    budget["operators"]["Softmax -> probabilities"] //= 2
-    path.write_text(json.dumps(written))
-    result = run("-k", "budget")
-    result.assert_outcomes(failed=1, deselected=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*digits.onnx exceeds its budget on emulated:arm64",
-            f"*digits.json: the network: {budget['network']['instructions']:,} instructions allowed, * counted",
-            "*digits.json: Softmax -> probabilities by *: * instructions allowed, * counted",
-            "*if there is a good reason for it: pytest --armnet-update-budgets",
-        ]
-    )
-
-
-def _spoilt(op: OperatorDef) -> OperatorDef:
-    """A fill whose first channel has other weights."""
-    values = np.array(op.arg[0].t)
-    values[0] *= -8
-    return op.replace(arg=(op.arg[0].replace(t=values), *op.arg[1:]))
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_a_wrong_weight_fails_and_its_operator_is_named(repository: Path, run: Run) -> None:
-    pair = Pair.load(repository / "digits_fast")
-    operators = [_spoilt(op) if op.output[0].startswith("conv3.weight") else op for op in pair.init_net.op]
-    pair = pair.replace(init_net=pair.init_net.replace(op=tuple(operators)))
-    shutil.rmtree(repository / "digits_fast")
-    pair.save(repository / "digits_fast")
-    result = run(*LOCAL, "-k", "answers")
-    result.assert_outcomes(failed=1, deselected=1)
-    text = result.stdout.str()
-    assert re.search(r"digits_fast on local does not answer as digits\.onnx by onnxruntime \d", text)
-    assert re.search(rf"the same answer to \d+ of {EXAMPLES} examples, [\d.]+; at least 0\.99 is asked for", text)
-    assert re.search(r"images\[\d+\]: the original says \d \([\d.]+\), the pair \d \([\d.]+\)", text)
-    assert re.search(r"the largest error is [\d.]+, in output probabilities of images\[\d+\]; 0\.0001 is allowed", text)
-    assert re.search(r"the first blob that differs: \S+, error \S+, computed by .*Conv", text)
 
 
 def test_memory_has_a_budget_on_every_device(repository: Path, run: Run) -> None:

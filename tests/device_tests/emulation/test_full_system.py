@@ -31,7 +31,7 @@ sys.exit(3)
 @pytest.fixture(scope="module")
 def computer() -> FullSystem:
     if not (cache_root() / "kernel").exists():
-        pytest.skip("the full system is not prepared: scripts/prepare_emulation full-system")
+        pytest.skip("the full system is not prepared: armnet device prepare full-system")
     try:
         return full_system()
     except EmulationUnavailable as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from device_tests.host.emulation import prepare as prepare_emulation
+from armnet.__main__ import main
+from device_tests.host.emulation import prepare
 from device_tests.host.emulation.machine import Machine, emulated
+from device_tests.host.emulation.prepare import KEPT
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 
@@ -122,16 +125,17 @@ def test_a_broken_machine_is_repaired(arm64: Machine, tmp_path: Path, monkeypatc
 
 
 class TestWhereItCannotBeHad:
-    """prepare_emulation says in one line what is missing, with exit status 2."""
+    """``armnet device prepare`` says in one line what is missing, with exit status 2."""
 
     @pytest.fixture(autouse=True)
     def empty_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "cache"))
 
     def reason(self, capsys: pytest.CaptureFixture[str]) -> str:
-        assert prepare_emulation.main(["arm64"]) == 2
+        assert main(["device", "prepare", "arm64"]) == 2
         output = capsys.readouterr()
-        (line,) = [line for line in output.err.splitlines() if not line.startswith("armnet: ")]
+        *progress, line = output.err.splitlines()
+        assert all("downloading" in line for line in progress)
         assert not output.out
         return line
 
@@ -160,7 +164,22 @@ class TestWhereItCannotBeHad:
         assert "ARMNET_APT_SOURCES=/nonexistent.list is not a .list or .sources file" in self.reason(capsys)
 
     def test_unknown_parts(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit, match="2"):
-            prepare_emulation.main(["mips"])
+        assert main(["device", "prepare", "mips"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("prepare_emulation: no part 'mips'; there are arm64, armhf, counting, full-system; ")
+        assert line == "armnet: no part 'mips'; there are arm64, armhf, counting, full-system"
+
+
+def test_the_key_changes_with_the_package_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = tmp_path / "a.list"
+    monkeypatch.setenv("ARMNET_APT_SOURCES", str(sources))
+    keys = []
+    for text in ("deb mirror:/one stable main\n", "deb mirror:/two stable main\n", "deb mirror:/one stable main\n"):
+        sources.write_text(text)
+        keys.append(prepare.key())
+    assert keys[0] == keys[2] != keys[1]
+    assert re.fullmatch("[0-9a-f]{64}", keys[0])
+
+
+def test_what_a_ci_keeps_is_all_that_a_machine_needs(arm64: Machine) -> None:
+    inside = {arm64.root, arm64.qemu, arm64.root.joinpath("usr").resolve()}
+    assert {path.relative_to(cache_root()).parts[0] for path in inside} == {"machine", "qemu", "sysroot"} <= set(KEPT)

@@ -21,16 +21,19 @@ class Distributions(NamedTuple):
     source: Path
 
 
-def build_distributions(folder: Path) -> Distributions:
-    """Builds both, the wheel from the source distribution, as ``python -m build`` does.
-
-    It builds a clean copy: setuptools would pack the leftovers of earlier builds.
-    """
+def clean_copy(folder: Path) -> Path:
+    """A copy of the files of the repository alone: setuptools would pack the leftovers of earlier builds."""
     for path in tracked():
-        target = folder / "checkout" / path
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, target)
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(folder / "checkout")]
+    return folder
+
+
+def build_distributions(folder: Path) -> Distributions:
+    """Builds both, the wheel from the source distribution, as ``python -m build`` does."""
+    checkout = clean_copy(folder / "checkout")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(checkout)]
     environment = {**os.environ, "REPOSITORY_URL": REPOSITORY}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
