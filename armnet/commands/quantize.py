@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--activations",
         default="float32",
         metavar="FORMAT",
-        help="float32, dynamic (quantised while it runs) or int8 (default: %(default)s)",
+        help="float32, dynamic (quantised while it runs), int8 or int16 (default: %(default)s)",
     )
     parser.add_argument("--data", metavar="DATA", help=f"typical inputs: {FILES}")
     parser.add_argument(

@@ -142,7 +142,7 @@ def _constants(pair: Pair, net: NetDef) -> Dict[str, Operand]:
     return {name: Operand(spec) for name, spec in found.items() if spec is not None}
 
 
-_ORDERLESS = ("Copy", "Relu", "Mul", "Add", "Sub", "Div", "Clip", "Cast", "Sigmoid", "PadImage", "Pad")
+_ORDERLESS = ("Copy", "Quantize", "Relu", "Mul", "Add", "Sub", "Div", "Clip", "Cast", "Sigmoid", "PadImage", "Pad")
 
 
 def _input_order(net: NetDef, name: str, ndim: int) -> Order:
@@ -172,6 +172,8 @@ def _is_of_pictures(op: OperatorDef) -> bool:
     kinds = ("Conv", "Pool", "Resize", "Upsample", "SpatialBN", "BatchNorm", "LRN", "InstanceNorm", "GroupNorm")
     if op.get_str("order", "NCHW") == "NHWC" or op.domain == "tflite":
         return False
+    if op.type == "Transpose" and tuple(op.get_ints("axes")) == (0, 2, 3, 1):
+        return True
     return (
         op.type == "NCHW2NHWC" or any(kind in op.type for kind in kinds) or op.type in ("DepthToSpace", "SpaceToDepth")
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 import optimize
 from optimize import pipeline
 from optimize.quantization.calibration import METHODS, Sample, calibrated
@@ -52,8 +54,8 @@ def quantize(
 
     samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone need none.
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
-    floats; "dynamic" for layers that quantise what they read while the net runs, "int8" for TensorFlow Lite's integer
-    arithmetic throughout, both with int8 weights. table: what single layers are
+    floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
+    "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``). snr: the
     least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. accept: whether a pair is
     good enough; layers stay float until it is. report: collects what was done to each layer. progress: as for
@@ -73,6 +75,8 @@ def quantize(
         raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
     if calibration not in METHODS:
         raise UsageError(f"calibration can be {', '.join(METHODS)}; got {calibration!r}")
+    if {"int8", "int16"} <= asked_for:
+        raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     if integers:
         assert given is not None
         build = _integer_builder(pair, given, asked, table, calibration, progress)
@@ -131,7 +135,8 @@ def _integer_builder(
         def wanted(op: OperatorDef) -> bool:
             return choose(layer_name(op)).activations not in (FLOAT32, DYNAMIC)
 
-        result, kept = to_integers(program, folded, measured, wanted)
+        wide = "int16" in {choice.activations for choice in (asked, *table.values())}
+        result, kept = to_integers(program, folded, measured, wanted, np.int16 if wide else np.int8)
         packed: List[LayerReport] = []
         result = _packed(Program.of(result), lambda name: _of_floats(choose(name)), packed).pair(result)
         report.layers += _rows(program, layers, choose, {layer_name(op): reason for op, reason in kept}, packed)

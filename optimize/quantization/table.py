@@ -17,7 +17,7 @@ from optimize.quantization.formats import check_format
 from runtime_arm.errors import UsageError
 
 DYNAMIC = "dynamic"  # quantised while the net runs
-ACTIVATIONS = ("float32", DYNAMIC, "int8")
+ACTIVATIONS = ("float32", DYNAMIC, "int8", "int16")
 
 
 class Choice(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 import numpy as np
 
 from optimize.quantization.calibration import Calibration, Range
-from optimize.quantization.integers import elementwise, layout, products  # noqa: F401 - they declare rules
+from optimize.quantization.integers import elementwise, layout, pictures, products  # noqa: F401 - they declare rules
 from optimize.quantization.integers.layout import SAME_SCALE
 from optimize.quantization.integers.net import IntegerNet, Scale
 from optimize.quantization.integers.rules import RULES
@@ -32,7 +32,7 @@ def _is_float(program: Program, name: str) -> bool:
     return bool(specs) and all(spec.dtype == np.float32 for spec in specs) and not program.is_rewritten(name)
 
 
-def shared_scales(program: Program, ranges: Mapping[str, Range]) -> Dict[str, Scale]:
+def shared_scales(program: Program, ranges: Mapping[str, Range], dtype: Any) -> Dict[str, Scale]:
     """A scale for every blob. Blobs that an operator only moves have one: that of the range of all of them."""
     group = {name: name for name in ranges}
 
@@ -50,17 +50,18 @@ def shared_scales(program: Program, ranges: Mapping[str, Range]) -> Dict[str, Sc
     for name, one in ranges.items():
         held = whole.get(leader(name), one)
         whole[leader(name)] = Range(min(held.low, one.low), max(held.high, one.high))
-    return {name: Scale.holding(whole[leader(name)]) for name in ranges}
+    return {name: Scale.holding(whole[leader(name)], dtype) for name in ranges}
 
 
 def to_integers(
-    program: Program, like: Pair, measured: Calibration, wanted: Callable[[OperatorDef], bool]
+    program: Program, like: Pair, measured: Calibration, wanted: Callable[[OperatorDef], bool], dtype: Any = np.int8
 ) -> Tuple[Pair, Kept]:
-    """The pair on integers, and the operators that stay on floats, with the reasons.
+    """The pair on integers of the dtype, and the operators that stay on floats, with the reasons.
 
     wanted: whether an operator shall compute on integers. Inputs and outputs of the net stay floats.
     """
-    net = IntegerNet(program, shared_scales(program, measured.ranges), measured.means)
+    dtype = np.dtype(dtype)
+    net = IntegerNet(program, shared_scales(program, measured.ranges, dtype), measured.means, dtype)
     kept: Kept = []
     for place, op in enumerate(program.net.op):
         if place in net.done:

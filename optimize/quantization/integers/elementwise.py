@@ -8,9 +8,10 @@ import numpy as np
 
 from optimize.quantization.calibration import Range
 from optimize.quantization.integers.activations import activation_of, following
-from optimize.quantization.integers.net import INT8, IntegerNet, Scale
+from optimize.quantization.integers.net import INT16, IntegerNet, Scale
 from optimize.quantization.integers.rules import leaves_net, rule
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef.dtypes import number_of
 
 _BINARY = {"Add": "QuantizedAdd", "Sum": "QuantizedAdd", "Sub": "QuantizedSub", "Mul": "QuantizedMul"}
 _BINARY.update({f"onnx.{name}": type for name, type in _BINARY.items()})
@@ -23,6 +24,12 @@ _UNARY = {
 }
 _OF_AN_OUTPUT = "it makes an output, which is the more exact for staying float"
 _FIXED = {"Sigmoid": Scale(1 / 256, -128), "Tanh": Scale(1 / 128, 0)}  # what TensorFlow Lite demands of the output
+_FIXED_INT16 = Scale(1 / 32768, 0)
+
+
+def _fixed(net: IntegerNet, type: str) -> Scale:
+    """The scale that TensorFlow Lite demands of the output of Sigmoid, Tanh or Softmax."""
+    return _FIXED_INT16 if net.dtype == INT16 else _FIXED.get(type, _FIXED["Sigmoid"])
 
 
 @rule(*_BINARY)
@@ -57,8 +64,9 @@ def _operand(net: IntegerNet, name: str, rank: int, last: bool) -> Tuple[str, Sc
     value = net.constant(name)
     if value is None:
         return net.integer(name, last)
-    scale = Scale.holding(Range(float(value.min(initial=0)), float(value.max(initial=0))))
-    return net.weight(f"{name}_int8", _as_picture(scale.integers(value), rank, last)), scale
+    scale = Scale.holding(Range(float(value.min(initial=0)), float(value.max(initial=0))), net.dtype)
+    integers = scale.integers(value, net.dtype)
+    return net.weight(f"{name}_{net.dtype.name}", _as_picture(integers, rank, last)), scale
 
 
 def _as_picture(value: Array, rank: int, last: bool) -> Array:
@@ -88,11 +96,13 @@ def relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
 def _function(net: IntegerNet, op: OperatorDef, type: str, arguments: Dict[str, Any]) -> Optional[str]:
     if op.input[0] not in net.twins:
         return "its operand is a float"
+    if net.lacks(type):
+        return net.lacks(type)
     if op.type in _FIXED and leaves_net(net, op.output[0]):
         return _OF_AN_OUTPUT
     last = net.is_last(op.input[0])
     x, x_scale = net.integer(op.input[0], last)
-    y_scale = _FIXED.get(op.type, net.scales[op.output[0]])
+    y_scale = _fixed(net, op.type) if op.type in _FIXED else net.scales[op.output[0]]
     written = net.write(op.output[0], y_scale, last)
     net.add(type, [x], written, **arguments, **x_scale.of("X"), **y_scale.of("Y"))
     return None
@@ -105,7 +115,7 @@ def swish(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return "its operand is a float"
     last = net.is_last(op.input[0])
     x, x_scale = net.integer(op.input[0], last)
-    gate, gate_scale, y_scale = net.fresh(f"{op.output[0]}_gate"), _FIXED["Sigmoid"], net.scales[op.output[0]]
+    gate, gate_scale, y_scale = net.fresh(f"{op.output[0]}_gate"), _fixed(net, "Sigmoid"), net.scales[op.output[0]]
     net.add("QuantizedLogistic", [x], gate, **x_scale.of("X"), **gate_scale.of("Y"))
     written = net.write(op.output[0], y_scale, last)
     net.add("QuantizedMul", [x, gate], written, **x_scale.of("A"), **gate_scale.of("B"), **y_scale.of("Y"))
@@ -124,6 +134,6 @@ def softmax(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     if leaves_net(net, op.output[0]):
         return _OF_AN_OUTPUT
     x, x_scale = net.integer(op.input[0], False)
-    written = net.write(op.output[0], Scale(1 / 256, -128), False)
-    net.add("QuantizedSoftmax", [x], written, beta=1.0, to=INT8, **x_scale.of("X"))
+    written = net.write(op.output[0], _fixed(net, "Softmax"), False)
+    net.add("QuantizedSoftmax", [x], written, beta=1.0, to=number_of(net.dtype), **x_scale.of("X"))
     return None

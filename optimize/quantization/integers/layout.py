@@ -21,8 +21,14 @@ SAME_SCALE = (
     "NHWC2NCHW",
     "NCHW2NHWC",
     "ResizeNearest",
+    "UpsampleNearest",
+    "UpsampleBilinear",
+    "PadImage",
+    "Gather",
+    "Slice",
     "onnx.Pad",
     "onnx.Resize",
+    "onnx.Slice",
 )
 
 

@@ -17,16 +17,16 @@ from optimize.rewriting.program import Program
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.registry.schema import find_type
 
 DOMAIN = "tflite"
-LEAST, MOST = -128, 127  # of int8
-INT8 = number_of(np.dtype(np.int8))
+INT8, INT16 = np.dtype(np.int8), np.dtype(np.int16)
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # channels
 _SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
 
 
 class Scale(NamedTuple):
-    """real = scale * (integer - zero_point), int8."""
+    """real = scale * (integer - zero_point)."""
 
     scale: float
     zero_point: int
@@ -36,17 +36,24 @@ class Scale(NamedTuple):
         return {f"{operand}_scale": self.scale, f"{operand}_zero_point": self.zero_point}
 
     @staticmethod
-    def holding(range_: Range) -> Scale:
-        """The scale whose integers reach from low to high, with 0 among them exactly."""
+    def holding(range_: Range, dtype: Any = INT8) -> Scale:
+        """The scale whose integers reach from low to high, with 0 among them exactly; that of int16 is symmetric."""
         low, high = min(range_.low, 0.0), max(range_.high, 0.0)
-        scale = float(np.float32(max((high - low) / (MOST - LEAST), _SMALLEST_SCALE)))
-        zero_point = int(np.clip(np.rint(LEAST - low / scale), LEAST, MOST))
-        return Scale(scale, zero_point)
+        limits = np.iinfo(dtype)
+        if np.dtype(dtype) == INT16:
+            return Scale(_at_least_tiny(max(-low, high) / limits.max), 0)
+        scale = _at_least_tiny((high - low) / (limits.max - limits.min))
+        return Scale(scale, int(np.clip(np.rint(limits.min - low / scale), limits.min, limits.max)))
 
-    def integers(self, reals: Array) -> Array:
-        """The nearest integers, int8."""
+    def integers(self, reals: Array, dtype: Any = INT8) -> Array:
+        """The nearest integers."""
+        limits = np.iinfo(dtype)
         steps = np.rint(np.asarray(reals, np.float64) / self.scale) + self.zero_point
-        return np.asarray(np.clip(steps, LEAST, MOST), np.int8)
+        return np.asarray(np.clip(steps, limits.min, limits.max), dtype)
+
+
+def _at_least_tiny(scale: float) -> float:
+    return float(np.float32(max(scale, _SMALLEST_SCALE)))
 
 
 @dataclass
@@ -58,10 +65,16 @@ class Twin:
 
 
 class IntegerNet:
-    """The new net so far. scales: what each blob's integers would stand for. means: of each blob's channels."""
+    """The new net so far.
 
-    def __init__(self, program: Program, scales: Mapping[str, Scale], means: Mapping[str, Array]):
+    scales: what each blob's integers would stand for. means: of each blob's channels. dtype: of the integers.
+    """
+
+    def __init__(
+        self, program: Program, scales: Mapping[str, Scale], means: Mapping[str, Array], dtype: np.dtype[Any] = INT8
+    ):
         self.program = program
+        self.dtype = dtype
         self.scales = scales
         self.means = means
         self.twins: Dict[str, Twin] = {}
@@ -82,6 +95,12 @@ class IntegerNet:
         """Whether the twin of the blob lies with the channels last: it is a picture."""
         return self.rank(name) == 4
 
+    def lacks(self, type: str) -> Optional[str]:
+        """Why there is no such operator of TensorFlow Lite on these integers; None if there is one."""
+        schema = find_type(DOMAIN, type)
+        assert schema is not None
+        return None if self.dtype.name in schema.dtypes else f"it has no form on {self.dtype.name}"
+
     def constant(self, name: str) -> Optional[Array]:
         """The float32 content of a weight."""
         value = self.program.value(name) if name else None
@@ -97,7 +116,9 @@ class IntegerNet:
         if wanted is None or wanted == twin.scale:
             return twin.names[last], twin.scale
         scaled = self.fresh(f"{name}_rescaled")
-        self.add("Requantize", [twin.names[last]], scaled, to=INT8, **twin.scale.of("X"), **wanted.of("Y"))
+        self.add(
+            "Requantize", [twin.names[last]], scaled, to=number_of(self.dtype), **twin.scale.of("X"), **wanted.of("Y")
+        )
         return scaled, wanted
 
     def real(self, name: str) -> str:
@@ -113,7 +134,7 @@ class IntegerNet:
 
     def write(self, name: str, scale: Scale, last: bool) -> str:
         """A new blob for the integers of a float blob, as the output of an operator."""
-        fresh = self.fresh(f"{name}_int8")
+        fresh = self.fresh(f"{name}_{self.dtype.name}")
         self.twins[name] = Twin(scale, {last: fresh})
         return fresh
 
@@ -124,7 +145,7 @@ class IntegerNet:
     def _twin(self, name: str) -> Twin:
         if name not in self.twins:
             scale = self.scales[name]
-            self.add("Quantize", [name], self.write(name, scale, False), to=INT8, **scale.of("Y"))
+            self.add("Quantize", [name], self.write(name, scale, False), to=number_of(self.dtype), **scale.of("Y"))
         return self.twins[name]
 
     def _turned(self, name: str, held: str, last: bool) -> str:

@@ -7,18 +7,18 @@ Bias Correction", 2019, section 4.2).
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from optimize.quantization.integers.activations import following
-from optimize.quantization.integers.net import IntegerNet, Scale
+from optimize.quantization.integers.net import INT8, IntegerNet, Scale
 from optimize.quantization.integers.rules import rule
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
 
-_MOST_BIAS = 2**31 - 1
+_MOST_BIAS, _MOST_WIDE_BIAS = 2**31 - 1, 2**39  # sums of 16x8 have 48 bits in LiteRT, and room for the products
 _MOST_WEIGHT = 127
 
 
@@ -34,10 +34,11 @@ def quantised_rows(rows: Array, scales: Array) -> Array:
     return np.clip(np.rint(rows / scales[:, np.newaxis]), -_MOST_WEIGHT, _MOST_WEIGHT).astype(np.int8)
 
 
-def quantised_bias(bias: Array, x: Scale, scales: Array) -> Array:
-    """int32, with the scale X_scale * W_scale."""
+def quantised_bias(bias: Array, x: Scale, scales: Array, of_x: Any = INT8) -> Array:
+    """int32, with an X of int16 int64; the scale is X_scale * W_scale."""
     steps = np.rint(bias.astype(np.float64) / (float(x.scale) * scales.astype(np.float64)))
-    return np.clip(steps, -_MOST_BIAS, _MOST_BIAS).astype(np.int32)
+    most, dtype = (_MOST_BIAS, np.int32) if of_x == INT8 else (_MOST_WIDE_BIAS, np.int64)
+    return np.asarray(np.clip(steps, -most, most), dtype)
 
 
 def windows_of(net: IntegerNet, x: str, w: str, op: OperatorDef) -> Optional[Window]:
@@ -74,7 +75,7 @@ def convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return "its padding depends on sizes that are open"
     rows = weights.transpose(0, 2, 3, 1)
     arguments = {**window_arguments(window), "group": op.get_int("group", 1)}
-    _product(net, op, "QuantizedConv", rows, bias, True, arguments)
+    add_product(net, op, "QuantizedConv", rows, bias, True, arguments)
     return None
 
 
@@ -87,7 +88,7 @@ def fully_connected(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     if op.get_int("axis", 1) != (rank or 0) - 1:
         return _flattened(net, op, weights, bias)
     rows = weights.T if op.type == "FCTransposed" else weights
-    _product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
+    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
     return None
 
 
@@ -96,7 +97,7 @@ def _flattened(net: IntegerNet, op: OperatorDef, weights: Array, bias: Array) ->
     if op.get_int("axis", 1) != 1 or net.rank(op.input[0]) is None:
         return "its rows have several dimensions"
     rows = weights.T if op.type == "FCTransposed" else weights
-    _product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 0})
+    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 0})
     return None
 
 
@@ -116,14 +117,21 @@ def matrix_product(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     rows = weights if op.get_bool("trans_b") or op.get_bool("transB") else weights.T
     if bias is not None and bias.shape != (len(rows),):
         return "what it adds is no constant bias"
-    _product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
+    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
     return None
 
 
-def _product(
-    net: IntegerNet, op: OperatorDef, type: str, filters: Array, bias: Optional[Array], last: bool, arguments: Any
+def add_product(
+    net: IntegerNet,
+    op: OperatorDef,
+    type: str,
+    filters: Array,
+    bias: Optional[Array],
+    last: bool,
+    arguments: Any,
+    before_bias: Sequence[str] = (),
 ) -> None:
-    """Adds the product of X and filters (M, ...), with the activation that follows it."""
+    """Adds the product of X and filters (M, ...), with the activation that follows it. before_bias: further inputs."""
     x, x_scale = net.integer(op.input[0], last and net.is_last(op.input[0]))
     matrix = filters.reshape(len(filters), -1)
     scales = filter_scales(matrix)
@@ -134,7 +142,8 @@ def _product(
     inputs: List[str] = [
         x,
         net.weight(f"{op.input[1]}_int8", rows.reshape(filters.shape)),
-        net.weight(f"{op.output[0]}_bias", quantised_bias(bias, x_scale, scales)),
+        *before_bias,
+        net.weight(f"{op.output[0]}_bias", quantised_bias(bias, x_scale, scales, net.dtype)),
     ]
     output, activation = _output(net, op)
     y_scale = net.scales[output]
@@ -152,8 +161,11 @@ def _product(
 
 
 def _shift(net: IntegerNet, op: OperatorDef, errors: Array, group: int, last: bool) -> Array:
-    """By how much the errors of the filters shift the mean of each output: float64 (M); 0 where means are not known."""
-    means = net.means.get(op.input[0])
+    """By how much the errors of the filters shift the mean of each output: float64 (M); 0 where means are not known.
+
+    An output of a transposed convolution does not meet the whole filter.
+    """
+    means = net.means.get(op.input[0]) if not op.type.startswith("ConvTranspose") else None
     by_channel = errors.sum(axis=(1, 2)) if last else errors
     if means is None or not means.size or by_channel.shape[1] * group % means.size:
         return np.zeros(len(errors))

@@ -1,0 +1,90 @@
+"""Pictures of another size on integers of 8 and of 16 bits, bit for bit as LiteRT's reference kernels compute them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from optimize import quantize
+from optimize.quantization import QuantizationReport
+from runtime_arm.errors import UsageError
+from tests.optimize.nets import numbers, pair_of
+from tests.optimize.quantization.test_quantize import NET, SHAPES, samples, snr, types, weights
+
+PADS, AXES = np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64), np.array([2, 3], np.int64)
+SIZES = {name: np.array(of, np.int64) for name, of in (("up", [1, 8, 11, 13]), ("twice", [1, 8, 16, 16]))}
+RESIZE = 'onnx.Resize(a, , , {}) -> c  mode="linear" coordinate_transformation_mode="{}"'
+FIRST = "Conv(x, w, b) -> a  kernel=3 pad=1"
+# Behind a convolution to 8 channels of 8 x 8 pixels: the operator on integers, and what stands there.
+PICTURES: Dict[str, Any] = {
+    "pad": ("PadImage(a) -> c  pads=[1, 2, 0, 1]", "onnx.Pad"),
+    "onnx pad": ("onnx.Pad(a, pads) -> c", "onnx.Pad"),
+    "reflect": ('PadImage(a) -> c  pads=[1, 2, 0, 1] mode="reflect"', "onnx.Pad"),
+    "nearest": ("ResizeNearest(a) -> c  height_scale=2.0 width_scale=3.0", "ResizeNearest"),
+    "half pixel": (RESIZE.format("up", "half_pixel"), "tflite.QuantizedResizeBilinear"),
+    "asymmetric": (RESIZE.format("twice", "asymmetric"), "tflite.QuantizedResizeBilinear"),
+    "aligned": (RESIZE.format("up", "align_corners"), "tflite.QuantizedResizeBilinear"),
+    "upsampled": ("UpsampleBilinear(a) -> c  height_scale=2.0 width_scale=2.0", "tflite.QuantizedResizeBilinear"),
+    "transposed": ("ConvTranspose(a, t, u) -> c  kernel=2 stride=2", "tflite.QuantizedConvTranspose"),
+    "transposed same": ("ConvTranspose(a, v) -> c  kernel=4 stride=2 pad=1", "tflite.QuantizedConvTranspose"),
+    "mean": ("ReduceMean(a) -> c  axes=[2, 3] keepdims=1", "tflite.QuantizedMean"),
+    "mean of rows": ("ReduceMean(a) -> c  axes=[3] keepdims=0", "tflite.QuantizedMean"),
+    "onnx mean": ("onnx.ReduceMean(a, axes) -> c  keepdims=0", "tflite.QuantizedMean"),
+    "gather": ("Gather(a, picked) -> c  axis=1", "Gather"),
+    "gather columns": ("Gather(a, picked) -> c  axis=3", "Gather"),
+}
+
+
+def net(name: str) -> Any:
+    rng = np.random.default_rng(4)
+    shapes = {"w": (8, 3, 3, 3), "b": (8,), "t": (8, 6, 2, 2), "u": (6,), "v": (8, 5, 4, 4)}
+    values: Dict[str, np.ndarray] = {key: rng.standard_normal(of).astype(np.float32) / 3 for key, of in shapes.items()}
+    values.update(pads=PADS, axes=AXES, picked=np.array([3, 0, 7, 5], np.int64), **SIZES)
+    text = f"{FIRST}\n {PICTURES[name][0].replace('(a, , , ', '(a, none, none, ')}\n Relu(c) -> y"
+    if "none" in text:
+        values["none"] = np.zeros(0, np.float32)
+    used = [key for key in values if f" {key}," in text or f" {key})" in text]
+    pair = pair_of(f'net "n": x, {", ".join(used)} -> y\n {text}', {k: values[k] for k in used}, {"x": (1, 3, 8, 8)})
+    feeds: List[Any] = [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
+    return pair, feeds
+
+
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+@pytest.mark.parametrize("name", PICTURES)
+def test_an_operator(name: str, activations: str) -> None:
+    pair, feeds = net(name)
+    report = QuantizationReport()
+    small = quantize(pair, feeds, activations=activations, report=report)
+    assert PICTURES[name][1] in types(small), report.notes
+    assert not any("Relu" in one and "tflite" not in one for one in types(small)), "the net is on integers throughout"
+    wanted, actual = numbers(pair, feeds[0])["y"], numbers(small, feeds[0])["y"]
+    noise = np.square(wanted - actual).sum()
+    assert 10 * np.log10(np.square(wanted).sum() / noise) > 25
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed to run files with")
+    pytest.importorskip("tflite", reason="tflite is not installed to write files with")
+    from tests.exporter.to_tflite.written import run_written, types_of
+
+    model, found = run_written(small, feeds[0])
+    np.testing.assert_array_equal(found["y"], actual)
+    needed = 1 if name == "mean of rows" else 0  # of what is left of a picture, in the order of the floats
+    assert types_of(model).count("TRANSPOSE") == needed, types_of(model)
+
+
+def test_sixteen_bits_are_closer_than_eight() -> None:
+    pair, report = pair_of(NET, weights(), SHAPES), QuantizationReport()
+    narrow = quantize(pair, samples(8), activations="int8")
+    wide = quantize(pair, samples(8), activations="int16", report=report)
+    assert snr(pair, wide) > snr(pair, narrow) + 3
+    assert all(row.choice.activations == "int16" for row in report.layers)
+    assert "tflite.QuantizedConv" in types(wide)
+
+
+def test_a_net_has_integers_of_one_size() -> None:
+    from optimize.quantization.table import Choice
+
+    with pytest.raises(UsageError, match="a net computes on int8 or on int16"):
+        quantize(
+            pair_of(NET, weights(), SHAPES), samples(2), activations="int8", table={"FC g": Choice("int8", "int16")}
+        )
