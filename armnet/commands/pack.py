@@ -5,6 +5,8 @@
   python3 squeezenet.pyz --self-test
   armnet pack squeezenet -o squeezenet.pyz --sign anna.key       armnet keys new anna makes it
   armnet pack --verify anna.pub squeezenet.pyz                   was it signed with this key, and not changed since?
+  armnet pack squeezenet --teachable -o teachable.pyz
+  python3 teachable.pyz --teach mugs/ --output mugs.pyz        mugs/hers/*.jpg, mugs/his/*.jpg, ...
 
 The file holds the operators that the network uses, and a sample with the outputs that this machine computed.
 """
@@ -12,6 +14,7 @@ The file holds the operators that the network uses, and a sample with the output
 from __future__ import annotations
 
 import argparse
+from typing import Any, Optional
 
 from armnet.arguments import FILES, add_json, add_pair
 from runtime_arm.errors import UsageError
@@ -29,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
     parser.add_argument(
         "--verify", metavar="KEYS", help="pack nothing: hold a bundle against a file or folder of public keys"
+    )
+    parser.add_argument(
+        "--teachable", action="store_true", help="the file can be taught new classes where it runs, without armnet"
+    )
+    parser.add_argument(
+        "--cut", metavar="BLOB", help="the blob with the features to teach by (default: what the last layer reads)"
     )
     add_json(parser)
 
@@ -50,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
     key = SigningKey(args.sign) if args.sign else None
     pair = pair_of(args.pair)
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None
-    pack(pair, args.output, sample, args.seed, key)
+    if args.teachable:
+        pair = _teachable(pair, args.cut)
+    pack(pair, args.output, sample, args.seed, key, args.teachable)
     nbytes = os.path.getsize(args.output)
     if args.json:
         print_json("pack", {"bundle": args.output, "nbytes": nbytes, "signed_by": key and key.public.fingerprint})
@@ -71,3 +82,13 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         print(f"{args.pair[0]}: {found.text()}")
     return 0
+
+
+def _teachable(pair: Any, blob: Optional[str]) -> Any:
+    """The pair with an entry that says where it is cut."""
+    from runtime_arm.app.evidence import with_result
+    from runtime_arm.app.teaching.cutting import ENTRY
+    from training.teach.cut import cut
+
+    pair = with_result(pair)
+    return pair.replace(meta={**pair.meta, ENTRY: cut(pair, blob or pair.meta.get("taught")).entry()})

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import struct
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
-from typing import Dict, Iterator, Mapping, Optional
+from typing import Dict, Mapping, Optional
 
 import numpy as np
 
 from exporter.bundle.random_inputs import random_inputs
-from exporter.bundle.runtime_files import runtime_files
+from exporter.bundle.runtime_files import TEACHING, runtime_files
 from exporter.bundle.signing import SigningKey
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.outputs import plain
+from runtime_arm.app.packing import chunks, folder_parts, sample_bytes, with_manifest, write_archive
+from runtime_arm.app.teaching.cutting import cut_of_entry, with_head
+from runtime_arm.app.teaching.head import STEP
 from runtime_arm.errors import PairError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import AnyPath, map_file, write_file
-from runtime_arm.netdef import Array
-from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, SCHEMA
+from runtime_arm.netdef import Array, NetDef
+from runtime_arm.pair.archive import PAIR_FOLDER, SAMPLE
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.signatures.signature import message_of, signed
-from runtime_arm.planning.arena import ALIGNMENT
-from runtime_arm.version import VERSION
 
 TOLERANCE = 1e-4  # of an output's largest magnitude: how much BLAS kernels of different machines may differ
-CHUNK = 1 << 20
 
 _MAIN = """\
 import gc
@@ -81,6 +76,7 @@ def pack(
     sample: Optional[Mapping[str, Array]] = None,
     seed: int = 0,
     key: Optional[SigningKey] = None,
+    teachable: bool = False,
 ) -> None:
     """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
 
@@ -88,24 +84,18 @@ def pack(
     finished bundle runs its self-test in a separate process before it is written to ``target``; PairError if it fails.
     key: signs the bundle (see ``runtime_arm.pair.signatures``).
     What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
+    teachable: it can learn new classes by itself; the pair's entry "teachable" says where its features are.
     """
     pair = with_result(pair)
     with tempfile.TemporaryDirectory() as folder:
         pair.save(Path(folder) / PAIR_FOLDER)
         (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
-        parts = {**_runtime_parts(pair), **_folder_parts(Path(folder))}
-        manifest = {
-            "schema": SCHEMA,
-            "armnet": VERSION,
-            "tolerance": TOLERANCE,
-            "parts": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
-        }
-        parts[MANIFEST] = memoryview(json.dumps(manifest, indent=1).encode())
+        parts = {**_runtime_parts(pair, teachable), **folder_parts(Path(folder))}
         whole = Path(folder) / "whole.pyz"
-        _write_archive(whole, parts)
+        write_archive(whole, with_manifest(parts, TOLERANCE))
         _require_that_it_works(whole, target)
         content = map_file(whole)
-        write_file(target, _chunks(content) if key is None else signed(content, key.sign(message_of(content))))
+        write_file(target, chunks(content) if key is None else signed(content, key.sign(message_of(content))))
 
 
 def _require_that_it_works(bundle: Path, target: AnyPath) -> None:
@@ -121,52 +111,17 @@ def _sample(pair: Pair, given: Optional[Mapping[str, Array]], seed: int) -> byte
     inputs = dict(given) if given is not None else random_inputs(pair, seed)
     with Predictor(pair, threads=1) as predictor:
         outputs = predictor.run(inputs)
-    arrays = {
-        **{f"in_{name}": value for name, value in inputs.items()},
-        **{f"out_{name}": plain(v) for name, v in outputs.items()},
-    }
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:  # np.savez would write the current time
-        for name in sorted(arrays):
-            array = io.BytesIO()
-            np.save(array, arrays[name], allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array.getvalue())
-    return content.getvalue()
+    return sample_bytes(inputs, {name: plain(value) for name, value in outputs.items()})
 
 
-def _runtime_parts(pair: Pair) -> Dict[str, memoryview]:
+def _runtime_parts(pair: Pair, teachable: bool) -> Dict[str, memoryview]:
     decoder = (pair.meta.get("result") or {}).get("decoder", "tensors")
-    files = runtime_files([pair.init_net, pair.predict_net], decoder)
+    nets, decoders = [pair.init_net, pair.predict_net], [decoder]
+    if teachable:
+        features = cut_of_entry(pair)
+        head = with_head(features, np.zeros((2, features.size), np.float32), np.zeros(2, np.float32), ("", ""), {})
+        nets += [head.init_net, head.predict_net, NetDef.from_text(STEP)]
+        decoders.append("keywords")
+    files = runtime_files(nets, decoders, [TEACHING] if teachable else [])
     parts = {name: memoryview(path.read_bytes()) for name, path in files.items()}
     return {"__main__.py": memoryview(_MAIN.encode()), **parts}
-
-
-def _folder_parts(folder: Path) -> Dict[str, memoryview]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): map_file(path) for path in files}
-
-
-def _write_archive(path: Path, parts: Mapping[str, memoryview]) -> None:
-    with open(path, "wb") as file:
-        file.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(file, "w") as archive:
-            for name, part in parts.items():
-                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-                entry.create_system = 3
-                entry.external_attr = 0o644 << 16
-                entry.extra = _padding(file.tell() + 30 + len(name.encode()))
-                entry.file_size = len(part)
-                with archive.open(entry, "w") as target:
-                    for chunk in _chunks(part):
-                        target.write(chunk)
-
-
-def _padding(offset: int) -> bytes:
-    """An extra field (APPNOTE 4.5) that aligns the part's content to a multiple of ALIGNMENT."""
-    filler = -(offset + 4) % ALIGNMENT
-    return struct.pack("<HH", 0xD935, filler) + bytes(filler)
-
-
-def _chunks(data: memoryview) -> Iterator[memoryview]:
-    for start in range(0, len(data), CHUNK):
-        yield data[start : start + CHUNK]

@@ -17,33 +17,35 @@ from runtime_arm.results.decoders import DECODERS
 ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
-TEACHING = "runtime_arm/app/teaching/"  # taken for bundles that learn alone
+TEACHING = "runtime_arm/app/teaching/command.py"  # what bundles that learn by themselves begin with
 LEFT_OUT = ("gpu",)  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
-_DECODERS = "runtime_arm/results/decoders/"
-# Imported by gradient makers alone, which no net needs, and by one decoder.
+_DECODERS, _TEACHING = "runtime_arm/results/decoders/", "runtime_arm/app/teaching/"
+# Imported by gradient makers alone, which no net needs, by bundles that learn, and by one decoder.
 _ON_DEMAND = {
     "runtime_arm/registry/gradients.py",
+    "runtime_arm/app/packing.py",
     "runtime_arm/results/cepstra.py",
 }
 
 
-def runtime_files(nets: Iterable[NetDef], decoder: str = "tensors") -> Dict[str, Path]:
+def runtime_files(nets: Iterable[NetDef], decoders: Iterable[str] = (), more: Iterable[str] = ()) -> Dict[str, Path]:
     """The files by their path in the bundle: those that every net needs, those that the operators of these need, and
-    the decoder of their results."""
+    the decoders of their results. more: files that are taken, too, with what they need."""
     files = {
         path.relative_to(ROOT.parent).as_posix(): path
         for path in sorted(ROOT.rglob("*"))
         if path.suffix in SUFFIXES and path.relative_to(ROOT).parts[0] not in LEFT_OUT
     }
     optional = {
-        name for name in files if name.split("/")[1] in FAMILIES or name.startswith((_DECODERS, TEACHING))
+        name for name in files if name.split("/")[1] in FAMILIES or name.startswith((_DECODERS, _TEACHING))
     } | _ON_DEMAND
     pending = [name for name in files if name not in optional and name.endswith(".py")]
     pending += [
         name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)
     ]
-    pending += [f"{_DECODERS}{DECODERS[name]}.py" for name in (decoder, *ALWAYS_DECODED)]
+    pending += [f"{_DECODERS}{DECODERS[name]}.py" for name in (*decoders, *ALWAYS_DECODED)]
+    pending += more
     needed: Set[str] = set()
     while pending:
         name = pending.pop()

@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
+_TEACHING = "runtime_arm.app.teaching.command"  # by name: only bundles that can be taught have it
 MODULE = "runtime_arm"  # the program's name where no bundle gives it one
 
 _HELP = """\
@@ -36,6 +38,7 @@ Run the network on pictures, sounds or arrays.
   {call} a.npy --output out.npz    read an array, write the outputs
   {call} --self-test               check that this machine computes what the packing machine did
   {call} --bench 50                time 50 inferences
+  {call} --teach FOLDER            learn the classes of a folder, if it was packed to be taught
 """
 
 
@@ -45,7 +48,19 @@ def main(path: str, words: Sequence[str], program: str) -> int:
     Returns the exit status: 0, 1 if the self-test failed or an input was skipped, 2 for a mistake in what was asked.
     program: what stands before error messages.
     """
+    if "--teach" in words:
+        return guarded(program, lambda: _teach(path, words, program))
     return guarded(program, lambda: _run(path, _parser(program).parse_args(words)))
+
+
+def _teach(path: str, words: Sequence[str], program: str) -> int:
+    try:
+        command = import_module(_TEACHING)
+    except ModuleNotFoundError as error:
+        if error.name is None or not _TEACHING.startswith(error.name):
+            raise
+        raise UsageError("this bundle cannot be taught: it was packed without --teachable") from error
+    return int(command.run(path, words, program))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

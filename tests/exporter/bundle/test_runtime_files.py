@@ -109,7 +109,7 @@ def test_a_bundle_that_fails_its_own_test_is_not_written(tmp_path: Path, monkeyp
 
 
 def test_a_bundle_contains_the_decoder_of_its_results_and_nothing_for_devices() -> None:
-    files = set(runtime_files([net("x", "y", op("Softmax", "x", "y"))], "yolov8"))
+    files = set(runtime_files([net("x", "y", op("Softmax", "x", "y"))], ["yolov8"]))
     decoders = {Path(name).stem for name in files if name.startswith("runtime_arm/results/decoders/")}
     assert decoders >= {"__init__", "yolov8", "classes", "tensors"}
     assert not decoders & {"ssd", "movenet", "silero_vad"}
