@@ -85,6 +85,11 @@ def build_sysroot(archives: Path, root: Path) -> None:
     """Makes a root directory with Python and with NumPy on OpenBLAS, without compiled bytecode."""
     unpack(archives, root)
     shutil.rmtree(root / "var", ignore_errors=True)
+    prefer_openblas(root)
+
+
+def prefer_openblas(root: Path) -> None:
+    """Makes OpenBLAS the BLAS of a root directory in which no maintainer script has done so."""
     for library in root.glob("usr/lib/*/openblas-*/lib*.so.*"):
         if not re.search(r"-r\d", library.name):
             link = library.parent.parent / library.name
