@@ -9,6 +9,7 @@ from typing import Iterator, List, Sequence, Tuple
 
 from device_tests.host.counting.regions import counting_plugin
 from device_tests.host.emulation.full_system import full_system
+from device_tests.host.emulation.images import sysroot_archive
 from device_tests.host.emulation.machine import CPUS, emulated
 from device_tests.host.emulation.sources import chosen_sources
 from runtime_arm.errors import UsageError
@@ -42,6 +43,8 @@ def key() -> str:
     home = Path(__file__).resolve().parents[1]
     files: List[Path] = [path for name in _RECIPES for path in sorted((home / name).iterdir()) if path.is_file()]
     digest = hashlib.sha256(f"{platform.machine()} {platform.python_version()}".encode())
+    for archive in (sysroot_archive(name) for name in CPUS):
+        digest.update(f"\n{archive and archive.stat().st_size}".encode())
     for path in [*files, *chosen_sources()]:
         content = path.read_bytes()
         digest.update(f"\n{path.name} {len(content)}\n".encode())
