@@ -25,6 +25,8 @@ from armnet.arguments import add_json, add_pair
 from armnet.samples import FILES
 from runtime_arm.errors import UsageError
 
+TIMED = 5  # runs
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
@@ -71,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
     parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
+    parser.add_argument(
+        "--unpack",
+        choices=["load", "run"],
+        help="make floats of packed weights when the pair is loaded, or in each run, a layer at a time: slower, in "
+        "less memory; says what either costs here (default: load)",
+    )
     add_json(parser)
 
 
@@ -81,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from optimize.quantization import QuantizationReport, quantize
     from optimize.quantization.table import format_table
     from runtime_arm.files import write_file
+    from runtime_arm.pair.unpacking import LOAD, with_unpacking
 
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
@@ -98,10 +107,13 @@ def run(args: argparse.Namespace) -> int:
             report=report,
             progress=bar,
         )
+    unpacking = _unpacking(result) if args.unpack else None
+    result = result.replace(predict_net=with_unpacking(result.predict_net, args.unpack or LOAD))
     result.save(args.output)
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
+    facts["unpacking"] = unpacking
     facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
     if args.json:
         print_json("quantize", facts)
@@ -110,6 +122,32 @@ def run(args: argparse.Namespace) -> int:
     for line in report.notes:
         note(line)
     return 0
+
+
+def _unpacking(pair: Any) -> Dict[str, Any]:
+    """Time and memory of a run here, by when weights are unpacked. packed: what the packed weights take besides."""
+    from time import process_time
+
+    from armnet.commands.export import weights_nbytes
+    from optimize.engines.sample_inputs import drawn
+    from optimize.rewriting.shapes import sample_specs
+    from runtime_arm.execution.predictor import Predictor
+    from runtime_arm.pair.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
+
+    facts: Dict[str, Any] = {"packed_nbytes": weights_nbytes(pair)}
+    feeds = drawn(sample_specs(pair.inputs))
+    for when in (LOAD, RUN):
+        with Predictor(pair.replace(predict_net=with_unpacking(pair.predict_net, when)), threads=1) as predictor:
+            predictor.run(feeds)
+            taken = []
+            for _ in range(TIMED):
+                start = process_time()
+                predictor.run(feeds)
+                taken.append(process_time() - start)
+            segment = predictor.plan({name: feed.shape for name, feed in feeds.items()})
+        kept = unpacked_nbytes(pair) if when == LOAD else 0
+        facts[when] = {"seconds": min(taken), "arena_nbytes": segment.arena_nbytes, "unpacked_nbytes": kept}
+    return facts
 
 
 def _judge(args: argparse.Namespace, pair: Any) -> Any:
@@ -180,5 +218,9 @@ def _print(facts: Dict[str, Any]) -> None:
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
     if facts["output_snr"] is not None:
         print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
+    for when in ("load", "run") if facts["unpacking"] else ():
+        cost = facts["unpacking"][when]
+        memory = size(cost["arena_nbytes"] + cost["unpacked_nbytes"])
+        print(f"unpacked at {when}: {cost['seconds'] * 1e3:.2f} ms a run, {memory} for blobs and unpacked weights")
     for metric, value in (facts["metrics"] or {}).get("before", {}).items():
         print(f"{metric}: {value:.2%} before, {facts['metrics']['after'][metric]:.2%} after")

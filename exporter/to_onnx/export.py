@@ -28,6 +28,7 @@ from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.unpacking import LOAD, with_unpacking
 from runtime_arm.records import replace
 from runtime_arm.registry.specs import TensorSpec
 
@@ -78,7 +79,7 @@ def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelPr
     unknown = shapes.keys() - set(names)
     if unknown:
         raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
-    net = pair.predict_net
+    net = with_unpacking(pair.predict_net, LOAD)
     _refuse_sequences(net)
     types = Types(OPSET)
     constants = Constants(names_in(net), types)

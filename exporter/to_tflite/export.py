@@ -34,6 +34,7 @@ from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.unpacking import LOAD, with_unpacking
 from runtime_arm.registry.specs import TensorSpec
 
 Shapes = Mapping[str, Sequence[int]]
@@ -100,7 +101,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
 
 def _simplified(pair: Pair) -> Pair:
     """The pair with constants and normalisations folded, and formulas by their names."""
-    program = Program.of(pair)
+    program = Program.of(pair.replace(predict_net=with_unpacking(pair.predict_net, LOAD)))
     return run_passes_everywhere(program, pipeline.SIMPLIFYING, Report()).pair(pair)
 
 

@@ -16,6 +16,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
+EACH_RUN = "each_run"  # of an operator that unpacks a weight: while the net runs, not when it is planned
 _LARGEST_EVALUATED = 1 << 26  # bytes that are evaluated without comparing them with the inputs
 
 
@@ -34,6 +35,8 @@ def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterat
 def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
     """The schema and the specs of the outputs, with their values where all inputs are known and the operator is pure.
 
+    So is one that unpacks a weight, unless it is asked to do so in each run (the argument EACH_RUN).
+
     A large output with more elements than the inputs and arguments is not evaluated: a few numbers in an untrusted file
     could otherwise claim any amount of memory.
 
@@ -46,7 +49,7 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
             raise DataDependent(op.type)
         specs = schema.infer(op, inputs)
         known = all(spec is None or spec.value is not None for spec in inputs)
-        if known and schema.pure and _bounded(op, inputs, specs):
+        if known and schema.pure and not (schema.unpacks and op.get_bool(EACH_RUN)) and _bounded(op, inputs, specs):
             specs = [
                 spec if spec.value is not None else with_value(spec, value)
                 for spec, value in zip(specs, _evaluated(schema, op, inputs, specs))

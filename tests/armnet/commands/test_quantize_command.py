@@ -100,3 +100,15 @@ def test_mistakes_are_one_line_and_write_nothing(armnet: Armnet, digits: Path, t
     (tmp_path / "wrong.txt").write_text("int8 float32 Conv nowhere\n")
     refused(armnet(*words, "--table", tmp_path / "wrong.txt"), "Conv nowhere")
     assert not out.exists()
+
+
+def test_weights_are_unpacked_in_each_run(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    status, out, _ = armnet("quantize", digits, "-o", tmp_path / "lazy", "--unpack", "run")
+    assert status == 0
+    assert "unpacked at load: " in out
+    assert "unpacked at run: " in out
+    assert any(op.get_bool("each_run") for op in Pair.load(tmp_path / "lazy").predict_net.op)
+    assert accuracy(Pair.load(tmp_path / "lazy")) >= accuracy(Pair.load(digits)) - 0.001
+    facts = json.loads(armnet("quantize", digits, "-o", tmp_path / "eager", "--unpack", "load", "--json")[1])
+    assert set(facts["unpacking"]) == {"packed_nbytes", "load", "run"}
+    assert facts["unpacking"]["load"]["unpacked_nbytes"] > facts["unpacking"]["packed_nbytes"]

@@ -200,6 +200,34 @@ def _refuse_but_one_float32_scale(op: OperatorDef, inputs: Specs, outputs: Seque
     return None if all_known(inputs[1:]) else "scale and zero point must be constants"
 
 
+def _refuse_but_scales_of_an_axis(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    """What DequantizeLinear takes for weights: a scale for each index of an axis."""
+    scale = inputs[1]
+    assert scale is not None
+    if outputs[0].dtype != np.float32 or scale.dtype != np.float32 or op.has("format") or op.get_int("block_size", 0):
+        return "only for float32, without blocks"
+    if scale.size == 1:
+        return "one scale needs no axis"
+    return None if all_known(inputs[1:]) else "scale and zero point must be constants"
+
+
+def _dequantize_axis(call: Call) -> Run:
+    """Scales and zero points broadcast along the other dimensions."""
+    x, y, scale = call.inputs[0], call.outputs[0], call.inputs[1]
+    zero = call.inputs[2] if len(call.inputs) > 2 else None
+    check_scale(call.op, "the input", scale)
+    scales = call.packed("scales", lambda: _aligned(call.op, scale, x.shape))
+    shift = None if zero is None or not zero.any() else _aligned(call.op, zero, x.shape).astype(np.float32)
+
+    def run() -> None:
+        np.copyto(y, x, casting="same_kind")
+        if shift is not None:
+            np.subtract(y, shift, out=y)
+        np.multiply(y, scales, out=y)
+
+    return run
+
+
 def _quantize_numpy(call: Call) -> Run:
     scale, zero_point = parameters(call.op, "the output", *call.inputs[1:])
     run = quantizer(call.inputs[0], call.outputs[0], call.scratch[0])
@@ -228,6 +256,7 @@ for _domain in DOMAINS:
     _dequantize = operator("DequantizeLinear", inputs=(2, 3), domain=_domain, unpacks=True)(_dequantize_shape)
     _dequantize.reference(_dequantize_reference)
     _dequantize.kernel("NUMPY", supports=_refuse_but_one_float32_scale)(_dequantize_numpy)
+    _dequantize.kernel("NUMPY_AXIS", supports=_refuse_but_scales_of_an_axis)(_dequantize_axis)
 
 
 @operator("DynamicQuantizeLinear", outputs=3, domain="onnx")

@@ -1,0 +1,37 @@
+"""When packed weights become floats: once, when a net is planned, or in each run, in memory that other blobs share.
+
+Unpacked in each run, only the packed weights and the floats of one layer at a time are in memory; a run takes longer.
+"""
+
+from __future__ import annotations
+
+from runtime_arm.errors import UsageError
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.schema import find
+from runtime_arm.registry.shape_inference import EACH_RUN, infer_operator
+
+LOAD, RUN = "load", "run"
+
+
+def unpacked_nbytes(pair: Pair) -> int:
+    """The bytes of the floats of all packed weights."""
+    total, stored = 0, {op.output[0]: op for op in pair.init_net.op if len(op.output) == 1}
+    for op in with_unpacking(pair.predict_net, RUN).op:
+        if op.get_bool(EACH_RUN) and all(name in stored for name in op.reads()):
+            inputs = [infer_operator(stored[name], [])[1][0] if name else None for name in op.input]
+            total += sum(spec.nbytes for spec in infer_operator(op, inputs)[1])
+    return total
+
+
+def with_unpacking(net: NetDef, when: str) -> NetDef:
+    """The net whose operators that unpack weights do so then; sub-nets are left as they are."""
+    if when not in (LOAD, RUN):
+        raise UsageError(f"weights can be unpacked at {LOAD} or in each {RUN}; got {when!r}")
+    ops = []
+    for op in net.op:
+        schema = find(op)
+        if schema is not None and schema.unpacks and op.get_bool(EACH_RUN) != (when == RUN):
+            op = op.with_args(each_run=1 if when == RUN else None)
+        ops.append(op)
+    return net.replace(op=tuple(ops))
