@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from exporter.to_tflite.layout import Order, held, plain
 from exporter.to_tflite.model import Operation, Quantization
 from exporter.to_tflite.operators import fields_of
 from runtime_arm.errors import ExportError
-from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 # What holds an operator's outputs: one operand, or one for each output, None for an output that nothing reads.
@@ -22,6 +22,15 @@ class Translates(Protocol):
     """How a rule gets other operators translated: ``translator.Translator``, which calls the rules."""
 
     graph: Graph
+    blobs: Dict[str, Operand]
+
+    def into(self, graph: Graph, blobs: Dict[str, Operand]) -> Translates:
+        """A translator into another graph of the model, which has these blobs."""
+        ...
+
+    def add_net(self, net: NetDef) -> None:
+        """Translate every operator of a net whose inputs are defined."""
+        ...
 
     def results(self, op: OperatorDef, operands: Sequence[Optional[Operand]]) -> List[Optional[Operand]]:
         """What holds the outputs of an operator on these operands."""

@@ -12,12 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
-import numpy as np
-
 from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales, store_halves
 from exporter.to_tflite.layout import Order, channels_last, held, plain
 from exporter.to_tflite.metadata import NAME, metadata_of, with_labels
-from exporter.to_tflite.model import Model, Operation
+from exporter.to_tflite.model import Model
 from exporter.to_tflite.operators import require_kernels
 from exporter.to_tflite.translator import Translator
 from exporter.to_tflite.writer import to_bytes
@@ -83,15 +81,16 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
     Translator(graph, blobs).add_net(net)
     outputs = _outputs(graph, net, pair, blobs, set(inputs.values()), turned)
     graph.built.inputs, graph.built.outputs = list(inputs.values()), list(outputs.values())
-    fuse_activations(graph.built)
-    spread_scales(graph.built)
     positions = list(inputs), list(outputs)
-    drop_unread(graph.built)
-    require_kernels(graph.built)
+    for one in graph.all:
+        fuse_activations(one.built)
+        spread_scales(one.built)
+        drop_unread(one.built)
+        require_kernels(one.built)
     if any(op.type == "HalfToFloat" for op in pair.predict_net.op):
         store_halves(graph.built)
     return Model(
-        [graph.built],
+        [one.built for one in graph.all],
         "made by armnet",
         dict(zip(positions[0], graph.built.inputs)),
         dict(zip(positions[1], graph.built.outputs)),
@@ -193,18 +192,8 @@ def _outputs(
         number = graph.take(operand, operand.order if picture else None, name)
         turned.update([info.name] if picture else [])
         if number in used or graph[number].value is not None:
-            number = _copied(graph, number, info.name)
+            number = graph.copied(number, info.name)
         used.add(number)
         graph[number].name = graph.renamed(number, info.name)
         outputs[info.name] = number
     return outputs
-
-
-def _copied(graph: Graph, number: int, name: str) -> int:
-    """A tensor of its own for an output that is an input, a constant or another output."""
-    source = graph[number]
-    y = graph.tensor(name, source.shape, source.dtype, source.quantization)
-    sizes = list(map(int, source.shape))
-    shape = graph.constant(np.array(sizes, np.int32))
-    graph.emit(Operation("RESHAPE", [number, shape], [y], {"NewShape": sizes}))
-    return y

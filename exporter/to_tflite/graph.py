@@ -29,16 +29,35 @@ class Operand(NamedTuple):
 
 
 class Graph:
-    """Adds tensors and operations to ``built``. Equal constants are stored once."""
+    """Adds tensors and operations to ``built``. Equal constants are stored once.
 
-    def __init__(self, wanted: Set[str]) -> None:
-        self.built = model.Graph()
+    ``all`` are the graphs of the model so far, and ``number`` is this one's place among them.
+    """
+
+    def __init__(self, wanted: Set[str], name: str = "main", all: Optional[List[Graph]] = None) -> None:
+        self.built = model.Graph(name)
         self.wanted = wanted
+        self.all: List[Graph] = [] if all is None else all
+        self.number = len(self.all)
+        self.all.append(self)
         self.rescaled: Dict[int, Quantization] = {}  # tensors that a CONCATENATION makes numbers of this scale of
         self._names: Set[str] = set()
         self._constants: Dict[Any, int] = {}
         self._turned: Dict[Tuple[int, Tuple[int, ...]], int] = {}
         self._reshaped: Dict[Tuple[int, Tuple[int, ...]], int] = {}
+
+    def another(self, name: str) -> Graph:
+        """A further graph of the model, of which nothing is wanted so far."""
+        return Graph(set(), name, self.all)
+
+    def copied(self, number: int, name: str) -> int:
+        """A tensor of its own for an output that is an input, a constant or another output."""
+        source = self[number]
+        y = self.tensor(name, source.shape, source.dtype, source.quantization)
+        sizes = list(map(int, source.shape))
+        shape = self.constant(np.array(sizes, np.int32))
+        self.emit(Operation("RESHAPE", [number, shape], [y], {"NewShape": sizes}))
+        return y
 
     def tensor(self, name: str, shape: Sequence[int], dtype: Any, quantization: Optional[Quantization] = None) -> int:
         """The number of a new tensor."""

@@ -33,6 +33,7 @@ OPTIONS: Dict[str, str] = {
     "FULLY_CONNECTED": "FullyConnectedOptions",
     "GATHER": "GatherOptions",
     "GELU": "GeluOptions",
+    "IF": "IfOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "LEAKY_RELU": "LeakyReluOptions",
     "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalizationOptions",
@@ -56,6 +57,7 @@ OPTIONS: Dict[str, str] = {
     "SUM": "ReducerOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "UNPACK": "UnpackOptions",
+    "WHILE": "WhileOptions",
 }
 # Operators that can apply an activation to their result. CONCATENATION and L2_NORMALIZATION have the field, too, but
 # their kernels want it to be NONE.

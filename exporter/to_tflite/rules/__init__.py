@@ -28,6 +28,7 @@ Rule = Callable[[Call], Results]
 FAMILIES = (
     "activation",
     "arithmetic",
+    "control",
     "convolution",
     "detection",
     "fused",
