@@ -1,4 +1,4 @@
-"""Translate a trained network into a pair of protobufs, or a pair into ONNX or TFLite.
+"""Translate a trained network into a pair of protobufs, or a pair into ONNX, TFLite or Caffe2.
 
   armnet export squeezenet.onnx -o squeezenet
   armnet export mobilenet.tflite -o mobilenet --labels labels.txt
@@ -6,6 +6,7 @@
   armnet export init_net.pb predict_net.pb -o normalised
   armnet export squeezenet --to onnx -o squeezenet.onnx
   armnet export squeezenet.onnx --to tflite -o squeezenet.tflite
+  armnet export squeezenet_int8 --to caffe2 -o folder          nets of Caffe2's operators alone, its Int8 ones included
 
 A pair is a folder with init_net.pb (the weights), predict_net.pb (the computation) and model.json (inputs, outputs,
 preprocessing, labels). --to onnx and --to tflite take a pair, optimised or not, or any model that can be exported. In a
@@ -28,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx or tflite also a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="the folder to write, or the file")
     parser.add_argument(
-        "--to", choices=["pair", "onnx", "tflite"], default="pair", help="what to write (default: %(default)s)"
+        "--to",
+        choices=["pair", "onnx", "tflite", "caffe2"],
+        default="pair",
+        help="what to write (default: %(default)s)",
     )
     add_shapes(
         parser, "with --to onnx or tflite: shapes of inputs for which the pair declares none, or leaves sizes open"
@@ -117,6 +121,7 @@ def _to_file(args: argparse.Namespace) -> int:
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
     from exporter import export
+    from exporter.to_caffe2.export import to_caffe2
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 
@@ -135,7 +140,10 @@ def _to_file(args: argparse.Namespace) -> int:
             else export(*args.model, progress=report, keep_losses=args.keep_losses, signature=args.signature)
         )
         shapes = parse_shapes(args.shape)
-        if args.to == "onnx":
+        if args.to == "caffe2":
+            to_caffe2(pair).save(args.output)
+            files = [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
+        elif args.to == "onnx":
             files = save_onnx(pair, args.output, shapes=shapes, integers=args.integers or "qdq")
         else:
             files = save_tflite(pair, args.output, shapes=shapes)

@@ -54,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how ranges of activations are chosen: minmax, percentile, mse or entropy (default: %(default)s)",
     )
     parser.add_argument(
+        "--per-tensor",
+        action="store_true",
+        help="with integer activations: one scale for a whole weight, as Caffe2 wants it, not one for each filter",
+    )
+    parser.add_argument(
         "--snr",
         type=float,
         metavar="DB",
@@ -102,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
             args.activations,
             table=_table(args.table) if args.table else None,
             calibration=args.calibration,
+            per_tensor=args.per_tensor,
             snr=args.snr,
             accept=None if judge is None else judge.accepts,
             report=report,

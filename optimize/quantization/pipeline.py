@@ -45,6 +45,7 @@ def quantize(
     *,
     table: Optional[Table] = None,
     calibration: str = "minmax",
+    per_tensor: bool = False,
     snr: Optional[float] = None,
     accept: Optional[Callable[[Pair], bool]] = None,
     report: Optional[QuantizationReport] = None,
@@ -56,7 +57,8 @@ def quantize(
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
     floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
     "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
-    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``). snr: the
+    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``).
+    per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not one for each filter. snr: the
     least signal-to-noise ratio of all outputs, in dB; layers stay float until it is reached. accept: whether a pair is
     good enough; layers stay float until it is. report: collects what was done to each layer. progress: as for
     ``optimize``.
@@ -79,7 +81,7 @@ def quantize(
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     if integers:
         assert given is not None
-        build = _integer_builder(pair, given, asked, table, calibration, progress)
+        build = _integer_builder(pair, given, asked, table, calibration, per_tensor, progress)
     else:
         build = _weight_builder(pair, asked, table, DYNAMIC in asked_for, progress)
     result = _within(pair, build, given, _Demand(snr, accept), report, progress)
@@ -121,7 +123,13 @@ def _packed(program: Program, choose: Callable[[str], Choice], done: List[LayerR
 
 
 def _integer_builder(
-    pair: Pair, samples: Sequence[Sample], asked: Choice, table: Table, calibration: str, progress: Progress
+    pair: Pair,
+    samples: Sequence[Sample],
+    asked: Choice,
+    table: Table,
+    calibration: str,
+    per_tensor: bool,
+    progress: Progress,
 ) -> Build:
     program = run_passes_everywhere(Program.of(pair), FOLDING, Report(), progress=progress)
     folded = program.pair(pair)
@@ -136,7 +144,7 @@ def _integer_builder(
             return choose(layer_name(op)).activations not in (FLOAT32, DYNAMIC)
 
         wide = "int16" in {choice.activations for choice in (asked, *table.values())}
-        result, kept = to_integers(program, folded, measured, wanted, np.int16 if wide else np.int8)
+        result, kept = to_integers(program, folded, measured, wanted, np.int16 if wide else np.int8, per_tensor)
         packed: List[LayerReport] = []
         result = _packed(Program.of(result), lambda name: _of_floats(choose(name)), packed).pair(result)
         report.layers += _rows(program, layers, choose, {layer_name(op): reason for op, reason in kept}, packed)

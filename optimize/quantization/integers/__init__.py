@@ -54,14 +54,20 @@ def shared_scales(program: Program, ranges: Mapping[str, Range], dtype: Any) -> 
 
 
 def to_integers(
-    program: Program, like: Pair, measured: Calibration, wanted: Callable[[OperatorDef], bool], dtype: Any = np.int8
+    program: Program,
+    like: Pair,
+    measured: Calibration,
+    wanted: Callable[[OperatorDef], bool],
+    dtype: Any = np.int8,
+    per_tensor: bool = False,
 ) -> Tuple[Pair, Kept]:
     """The pair on integers of the dtype, and the operators that stay on floats, with the reasons.
 
-    wanted: whether an operator shall compute on integers. Inputs and outputs of the net stay floats.
+    per_tensor: weights have one scale, not one for each filter. wanted: whether an operator shall compute on integers.
+    Inputs and outputs of the net stay floats.
     """
     dtype = np.dtype(dtype)
-    net = IntegerNet(program, shared_scales(program, measured.ranges, dtype), measured.means, dtype)
+    net = IntegerNet(program, shared_scales(program, measured.ranges, dtype), measured.means, dtype, per_tensor)
     kept: Kept = []
     for place, op in enumerate(program.net.op):
         if place in net.done:

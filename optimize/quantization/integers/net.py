@@ -68,12 +68,19 @@ class IntegerNet:
     """The new net so far.
 
     scales: what each blob's integers would stand for. means: of each blob's channels. dtype: of the integers.
+    per_tensor: a weight has one scale, not one for each filter.
     """
 
     def __init__(
-        self, program: Program, scales: Mapping[str, Scale], means: Mapping[str, Array], dtype: np.dtype[Any] = INT8
+        self,
+        program: Program,
+        scales: Mapping[str, Scale],
+        means: Mapping[str, Array],
+        dtype: np.dtype[Any] = INT8,
+        per_tensor: bool = False,
     ):
         self.program = program
+        self.per_tensor = per_tensor
         self.dtype = dtype
         self.scales = scales
         self.means = means

@@ -135,6 +135,7 @@ def add_product(
     x, x_scale = net.integer(op.input[0], last and net.is_last(op.input[0]))
     matrix = filters.reshape(len(filters), -1)
     scales = filter_scales(matrix)
+    scales = np.full_like(scales, scales.max()) if net.per_tensor else scales
     rows = quantised_rows(matrix, scales)
     errors = (rows * scales[:, np.newaxis].astype(np.float64) - matrix).reshape(filters.shape)
     shift = _shift(net, op, errors, arguments.get("group", 1), last)

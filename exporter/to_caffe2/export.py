@@ -1,0 +1,47 @@
+"""Writes pairs with Caffe2's operators and fills alone.
+
+pair = to_caffe2(pair)
+pair.save("folder")                            # init_net.pb and predict_net.pb for Caffe2
+
+TFLite's operators on int8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise like
+gemmlowp, so that a result may be a step of its scale away.
+"""
+
+from __future__ import annotations
+
+from typing import List
+
+from exporter.to_caffe2.integers import Bytes
+from optimize.rewriting.program import Program
+from optimize.rewriting.weights import with_unpacked_fills
+from runtime_arm.errors import ArmnetError, ExportError, OperatorError
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.pair import Pair
+
+
+def to_caffe2(pair: Pair) -> Pair:
+    """The pair that computes the same with Caffe2's operators alone.
+
+    OperatorError, naming the operator, if Caffe2 has none that means the same, or if its kernels refuse the scales.
+    """
+    program = Program.of(pair.check())
+    made = Bytes(program)
+    ops: List[OperatorDef] = []
+    for op in program.net.op:
+        try:
+            ops += made.translated(op)
+        except ArmnetError as error:
+            raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
+    read = {name for op in ops for name in op.reads()}
+    kept = [op for op in program.weights.init_net.op if read.intersection(op.output) and op.output[0] not in made.fills]
+    init = with_unpacked_fills(program.weights.init_net.replace(op=tuple(kept)))
+    fills = [*init.op, *made.fills.values()]
+    names = [name for op in fills for name in op.output]
+    inputs = [name for name in program.net.external_input if name not in program.weights]
+    net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names))
+    init = init.replace(op=tuple(fills), external_output=tuple(names))
+    result = pair.replace(init_net=init, predict_net=net, tuning=None).check()
+    refusals = Program.of(result).inference_refusals
+    if refusals:
+        raise ExportError(f"Caffe2's operators refuse what they would read: {refusals[0]}")
+    return result

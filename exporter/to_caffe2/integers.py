@@ -1,0 +1,243 @@
+"""TFLite's operators on int8 as Caffe2's on bytes: 128 is added to each number and to each zero point."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple
+
+import numpy as np
+
+from optimize.rewriting.program import Program
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
+
+UP = 128  # from int8 to bytes
+MOST = 255
+_LAST: Dict[str, Any] = {"order": "NHWC"}
+
+
+class Scale(NamedTuple):
+    """real = scale * (byte - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+    @property
+    def stated(self) -> Dict[str, Any]:
+        """As the arguments by which Caffe2's operators state what their output is."""
+        return {"Y_scale": self.scale, "Y_zero_point": self.zero_point}
+
+
+class Bytes:
+    """Translates the operators of a program one by one. fills: of the weights that are bytes, by name."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.fills: Dict[str, OperatorDef] = {}
+        self._scales: Dict[str, Scale] = {}
+
+    def translated(self, op: OperatorDef) -> List[OperatorDef]:
+        """Caffe2's operators for one of the net; ExportError if there are none."""
+        rule = _RULES.get(op.full_type)
+        if rule is not None and (op.domain == "tflite" or op.input[0] in self._scales):
+            return rule(self, op)
+        held = next((name for name in op.reads() if name in self._scales), None)
+        if op.domain not in ("", "caffe2"):
+            raise ExportError("Caffe2 has no such operator")
+        if held is not None:
+            raise ExportError(f"Caffe2 has no such operator on bytes, which {held!r} holds")
+        return [op]
+
+    def stated(self, op: OperatorDef, what: str) -> Scale:
+        """The scale of an operand, by the operator's arguments."""
+        return Scale(op.get_float(f"{what}_scale"), op.get_int(f"{what}_zero_point", 0) + UP)
+
+    def reads(self, op: OperatorDef, index: int = 0, what: str = "X") -> str:
+        """An input of bytes, which must have the scale that the operator takes it to have."""
+        name = op.input[index]
+        known = self._scales.setdefault(name, self.stated(op, what))
+        if known != self.stated(op, what):
+            raise ExportError(f"{name!r} has another scale than the operator takes it to have")
+        return name
+
+    def scale_of(self, name: str) -> Scale:
+        """That of a blob of bytes."""
+        return self._scales[name]
+
+    def passes_on(self, op: OperatorDef, scale: Scale) -> Scale:
+        """The scale, which is that of the first output, too."""
+        self._scales[op.output[0]] = scale
+        return scale
+
+    def makes(self, type: str, op: OperatorDef, inputs: List[str], scale: Scale, **arguments: Any) -> List[OperatorDef]:
+        """An operator whose first output holds bytes of this scale."""
+        self._scales[op.output[0]] = scale
+        return [OperatorDef.of(type, inputs, [op.output[0]], name=op.name, **scale.stated, **arguments)]
+
+    def activated(self, op: OperatorDef, type: str, scale: Scale) -> str:
+        """The type, with Relu behind it if the operator ends in one."""
+        activation = op.get_str("activation", "NONE")
+        if activation == "NONE" or (activation == "RELU" and scale.zero_point == 0):
+            return type
+        if activation == "RELU" or (activation == "RELU6" and scale.scale * (MOST - scale.zero_point) <= 6.0):
+            return f"{type}Relu"
+        raise ExportError(f"Caffe2's operators on bytes do not end in {activation}")
+
+    def weights(self, name: str, op: OperatorDef) -> Scale:
+        """Makes the fill of int8 weights with one scale."""
+        value, scales = self.program.value(name), set(op.get_floats("W_scales"))
+        if value is None or value.dtype != np.int8:
+            raise ExportError(f"the weights {name!r} are not constants of int8")
+        if len(scales) != 1:
+            raise ExportError(
+                f"the weights {name!r} have a scale for each filter, Caffe2's have one: quantise with --per-tensor"
+            )
+        scale = Scale(scales.pop(), UP)
+        self._fill("Int8GivenTensorFill", name, value, scale, (value.astype(np.int16) + UP).astype(np.uint8).tobytes())
+        return scale
+
+    def bias(self, op: OperatorDef, index: int, filters: int, scale: float) -> str:
+        """Makes the fill of a bias of int32, zeros if the operator has none."""
+        given = len(op.input) > index and op.input[index]
+        name = op.input[index] if given else self.program.fresh(f"{op.output[0]}_bias")
+        value = self.program.value(name) if given else np.zeros(filters, np.int32)
+        if value is None or value.dtype != np.int32:
+            raise ExportError(f"the bias {name!r} is no constant of int32")
+        self._fill("Int8GivenIntTensorFill", name, value, Scale(scale, 0), value)
+        return name
+
+    def _fill(self, type: str, name: str, value: Array, scale: Scale, content: Any) -> None:
+        values = (
+            Argument("values", s=content)
+            if isinstance(content, bytes)
+            else Argument("values", ints=frozen(content.reshape(-1).astype(np.int64)))
+        )
+        stated = [Argument.of(key, one) for key, one in scale.stated.items()]
+        self.fills[name] = OperatorDef(type, (), (name,), (Argument.of("shape", list(value.shape)), values, *stated))
+
+
+Rule = Callable[[Bytes, OperatorDef], List[OperatorDef]]
+_RULES: Dict[str, Rule] = {}
+
+
+def rule(*types: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(types, function))
+        return function
+
+    return register
+
+
+@rule("tflite.Quantize")
+def quantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    return net.makes("Int8Quantize", op, [op.input[0]], net.stated(op, "Y"))
+
+
+@rule("tflite.Dequantize")
+def dequantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    return [OperatorDef.of("Int8Dequantize", [net.reads(op)], op.output[:1], name=op.name)]
+
+
+def _window(op: OperatorDef, kernel: Any) -> Dict[str, Any]:
+    """Strides, padding and dilations under Caffe2's names."""
+    pads, auto_pad = list(op.get_ints("pads")), op.get_str("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER"):
+        raise ExportError(f"Caffe2 does not pad by the rule {auto_pad}")
+    dilations = list(op.get_ints("dilations", (1, 1)))
+    return {
+        **_LAST,
+        "kernels": list(kernel),
+        "strides": list(op.get_ints("strides", (1, 1))),
+        "dilations": dilations if set(dilations) != {1} else None,
+        "pads": (pads or [0] * 4) if auto_pad != "SAME_UPPER" else None,
+        "legacy_pad": 2 if auto_pad == "SAME_UPPER" else None,
+    }
+
+
+def _given(**arguments: Any) -> Dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+@rule("tflite.QuantizedConv")
+def conv(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    x, w, y = net.reads(op), net.weights(op.input[1], op), net.stated(op, "Y")
+    filters, *kernel, _ = net.fills[op.input[1]].get_ints("shape")
+    b = net.bias(op, 2, filters, net.scale_of(x).scale * w.scale)
+    group = op.get_int("group", 1)
+    arguments = _given(**_window(op, kernel), group=group if group > 1 else None)
+    return net.makes(net.activated(op, "Int8Conv", y), op, [x, op.input[1], b], y, **arguments)
+
+
+@rule("tflite.QuantizedFullyConnected")
+def fully_connected(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    x, w, y = net.reads(op), net.weights(op.input[1], op), net.stated(op, "Y")
+    filters, _ = net.fills[op.input[1]].get_ints("shape")
+    dims = net.program.dims(op.input[0])
+    if op.get_bool("keep_num_dims") and (dims is None or len(dims) != 2):
+        raise ExportError("Caffe2's layer makes a matrix of what it reads")
+    b = net.bias(op, 2, filters, net.scale_of(x).scale * w.scale)
+    return net.makes(net.activated(op, "Int8FC", y), op, [x, op.input[1], b], y)
+
+
+@rule("tflite.QuantizedAdd")
+def add(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    if any(name in net.program.weights for name in op.input) or not net.program.have_same_shape(*op.input):
+        raise ExportError("Caffe2 adds two blobs of one shape, none of them constant")
+    a, b, y = net.reads(op, 0, "A"), net.reads(op, 1, "B"), net.stated(op, "Y")
+    return net.makes(net.activated(op, "Int8Add", y), op, [a, b], y)
+
+
+@rule("tflite.QuantizedMaxPool", "tflite.QuantizedAveragePool")
+def pool(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    type = f"Int8{op.type[len('Quantized') :]}"
+    if op.type == "QuantizedAveragePool":
+        if any(op.get_ints("pads")) or op.get_str("auto_pad", "NOTSET") == "SAME_UPPER":
+            raise ExportError("Caffe2's mean counts padding")
+        net.reads(op, 0, "Y")
+    if op.get_str("activation", "NONE") != "NONE":
+        raise ExportError("Caffe2's pools on bytes have no activation but the whole ReLU")
+    arguments = _given(**_window(op, op.get_ints("kernel_shape")))
+    return net.makes(type, op, [op.input[0]], net.scale_of(op.input[0]), **arguments)
+
+
+@rule("tflite.QuantizedMean")
+def mean(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    if sorted(op.get_ints("axes")) != [1, 2] or not op.get_bool("keepdims"):
+        raise ExportError("Caffe2 has the mean of a whole picture alone on bytes")
+    return net.makes("Int8AveragePool", op, [net.reads(op)], net.stated(op, "Y"), global_pooling=1, **_LAST)
+
+
+@rule("tflite.QuantizedLogistic", "tflite.QuantizedSoftmax")
+def of_bytes(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    if op.get_float("beta", 1.0) != 1.0:
+        raise ExportError("Caffe2's has no beta")
+    type = "Int8Sigmoid" if op.type == "QuantizedLogistic" else "Int8Softmax"
+    return net.makes(type, op, [net.reads(op)], Scale(1 / 256, 0))
+
+
+@rule("tflite.QuantizedLeakyRelu")
+def leaky_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    return net.makes("Int8LeakyRelu", op, [net.reads(op)], net.stated(op, "Y"), alpha=op.get_float("alpha"))
+
+
+@rule("tflite.QuantizedRelu")
+def relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    x, y = net.reads(op), net.stated(op, "Y")
+    if op.get_str("activation", "RELU") != "RELU" or net.scale_of(x) != y:
+        raise ExportError("Caffe2's limits bytes at zero, and does not change their scale")
+    return net.makes("Int8Relu", op, [x], y)
+
+
+_MOVED = ("Concat", "Reshape", "Flatten", "Transpose", "ChannelShuffle", "ResizeNearest", "Slice")
+
+
+@rule(*_MOVED)
+def moved(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    """What only moves bytes states their scale."""
+    count = len(op.input) if op.type == "Concat" else 1
+    scales = {net.scale_of(name) for name in op.input[:count]}
+    if len(scales) > 1 or op.get_bool("add_axis"):
+        raise ExportError("Caffe2 joins bytes of one scale along an axis that there is")
+    if op.type in ("ChannelShuffle", "ResizeNearest") and op.get_str("order", "NCHW") != "NHWC":
+        raise ExportError("Caffe2's has the channels of bytes last")
+    scale = net.passes_on(op, scales.pop())
+    return [op.replace(type=f"Int8{op.type}").with_args(**scale.stated)]
