@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport, quantize
     from optimize.quantization.table import format_table
+    from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
-    from runtime_arm.pair.unpacking import LOAD, with_unpacking
 
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
@@ -137,8 +137,8 @@ def _unpacking(pair: Any) -> Dict[str, Any]:
     from armnet.commands.export import weights_nbytes
     from optimize.engines.sample_inputs import drawn
     from optimize.rewriting.shapes import sample_specs
+    from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
     from runtime_arm.execution.predictor import Predictor
-    from runtime_arm.pair.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 
     facts: Dict[str, Any] = {"packed_nbytes": weights_nbytes(pair)}
     feeds = drawn(sample_specs(pair.inputs))

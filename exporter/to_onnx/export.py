@@ -21,6 +21,7 @@ from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
 from optimize.rewriting.shapes import SpecsByName, known_inputs
 from optimize.rewriting.single_assignment import names_in, single_assignment
+from optimize.rewriting.unpacking import LOAD, with_unpacking
 from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.workspace import run_init_net
@@ -28,7 +29,6 @@ from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.unpacking import LOAD, with_unpacking
 from runtime_arm.records import replace
 from runtime_arm.registry.specs import TensorSpec
 

@@ -24,6 +24,7 @@ from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report
 from optimize.rewriting.single_assignment import single_assignment
 from optimize.rewriting.subnets import run_passes_everywhere
+from optimize.rewriting.unpacking import LOAD, with_unpacking
 from optimize.rewriting.weights import Weights
 from runtime_arm.app.rules import layout_for
 from runtime_arm.errors import ExportError
@@ -32,7 +33,6 @@ from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.unpacking import LOAD, with_unpacking
 from runtime_arm.registry.specs import TensorSpec
 
 Shapes = Mapping[str, Sequence[int]]

@@ -2,8 +2,8 @@
 
 Each operator turns what an init_net stores into the float32 weight. All its inputs are constants, so it is evaluated
 once, when the net is planned; the net then runs as fast as with the float weight. With the argument ``each_run`` it is
-evaluated in each run, in memory that other blobs share (see ``pair/unpacking.py``). Two 4-bit numbers share a byte: the
-first in the low half, the second in the high half. Domain "armnet".
+evaluated in each run, in memory that other blobs share (``optimize/rewriting/unpacking.py`` sets it). Two 4-bit numbers
+share a byte: the first in the low half, the second in the high half. Domain "armnet".
 """
 
 from __future__ import annotations

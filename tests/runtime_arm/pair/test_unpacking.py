@@ -10,11 +10,11 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference
 from optimize import quantize
 from optimize.quantization.formats import FORMATS
+from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 from tests.optimize.nets import numbers, pair_of
 
 NET = """
