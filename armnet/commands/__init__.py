@@ -5,6 +5,7 @@ Modules import what they need inside ``run``, so that ``armnet run`` starts with
 
 COMMANDS = {
     "export": "translate a trained network into a pair of protobufs, or a pair into ONNX or TFLite",
+    "models": "list models that others have published, and fetch them ready to use",
     "support": "say, before conversion, which operators of a network cannot be translated",
     "optimize": "make a pair cheaper: fold, fuse and remove operators, save memory",
     "quantize": "make a pair smaller: weights, and perhaps activations, of fewer bits",
