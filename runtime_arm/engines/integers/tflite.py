@@ -31,6 +31,7 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn, multiply
 
+FEW = 4  # channels of a group, as in pictures: a tap's pixels make longer runs than a pixel's taps
 Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and its weights
 
 # QuantizedConv
@@ -84,8 +85,11 @@ class Columns:
             (group, *extent, *window.kernel, depth),
             (depth * item, up * row, along * column, down * row, right * column, item),
         )
+        if depth <= FEW:
+            met = met.transpose(0, 3, 4, 5, 1, 2)
         columns = call.scratch[1][: met.size].reshape(met.shape)
-        return [*steps, copy(columns, met)], columns.reshape(group, -1, convolution.terms)
+        factors = columns.reshape(group, convolution.terms, -1).swapaxes(1, 2) if depth <= FEW else columns
+        return [*steps, copy(columns, met)], factors.reshape(group, -1, convolution.terms)
 
     def multiply(self, call: Call, block: Block, factors: Array, slices: Slices) -> Tuple[List[Step], Array]:
         """The steps that compute a block's sums, and the sums, (pixels, M)."""

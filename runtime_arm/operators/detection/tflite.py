@@ -60,6 +60,9 @@ def _one(op: OperatorDef, spec: TensorSpec, what: str) -> int:
     return number
 
 
+_AT_ONCE = 64  # boxes that DetectionPostProcess compares with each that it keeps
+
+
 class _Candidate(NamedTuple):
     """A box in the queue. The smallest comes first."""
 
@@ -211,15 +214,23 @@ def _best_first(values: Array) -> Array:
 
 
 def _suppressed(limits: _Limits, corners: Array, scores: Array, most: int) -> List[int]:
-    """The boxes that suppression by these scores keeps, best first."""
+    """The boxes that suppression by these scores keeps, best first.
+
+    They are found among some of the best at a time: mostly ``most`` boxes are kept long before the worst are met.
+    """
     candidates = np.flatnonzero(scores >= limits.least)
     order = candidates[_best_first(scores[candidates])]
-    most = min(most, len(order))
     kept: List[int] = []
-    while len(order) and len(kept) < most:
-        kept.append(int(order[0]))
-        order = order[1:]
-        order = order[_overlap(corners[kept[-1]], corners[order]) <= limits.overlap]
+    for first in range(0, len(order), _AT_ONCE):
+        part = order[first : first + _AT_ONCE]
+        if kept:
+            part = part[np.all(_overlap(corners[kept][:, None], corners[part]) <= limits.overlap, axis=0)]
+        while len(part) and len(kept) < most:
+            kept.append(int(part[0]))
+            part = part[1:]
+            part = part[_overlap(corners[kept[-1]], corners[part]) <= limits.overlap]
+        if len(kept) == most:
+            break
     return kept
 
 

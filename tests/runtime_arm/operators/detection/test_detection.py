@@ -10,6 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel, specs_of
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.detection import tflite
 from runtime_arm.registry.schema import DataDependent, lookup
 from tests.support.exact import assert_same
 from tests.support.onnx_nodes import witness
@@ -129,3 +130,37 @@ def test_boxes_of_a_missing_image_are_refused() -> None:
     rois = np.array([[1, 0, 0, 2, 2]], np.float32)
     with pytest.raises(OperatorError, match="one of 1 images"):
         run_kernel(TRANSFORM, [rois, np.zeros((1, 4), np.float32), np.ones((1, 3), np.float32)])
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_boxes_are_suppressed_alike_however_many_are_compared_at_once(
+    regular: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    boxes = rng.normal(0, 1, (1, 300, 4)).astype(np.float32)
+    anchors = rng.uniform(0.2, 0.8, (300, 4)).astype(np.float32)
+    scores = rng.integers(0, 40, (1, 300, 4)).astype(np.float32) / 40  # with ties
+    op = OperatorDef.of(
+        "DetectionPostProcess",
+        ["boxes", "scores", "anchors"],
+        ["y", "classes", "found", "count"],
+        domain="tflite",
+        max_detections=30,
+        max_classes_per_detection=1,
+        use_regular_nms=int(regular),
+        nms_score_threshold=0.1,
+        nms_iou_threshold=0.4,
+        num_classes=3,
+        y_scale=10.0,
+        x_scale=10.0,
+        h_scale=5.0,
+        w_scale=5.0,
+    )
+    results = []
+    for at_once in (3, 64, 1000):
+        monkeypatch.setattr(tflite, "_AT_ONCE", at_once)
+        results.append(run_kernel(op, [boxes, scores, anchors]))
+    for others in results[1:]:
+        for one, other in zip(results[0], others):
+            np.testing.assert_array_equal(one, other)
+    assert results[0][3][0] > 3
