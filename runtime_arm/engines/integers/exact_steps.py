@@ -8,6 +8,7 @@ the least sum is known whose result is k or more. A ``Steps`` answers that for r
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Dict, Type
 
 import numpy as np
@@ -18,46 +19,54 @@ from runtime_arm.operators.quantised.rounding import RULES
 _SLACK = 2.0**-42  # more than float64 rounds products below 1024 by
 _WHOLE = 1 << 22  # products of smaller sums and mantissas of 31 bits are exact in float64
 _INT32 = 2.0**31
+TINY = 2.0**-100  # stands for a multiplier of 0
 
 
 class Steps:
     """The steps of the rule tflite_real, and what the other rules do differently.
 
-    multiplier: (M, 1). k: (1, K), integers as float64. reach: no sum of a row has a larger magnitude, (M, 1).
-    moves_away: whether products are moved away from zero before they are rounded.
+    multiplier: (M, 1). reach: no sum of a row has a larger magnitude, (M, 1). moves_away: whether products are moved
+    away from zero before they are rounded. error: the relative error of products, as the rule computes them.
     """
 
     moves_away = False
+    error = 2.0**-52
 
-    def __init__(self, rule: str, multiplier: Array, k: Array, reach: Array):
+    def __init__(self, rule: str, multiplier: Array, reach: Array):
         self.scale = np.asarray(multiplier, np.float64)
-        self.positive = k > 0
-        self.boundary = k - 0.5
         self.fits = (self.scale >= 0).reshape(-1)  # of a row of multipliers: whether the steps are known
+        self.k = self.boundary = np.zeros((1, 1))
+
+    def of(self, rows: Any) -> Steps:
+        """The steps of some rows of multipliers."""
+        part = copy(self)
+        part.scale, part.fits = self.scale[rows], self.fits[rows]
+        return part
+
+    def at(self, k: Array) -> Steps:
+        """The steps to these integers, float64 (1 or M, K)."""
+        part = copy(self)
+        part.k, part.boundary = k, k - 0.5
+        return part
+
+    @property
+    def sums(self) -> Array:
+        """The real sums at the boundaries."""
+        return np.asarray(self.boundary / np.maximum(self.scale, TINY))
 
     def least(self, lowest: Array, highest: Array) -> Array:
         """The least sums from ``lowest`` to ``highest`` whose results are k or more, else highest + 1; float64.
 
         A guess: only ``reaches`` and ``stays_below`` prove it.
         """
-        with np.errstate(divide="ignore"):
-            sums = np.asarray(self.boundary / self.scale)
-        np.ceil(sums, out=sums)
-        return np.clip(sums, lowest, highest + 1, out=sums)
+        return np.clip(np.ceil(self.sums), lowest, highest + 1)
 
     def reaches(self, sums: Array) -> Array:
         products = sums * self.scale
-        return np.asarray(np.where(self.positive, products >= self.boundary, products > self.boundary))
+        return np.asarray(np.where(self.k > 0, products >= self.boundary, products > self.boundary))
 
     def stays_below(self, sums: Array) -> Array:
         return np.logical_not(self.reaches(sums))
-
-    def of(self, rows: Any) -> Steps:
-        """The steps of some rows of multipliers."""
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part.scale, part.fits = self.scale[rows], self.fits[rows]
-        return part
 
 
 class FixedPointSteps(Steps):
@@ -66,15 +75,25 @@ class FixedPointSteps(Steps):
 
     moves_away = True
 
-    def __init__(self, rule: str, multiplier: Array, k: Array, reach: Array):
-        super().__init__(rule, multiplier, k, reach)
+    def __init__(self, rule: str, multiplier: Array, reach: Array):
+        super().__init__(rule, multiplier, reach)
         fixed = RULES[rule].prepare(multiplier)
         left = np.maximum(fixed.exponent, 0)
         self.scale = np.ldexp(fixed.mantissa.astype(np.float64), (fixed.exponent - 31).astype(np.intc))
-        self._sign = np.where(self.positive, 1.0, -1.0)
         self._nudge = np.where(fixed.exponent < 0, np.ldexp(0.5, fixed.exponent.astype(np.intc)), 0.0)
         self.fits = ((fixed.mantissa >= 0) & (np.ldexp(reach, left.astype(np.intc)) < _INT32)).reshape(-1)
         self._slack = np.where(reach < _WHOLE, 0.0, _SLACK)
+
+    def of(self, rows: Any) -> Steps:
+        part = super().of(rows)
+        assert isinstance(part, FixedPointSteps)
+        part._nudge, part._slack = self._nudge[rows], self._slack[rows]
+        return part
+
+    def at(self, k: Array) -> Steps:
+        part = super().at(k)
+        part.boundary = part.boundary - np.where(k > 0, self._nudge, -self._nudge)
+        return part
 
     def reaches(self, sums: Array) -> Array:
         return np.asarray(sums * self.scale - self._slack >= self.boundary)
@@ -82,20 +101,15 @@ class FixedPointSteps(Steps):
     def stays_below(self, sums: Array) -> Array:
         return np.asarray(sums * self.scale + self._slack < self.boundary)
 
-    def of(self, rows: Any) -> Steps:
-        part = super().of(rows)
-        assert isinstance(part, FixedPointSteps)
-        part.boundary, part._slack = self.boundary - self._sign * self._nudge[rows], self._slack[rows]
-        return part
-
 
 class EvenSteps(Steps):
     """onnx_even: products in float32, halves to even."""
 
-    def __init__(self, rule: str, multiplier: Array, k: Array, reach: Array):
-        super().__init__(rule, multiplier, k, reach)
+    error = 2.0**-23
+
+    def __init__(self, rule: str, multiplier: Array, reach: Array):
+        super().__init__(rule, multiplier, reach)
         self.scale = np.asarray(multiplier, np.float32)
-        self.positive = np.asarray(k % 2 == 0)  # whether the half below k is rounded up
 
     def least(self, lowest: Array, highest: Array) -> Array:
         """float32 rounds products, so the guess may be one off."""
@@ -106,7 +120,7 @@ class EvenSteps(Steps):
 
     def reaches(self, sums: Array) -> Array:
         products = sums.astype(np.float32) * self.scale
-        return np.asarray(np.where(self.positive, products >= self.boundary, products > self.boundary))
+        return np.asarray(np.where(self.k % 2 == 0, products >= self.boundary, products > self.boundary))
 
 
 STEPS: Dict[str, Type[Steps]] = {

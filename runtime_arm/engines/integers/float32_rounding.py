@@ -19,21 +19,36 @@ casts of numbers out of range: results are clipped first.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.integers.arithmetic import EXACT
-from runtime_arm.engines.integers.exact_steps import STEPS, Steps
+from runtime_arm.engines.integers.delicate import delicate_steps
+from runtime_arm.engines.integers.exact_steps import STEPS, TINY, Steps
 from runtime_arm.netdef import Array
 
 LARGEST_PART = 1 / 6  # of the filters that may be left to the rule; more would cost more than is gained
 LEAST_SUMS = 100  # a run, of filters with multipliers of their own: for fewer a proof takes as long as hundreds of runs
-_ROWS = 64  # filters that are proven at once; their tables stay in the cache
-_TINY = np.float32(2.0**-100)  # stands for a multiplier of 0
-_NO_FILTERS = np.zeros(0, np.intp)
-_PLACES = 0, 1, -1, 2, -2, 3, -3  # by which the multiplier is moved, in units in the last place
-_PARTS = 0.0, 0.3, -0.3  # of the room, by which its middle is moved
+_ROWS = 256  # filters that are proven at once; their tables stay in the cache
+
+
+class Tries(NamedTuple):
+    """Candidates. places: units in the last place by which the multiplier is moved. parts: of the room, by which its
+    middle is moved. leeway: in sums, how far from the rule's steps the formula's may lie, where that does not matter.
+    """
+
+    places: Tuple[int, ...]
+    parts: Tuple[float, ...]
+    leeway: float
+
+
+_PARTS = 0.0, 0.3, -0.3
+_TRIES = (
+    Tries((0,), _PARTS[:1], 1 / 128),
+    Tries((0, 1, -1, 2, -2, 3, -3), _PARTS, 1 / 64),
+)
+_ALONE = _TRIES[1]._replace(leeway=0.5)  # for one filter: all steps matter
 
 
 class Sums(NamedTuple):
@@ -91,82 +106,114 @@ class Float32Rounding(NamedTuple):
     rest: Array
 
 
-class _Table:
-    """Thresholds of the filters ``rows``, (M, K) each: the sums on both sides of every step, and what they must become.
+class _Task(NamedTuple):
+    """What is to be proven. k: the rule's results at its steps, target: the formula's; float64 (K), rising by one.
 
-    k: what the formula gives there, (1, K). scale: float32 (M, 1), the real multiplier. known: whether the rule's steps
-    are.
+    about: which formula.
     """
 
-    def __init__(self, rows: Array, steps: Steps, sums: Sums, k: Array, about: bool):
-        self.rows, self._about, self._k = rows, about, k
-        steps, self.offset = steps.of(rows), sums.offset[rows, None].astype(np.float64)
-        low, high = (end[rows, None] + self.offset for end in (sums.lowest, sums.highest))
+    steps: Steps
+    sums: Sums
+    k: Array
+    target: Array
+    about: bool
+
+    @classmethod
+    def of(cls, rule: Rule, multiplier: Array, sums: Sums) -> _Task:
+        about = _is_about(rule)
+        outputs = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64)
+        steps = STEPS[rule.name](rule.name, multiplier[:, None], sums.with_offset.reach[:, None])
+        return cls(steps, sums, outputs - rule.zero_point, outputs - (rule.zero_point if about else rule.low), about)
+
+
+class _Room(NamedTuple):
+    """What may be added to the sums, (M, 1) each: where to try, and the numbers that nearly all steps allow."""
+
+    middle: Array
+    size: Array
+    low: Array
+    high: Array
+
+    def of(self, rows: Array) -> _Room:
+        return _Room(*(column[rows] for column in self))
+
+
+class _Table:
+    """The delicate steps of the filters ``rows``, (M, K) each: the sums on both sides, and what they must become.
+
+    Steps to consecutive integers lie at equal distances, and the formula's steps nearly do. Where a step's real sum is
+    farther from every integer than the two can be apart, both have it between the same integers. Only the other steps
+    are compared one by one (see ``delicate.py``).
+    scale: float32 (M, 1), the real multiplier. known: whether the rule's steps are.
+    """
+
+    def __init__(self, task: _Task, rows: Array, tries: Tries):
+        self.rows, self._about = rows, task.about
+        steps, self.offset = task.steps.of(rows), task.sums.offset[rows, None].astype(np.float64)
+        low, high = (end[rows, None] + self.offset for end in (task.sums.lowest, task.sums.highest))
+        columns, self._tolerance = delicate_steps(
+            task.k, task.target, steps, (low, high), max(tries.places), tries.leeway
+        )
+        steps, self._k = steps.at(task.k[columns]), task.target[columns]
         self._least = steps.least(low, high)
         before = self._least - 1
-        self._met = self._missed = np.ones((len(rows), 1), bool)  # whether the sums on both sides can occur
-        if len(rows) and bool((self._least[:, -1:] > high).any() or (self._least[:, :1] <= low).any()):
-            self._met, self._missed = self._least <= high, before >= low
-        self.known = _all(steps.reaches(self._least), self._met) & _all(steps.stays_below(before), self._missed)
-        self.known &= steps.fits
-        self.scale = steps.scale.astype(np.float32)
-        self._sides = [(of - self.offset).astype(np.float32) for of in (self._least, before)]
+        self._met, self._missed = self._least <= high, before >= low  # whether the sums on both sides can occur
+        known = (steps.reaches(self._least) | ~self._met) & (steps.stays_below(before) | ~self._missed)
+        self.known = known.all(1) & steps.fits & (not task.about or (np.abs(self.offset) < EXACT)[:, 0])
+        self.scale, self._real = steps.scale.astype(np.float32), steps.sums
+        self._above, self._below = ((of - self.offset).astype(np.float32) for of in (self._least, before))
 
     def of(self, rows: Array) -> _Table:
-        """The thresholds of some of the filters."""
+        """The steps of some of the filters."""
         part = copy(self)
-        for name in ("rows", "offset", "_least", "_met", "_missed", "known", "scale"):
-            setattr(part, name, getattr(self, name)[rows])
-        part._sides = [side[rows] for side in self._sides]
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):
+                setattr(part, name, values[rows])
         return part
 
-    def room(self, scale: Array) -> Tuple[Array, Array]:
-        """The middle and the size of the room that the steps would leave for what is added, were arithmetic exact."""
-        target, sums, met, missed = self._k, self._least, self._met, self._missed
+    def room(self, scale: Array) -> _Room:
+        """What the steps would allow, were arithmetic exact."""
+        target, sums, real, met, missed = self._k, self._least, self._real, self._met, self._missed
         if self._about:  # steps below the zero point mirror those above: 1 - k is reached by 1 - sum
             below = target < 1
-            target, sums = np.where(below, 1 - target, target), np.where(below, 1 - sums, sums)
+            target, real = np.where(below, 1 - target, target), np.abs(real)
+            sums = np.where(below, 1 - sums, sums)
             met, missed = np.where(below, missed, met), np.where(below, met, missed) & (sums > 0)
-        need = target / np.maximum(scale, _TINY).astype(np.float64)
-        need -= sums
-        every = met.shape[1] == 1 and bool(met.all())
-        low = (need if every else np.where(met, need, -np.inf)).max(1, keepdims=True)
-        every = missed.shape[1] == 1 and bool(missed.all())
-        high = (need if every else np.where(missed, need, np.inf)).min(1, keepdims=True) + 1
-        low = np.where(low > -np.inf, low, np.where(high < np.inf, high - 1, 0.0))
-        high = np.where(high < np.inf, high, low + 1)
-        return (low + high) / 2, np.abs(high - low)
+        reached = target / np.maximum(scale, TINY).astype(np.float64)
+        need, apart = reached - sums, reached - real
+        low = np.where(met, need, -np.inf).max(1, keepdims=True)
+        high = np.where(missed, need, np.inf).min(1, keepdims=True) + 1
+        least, most = apart.max(1, keepdims=True) - self._tolerance, apart.min(1, keepdims=True) + self._tolerance
+        low, high = np.maximum(low, least), np.minimum(high, most)
+        return _Room((low + high) / 2, np.abs(high - low), least, most)
 
-    def operands(self, room: Tuple[Array, Array], part: float, grid: Optional[float]) -> Tuple[Array, Array]:
+    def operands(self, room: _Room, part: float, grid: Optional[float]) -> Tuple[Array, Array]:
         """``add`` and ``away`` in float32 if the middle, moved by a part of the room or to the next float32, is added
         to the sums with their offset."""
-        middle, size = room
+        middle = room.middle
         if grid is not None:
             term = (np.rint(middle / grid) + np.sign(part)) * grid
         else:
             unit = np.spacing(np.abs(middle if self._about else self.offset + middle).astype(np.float32))
-            term = middle + np.copysign(np.maximum(unit, abs(part) * size), part) * (part != 0)
+            term = middle + np.copysign(np.maximum(unit, abs(part) * room.size), part) * (part != 0)
         if self._about:
             return self.offset.astype(np.float32), term.astype(np.float32)
         return (self.offset + term).astype(np.float32), np.zeros_like(term, np.float32)
 
-    def holds(self, add: Array, away: Array, scale: Array) -> Array:
+    def holds(self, room: _Room, add: Array, away: Array, scale: Array) -> Array:
         """For each filter, whether the formula is right on both sides of every step."""
-        k, right = self._k.astype(np.float32), np.logical_and(away >= 0, scale >= 0)[:, 0]
-        for sums, occurs, compare in zip(self._sides, (self._met, self._missed), (np.greater_equal, np.less)):
+        term = away if self._about else add - self.offset
+        right = ((term >= room.low) & (term <= room.high) & (away >= 0) & (scale >= 0))[:, 0]
+        sides = (self._above, self._met, np.greater_equal), (self._below, self._missed, np.less)
+        for sums, occurs, compare in sides:
             values = sums + add
             if self._about:
                 values += np.copysign(away, values)
             values *= scale
             if self._about:
                 np.trunc(values, out=values)
-            right &= _all(compare(values, k), occurs)
-        return right
-
-
-def _all(right: Array, occurs: Array) -> Array:
-    """Whether each row is right wherever it matters."""
-    return np.asarray(right.all(1) if occurs.shape[1] == 1 and occurs.all() else (right | ~occurs).all(1))
+            right &= (compare(values, self._k) | ~occurs).all(1)
+        return np.asarray(right)
 
 
 class _Found:
@@ -176,33 +223,27 @@ class _Found:
         self.known, self.proven = np.zeros((2, filters), bool)
         self.add, self.away, self.scale = np.zeros((3, filters), np.float32)
 
-    def search(
-        self,
-        table: _Table,
-        places: Sequence[int] = _PLACES,
-        parts: Sequence[float] = _PARTS,
-        grid: Optional[float] = None,
-    ) -> None:
-        """Tries candidates until every filter of the table has one that is proven.
+    def search(self, task: _Task, rows: Array, tries: Tries, grid: Optional[float] = None) -> None:
+        """Tries candidates until every filter of the rows has one that is proven.
 
         grid: what is added to the sums must be a multiple of this.
         """
-        self.known[table.rows] = table.known
-        if not table.known.all():
-            table = table.of(table.known)
-        for place in places:
+        table = _Table(task, rows, tries)
+        self.known[rows] = table.known
+        table = table.of(table.known)
+        for place in tries.places:
             scale = _moved(table.scale, place)
             room = table.room(scale)
-            for part in parts:
+            for part in tries.parts:
                 add, away = table.operands(room, part, grid)
-                proven = table.holds(add, away, scale)
-                rows = table.rows[proven]
-                self.proven[rows] = True
-                self.add[rows], self.away[rows], self.scale[rows] = (of[proven, 0] for of in (add, away, scale))
+                proven = table.holds(room, add, away, scale)
+                found = table.rows[proven]
+                self.proven[found] = True
+                self.add[found], self.away[found], self.scale[found] = (of[proven, 0] for of in (add, away, scale))
                 if proven.all():
                     return
                 if proven.any():
-                    table, scale, room = table.of(~proven), scale[~proven], (room[0][~proven], room[1][~proven])
+                    table, scale, room = table.of(~proven), scale[~proven], room.of(~proven)
 
 
 def prove(rule: Rule, sums: Sums, count: int) -> Optional[Float32Rounding]:
@@ -215,20 +256,17 @@ def prove(rule: Rule, sums: Sums, count: int) -> Optional[Float32Rounding]:
             return formula
     if count < LEAST_SUMS:
         return None
-    about = _is_about(rule)
     filters = len(sums.offset)
-    steps, k = _steps(rule, np.broadcast_to(rule.multiplier, filters), sums.with_offset.reach, about)
-    found = _Found(filters)
-    for first in range(0, filters, _ROWS):
-        rows = np.arange(first, min(first + _ROWS, filters))
-        found.search(_Table(rows, steps, sums, k, about), _PLACES[:1], _PARTS[:1])
-    left = np.flatnonzero(found.known & ~found.proven)
-    if len(left):
-        found.search(_Table(left, steps, sums, k, about))
+    task, found = _Task.of(rule, np.broadcast_to(rule.multiplier, filters), sums), _Found(filters)
+    left = np.argsort(task.steps.scale[:, 0], kind="stable")  # alike ones have as many delicate steps
+    for tries in _TRIES:
+        for first in range(0, len(left), _ROWS):
+            found.search(task, left[first : first + _ROWS], tries)
+        left = left[found.known[left] & ~found.proven[left]]
     rest = np.flatnonzero(~found.proven)
     if len(rest) > LARGEST_PART * filters:
         return None
-    return Float32Rounding(found.add, found.away if about else None, found.scale, rest)
+    return Float32Rounding(found.add, found.away if task.about else None, found.scale, rest)
 
 
 def _of_all_filters(rule: Rule, sums: Sums) -> Optional[Float32Rounding]:
@@ -236,28 +274,21 @@ def _of_all_filters(rule: Rule, sums: Sums) -> Optional[Float32Rounding]:
 
     Then it depends on the sum with its offset alone.
     """
-    together, about = sums.together, _is_about(rule)
-    if together.reach[0] >= EXACT:
+    task = _Task.of(rule, rule.multiplier.reshape(1), sums.together)
+    if task.sums.reach[0] >= EXACT:
         return None
-    steps, k = _steps(rule, rule.multiplier.reshape(1), together.reach, about)
     found, largest = _Found(1), int(np.abs(sums.offset).max(initial=0))
-    grid = None if about else 2.0 ** (largest.bit_length() + 1 - 24)  # float32 holds its multiples up to 2 * largest
-    found.search(_Table(np.arange(1), steps, together, k, about), grid=grid)
+    grid = None if task.about else 2.0 ** (largest.bit_length() + 1 - 24)  # float32 holds its multiples to 2 * largest
+    found.search(task, np.arange(1), _ALONE, grid)
     add = sums.offset + np.float64(found.add[0])
     if not found.proven[0] or not bool(np.all(add.astype(np.float32) == add)):
         return None
-    return Float32Rounding(add.astype(np.float32), found.away[0] if about else None, found.scale[0], _NO_FILTERS)
+    away = found.away[0] if task.about else None
+    return Float32Rounding(add.astype(np.float32), away, found.scale[0], np.zeros(0, np.intp))
 
 
 def _is_about(rule: Rule) -> bool:
     return STEPS[rule.name].moves_away and rule.low < rule.zero_point
-
-
-def _steps(rule: Rule, multiplier: Array, reach: Array, about: bool) -> Tuple[Steps, Array]:
-    """The rule's steps, and the results of the formula at which they are: (1, K)."""
-    outputs = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64)[None]
-    steps = STEPS[rule.name](rule.name, multiplier[:, None], outputs - rule.zero_point, reach[:, None])
-    return steps, outputs - (rule.zero_point if about else rule.low)
 
 
 def _moved(numbers: Array, places: int) -> Array:

@@ -10,6 +10,7 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from runtime_arm.engines.integers import tflite_depthwise  # noqa: F401  (declared before INT8, so preferred to it)
 from runtime_arm.engines.integers.arithmetic import Arithmetic, slices_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.engines.integers.requantisation import Requantisation

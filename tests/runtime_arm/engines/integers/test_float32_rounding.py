@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Tuple
 
 import numpy as np
 import pytest
@@ -109,7 +109,35 @@ def test_a_proof_fails_if_the_multiplier_is_not_the_rules(monkeypatch: pytest.Mo
     ends = np.full(4, 30000)
     sums = Sums(-ends, ends, np.zeros(4, np.int64))
     assert prove(rule, sums, LEAST_SUMS) is not None
-    wrong: List[int] = [9000, -9000]
-    monkeypatch.setattr(float32_rounding, "_PLACES", wrong)
-    monkeypatch.setattr(float32_rounding._Found.search, "__defaults__", (wrong, float32_rounding._PARTS, None))
+    wrong = [tries._replace(places=(200, -200)) for tries in float32_rounding._TRIES]
+    monkeypatch.setattr(float32_rounding, "_TRIES", wrong)
     assert prove(rule, sums, LEAST_SUMS) is None
+
+
+@pytest.mark.parametrize("name", list(STEPS))
+def test_formulas_are_the_same_whether_all_steps_are_compared_or_the_delicate_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is proven by few steps holds for all."""
+    rng = np.random.default_rng(11)
+    filters = 200
+    rule = Rule(name, 2.0 ** rng.uniform(-13, -3, filters), 40, 40 if name == "onnx_even" else 0, 255)
+    reach = rng.integers(100, 2**20, filters)
+    sums = Sums(-reach, reach, rng.integers(-9999, 9999, filters))
+    monkeypatch.setattr(float32_rounding, "LARGEST_PART", 1)
+    formula = prove(rule, sums, LEAST_SUMS)
+    assert formula is not None
+    task = float32_rounding._Task.of(rule, rule.multiplier, sums)
+    monkeypatch.setattr(float32_rounding, "delicate_steps", _every_step)
+    table = float32_rounding._Table(task, np.arange(filters), float32_rounding._TRIES[0])
+    away = np.zeros(filters, np.float32) if formula.away is None else formula.away
+    add, away, scale = (values.reshape(-1, 1) for values in (formula.add, away, formula.scale))
+    proven = np.ones(filters, bool)
+    proven[formula.rest] = False
+    assert table.holds(table.room(scale), add, away, scale)[proven].all()
+    assert proven.sum() > filters * 0.6
+
+
+def _every_step(k: Array, target: Array, steps: Any, ends: Any, places: int, leeway: float) -> Tuple[Array, Array]:
+    rows = len(steps.scale)
+    return np.tile(np.arange(len(k)), (rows, 1)), np.full((rows, 1), 1e9)
