@@ -5,6 +5,7 @@
   armnet teach mugs_net --data more/ --add-class -o more_net   keeps what it knew
   armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9 the features are what this blob holds
   armnet teach squeezenet.onnx --data mugs/ -o net --fine-tune 6 --augment mirror,crop,brightness --html report.html
+  armnet teach squeezenet.onnx --data mugs/ -o net --on ssh://pi@raspberrypi
   armnet teach words.tflite --data sounds/ -o net              a network that hears: sounds/yes/*.wav, sounds/no/*.wav
 
 The network's features stay as they are, and a new last layer learns to tell the classes apart; --fine-tune trains the
@@ -15,8 +16,9 @@ where it was. A part of each class is held out, and the result is judged by it.
 from __future__ import annotations
 
 import argparse
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Iterator
 
 from armnet.arguments import add_json, add_pair
 
@@ -55,6 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preprocessing", metavar="RULE", help="how pictures become the input (default: as the model says)"
     )
+    parser.add_argument("--on", metavar="TARGET", help="compute there, such as ssh://pi@host or emulated:arm64")
+    parser.add_argument(
+        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=900.0, metavar="SECONDS", help="for one program there (default: %(default)g)"
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page: the curve, the confusion, the worst pictures")
     add_json(parser)
 
@@ -66,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from training.teach.teaching import save, teach
 
     pair = pair_of(args.pair, plain=True)
-    with progress("teach") as bar:
+    with progress("teach") as bar, _place(args) as place:
         lesson = teach(
             pair,
             args.data,
@@ -79,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
             tuning=_tuning(args),
             checkpoints=_checkpoints(args),
             preprocessing=args.preprocessing,
+            place=place,
             notice=lambda text: note(f"armnet: {text}"),
             progress=bar,
         )
@@ -101,6 +111,23 @@ def run(args: argparse.Namespace) -> int:
         f"try: armnet run {args.output} FILE"
     )
     return 0
+
+
+@contextmanager
+def _place(args: argparse.Namespace) -> Iterator[Any]:
+    """Where features are computed and the head is trained: here, or on a target."""
+    from runtime_arm.app.teaching.lesson import Here
+    from runtime_arm.errors import UsageError
+
+    if args.on is None:
+        yield Here()
+        return
+    if args.fine_tune is not None:
+        raise UsageError("--fine-tune needs the training package, which no target has: leave out --on, or --fine-tune")
+    from armnet.teaching.on_target import OnTarget
+
+    with OnTarget(args.on, python=args.python, timeout=args.timeout) as place:
+        yield place
 
 
 def _tuning(args: argparse.Namespace) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional, Sequence
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.model import Model
 from runtime_arm.app.teaching.cutting import sound_of
-from runtime_arm.app.teaching.lesson import Learn, Lesson, Progress, remembered, save, taught
+from runtime_arm.app.teaching.lesson import Here, Lesson, Progress, remembered, save, taught
 from runtime_arm.errors import UsageError
 from runtime_arm.pair.pair import Pair
 from training.teach.cut import cut
@@ -28,7 +28,7 @@ def teach(
     tuning: Optional[Tuning] = None,
     checkpoints: Optional[Path] = None,
     preprocessing: Any = None,
-    learn: Optional[Learn] = None,
+    place: Here = Here(),  # noqa: B008
     notice: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda text, done, total: None,
 ) -> Lesson:
@@ -49,7 +49,7 @@ def teach(
         raise UsageError("layers are fine-tuned on pictures; for sounds a new head is trained alone")
     with Model(pair, preprocessing=preprocessing, notice=notice) as model:
         given: Dict[str, Any] = {"ways": ways, "hold_out": hold_out, "seed": seed, "progress": progress}
-        lesson = taught(features, model, data, old=old, epochs=epochs, learn=learn, **given)
+        lesson = taught(features, model, data, old=old, epochs=epochs, place=place, **given)
         if tuning is None:
             return lesson
         return tuned(lesson, features, model, tuning, checkpoints=checkpoints, notice=notice, **given)

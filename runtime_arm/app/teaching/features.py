@@ -47,9 +47,9 @@ class Extractor:
 
     def __init__(self, part: Pair, whole: Model, ways: Sequence[str] = ()):
         self._ways, self._room = tuple(ways), Room("pairs")
-        self._sound, self._decoder = sound_of(whole.pair), whole.decoder
+        self.sound, self._decoder = sound_of(whole.pair), whole.decoder
         self._runner = Model(part, task="tensors", preprocessing=dict(whole.rule), notice=lambda text: None)
-        told = json.dumps([self._sound, dict(whole.rule), self._ways], sort_keys=True, default=str)
+        told = json.dumps([self.sound, dict(whole.rule), self._ways], sort_keys=True, default=str)
         self._base = hashlib.sha256(part.predict_net.to_bytes())
         self._base.update(part.init_net.to_bytes())
         self._base.update(told.encode())
@@ -62,18 +62,34 @@ class Extractor:
 
     def views(self, path: Path, content: Optional[bytes] = None) -> Views:
         """The outputs for all views of a file, each (views, ...); kept from one run to the next."""
-        key = self._base.copy()
-        key.update(path.read_bytes() if content is None else content)
-        name = f"features-{key.hexdigest()}"
-        kept = self._room.get(name, _read)
+        kept = self.kept(path, content)
         if kept is not None:
             return kept
-        found = self._heard(path) if self._sound else self._seen(path)
-        for values in found.values():
-            if not np.isfinite(values).all():
-                raise ExportError(f"{path}: its features are not finite")
-        self._room.put(name, lambda file: _write(file, found))
+        found = self.computed(path)
+        self.keep(path, found, content)
         return found
+
+    def look_ahead(self, paths: Sequence[Path], progress: Progress) -> None:
+        """Is told which files will be asked for."""
+
+    def kept(self, path: Path, content: Optional[bytes] = None) -> Optional[Views]:
+        """What is kept of a file; None if nothing is."""
+        return self._room.get(self._name(path, content), _read)
+
+    def keep(self, path: Path, found: Views, content: Optional[bytes] = None) -> None:
+        """Keep what was computed, if the disk has room for it."""
+        self._room.put(self._name(path, content), lambda file: _write(file, found))
+
+    def _name(self, path: Path, content: Optional[bytes]) -> str:
+        key = self._base.copy()
+        key.update(path.read_bytes() if content is None else content)
+        return f"features-{key.hexdigest()}"
+
+    def computed(self, path: Path) -> Views:
+        """The outputs for all views of a file. ArmnetError, naming it, if it cannot be read."""
+        if self.sound:
+            return heard(self._runner, self.sound, self._decoder, read_sound(path, int(self.sound["rate"])))
+        return seen(self._runner, self.inputs(path))
 
     def inputs(self, path: Path) -> List[Dict[str, Array]]:
         """What the net is fed for each view of a picture or an array."""
@@ -88,15 +104,18 @@ class Extractor:
             shown += [varied(pixels, self._ways, random) for _ in range(VARIANTS)]
         return [self._runner.prepared(np.ascontiguousarray(view)).feeds for view in shown]
 
-    def _seen(self, path: Path) -> Views:
-        outputs = [self._runner.run(feeds) for feeds in self.inputs(path)]
-        return {name: np.concatenate([np.asarray(one[name]) for one in outputs]) for name in outputs[0]}
 
-    def _heard(self, path: Path) -> Views:
-        wave = read_sound(path, int(self._sound["rate"]))
-        windows = windows_heard(_Hearing(self._runner, self._sound, self._decoder), wave)[VECTOR][0]
-        chosen = np.linspace(0, len(windows) - 1, WINDOWS).astype(int)
-        return {VECTOR: np.concatenate([windows.mean(0, keepdims=True), windows[chosen]]).astype(np.float32)}
+def seen(runner: Model, views: Sequence[Mapping[str, Any]]) -> Views:
+    """The outputs of a part of a net for the views of a picture."""
+    outputs = [runner.run(feeds) for feeds in views]
+    return {name: np.concatenate([np.asarray(one[name]) for one in outputs]) for name in outputs[0]}
+
+
+def heard(runner: Model, sound: Mapping[str, Any], decoder: Decoder, wave: Array) -> Views:
+    """The features of a sound: the mean over its windows, and WINDOWS of them."""
+    windows = windows_heard(_Hearing(runner, sound, decoder), wave)[VECTOR][0]
+    chosen = np.linspace(0, len(windows) - 1, WINDOWS).astype(int)
+    return {VECTOR: np.concatenate([windows.mean(0, keepdims=True), windows[chosen]]).astype(np.float32)}
 
 
 class _Hearing:
@@ -110,22 +129,28 @@ class _Hearing:
 
 
 def features_of(
-    extractor: Extractor, paths: Sequence[Path], classes: Array, progress: Optional[Progress] = None
+    extractor: Extractor,
+    paths: Sequence[Path],
+    classes: Array,
+    progress: Progress = lambda text, done, total: None,
 ) -> Features:
     """The features of files. A damaged one is skipped; UsageError if one lies in two classes."""
     rows: List[Array] = []
     kept: List[int] = []
     skipped: List[str] = []
-    seen: Dict[bytes, Tuple[int, Path]] = {}
+    digests: Dict[bytes, Tuple[int, Path]] = {}
+    extractor.look_ahead(paths, progress)
     for number, path in enumerate(paths):
-        if progress is not None:
-            progress(path.name, number, len(paths))
+        progress(path.name, number, len(paths))
         try:
             content = path.read_bytes()
-            label, other = seen.setdefault(hashlib.sha256(content).digest(), (int(classes[number]), path))
+            label, other = digests.setdefault(hashlib.sha256(content).digest(), (int(classes[number]), path))
             if label != classes[number]:
                 raise UsageError(f"{other} and {path} are the same, but of two classes; remove the one that is wrong")
-            rows.append(np.asarray(extractor.views(path, content)[VECTOR], np.float32))
+            vectors = np.asarray(extractor.views(path, content)[VECTOR], np.float32)
+            if not np.isfinite(vectors).all():
+                raise ExportError(f"{path}: its features are not finite")
+            rows.append(vectors)
             kept.append(number)
         except (UsageError, MissingDependency):
             raise

@@ -72,7 +72,17 @@ class Known(NamedTuple):
         return {"features": self.values, "classes": self.classes, **named}
 
 
-Learn = Callable[[Known, Array, Array], Head]  # the samples, the rows to learn from, and those that are held out
+class Here:
+    """Where features are computed and heads are trained: in this process. ``armnet teach --on`` has another."""
+
+    def extractor(self, part: Pair, whole: Model, ways: Sequence[str]) -> Extractor:
+        """Computes the features: see ``Extractor``."""
+        return Extractor(part, whole, ways)
+
+    def head(self, known: Known, learned: Array, held: Array, epochs: int, seed: int, progress: Progress) -> Head:
+        """Trains a head on some rows of the samples, judged by others."""
+        classes, apart = len(known.labels), known.rows(held, first=True)
+        return train_head(*known.rows(learned), apart, classes, epochs=epochs, seed=seed, progress=progress)
 
 
 def read_data(data: Any, pair: Pair) -> Samples:
@@ -112,14 +122,14 @@ def taught(
     hold_out: float = 0.2,
     epochs: int = 200,
     seed: int = 0,
-    learn: Optional[Learn] = None,
+    place: Here = Here(),  # noqa: B008
     progress: Progress = lambda text, done, total: None,
 ) -> Lesson:
     """The network with a new head for the classes in ``data``.
 
     features: where the net is cut; model: the whole, which says how files become inputs. ways: see ``Extractor``. old:
     samples that it knows. hold_out: the share of each class that is judged by and not learned from. seed: of the order
-    and of the choice of what is held out. learn: instead of training here. UsageError, in one line, for data that do
+    and of the choice of what is held out. place: where it is done. UsageError, in one line, for data that do
     not fit.
     """
     if not 0 < hold_out < 1:
@@ -127,16 +137,11 @@ def taught(
     samples = read_data(data, model.pair)
     if not sound_of(model.pair) and model.input is None and any(p.suffix.lower() != ".npy" for p in samples.paths):
         raise UsageError("the network takes neither one picture nor a sound; give arrays, as .npy")
-    with Extractor(features.pair, model, () if sound_of(model.pair) else ways) as extractor:
+    with place.extractor(features.pair, model, () if sound_of(model.pair) else ways) as extractor:
         found = features_of(extractor, samples.paths, samples.classes, progress)
     known = joined(samples, found, old)
-
-    def here(known: Known, learned: Array, held: Array) -> Head:
-        apart = known.rows(held, first=True)
-        return train_head(*known.rows(learned), apart, len(known.labels), epochs=epochs, seed=seed, progress=progress)
-
     learned, held = split(known.classes, hold_out, seed)
-    head = (learn or here)(known, learned, held)
+    head = place.head(known, learned, held, epochs, seed, progress)
     told = {"preprocessing": dict(model.rule), "sound": sound_of(model.pair)}
     pair = with_head(features, head.weights, head.bias, known.labels, told)
     return lesson_of(pair, features.blob, known, (learned, held), head, found.skipped)
