@@ -23,7 +23,7 @@ class Kind(Enum):
     FULLY_CONNECTED: inputs X, W and a bias, and of a fused operator as above; a row of X meets all weights.
     CONCATENATION: output 0 is the inputs side by side along one axis.
     ELEMENTWISE: every output element is a function of the input elements at its place; inputs broadcast.
-    POOLED_CONVOLUTION, SEPARABLE_BLOCK: the merged operators of those names.
+    POOLED_CONVOLUTION, SEPARABLE_BLOCK, GATED_CONVOLUTION: the merged operators of those names.
     """
 
     CONVOLUTION = "convolution"
@@ -35,6 +35,7 @@ class Kind(Enum):
     ELEMENTWISE = "elementwise"
     POOLED_CONVOLUTION = "pooled convolution"
     SEPARABLE_BLOCK = "separable block"
+    GATED_CONVOLUTION = "gated convolution"
 
 
 class FastFormula(NamedTuple):

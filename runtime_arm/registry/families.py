@@ -340,6 +340,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused.fused_pool": "FusedMaxPool",
         "operators.fused.pooled_convolution": "PooledConv",
+        "operators.fused.gated_convolution": "GatedConv",
         "operators.fused.separable_block": "SeparableBlock",
         "operators.fused.layout_change": "ChangeLayout",
         "operators.quantised.lookup": "LookUp",

@@ -49,9 +49,12 @@ class Tiles(NamedTuple):
 
     @classmethod
     def of(cls, spec: TensorSpec, tile: int, border: int) -> Tiles:
-        """The layout of a blob with this spec, which has four dimensions."""
+        """The layout of a blob with this spec, which has four dimensions, and at least that border: the widest that
+        takes no more memory, so that equal layouts have equal names."""
         batch, channels, height, width = spec.shape
-        return cls(batch, channels, height, width, tile, border)
+        least = cls(batch, channels, height, width, tile, border)
+        beside = min(least.rows * tile - height, least.pitch * tile - width, -(-border // tile) * tile)
+        return least._replace(border=max(border, beside))
 
     @property
     def rows(self) -> int:

@@ -13,13 +13,15 @@ import numpy as np
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import level
-from runtime_arm.operators.fused.fused import OPERANDS, PRELU, activation_of, formula_of, is_stretched
+from runtime_arm.operators.fused.fused import MAX, OPERANDS, PRELU, activation_of, formula_of, is_stretched
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.facts import FastFormula, Formula, arguments_of
 from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step
+
+FORMULA_PASSES = 4  # of Swish, HardSwish, PRelu
 
 
 def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(None)) -> List[Step]:
@@ -50,7 +52,7 @@ class Activation:
 
     def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
-        self._formula = None if self.limits else _formula(call.op)
+        self._formula = None if self.limits else activation_formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
         operand = operand_of(call)
         if operand is not None and operand.size > 1:
@@ -141,6 +143,14 @@ def scratch_count(op: OperatorDef) -> int:
     return _fast_formula(activation).scratch
 
 
+def activation_passes(op: OperatorDef) -> int:
+    """How many passes over the results the activation takes, about."""
+    activation = activation_of(op)
+    if activation is None:
+        return 0
+    return 1 if limits_of(op) or activation.full_type == MAX else FORMULA_PASSES
+
+
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
     """The activation as limits, each a ufunc and a number; empty if it is anything else."""
     activation = activation_of(op)
@@ -152,7 +162,8 @@ def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:
     return [(np.maximum, clip["min"]), (np.minimum, clip["max"])]
 
 
-def _formula(op: OperatorDef) -> Optional[Formula]:
+def activation_formula(op: OperatorDef) -> Optional[Formula]:
+    """The formula of a fused operator's activation, with its arguments; None without one."""
     activation = activation_of(op)
     if activation is None:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache, partial
-from typing import Callable, Iterator, List, Optional
+from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -70,6 +70,12 @@ class Panels:
         else:
             part._panels, part.panel = self._panels[..., begin:end], part.width
         return part
+
+    def scaled(self, factors: Array, buffer: Array) -> Tuple[Step, Panels]:
+        """Panels in a buffer, of one matrix whose rows are multiplied with factors (K), and the step that fills it."""
+        part = copy(self)
+        part._panels = buffer[: self._panels.size].reshape(self._panels.shape)
+        return partial(np.multiply, self._panels, factors[:, None], out=part._panels), part
 
     def multiply(self, a: Array, out: Array) -> Iterator[Step]:
         """out = a @ matrices; a: (batch, rows, K), out: (batch, rows, N), their last dimension contiguous."""

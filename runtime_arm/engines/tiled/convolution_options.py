@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence, Tuple
+from copy import copy
+from functools import partial
+from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.epilogue import tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
-from runtime_arm.engines.tiled.columns import Columns, engine_of
+from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
 from runtime_arm.engines.tiled.depthwise import Depthwise
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.tiled.option import TILES, Option, at, may_run, tiling
@@ -21,9 +23,11 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
 from runtime_arm.registry.facts import Kind
-from runtime_arm.registry.kernel import Kernel, Specs
-from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.kernel import Call, Kernel, Run, Specs
+from runtime_arm.registry.layouts import Planes, Tiles
 from runtime_arm.registry.specs import Shape, TensorSpec
+
+SMALL_IMAGE = 28  # rows and columns
 
 
 @tiling(Kind.CONVOLUTION)
@@ -62,6 +66,8 @@ def dense_convolutions(
     if convolution.group == 1 and stride[0] == stride[1]:
         for way in _ways(op, convolution, x, y, pooling):
             yield _option(op, inputs, way)
+        if pooling is None:
+            yield from _from_planes(op, convolution, inputs, y)
 
 
 def _ways(
@@ -79,6 +85,25 @@ def _ways(
         return
     for of, results in _in_columns(convolution, x, y, pooling):
         yield by_columns(convolution, of, results, pooling)
+
+
+def _from_planes(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    """The options of a convolution of 1x1 whose input lies in planes: BLAS reads it transposed."""
+    x = inputs[0]
+    assert x is not None
+    if not (gemm.multiplies_small() and is_pointwise(convolution) and may_run(op, engine_of(convolution))):
+        return
+    for of, results in pointwise_layouts(convolution, x, y):
+        if of.border:
+            option = _option(op, inputs, Columns(convolution, of, results))
+            kernel = option.kernel._replace(bind=partial(_bind_from_planes, option.kernel.bind), reads_slices=False)
+            yield option._replace(inputs=(Planes(of), *option.inputs[1:]), kernel=kernel)
+
+
+def _bind_from_planes(bind: Callable[[Call], Run], call: Call) -> Run:
+    turned = copy(call)
+    turned.inputs = [call.inputs[0].swapaxes(2, 3), *call.inputs[1:]]
+    return bind(turned)
 
 
 def by_columns(convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Way:
@@ -155,6 +180,11 @@ def _results(y: TensorSpec, tile: int, pooling: Optional[Pooling]) -> Optional[T
     return None if tile % pooling.stride else pooling.before(Tiles.of(y, tile // pooling.stride, 1))
 
 
+def pointwise_layouts(convolution: Convolution, x: TensorSpec, y: TensorSpec) -> Iterator[Tuple[Tiles, Tiles]]:
+    """The layouts of the input and the results of a convolution of 1x1."""
+    return _in_columns(convolution, x, y, None)
+
+
 def _in_columns(
     convolution: Convolution, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]
 ) -> Iterator[Tuple[Tiles, Tiles]]:
@@ -162,13 +192,21 @@ def _in_columns(
     plane at the same positions, or the input has one plane and the stride passes over some of its positions."""
     window, reach = convolution.window, reach_of(convolution)
     for tile in TILES:
-        for border in sorted({0, 1, reach} if tile == 1 else {1, max(1, reach)}):
+        borders = {0, 1, reach} if tile == 1 else {1, max(1, reach)}
+        for border in sorted(borders | _wide_borders(convolution, tile)):
             results = _before(pooling, Tiles.of(y, tile, border))
             matching = in_step(x, results, window, reach, border)
             if matching is not None:
                 yield matching, results
             if results.tile == 1:
                 yield from ((of, results) for of in skipping(x, results, window, reach))
+
+
+def _wide_borders(convolution: Convolution, tile: int) -> Set[int]:
+    """A border of two pixels, which a depthwise convolution of 5x5 may meet behind one of 1x1, where images are small:
+    to multiply it, too, takes less than to copy the blob."""
+    small = max(convolution.window.output) <= SMALL_IMAGE
+    return {2} if tile == 1 and small and is_pointwise(convolution) else set()
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
@@ -182,6 +220,10 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
     of = in_step(x, to, window, reach, border)
     if of is not None:
         yield _option(op, inputs, Depthwise(convolution, of, to))
+    if gemm.multiplies_small():
+        from runtime_arm.engines.tiled.separable.options import depthwise_alone
+
+        yield from depthwise_alone(op, convolution, inputs, y)
 
 
 def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import List, Sequence
+from typing import List, Sequence, Union
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.operators.common.copying import are_same
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run
-from runtime_arm.registry.layouts import Tiles
+from runtime_arm.registry.layouts import Planes, Tiles
 from runtime_arm.registry.steps import ZERO, Step, copy
 
 
@@ -36,15 +36,21 @@ def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
     return in_turn(list(call.mine(steps)))
 
 
-def bind_mean(call: Call, layout: Tiles) -> Run:
+def bind_mean(call: Call, layout: Union[Tiles, Planes]) -> Run:
     """Output 0, (N, C, 1, 1) = the mean over each image. What lies outside of the images is zero and does not count."""
     x, y = call.inputs[0], call.outputs[0]
-    planes = layout.grid(x)  # (tile, tile, batch, rows, pitch, C)
-    weights = np.full((1, layout.rows * layout.pitch), 1 / (layout.height * layout.width), x.dtype)
-    sums = np.empty((layout.tile**2, layout.batch, 1, layout.channels), x.dtype)
-    flat = planes.reshape(layout.tile**2, layout.batch, layout.rows * layout.pitch, layout.channels)
-    total = y.reshape(layout.batch, 1, layout.channels)
-    return in_turn([partial(np.matmul, weights, flat, out=sums), partial(np.add.reduce, sums, 0, None, total)])
+    tiles = layout.tiles if isinstance(layout, Planes) else layout
+    count, pixels = tiles.tile**2, tiles.rows * tiles.pitch
+    weights = np.full((1, pixels), 1 / (tiles.height * tiles.width), x.dtype)
+    sums = np.empty((count, tiles.batch, 1, tiles.channels), x.dtype)
+    total = y.reshape(tiles.batch, 1, tiles.channels)
+    if isinstance(layout, Planes):
+        body = x[..., tiles.guard : tiles.guard + tiles.body].reshape(count, 1, tiles.channels, pixels)
+        product = partial(np.matmul, body, weights.T, out=sums.swapaxes(2, 3))
+    else:
+        planes = tiles.grid(x)  # (tile, tile, batch, rows, pitch, C)
+        product = partial(np.matmul, weights, planes.reshape(count, tiles.batch, pixels, tiles.channels), out=sums)
+    return in_turn([product, partial(np.add.reduce, sums, 0, None, total)])
 
 
 def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:

@@ -24,7 +24,7 @@ from runtime_arm.engines.tiled.columns import STRETCH
 from runtime_arm.engines.tiled.option import OPTIONS, Option, is_image
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.kernel import Kernel, Specs, Work
-from runtime_arm.registry.layouts import Layout, Planes
+from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
@@ -49,7 +49,9 @@ def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel
         reads_slices=True,
         writes_slices=True,
     )
-    if source is None or target is None or isinstance(source, Planes) != isinstance(target, Planes):
+    if isinstance(source, Planes) and isinstance(target, Planes):
+        return kernel, Work(0, SCATTERED * spec.size)
+    if not (isinstance(source, Tiles) and isinstance(target, Tiles)):
         return kernel, Work(0, SCATTERED / 3 * spec.size)
     stretches = spec.size // max(spec.shape[1], 1)
     return kernel, Work(0, PASS / 2 * spec.size + STRETCH * stretches)

@@ -22,13 +22,25 @@ from runtime_arm.netdef import Array
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.pool.caffe2 import Pool
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.blocks import ranges
+from runtime_arm.registry.blocks import BLOCK, ranges
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 
 BLOCK_NBYTES = 1 << 19  # of what lies between the two passes over a strip
+
+
+def bind_planes(call: Call) -> Run:
+    """The largest of each tile of 2 x 2 pixels, from planes to planes at the same positions; outside stays zero."""
+    x, y = call.inputs[0], call.outputs[0][0, 0]
+    channels, positions = y.shape
+    steps: List[Step] = []
+    for begin, end in call.mine(ranges(channels, max(1, BLOCK // positions), call.workers)):
+        target, planes = y[begin:end], x[:, :, begin:end].reshape(4, end - begin, positions)
+        steps.append(partial(np.maximum, planes[0], planes[1], out=target))
+        steps += [partial(np.maximum, target, plane, out=target) for plane in planes[2:]]
+    return in_turn(steps)
 
 
 def scratch(x: Tiles, y: Tiles, dtype: np.dtype) -> Sequence[TensorSpec]:

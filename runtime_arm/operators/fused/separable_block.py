@@ -1,26 +1,49 @@
-"""SeparableBlock: a plan merges three convolutions into one, if nobody reads the results between them."""
+"""SeparableBlock: a plan merges a depthwise convolution and its neighbours into one step, if nobody reads the results
+between them."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
+from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.operators.fused.layers import Layers, renamed
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w", "project b", "addend", "slope")
-LAYERS = Layers(INPUTS, ("expanded", "filtered", "y"))
+EXPANDED, FILTERED, Y = "expanded", "filtered", "y"
 
 
-@operator(
-    "SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=LAYERS.multiply_adds, kind=Kind.SEPARABLE_BLOCK
-)
+class Parts(NamedTuple):
+    """The convolutions of a block. At least one of the outer ones is there, if they are those of a SeparableBlock."""
+
+    expand: Optional[OperatorDef]
+    depthwise: OperatorDef
+    project: Optional[OperatorDef]
+
+    @property
+    def inside(self) -> Sequence[OperatorDef]:
+        """The convolutions whose results are channels first: all but project."""
+        return [op for op in (self.expand, self.depthwise) if op is not None]
+
+    @property
+    def present(self) -> Sequence[OperatorDef]:
+        """Those that are there."""
+        return [op for op in self if op is not None]
+
+
+def _multiply_adds(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
+    return _layers(op).multiply_adds(op, inputs, outputs)
+
+
+@operator("SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=_multiply_adds, kind=Kind.SEPARABLE_BLOCK)
 def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Y = project(depthwise(expand(X))), with the three convolutions as the net ``layers``: a dense one, a depthwise
-    one, and one of 1x1, which may have an addend and any activation.
+    """Y = project(depthwise(expand(X))), with the convolutions as the net ``layers``: a dense one, a depthwise one, and
+    one of 1x1, which may have an addend and any activation. Either the first or the last of them may be missing.
 
     Inputs: X, then W and b of each, the addend and the activation's operand. An input that is left out has no name.
     """
@@ -29,37 +52,53 @@ def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Tens
 
 @separable_block.reference
 def separable_block_reference(op: OperatorDef, *inputs: Optional[Array]) -> Sequence[Any]:
-    return LAYERS.evaluate(op, inputs)
+    return _layers(op).evaluate(op, inputs)
 
 
 def results_of(op: OperatorDef, inputs: Specs) -> List[TensorSpec]:
-    """The specs of the three layers' results."""
-    return LAYERS.specs(op, inputs)
+    """The specs of the results of those layers that are there."""
+    return _layers(op).specs(op, inputs)
 
 
-def layers(op: OperatorDef) -> NetDef:
-    """The three operators; their blobs have the names in ``LAYERS``."""
-    return LAYERS.of(op)
+def parts_of(op: OperatorDef) -> Parts:
+    """The layers; their blobs have the names in ``INPUTS`` and those of the results."""
+    known = _layers(op)
+    layers = dict(zip(known.results, known.of(op).op))
+    last = layers[Y]
+    if FILTERED in layers:
+        return Parts(layers.get(EXPANDED), layers[FILTERED], last)
+    return Parts(layers[EXPANDED], last, None)
 
 
-def block_of(expand: OperatorDef, depthwise: OperatorDef, project: OperatorDef) -> OperatorDef:
-    """The operator that does the work of these three."""
-    x, (expanded, filtered, y) = INPUTS[0], LAYERS.results
-    net = NetDef(
-        name="layers",
-        op=(
-            renamed(expand, (x, *INPUTS[1:3]), expanded),
-            renamed(depthwise, (expanded, *INPUTS[3:5]), filtered),
-            renamed(project, (filtered, *INPUTS[5:9]), y),
-        ),
-    )
-    names = [expand.input[0], *_operands(expand)[:2], *_operands(depthwise)[:2], *_operands(project)]
-    return OperatorDef.of("SeparableBlock", names, list(project.output), domain="armnet", layers=net)
+def _layers(op: OperatorDef) -> Layers:
+    made = tuple(layer.output[0] for layer in op.get_net("layers").op if layer.output)
+    arrangements = [(EXPANDED, FILTERED, Y), (EXPANDED, Y), (FILTERED, Y)]
+    if made not in arrangements:
+        raise ArgumentError(op, f"the layers' results must be one of {arrangements}, got {made}")
+    return Layers(INPUTS, made)
 
 
-def _operands(op: OperatorDef) -> Sequence[str]:
+def block_of(parts: Parts) -> OperatorDef:
+    """The operator that does the work of these two or three."""
+    results = [name for name, op in zip((EXPANDED, FILTERED), parts) if op is not None]
+    if parts.project is None:
+        results.pop()
+    layers, names, x = [], [parts.present[0].input[0]], INPUTS[0]
+    for op, result, operands in zip(parts, (EXPANDED, FILTERED, Y), (INPUTS[1:3], INPUTS[3:5], INPUTS[5:9])):
+        if op is None:
+            names += [""] * len(operands)
+            continue
+        y = result if result in results else Y
+        layers.append(renamed(op, (x, *operands), y))
+        names += _operands(op)[: len(operands)]
+        x = y
+    net = NetDef(name="layers", op=tuple(layers))
+    return OperatorDef.of("SeparableBlock", names, list(parts.present[-1].output), domain="armnet", layers=net)
+
+
+def _operands(op: OperatorDef) -> Tuple[str, ...]:
     """What a convolution reads besides X: W, b, addend, operand; "" for what it does not read."""
-    return [*op.input[1:], "", "", "", ""][:4]
+    return (*op.input[1:], "", "", "", "")[:4]
 
 
-__all__ = ["block_of", "layers", "results_of", "separable_block"]
+__all__ = ["Parts", "block_of", "parts_of", "results_of", "separable_block"]

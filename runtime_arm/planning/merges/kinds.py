@@ -1,33 +1,72 @@
 """What the kinds of merges have in common; each kind has a file of its own.
 
-A kind is a function ``merge(last, before)``: it returns the merge that ends with a step, if that is faster than the
-separate steps. ``find.py`` knows with which operators each kind may end.
+A kind is a function ``merges(last, before)``: it yields the merges that end with a step. ``find.py`` knows with which
+operators each kind may end, and which merges make a chain of steps fastest.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import Callable, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
+from runtime_arm.engines.conv.epilogue import activation_passes
 from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.tiled.options import options_of
+from runtime_arm.engines.tiled.options import Option, options_of
+from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
+from runtime_arm.registry.facts import Kind
 
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
 
 
 class Merge(NamedTuple):
-    """The steps that become one, in order, and the merged step, which makes the results of the last of them."""
+    """The steps that become one, in order, and the merged step, which makes the results of the last of them. saves: the
+    estimated time that its layouts save whoever reads these."""
 
     parts: Sequence[Step]
     step: Step
+    saves: float = 0.0
+
+
+def time_alone(step: Step) -> float:
+    """The estimated time of a step: by its fastest kernel, and for a convolution the passes behind its products."""
+    return min(least_time(step), plain_time(step)) + _passes(step)
+
+
+def time_together(merge: Merge) -> float:
+    """The estimated time of a merged step; infinite if nothing runs it. What follows its last convolution is left to
+    passes, unless that is depthwise."""
+    convolutions = [part for part in merge.parts if part.schema.kind is Kind.CONVOLUTION]
+    behind = 0.0 if is_depthwise(convolutions[-1]) else _passes(convolutions[-1])
+    return least_time(merge.step) + behind - merge.saves
+
+
+def is_depthwise(step: Step) -> bool:
+    """Whether the step is a convolution of every channel for itself."""
+    x, w = step.in_specs[:2] if len(step.inputs) > 1 else (None, None)
+    if x is None or w is None or step.schema.kind is not Kind.CONVOLUTION:
+        return False
+    convolution = convolution_of(step.op, x, w)
+    return 1 < convolution.group == convolution.channels
+
+
+def _passes(step: Step) -> float:
+    """The time of bias, addend and activation. The estimate of a depthwise convolution counts two passes."""
+    if step.schema.kind is not Kind.CONVOLUTION:
+        return 0.0
+    count = sum(value is not None for value in step.inputs[2:4]) + activation_passes(step.op)
+    return PASS * step.out_specs[0].size * max(0, count - 2 * is_depthwise(step))
 
 
 def least_time(step: Step) -> float:
     """The time of the step's fastest option for tiles; infinite if it has none."""
-    options = options_of(step.op, step.in_specs, step.out_specs, step.kernel)
-    return min((option.work.time for option in options), default=inf)
+    return min((option.work.time for option in options(step)), default=inf)
+
+
+def options(step: Step) -> List[Option]:
+    """The step's options for tiles."""
+    return options_of(step.op, step.in_specs, step.out_specs, step.kernel)
 
 
 def plain_time(step: Step) -> float:

@@ -1,31 +1,40 @@
-"""Merges three convolutions, of which the second is depthwise."""
+"""Merges a depthwise convolution with the dense one in front of it, the one of 1x1 behind it, or both."""
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+from typing import Iterator, List, Optional, Sequence
 
-from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.tiled import separable_block_options  # noqa: F401 (declares its options)
-from runtime_arm.operators.fused.separable_block import block_of, separable_block
-from runtime_arm.planning.merges.kinds import Before, Merge, least_time
+from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
+from runtime_arm.operators.fused.separable_block import Parts, block_of, separable_block
+from runtime_arm.planning.merges.kinds import Before, Merge, is_depthwise
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.facts import Kind
 
 
-def merge(project: Step, before: Before) -> Optional[Merge]:
-    """The merge that ends with this step, if there is one."""
-    depthwise = _without_addend(before(project))
-    expand = None if depthwise is None else _without_addend(before(depthwise))
-    if depthwise is None or expand is None:
-        return None
-    parts = expand, depthwise, project
-    op = block_of(*(step.op for step in parts))
-    operands = [value for step, count in zip(parts, (2, 2, 4)) for value in _padded(step.inputs[1:], count)]
-    block = Step(project.index, op, separable_block, [expand.inputs[0], *operands], project.outputs)
-    biases = PASS * sum(
-        spec.size for step in parts[:-1] for spec in step.out_specs
-    )  # without another pass in the block
-    return Merge(parts, block) if least_time(block) < sum(map(least_time, parts)) + biases else None
+def merges(last: Step, before: Before) -> Iterator[Merge]:
+    """The merges that end with this step."""
+    if is_depthwise(last):
+        expand = _without_addend(before(last))
+        if expand is not None and not is_depthwise(expand) and not any(last.inputs[3:]):
+            yield _merge(expand, last, None)
+        return
+    depthwise = _without_addend(before(last))
+    if depthwise is None or not is_depthwise(depthwise):
+        return
+    yield _merge(None, depthwise, last)
+    expand = _without_addend(before(depthwise))
+    if expand is not None and not is_depthwise(expand):
+        yield _merge(expand, depthwise, last)
+
+
+def _merge(expand: Optional[Step], depthwise: Step, project: Optional[Step]) -> Merge:
+    steps = expand, depthwise, project
+    parts = [step for step in steps if step is not None]
+    op = block_of(Parts(None if expand is None else expand.op, depthwise.op, None if project is None else project.op))
+    operands: List[Optional[Value]] = []
+    for step, count in zip(steps, (2, 2, 4)):
+        operands += _padded([] if step is None else step.inputs[1:], count)
+    return Merge(parts, Step(parts[-1].index, op, separable_block, [parts[0].inputs[0], *operands], parts[-1].outputs))
 
 
 def _without_addend(step: Optional[Step]) -> Optional[Step]:

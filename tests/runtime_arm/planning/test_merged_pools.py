@@ -59,7 +59,7 @@ def operators(net: Pair) -> List[str]:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function: once it has been called, plans merge nothing."""
-    return lambda: monkeypatch.setattr(merging, "merge", lambda last, before: None)
+    return lambda: monkeypatch.setattr(merging, "merges", lambda last, before: ())
 
 
 def test_a_pool_runs_with_the_convolution_before_it() -> None:

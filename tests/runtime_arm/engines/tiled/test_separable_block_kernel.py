@@ -13,11 +13,13 @@ from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.tiled import separable_block_kernel, separable_block_options
 from runtime_arm.engines.tiled.options import Option
+from runtime_arm.engines.tiled.separable import block as separable_block
+from runtime_arm.engines.tiled.separable import kernel as separable_block_kernel
+from runtime_arm.engines.tiled.separable import options as separable_block_options
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.operators.fused.separable_block import block_of
+from runtime_arm.operators.fused.separable_block import Parts, block_of
 from runtime_arm.registry.schema import lookup
 
 assert separable_block_options  # declares the options
@@ -42,7 +44,8 @@ def fused(x: str, y: str, activation: str = "", more: Tuple[str, ...] = (), **ar
 
 
 class Problem:
-    """A block of three convolutions with its operands. channels: those of X, of the blobs in between, and of Y."""
+    """A block of convolutions with its operands. channels: those of X, of the blobs in between, and of Y. without: the
+    convolution that is missing. size: of the kernel that filters."""
 
     def __init__(
         self,
@@ -54,22 +57,25 @@ class Problem:
         adds: bool = False,
         bias: bool = True,
         expand: Optional[Dict[str, Any]] = None,
+        without: str = "",
+        size: int = 3,
         **filtering: Any,
     ):
         c, m, k = channels
+        c = m if without == "expand" else c
         expand = expand or {"kernel": 1}
         operand = {"PRelu": normal(channels[2]), "onnx.Max": normal(channels[2], 1, 1)}.get(activations[2])
         more = (("a",) if adds else ("",) if operand is not None else ()) + ("s",) * (operand is not None)
-        filtering = {"kernel": 3, "stride": stride, "pad": 1, "group": m, **filtering}
-        parts = (
-            fused("x", "e", activations[0], **expand),
-            fused("e", "f", activations[1], **filtering),
-            fused("f", "y", activations[2], more, kernel=1),
+        filtering = {"kernel": size, "stride": stride, "pad": size // 2, "group": m, **filtering}
+        parts = Parts(
+            None if without == "expand" else fused("x", "e", activations[0], **expand),
+            fused("x" if without == "expand" else "e", "f", activations[1], **filtering),
+            None if without == "project" else fused("f", "y", activations[2], more, kernel=1),
         )
-        self.op = block_of(*parts)
+        self.op = block_of(parts)
         biases = [normal(n) if bias else None for n in (m, m, k)]
-        w = normal(m, c, expand["kernel"], expand["kernel"]), normal(m, 1, 3, 3), normal(k, m, 1, 1)
-        operands = [value for pair in zip(w, biases) for value in pair]
+        w = normal(m, c, expand["kernel"], expand["kernel"]), normal(m, 1, size, size), normal(k, m, 1, 1)
+        operands = [value if part is not None else None for part, *pair in zip(parts, w, biases) for value in pair]
         self.inputs: List[Any] = [normal(batch, c, *image), *operands, None, None]
         self.constants = tuple(i for i in range(1, 9) if self.inputs[i] is not None)
         if operand is not None:
@@ -84,9 +90,9 @@ class Problem:
     def check(self, workers: int = 1) -> None:
         """AssertionError unless all options agree with the reference."""
         expected = run_kernel(self.op, self.inputs)[0]
-        x, (expand, _, filtered, _, project, *_) = self.inputs[0], self.inputs[1:]
-        terms = expand[0].size * 9 * filtered.shape[0]
-        magnitude = float(np.prod([np.abs(operand).max() for operand in (x, expand, filtered, project)])) * terms**0.5
+        weights = [value for value in self.inputs[1:7:2] if value is not None]
+        terms = int(np.prod([value[0].size for value in weights]))
+        magnitude = float(np.prod([np.abs(operand).max() for operand in (self.inputs[0], *weights)])) * terms**0.5
         options = self.options()
         assert options
         for option in options:
@@ -99,7 +105,7 @@ sizes = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16])
 channels = st.tuples(st.sampled_from([1, 3, 8, 24]), st.sampled_from([2, 16, 33, 48]), st.sampled_from([1, 8, 24]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     channels=channels,
     image=st.tuples(sizes, sizes),
@@ -107,10 +113,48 @@ channels = st.tuples(st.sampled_from([1, 3, 8, 24]), st.sampled_from([2, 16, 33,
     batch=st.integers(1, 2),
     adds=st.booleans(),
     bias=st.booleans(),
+    size=st.sampled_from([3, 5]),
     workers=st.integers(1, 2),
 )
 def test_pointwise_first(workers: int, **arguments: Any) -> None:
     Problem(**arguments).check(workers)
+
+
+@settings(max_examples=25)
+@given(
+    channels=channels,
+    image=st.tuples(sizes, sizes),
+    stride=st.integers(1, 2),
+    batch=st.integers(1, 2),
+    bias=st.booleans(),
+    size=st.sampled_from([3, 5]),
+    without=st.sampled_from(["expand", "project"]),
+    activation=st.sampled_from(["onnx.Swish", "onnx.HardSwish", "Relu", "Clip", ""]),
+    workers=st.integers(1, 2),
+)
+def test_one_of_the_outer_convolutions_is_missing(workers: int, activation: str, **arguments: Any) -> None:
+    Problem(activations=(activation, activation, ""), **arguments).check(workers)
+
+
+@settings(max_examples=15)
+@given(
+    image=st.tuples(sizes, sizes),
+    stride=st.integers(1, 2),
+    size=st.sampled_from([3, 5]),
+    activation=st.sampled_from(["onnx.Swish", "Relu", "Sigmoid", ""]),
+)
+def test_a_depthwise_convolution_alone_between_planes(
+    image: Tuple[int, int], stride: int, size: int, activation: str
+) -> None:
+    arguments = {"kernel": size, "stride": stride, "pad": size // 2, "group": 24}
+    op = fused("x", "y", activation, **arguments)
+    inputs = [normal(2, 24, *image), normal(24, 1, size, size), normal(24)]
+    expected = run_kernel(op, inputs)[0]
+    options = [option for option in tiled_options(op, inputs, (1, 2)) if option.kernel.engine == "TOEPLITZ"]
+    assert options
+    for option in options:
+        actual = run_option(op, inputs, option, (1, 2), workers=2)
+        assert_close(actual, expected, terms=size**2, magnitude=size * 10.0, what=described(option))
 
 
 @settings(max_examples=40)
@@ -149,20 +193,24 @@ def test_the_last_convolution_may_have_any_activation(activation: str) -> None:
 
 @pytest.mark.parametrize("image", [(23, 37), (24, 36)])
 @pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3, 5])
 def test_strips_and_groups_join_seamlessly(
     stride: int,
+    size: int,
     image: Tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(separable_block_kernel, "ENOUGH_ROWS", 2)
-    monkeypatch.setattr(separable_block_kernel, "ENOUGH_POSITIONS", 1)
-    monkeypatch.setattr(separable_block_kernel, "usual_block_nbytes", lambda: 70_000)
+    monkeypatch.setattr(separable_block, "ENOUGH_ROWS", 2)
+    monkeypatch.setattr(separable_block, "ENOUGH_POSITIONS", 1)
+    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 70_000)
     monkeypatch.setattr(separable_block_kernel, "SMALL_PRODUCT", 20_000)
     for workers in (1, 3):
-        Problem((8, 48, 16), image, stride, 2, adds=True).check(workers)
+        Problem((8, 48, 16), image, stride, 2, adds=True, size=size).check(workers)
+        Problem((8, 48, 16), image, stride, 2, size=size, without="expand").check(workers)
+        Problem((8, 48, 16), image, stride, 2, size=size, without="project").check(workers)
         for kernel, step in ((3, 1), (3, 2), (5, 1), (5, 2)):
             expand = {"kernel": kernel, "stride": step, "pad": kernel // 2}
-            Problem((3, 48, 16), image, stride, 2, expand=expand).check(workers)
+            Problem((3, 48, 16), image, stride, 2, expand=expand, size=size).check(workers)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +219,8 @@ def test_strips_and_groups_join_seamlessly(
         {"dilation": 2, "pad": 2},
         {"pad": 0},
         {"stride": 3},
-        {"activations": ("onnx.HardSwish", "Relu", "")},
-        {"activations": ("Relu", "Sigmoid", "")},
+        {"activations": ("Sigmoid", "Relu", "")},
+        {"size": 7},
         {"expand": {"kernel": 3, "pad": 1}},
         {"channels": (16, 16, 8), "group": 1},
     ],
@@ -203,7 +251,7 @@ def test_blocks_whose_limits_change_zero_have_no_options() -> None:
 
 
 def test_images_that_are_too_wide_have_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(separable_block_kernel, "usual_block_nbytes", lambda: 4096)
+    monkeypatch.setattr(separable_block, "usual_block_nbytes", lambda: 4096)
     assert Problem((16, 32, 8), (32, 64)).options() == []
 
 
@@ -216,7 +264,7 @@ def test_scratch_does_not_grow_with_the_image() -> None:
 
 
 @pytest.mark.parametrize("net", [NetDef(), NetDef(op=(fused("x", "expanded", kernel=1),) * 3)])
-def test_layers_must_be_three_that_form_a_block(net: NetDef) -> None:
+def test_layers_must_form_a_block(net: NetDef) -> None:
     inputs = Problem((4, 8, 4), (5, 5)).inputs
     op = OperatorDef.of("SeparableBlock", list("xabcdefgh"), ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):

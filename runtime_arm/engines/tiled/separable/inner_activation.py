@@ -1,0 +1,120 @@
+"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there.
+
+Swish and HardSwish take three passes, since the weights that make their argument are multiplied with a constant:
+
+    Swish(X)     = V (1 + tanh(V))                                       V = X / 2
+    HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Callable, Iterator, Optional, Sequence
+
+import numpy as np
+
+from runtime_arm.engines.conv.epilogue import activation_formula, limits_of
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.formulas import CLIPS_FAST
+from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
+from runtime_arm.records import NamedTuple
+from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.steps import ONE, Step, copy
+
+
+def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
+    """Whether the activation of an operator cannot run so, since it takes an operand or has no formula for float32, or
+    since it should keep zero and does not."""
+    activation = activation_of(op)
+    if activation is None:
+        return False
+    formula = formula_of(activation)
+    if activation.full_type in OPERANDS or formula is None or "float32" not in formula.dtypes:
+        return True
+    zero = np.zeros(1, np.float32)
+    temporaries = [np.empty_like(zero) for _ in range(formula.scratch)]
+    formula.bind(activation)(zero, zero, *temporaries)
+    return keeps_zero and bool(zero[0] != 0)
+
+
+class InnerActivation:
+    """The activation of an operator. factor: what the weights and the bias are multiplied with beforehand.
+    temporaries: as many blocks as the activation takes."""
+
+    def __init__(self, op: OperatorDef, temporaries: Sequence[Array]):
+        self._limits = limits_of(op)
+        self._gate = _gate_of(op)
+        self._formula = None if self._limits or self._gate is not None else activation_formula(op)
+        self._temporaries = temporaries
+        self.factor = np.float32(1 if self._gate is None else self._gate.factor)
+
+    def steps(self, source: Array, target: Optional[Array] = None) -> Iterator[Step]:
+        """Of the source, (planes, channels, numbers), whose channels follow each other, into the target, which has as
+        many numbers or fewer of each channel; by default in place."""
+        if self._limits:
+            yield from self._limit(source if target is None else source[..., : target.shape[2]], target)
+        elif self._formula is None and self._gate is None:
+            if target is not None:
+                yield copy(target, source[..., : target.shape[2]])
+        else:
+            channels, numbers = source.shape[1:]
+            high = max(1, BLOCK // numbers)
+            wide = range(0, numbers, BLOCK if high == 1 else numbers)
+            for plane, begin, left in itertools.product(range(len(source)), range(0, channels, high), wide):
+                part = plane, slice(begin, begin + high), slice(left, left + BLOCK)
+                yield from self._block(source[part], None if target is None else target[part])
+
+    def _limit(self, source: Array, target: Optional[Array]) -> Iterator[Step]:
+        values = [np.array(value, source.dtype) for _, value in self._limits]
+        out = source if target is None else target
+        if len(values) == 2 and CLIPS_FAST:
+            yield partial(source.clip, *values, out=out)
+            return
+        for (bound, _), value in zip(self._limits, values):
+            yield partial(bound, source, value, out=out)
+            source = out
+
+    def _block(self, x: Array, y: Optional[Array]) -> Iterator[Step]:
+        """Of some channels; only the last pass meets rows that may not follow each other."""
+        row = x.reshape(-1)
+        buffers = [buffer[: row.size] for buffer in self._temporaries]
+        seen = slice(None) if y is None else slice(y.shape[1])
+        target = x if y is None else y
+        if self._gate is not None:
+            yield from self._gate.steps(row, buffers[0])
+            yield partial(np.multiply, x[:, seen], buffers[0].reshape(x.shape)[:, seen], out=target)
+            return
+        assert self._formula is not None
+        yield partial(self._formula, row, row, *buffers)
+        if y is not None:
+            yield copy(y, x[:, seen])
+
+
+class _Gate(NamedTuple):
+    """An activation Y = V g(V) of V, which is X times the factor; ``steps(v, t)`` makes t = g(v)."""
+
+    factor: float
+    steps: Callable[[Array, Array], Iterator[Step]]
+
+
+def _gate_of(op: OperatorDef) -> Optional[_Gate]:
+    activation = activation_of(op)
+    if activation is None or activation.domain not in ("", "onnx"):
+        return None
+    if activation.type == "Swish" and activation.get_float("alpha", 1.0) == 1:
+        return _Gate(0.5, _swish_gate)
+    if activation.type == "HardSwish" and CLIPS_FAST:
+        return _Gate(6**-0.5, _hard_swish_gate)
+    return None
+
+
+def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
+    yield partial(np.tanh, v, out=t)
+    yield partial(np.add, t, ONE, out=t)
+
+
+def _hard_swish_gate(v: Array, t: Array) -> Iterator[Step]:
+    low, middle, high = (np.array(value, np.float32) for value in (0, 3 * 6**-0.5, 6**0.5))
+    yield partial(np.add, v, middle, out=t)
+    yield partial(t.clip, low, high, out=t)
