@@ -18,7 +18,8 @@ from runtime_arm.planning.merges.find import merged, needed
 from runtime_arm.planning.merges.kinds import plain_time
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.layouts import Layout
+from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.layouts import Layout, Planes
 
 MOST_SWEEPS = 8
 
@@ -48,7 +49,7 @@ class _Choice:
     def __init__(self, steps: Sequence[Step], outputs: Set[Value]):
         self._steps = steps
         self._read_at_the_end = outputs
-        self._candidates = [_candidates(step) for step in steps]
+        self._candidates = _without_lonely_planes(steps, [_candidates(step) for step in steps])
         self._taken = [candidates[0] for candidates in self._candidates]
         self._readers: Dict[Value, List[Tuple[int, int]]] = {}
         for at, step in enumerate(steps):
@@ -187,6 +188,26 @@ def _candidates(step: Step) -> List[_Candidate]:
     tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
     is_merged = options and not step.schema.kernels
     return tiled if is_merged else [_Candidate(None, *plain, time), *tiled]
+
+
+def _without_lonely_planes(steps: Sequence[Step], every: Sequence[List[_Candidate]]) -> List[List[_Candidate]]:
+    """The candidates without convolutions that would read planes which nobody makes."""
+    made = {
+        (value, layout)
+        for step, candidates in zip(steps, every)
+        for one in candidates
+        for value, layout in zip(step.outputs, one.outputs)
+        if isinstance(layout, Planes)
+    }
+
+    def is_met(step: Step, one: _Candidate) -> bool:
+        layout = one.inputs[0] if one.inputs else None
+        return not isinstance(layout, Planes) or (step.inputs[0], layout) in made
+
+    return [
+        [one for one in candidates if step.schema.kind is not Kind.CONVOLUTION or is_met(step, one)]
+        for step, candidates in zip(steps, every)
+    ]
 
 
 def _plain_time(step: Step, has_options: bool) -> float:

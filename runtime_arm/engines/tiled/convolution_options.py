@@ -7,7 +7,7 @@ from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.conv.epilogue import tail_scratch
+from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
@@ -21,6 +21,7 @@ from runtime_arm.engines.tiled.way import Way, output_layout
 from runtime_arm.engines.tiled.winograd import Winograd
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
+from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Kernel, Run, Specs
@@ -66,8 +67,9 @@ def dense_convolutions(
     if convolution.group == 1 and stride[0] == stride[1]:
         for way in _ways(op, convolution, x, y, pooling):
             yield _option(op, inputs, way)
-        if pooling is None:
+        if pooling is None and gemm.multiplies_small():
             yield from _from_planes(op, convolution, inputs, y)
+            yield from _into_planes(op, convolution, inputs, y)
 
 
 def _ways(
@@ -91,13 +93,30 @@ def _from_planes(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Te
     """The options of a convolution of 1x1 whose input lies in planes: BLAS reads it transposed."""
     x = inputs[0]
     assert x is not None
-    if not (gemm.multiplies_small() and is_pointwise(convolution) and may_run(op, engine_of(convolution))):
+    if not (is_pointwise(convolution) and may_run(op, engine_of(convolution))):
         return
     for of, results in pointwise_layouts(convolution, x, y):
-        if of.border:
+        if of.border and of.tile <= 2:
             option = _option(op, inputs, Columns(convolution, of, results))
             kernel = option.kernel._replace(bind=partial(_bind_from_planes, option.kernel.bind), reads_slices=False)
             yield option._replace(inputs=(Planes(of), *option.inputs[1:]), kernel=kernel)
+
+
+def _into_planes(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    """The option of a stem that ends with limits or nothing: BLAS writes its products transposed."""
+    if not (is_stem(convolution) and may_run(op, engine_of(convolution))) or at(inputs, 3) is not None:
+        return
+    if activation_of(op) is None or limits_of(op):
+        way = Stem(convolution, Tiles.of(y, 2, 1))
+        option = _option(op, inputs, way)
+        kernel = option.kernel._replace(bind=partial(_bind_into_planes, way), writes_slices=False)
+        yield option._replace(outputs=(Planes(way.y),), kernel=kernel)
+
+
+def _bind_into_planes(way: Stem, call: Call) -> Run:
+    turned = copy(call)
+    turned.outputs = [call.outputs[0].swapaxes(2, 3)]
+    return way.bind(turned)
 
 
 def _bind_from_planes(bind: Callable[[Call], Run], call: Call) -> Run:

@@ -12,12 +12,14 @@ from typing import Callable, List, Optional, Sequence
 from runtime_arm.engines.conv.epilogue import activation_passes
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.options import Option, options_of
+from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 
 Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
+FAR = 1  # an element of a blob that does not stay in the cache; merged steps take less memory, too
 
 
 class Merge(NamedTuple):
@@ -56,7 +58,9 @@ def _passes(step: Step) -> float:
     if step.schema.kind is not Kind.CONVOLUTION:
         return 0.0
     count = sum(value is not None for value in step.inputs[2:4]) + activation_passes(step.op)
-    return PASS * step.out_specs[0].size * max(0, count - 2 * is_depthwise(step))
+    y = step.out_specs[0]
+    far = FAR if y.nbytes > usual_block_nbytes() else 0
+    return y.size * (PASS * max(0, count - 2 * is_depthwise(step)) + far)
 
 
 def least_time(step: Step) -> float:

@@ -20,7 +20,7 @@ def saved_by_planes(pool: Step) -> float:
         return 0.0
     x = pool.in_specs[0]
     assert x is not None
-    return conversion(x, Tiles.of(x, 1, 1), None)[1].time
+    return conversion(x, Tiles.of(x, 1, 1), Tiles.of(x, 2, 1))[1].time
 
 
 def merges(pool: Step, before: Before) -> Iterator[Merge]:

@@ -66,13 +66,14 @@ class InnerActivation:
                 yield from self._block(source[part], None if target is None else target[part])
 
     def _limit(self, source: Array, target: Optional[Array]) -> Iterator[Step]:
-        values = [np.array(value, source.dtype) for _, value in self._limits]
         out = source if target is None else target
-        if len(values) == 2 and CLIPS_FAST:
-            yield partial(source.clip, *values, out=out)
+        if CLIPS_FAST:  # also than one comparison with a number
+            given = dict(self._limits)
+            low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
+            yield partial(source.clip, np.array(low, source.dtype), np.array(high, source.dtype), out=out)
             return
-        for (bound, _), value in zip(self._limits, values):
-            yield partial(bound, source, value, out=out)
+        for bound, value in self._limits:
+            yield partial(bound, source, np.array(value, source.dtype), out=out)
             source = out
 
     def _block(self, x: Array, y: Optional[Array]) -> Iterator[Step]:

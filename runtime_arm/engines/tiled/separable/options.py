@@ -35,7 +35,7 @@ THIN = 3.1  # a multiply between them
 CALL = 7200  # a product for one channel
 GATHERED, RUN = 34, 7  # an element of the columns, and one of those that come from planes
 WRITTEN = 10  # an element of what is filtered, if it is written to memory
-NEAR = 0.85  # the part of it that is left where X and Y stay in the cache
+WIDER, NEAR = 4, 0.85  # the part that is left where X and Y stay in the cache and the image between has more channels
 DEEP = 128  # channels from which on the products of project are slower into planes than into tiles
 
 
@@ -176,5 +176,7 @@ def work(block: SeparableBlock, parts: Parts) -> Work:
     for layer, elements in ((parts.expand, PLANES * inside), (parts.depthwise, kind.planes * filtered)):
         if layer is not None:
             moves += PASS * max(0, activation_passes(layer) - 1) * hidden * elements
-    near = NEAR if 4 * (met * PLANES * inside + block.y.channels * kind.planes * seen) < usual_block_nbytes() else 1
+    inner = block.projects and hidden >= WIDER * met  # what is large never leaves the cache
+    outer = 4 * (met * PLANES * inside + block.y.channels * kind.planes * seen)
+    near = NEAR if inner and outer < usual_block_nbytes() else 1
     return Work(near * products, near * moves)
