@@ -188,8 +188,11 @@ def test_a_wrong_weight_fails_and_its_operator_is_named(repository: Path, run: R
         assert re.search(line, runner.summary), (line, runner.summary)
 
 
-def test_what_is_missing_fails_and_is_told(repository: Path, run: Run) -> None:
-    runner = run(**{"devices": "ssh://127.0.0.1:1", "pytest-arguments": "-k budget"})
+def test_what_is_missing_fails_and_is_told_and_arguments_are_only_split(repository: Path, run: Run) -> None:
+    words = "-k budget -o 'junit_suite_name=a b $(touch made)'"
+    runner = run(**{"devices": "ssh://127.0.0.1:1", "pytest-arguments": words})
+    assert not (repository / "made").exists()
+    assert 'name="a b $(touch made)"' in (runner.temporary / "armnet-reports/report.xml").read_text()
     assert runner.failed
     assert "| digits.onnx | ssh://127.0.0.1:1 | **failed** |" in runner.summary
     assert re.search(r"ssh://127\.0\.0\.1:1: .*refused.* \(--armnet-strict\)", runner.summary)
