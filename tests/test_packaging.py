@@ -95,7 +95,7 @@ def test_the_wheel_holds_every_module_and_the_schema_and_no_other_module(wheel: 
     wanted = {
         str(path)
         for path in tracked(*OURS)
-        if path.suffix in (".py", ".proto", ".desc", ".typed", ".c", ".cl", ".html", ".css", ".js")
+        if path.suffix in (".py", ".proto", ".desc", ".typed", ".c", ".cl", ".html", ".css", ".js", ".sh", ".sources")
     }
     assert wanted <= packed, f"not in the wheel: {sorted(wanted - packed)}"
     modules = {name for name in packed if name.endswith(".py")}
