@@ -65,7 +65,7 @@ def _in_planes(pooling: Optional[Pooling], x: TensorSpec, y: TensorSpec) -> Iter
     to = pooling.after(of)
     if (to.height, to.width, to.pitch, to.rows, to.guard) == (*y.shape[2:], of.pitch, of.rows, of.guard):
         kernel = Kernel("NUMPY", tiled_pool.bind_planes, splits_work=True)
-        yield Option((Planes(of),), (Planes(to),), kernel, Work(0, PASS * 3 * y.size))
+        yield Option((Planes(of),), (Planes(to),), kernel, Work(0, PASS * 4 * y.size))
 
 
 def _means(x: TensorSpec) -> Iterator[Option]:
