@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.shared_maximum import ones_for, powers_into, sums_columns
 from runtime_arm.operators.common.statistics import StackSum, require_floats, single_or_double, split_at
+from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
+from runtime_arm.registry.steps import Step, in_turn
 
 
 def as_stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
@@ -90,8 +94,18 @@ def _statistics(op: OperatorDef, outputs: Sequence[TensorSpec]) -> TensorSpec:
     return TensorSpec((outer, 1, inner), outputs[0].dtype)
 
 
+def _block_rows(rows: int, n: int) -> int:
+    """How many rows are normalised at a time."""
+    return min(max(BLOCK // max(n, 1), 1), max(rows, 1))
+
+
 def _softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return [_statistics(op, outputs)]
+    """Sums; and the powers of a block of several rows, which may have to be made again from X."""
+    rows, n, inner = as_stack(op, outputs[0].shape)
+    if inner != 1 or rows == 1:
+        return [_statistics(op, outputs)]
+    count, dtype = _block_rows(rows, n), outputs[0].dtype
+    return [TensorSpec((count, sums_columns(n)), dtype), TensorSpec((count if count > 1 else 0, n), dtype)]
 
 
 def _log_softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -106,6 +120,8 @@ def _nothing() -> None:
 @onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
 def softmax_numpy(call: Call) -> Run:
     shape = as_stack(call.op, call.inputs[0].shape)
+    if shape[2] == 1 and shape[0] != 1:
+        return _rows(call, shape[0], shape[1])
     wholes = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
     x, y, statistics = (whole[call.slice_of(shape[0])] for whole in wholes)
     sums = StackSum(y)
@@ -118,6 +134,32 @@ def softmax_numpy(call: Call) -> Run:
         np.divide(y, statistics, out=y)
 
     return run if x.size else _nothing
+
+
+def _rows(call: Call, rows: int, n: int) -> Run:
+    """Softmax of rows, in blocks that have one maximum where that is exact."""
+    x, y = (one.reshape(rows, n)[call.slice_of(rows)] for one in (call.inputs[0], call.outputs[0]))
+    sums, powers = call.scratch
+    ones, count = ones_for(n, y.dtype), _block_rows(rows, n)
+    steps: List[Step] = []
+    for first in range(0, len(x) if n else 0, count):
+        block = slice(first, min(first + count, len(x)))
+        size = block.stop - block.start
+        steps.append(
+            partial(_normalise, x[block], y[block], powers[:size] if count > 1 else y[block], sums[:size], ones)
+        )
+    return in_turn(steps)
+
+
+def _normalise(x: Array, y: Array, powers: Array, sums: Array, ones: Array) -> None:
+    """y = the softmax of the rows of x, which ``powers`` may be if it is a single one."""
+    if not powers_into(x, powers, ones, sums) and len(x) > 1:
+        tops = sums[:, :1]
+        np.maximum.reduce(x, axis=1, keepdims=True, out=tops)
+        np.subtract(x, tops, powers)
+        np.exp(powers, powers)
+        np.matmul(powers, ones, sums)
+    np.divide(powers, sums, y)
 
 
 @log_softmax.kernel("NUMPY", supports=single_or_double, scratch=_log_softmax_scratch)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, ShapeError
+from tests.support.in_place import run_in_place
 from tests.support.operands import caffe2, onnx, random
 
 # |X| reaches 40 here: the exponential makes relative errors of the rounding errors of X - maximum, up to 80 units.
@@ -58,3 +59,24 @@ def test_refuses(message: str) -> None:
     error, op, inputs = REFUSALS[message]
     with pytest.raises(error, match=message):
         run_kernel(op, inputs)
+
+
+@pytest.mark.parametrize("n", [2, 16, 17, 300, 40000])
+@pytest.mark.parametrize("spread", [0.0, 10.0, 1e3, 3e38])
+def test_rows_far_apart_by_numpy(n: int, spread: float) -> None:
+    x = random((7, n)) + np.linspace(-1, 1, 7, dtype=np.float32)[:, np.newaxis] * np.float32(spread)
+    assert assert_engines_match_reference(onnx("Softmax", "x", "y"), [x], terms=n, magnitude=1.0) == ["NUMPY"]
+
+
+def test_one_infinite_row_spoils_no_other() -> None:
+    x = random((5, 9))
+    x[1, 2], x[2, 3], x[3] = np.inf, np.nan, -np.inf
+    (actual,), (expected,) = (run_kernel(onnx("Softmax", "x", "y"), [x], engine) for engine in ("NUMPY", "REFERENCE"))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+def test_softmax_may_overwrite_its_input() -> None:
+    op = onnx("Softmax", "x", "y")
+    x = random((6, 20)) * 30
+    (expected,) = run_kernel(op, [x], "NUMPY")
+    np.testing.assert_array_equal(run_in_place(op, [x], "NUMPY"), expected)
