@@ -114,7 +114,10 @@ def _start(
             if isinstance(key, int):
                 continue
             if info.name not in examples:
-                usual.setdefault(key, other + step * axis if axis else first)
+                names: Sequence[Hashable] = _terms(key) or [key]
+                for one in names:
+                    if not isinstance(one, int):
+                        usual.setdefault(one, other + step * axis if axis else first)
             elif given.setdefault(key, examples[info.name][axis]) != examples[info.name][axis]:
                 other = examples[info.name][axis]
                 raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {other}")
@@ -129,8 +132,22 @@ def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> Sp
             specs[info.name] = None
             continue
         keys = _keys(info, examples)
-        specs[info.name] = TensorSpec([key if isinstance(key, int) else sizes[key] for key in keys], dtype)
+        specs[info.name] = TensorSpec([_size(key, sizes) for key in keys], dtype)
     return specs
+
+
+def _terms(key: Hashable) -> List[Union[int, str]]:
+    """The numbers and names in the name of a dimension that is a sum, "past + 1", as exporters write it; else none."""
+    words = [word.strip() for word in key.split("+")] if isinstance(key, str) else []
+    if len(words) < 2 or not all(word.isdigit() or word.isidentifier() for word in words):
+        return []
+    return [int(word) if word.isdigit() else word for word in words]
+
+
+def _size(key: Union[int, Hashable], sizes: Sizes) -> int:
+    if isinstance(key, int):
+        return key
+    return sizes[key] if key in sizes else sum(_size(term, sizes) for term in _terms(key))
 
 
 def _variations(start: Sizes) -> Iterator[List[Sizes]]:

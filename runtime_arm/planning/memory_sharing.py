@@ -33,6 +33,13 @@ class Place(NamedTuple):
     offset: int
 
 
+class Decisions(NamedTuple):
+    """The order in which ways to share memory were tried, and which changes that may raise the peak were kept."""
+
+    ways: Sequence[str]
+    kept: Sequence[bool]
+
+
 class MemoryPlan(NamedTuple):
     """Where every value and every buffer lies.
 
@@ -40,6 +47,7 @@ class MemoryPlan(NamedTuple):
     the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step begin.
     elided: the steps that have nothing to do. liveness_peak_nbytes: the bytes that are live at the worst step.
     least_nbytes: a lower bound of any arena for this order of steps and this sharing, at least liveness_peak_nbytes.
+    decisions: what led to it.
     """
 
     within: Dict[Value, Place]
@@ -50,6 +58,7 @@ class MemoryPlan(NamedTuple):
     nbytes: int
     liveness_peak_nbytes: int
     least_nbytes: int
+    decisions: Decisions
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
@@ -70,9 +79,19 @@ def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
     return best
 
 
-def _shared(steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str]) -> Sharing:
+def plan_memory_again(steps: Sequence[Step], feeds: Sequence[Value], decisions: Decisions) -> MemoryPlan:
+    """The plan by decisions that were made for the same steps and blobs of other sizes; it takes a fifth of the time.
+
+    What cannot be shared with these sizes is not shared.
+    """
+    return _placed(_shared(steps, feeds, decisions.ways, decisions.kept), steps)
+
+
+def _shared(
+    steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str], known: Optional[Sequence[bool]] = None
+) -> Sharing:
     """Let results overwrite operands, and parts lie in their wholes, in the order of ``ways``."""
-    sharing = Sharing(steps, feeds)
+    sharing = Sharing(steps, feeds, ways, known)
     sharing.share_views()
     for way in ways:
         if way == "in_place":
@@ -88,7 +107,10 @@ def _placed(sharing: Sharing, steps: Sequence[Step]) -> MemoryPlan:
     rest = iter(offsets[len(roots) :])
     scratch = {step: [next(rest) for _ in step.scratch] for step in steps}
     taken, begins = dict(zip(roots, groups)), dict(zip(roots, offsets))
-    return MemoryPlan(sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least)
+    decisions = Decisions(sharing.ways, sharing.kept)
+    return MemoryPlan(
+        sharing.within, taken, begins, scratch, sharing.elided, nbytes, liveness_peak(groups), least, decisions
+    )
 
 
 class _Memory(NamedTuple):
@@ -113,10 +135,21 @@ class Part(NamedTuple):
 
 
 class Sharing:
-    """Which value lies in the memory of which other; initially each has its own memory."""
+    """Which value lies in the memory of which other; initially each has its own memory.
 
-    def __init__(self, steps: Sequence[Step], feeds: Sequence[Value]):
-        self._steps = steps
+    kept: of the changes that may raise the peak, which were kept. known: the same of an earlier plan, to be repeated.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        feeds: Sequence[Value],
+        ways: Sequence[str] = (),
+        known: Optional[Sequence[bool]] = None,
+    ):
+        self._steps, self.ways = steps, ways
+        self.kept: List[bool] = []
+        self._known = None if known is None else iter(known)
         self._values = [*feeds, *(value for step in steps for value in step.outputs)]
         self.within: Dict[Value, Place] = {}
         self._sliceable = _sliceable(steps)
@@ -234,7 +267,7 @@ class Sharing:
 
     def elide_copies(self) -> None:
         """Let parts lie in their wholes. A step with no part left to copy has nothing to do."""
-        self._peak = self.peak()
+        self._peak = self.peak() if self._known is None else 0
         for at, step in enumerate(self._steps):
             if step.schema.joins is not None:
                 self._join(at, step)
@@ -246,9 +279,14 @@ class Sharing:
                 self.elided.add(step)
 
     def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
-        """Make a change, and say whether it was kept: it is undone if it fails (returns False) or if the peak grows."""
+        """Make a change, and say whether it was kept: it is undone if it fails (returns False) or if the peak grows.
+
+        Where it is known what becomes of it, the peak is not asked.
+        """
         before = dict(self.within), dict(self._memory), dict(self._groups)
-        peak = self.peak() if change() else None
+        wanted = self._known is None or next(self._known, False)
+        peak = None if not wanted or not change() else self.peak() if self._known is None else 0
+        self.kept.append(peak is not None and peak <= self._peak)
         if peak is None or peak > self._peak:
             self.within, self._memory, self._groups = before
             return False
@@ -357,4 +395,4 @@ def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optio
     return int(piece.__array_interface__["data"][0] - probe.__array_interface__["data"][0])
 
 
-__all__ = ["MemoryPlan", "Place", "Sharing", "plan_memory"]
+__all__ = ["Decisions", "MemoryPlan", "Place", "Sharing", "plan_memory", "plan_memory_again"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
-from runtime_arm.planning.memory_sharing import MemoryPlan, Place, plan_memory
+from runtime_arm.planning.memory_sharing import Decisions, MemoryPlan, Place, plan_memory, plan_memory_again
 from runtime_arm.planning.steps import Environment, Step, Value
 from runtime_arm.planning.trace import Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
@@ -23,13 +23,38 @@ from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 
+class MemoryHabits:
+    """The decisions of memory plans, by the steps that they were made for.
+
+    A sequence that grows by one position a run is planned anew each time; its blobs hardly differ, so the decisions are
+    the same. They are made again when the blobs have grown or shrunk by an eighth.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Dict[Tuple[Any, ...], Tuple[int, Decisions]] = {}
+
+    def plan(self, steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
+        """The memory plan of these steps."""
+        key = tuple((step.index, step.engine, len(step.outputs), len(step.scratch)) for step in steps)
+        nbytes = sum(value.storage.nbytes for value in feeds)
+        nbytes += sum(value.storage.nbytes for step in steps for value in step.outputs)
+        before, decisions = self._kept.get(key, (0, None))
+        if decisions is not None and 8 * abs(nbytes - before) <= before:
+            return plan_memory_again(steps, feeds, decisions)
+        layout = plan_memory(steps, feeds)
+        self._kept[key] = nbytes, layout.decisions
+        return layout
+
+
 class PackedWeights:
-    """What kernels derive from constant inputs, by operator and engine; discarded when the constants change.
+    """What kernels derive from constant inputs, by operator and engine; discarded when the constants change. And what
+    earlier plans of the net decided about memory.
 
     Weights stay the same from plan to plan, but constants computed from the shape of an input may differ.
     """
 
     def __init__(self) -> None:
+        self.habits = MemoryHabits()
         self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
 
     def of(self, step: Step) -> Dict[str, Any]:
@@ -107,7 +132,7 @@ class Segment:
             from runtime_arm.planning.work_splitting import split_work
 
             split_work(self.steps, workers)
-        layout = self.layout = plan_memory(self.steps, self.feeds)
+        layout = self.layout = packed.habits.plan(self.steps, self.feeds)
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]

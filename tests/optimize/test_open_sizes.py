@@ -127,3 +127,16 @@ def test_random_nets_optimised_for_one_shape_run_with_others() -> None:
 
     check()
     assert ran >= 50, f"only {ran} runs with shapes other than the example"
+
+
+def test_the_name_of_a_size_may_be_a_sum() -> None:
+    net = 'net "": x, past, mask, w, b -> y\n Concat(past, x) -> a, _  axis=1\n Add(a, mask) -> c\n'
+    net += " onnx.MatMul(c, w) -> d\n Add(d, b) -> y"
+    weights = {"w": numbers_of(4, 6), "b": numbers_of(6)}
+    for name, count in (("past + 1", 1), ("past+ new", "new")):
+        shapes: Dict[str, Any] = {"x": (1, count, 4), "past": (1, "past", 4), "mask": (1, name, 1)}
+        pair = pair_of(net, weights, shapes)
+        result = optimize(pair)
+        assert operator_counts(result.predict_net) == {"Concat": 1, "Add": 1, "FCTransposed": 1}
+        feed = {"x": numbers_of(1, 1, 4), "past": numbers_of(1, 5, 4), "mask": numbers_of(1, 6, 1)}
+        assert_same_numbers(pair, result, feed, ROUNDING)
