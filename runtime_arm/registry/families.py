@@ -124,6 +124,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.recurrent.caffe2_units": "GRUUnit LSTMUnit",
         "operators.recurrent.network_gradients": "RecurrentNetworkGradient",
         "operators.recurrent.caffe2_networks": "InferenceLSTM RecurrentNetwork",
+        "operators.recurrent.caffe2_kernels": "InferenceLSTM",
         "operators.reduce.caffe2_gradients": """
             AveragedLossGradient ColwiseMaxGradient MomentsGradient ReduceBackMaxGradient
             ReduceBackMeanGradient ReduceBackSumGradient ReduceFrontMaxGradient ReduceFrontMeanGradient
@@ -383,6 +384,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.posenet": "PosenetDecoder",
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
+        "operators.recurrent.tflite_kernels": "LSTM RNN",
         "operators.norm.tflite": "LocalResponseNormalization",
         "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
         "operators.audio.micro": """

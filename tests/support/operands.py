@@ -20,6 +20,12 @@ def onnx(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> Operat
     return OperatorDef.of(type, names, outputs.split(), domain="onnx", **arguments)
 
 
+def tflite(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> OperatorDef:
+    """An operator of the domain "tflite"; the input ``-`` is left out."""
+    names = ["" if name == "-" else name for name in inputs.split()]
+    return OperatorDef.of(type, names, outputs.split(), domain="tflite", **arguments)
+
+
 def random(shape: Sequence[int], seed: int = 0, *, offset: float = 0.0, dtype: Any = np.float32) -> Array:
     """Normally distributed numbers around ``offset``; the same for the same seed."""
     return (np.random.default_rng(seed).standard_normal(tuple(shape)) + offset).astype(dtype)

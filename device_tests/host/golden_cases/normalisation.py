@@ -6,7 +6,7 @@ from typing import Dict, Iterator
 
 import numpy as np
 
-from device_tests.host.golden_cases.case import Case, case, onnx
+from device_tests.host.golden_cases.case import Case, case, onnx, tflite
 
 
 def normalisation() -> Iterator[Case]:
@@ -38,3 +38,9 @@ def normalisation() -> Iterator[Case]:
         yield from onnx(
             type, "5x2x3", f"!1x{4 * count}x3", f"!1x{4 * count}x4", f"!1x{8 * count}", outputs=2, hidden_size=4
         )
+    step, state = ("!4x3", "!4x3", "!4x3", "!4x3"), ("!4x4", "!4x4", "!4x4", "!4x4")
+    rest = ("!4", "!4", "!4", "!4", "-", "-", "2x4", "2x4")
+    yield from tflite("LSTM", "5x2x3", *step, *state, "-", "-", "-", *rest, outputs=3)
+    yield from tflite("RNN", "5x2x3", "!4x3", "!4x4", "!4", "2x4", outputs=2)
+    layer = ("!16x3", "!16x4", "!16", "!16")
+    yield from case("InferenceLSTM", "5x2x3", "1x2x4", "1x2x4", *layer, outputs=3)

@@ -14,7 +14,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.operators.common.shared_maximum import powers_into
+from runtime_arm.operators.common.statistics import powers_into
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec

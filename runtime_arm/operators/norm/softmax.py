@@ -9,8 +9,15 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.shared_maximum import ones_for, powers_into, sums_columns
-from runtime_arm.operators.common.statistics import StackSum, require_floats, single_or_double, split_at
+from runtime_arm.operators.common.statistics import (
+    StackSum,
+    ones_for,
+    powers_into,
+    require_floats,
+    single_or_double,
+    split_at,
+    sums_columns,
+)
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require

@@ -143,7 +143,7 @@ def inference_lstm(
     are joined side by side. Source: caffe2/operators/inference_lstm_op.h.
     """
     require_same_dtype(op, x, hidden, cell, *weights)
-    cells, per_cell = _cells(op)
+    cells, per_cell = cells_of(op)
     require(
         op,
         x.ndim == 3 and hidden.ndim == 3 and cell.shape == hidden.shape,
@@ -164,7 +164,7 @@ def inference_lstm(
     return [x.with_shape((*x.shape[:2], directions * size)), hidden, cell]
 
 
-def _cells(op: OperatorDef) -> Tuple[int, int]:
+def cells_of(op: OperatorDef) -> Tuple[int, int]:
     """The number of cells, and the number of weights of each."""
     layers = op.get_int("num_layers", 1)
     if layers < 1:
@@ -174,7 +174,7 @@ def _cells(op: OperatorDef) -> Tuple[int, int]:
 
 @inference_lstm.reference
 def inference_lstm_reference(op: OperatorDef, x: Array, hidden: Array, cell: Array, *weights: Array) -> List[Any]:
-    cells, per_cell = _cells(op)
+    cells, per_cell = cells_of(op)
     directions = 2 if op.get_bool("bidirectional") else 1
     sequence = x.astype(np.float64)
     sequence = sequence.swapaxes(0, 1) if op.get_bool("batch_first") else sequence

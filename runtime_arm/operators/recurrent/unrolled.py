@@ -56,17 +56,17 @@ def scratch_of(cell: Cell, steps: int, batch: int, hidden: int, dtype: Any) -> L
     return [TensorSpec((rows * cell.slots * batch * hidden,), dtype), TensorSpec((gates * batch * hidden,), dtype)]
 
 
-def unrolled(call: Call, cell: Cell, sides: Sequence[Side], constant: bool) -> Run:
+def unrolled(call: Call, cell: Cell, sides: Sequence[Side], constant: bool, name: str = "") -> Run:
     """The run of this worker's directions, or, if there is one, of this worker's sequences.
 
-    constant: whether weights and biases are known; then they are packed once.
+    constant: whether weights and biases are known; then they are packed once. name: of this layer among several.
     """
     count = sides[0].x.shape[1]
     if len(sides) > 1:
         mine = [(d, sides[d]) for d in call.mine(range(len(sides)))]
     else:
         mine = [(0, sides[0].of(call.slice_of(count)))]
-    layers = [_Layer(call, cell, side, f"side {d}", constant) for d, side in mine if side.x.shape[1]]
+    layers = [_Layer(call, cell, side, f"{name}side {d}", constant) for d, side in mine if side.x.shape[1]]
 
     def run() -> None:
         for layer in layers:

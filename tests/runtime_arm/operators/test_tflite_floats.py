@@ -12,15 +12,8 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
-from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.operands import random
-
-
-def tflite(type: str, inputs: str, outputs: str = "Y", **arguments: Any) -> OperatorDef:
-    """An operator of the domain "tflite"; the input ``-`` is left out."""
-    names = ["" if name == "-" else name for name in inputs.split()]
-    return OperatorDef.of(type, names, outputs.split(), domain="tflite", **arguments)
+from tests.support.operands import random, tflite
 
 
 def eight_bit(*shape: int) -> Any:
