@@ -50,7 +50,10 @@ def split_work(steps: Sequence[Step], workers: int) -> None:
 def work_of(step: Step) -> int:
     """The estimated work of the step, in multiply-adds."""
     cost = cost_of(step.op, step.in_specs, step.out_specs)
-    return cost.multiply_adds + BYTE * cost.nbytes
+    work = cost.multiply_adds + BYTE * cost.nbytes
+    if step.schema.kind is None and step.kernel is not None and step.kernel.work is not None:
+        return max(work, int(step.kernel.work(step.op, step.in_specs, step.out_specs).time))
+    return work
 
 
 def _can_be_split(step: Step) -> bool:

@@ -160,10 +160,25 @@ def matmul_reference(op: OperatorDef, a: Array, b: Array, like: Optional[Array] 
     return [y.reshape(like.shape) if like is not None and like.size == y.size else y]
 
 
-@matmul.kernel("NUMPY", supports=blas_multiplies)
+def stacked_product(call: Call, a: Array, b: Array, y: Array) -> Run:
+    """This worker's part of y = a @ b for matrices or stacks of them that broadcast."""
+    if any(size >= call.workers > 1 for size in y.shape[:-2]):
+        stack = call.part(y.shape[:-2])
+        return partial(np.matmul, _of_stack(a, stack, y.ndim), _of_stack(b, stack, y.ndim), out=y[stack])
+    rows, columns = matrix_part(call, y.shape[-2:])
+    return partial(np.matmul, a[..., rows, :], b[..., columns], out=y[..., rows, columns])
+
+
+def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:
+    """The matrices of ``x`` that a part of the whole stack needs. ``x`` broadcasts to ``ndim`` dimensions."""
+    stack: Array = x[(np.newaxis,) * (ndim - x.ndim)]
+    return stack[tuple(cut if size > 1 else slice(None) for cut, size in zip(part, stack.shape))]
+
+
+@matmul.kernel("NUMPY", supports=blas_multiplies, splits_work=True)
 def matmul_numpy(call: Call) -> Run:
     a, b = _matmul_operands(call.op, call.inputs[0], call.inputs[1])
-    return partial(np.matmul, a, b, out=call.outputs[0].reshape(a.shape[0], b.shape[1]))
+    return stacked_product(call, a, b, call.outputs[0].reshape(a.shape[0], b.shape[1]))
 
 
 @operator("BatchMatMul", inputs=2, multiply_adds=matrix_product)
@@ -215,9 +230,9 @@ def batch_matmul_reference(op: OperatorDef, a: Array, b: Array) -> Sequence[Any]
     return [y.reshape(_without_vectors(y.shape, a.ndim, b.ndim))]
 
 
-@batch_matmul.kernel("NUMPY", supports=blas_multiplies)
+@batch_matmul.kernel("NUMPY", supports=blas_multiplies, splits_work=True)
 def batch_matmul_numpy(call: Call) -> Run:
     a, b = _batch_operands(call.op, call.inputs[0], call.inputs[1])
     y = call.outputs[0]
     batch = y.shape[: max(a.ndim, b.ndim) - 2]
-    return partial(np.matmul, a, b, out=y.reshape(*batch, a.shape[-2], b.shape[-1]))
+    return stacked_product(call, a, b, y.reshape(*batch, a.shape[-2], b.shape[-1]))

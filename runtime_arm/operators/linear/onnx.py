@@ -10,7 +10,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import fully_connected, matrix_product
-from runtime_arm.operators.linear.caffe2 import blas_multiplies, matrix_part, product64
+from runtime_arm.operators.linear.caffe2 import blas_multiplies, matrix_part, product64, stacked_product
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -57,17 +57,7 @@ def onnx_matmul_numpy(call: Call) -> Run:
     a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
     if a.ndim == 1 or b.ndim == 1:
         return partial(np.matmul, a, b, out=y) if call.worker == 0 else in_turn([])
-    if any(size >= call.workers > 1 for size in y.shape[:-2]):
-        stack = call.part(y.shape[:-2])
-        return partial(np.matmul, _of_stack(a, stack, y.ndim), _of_stack(b, stack, y.ndim), out=y[stack])
-    rows, columns = matrix_part(call, y.shape[-2:])
-    return partial(np.matmul, a[..., rows, :], b[..., columns], out=y[..., rows, columns])
-
-
-def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:
-    """The matrices of ``x`` that a part of the whole stack needs. ``x`` broadcasts to ``ndim`` dimensions."""
-    stack: Array = x.reshape((1,) * (ndim - x.ndim) + x.shape)
-    return stack[tuple(cut if size > 1 else slice(None) for cut, size in zip(part, stack.shape))]
+    return stacked_product(call, a, b, y)
 
 
 @operator("Gemm", domain="onnx", inputs=(2, 3), multiply_adds=fully_connected())

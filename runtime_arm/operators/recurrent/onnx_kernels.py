@@ -14,10 +14,11 @@ from runtime_arm.operators.recurrent.cells import lstm as lstm_cell
 from runtime_arm.operators.recurrent.cells import rnn as rnn_cell
 from runtime_arm.operators.recurrent.onnx import DEFAULTS, GATES, activation_names, direction_count, gru, lstm, rnn
 from runtime_arm.operators.recurrent.unrolled import Part, Side, scratch_of, unrolled
-from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 
 _RELU = "relu"
+CALLS = 90_000  # multiply-adds of a large product that take as long as NumPy's calls of a step
 
 
 def _usual(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -61,6 +62,18 @@ def _bias_of(inputs: Specs) -> Optional[TensorSpec]:
     return inputs[3] if len(inputs) > 3 else None
 
 
+def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    """Two directions can be shared by workers: then the calls of each step count, and products with one vector, which
+    wait for the weights."""
+    x, w, r = inputs[:3]
+    assert x is not None
+    assert w is not None
+    assert r is not None
+    batch, steps = x.shape[:2] if op.get_bool("layout") else x.shape[1::-1]
+    products = steps * batch * (w.size + r.size)
+    return Work(products, steps * (w.shape[0] - 1) * (2 * CALLS + r.size * (batch == 1)))
+
+
 def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Tuple[List[Part], List[Part], List[Part]]:
     """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots h, z, r and b."""
     n, rows = r.shape[1], GATES[op.type] * r.shape[1]
@@ -87,9 +100,9 @@ def _sides(call: Call) -> List[Side]:
     return sides
 
 
-@lstm.kernel("NUMPY", supports=_usual, scratch=_scratch, splits_work=True)
-@gru.kernel("NUMPY", supports=_usual, scratch=_scratch, splits_work=True)
-@rnn.kernel("NUMPY", supports=_usual, scratch=_scratch, splits_work=True)
+@lstm.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
+@gru.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
+@rnn.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
 def recurrent_numpy(call: Call) -> Run:
     bias = _bias_of(call.in_specs)
     known = [call.in_specs[2], bias]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.execution.executor import Executor
+from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.onnx_nodes import witness
 from tests.support.operands import caffe2, onnx, random
 
@@ -219,3 +220,13 @@ def test_refuses(message: str) -> None:
     error, op, inputs = REFUSALS[message]
     with pytest.raises(error, match=message):
         run_kernel(op, inputs)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_two_directions_are_two_workers_parts(direction: str) -> None:
+    op = onnx("LSTM", "X W R B", "Y", direction=direction)
+    x, *weights = operands(op, steps=300, batch=1, size=16, hidden=128)[:4]
+    net = NetDef("layer", (op,), ("X", "W", "R", "B"), ("Y",))
+    constants = dict(zip(("W", "R", "B"), weights))
+    segment = Executor(net, constants, workers=2).plan({"X": x}, ["Y"])
+    assert segment.is_split == (direction == "bidirectional")
