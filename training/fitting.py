@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
+from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.head import LEAST_FALL, Epoch
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.files import one_line_errors
@@ -117,7 +118,7 @@ class _Course:
         self._trainer, self._samples, self._held_out, self._plan = trainer, samples, held_out, plan
         self._place, self._folder, self._progress = place, folder, progress
         self._steps = plan.steps_an_epoch(samples)
-        self._started, self._done_before = time.monotonic(), 0
+        self._clock = Clock()
         self._saved = time.monotonic()
         told = [repr(plan), samples.stamp, held_out.stamp if held_out is not None else "", trainer.digest()]
         self._mark = hashlib.sha256("\n".join(told).encode()).hexdigest()
@@ -149,7 +150,7 @@ class _Course:
         except ArmnetError:
             self._trainer.go_back(start)
             raise
-        self._done_before = self._place.epoch * self._steps + self._place.step
+        self._clock = Clock(self._place.epoch * self._steps + self._place.step)
 
     def is_over(self) -> bool:
         """Whether patience has run out."""
@@ -203,24 +204,15 @@ class _Course:
     def _tell(self) -> None:
         place = self._place
         done, total = place.epoch * self._steps + place.step, self._plan.epochs * self._steps
-        spent = time.monotonic() - self._started
-        left = spent / max(1, done - self._done_before) * (total - done)
         last = f"; before: {place.learned[-1]}" if place.learned else ""
         text = f"epoch {place.epoch + 1} of {self._plan.epochs}, loss {place.total / place.step:.3f}{last}"
-        self._progress(f"{text}; {time_text(left)} left", done, total)
+        self._progress(f"{text}; {self._clock.left(done, total)}", done, total)
 
     def end(self) -> None:
         """Go back to the best state, if that is wanted."""
         if self._kept is not None:
             self._trainer.go_back(self._kept)
         self._trainer.close()
-
-
-def time_text(seconds: float) -> str:
-    """A duration as people say it."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _plain(state: Any) -> List[Any]:

@@ -17,6 +17,7 @@ from device_tests.host.targets.factory import target_of
 from device_tests.host.targets.target import TIMEOUT, Target
 from runtime_arm.app.hearing import read_sound
 from runtime_arm.app.model import Model
+from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.features import Extractor, Progress, Views
 from runtime_arm.app.teaching.head import Epoch, Head
 from runtime_arm.app.teaching.lesson import Here, Known
@@ -112,9 +113,9 @@ class _There(Extractor):
 
     def look_ahead(self, paths: Sequence[Path], progress: Progress) -> None:
         chunk: Dict[Path, List[Dict[str, Array]]] = {}
-        nbytes = 0
+        nbytes, clock = 0, Clock()
         for number, path in enumerate(paths):
-            progress(f"{path.name} on {self._place.name}", number, len(paths))
+            progress(f"{path.name} on {self._place.name}, {clock.left(number, len(paths))}", number, len(paths))
             try:
                 if self.kept(path) is not None:
                     continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -10,6 +9,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Option
 import numpy as np
 
 from exporter.caffe.prototxt import message_class
+from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.files import map_file, write_file
 from training.caffe.data.feeding import Feed, fed
@@ -17,7 +17,7 @@ from training.caffe.data.transform import found_file
 from training.caffe.files import learned_net_of, net_of, parsed
 from training.caffe.net import Net
 from training.caffe.solver import Solver
-from training.fitting import Progress, time_text
+from training.fitting import Progress
 
 Say = Callable[[str], None]
 
@@ -152,7 +152,7 @@ class Course:
     def run(self, progress: Progress = lambda text, done, total: None) -> None:
         """All iterations that are left, with what the solver wants displayed, tested and kept."""
         proto, solver = self.proto, self.solver
-        started, before = time.monotonic(), solver.iteration
+        clock = Clock(solver.iteration)
         losses: Deque[float] = deque(maxlen=max(1, proto.average_loss))
         kept = -1
         while solver.iteration < proto.max_iter:
@@ -167,8 +167,7 @@ class Course:
             if proto.display and at % proto.display == 0:
                 self._say(f"iteration {at}: loss {np.mean(losses):.5g}, rate {rate:g}")
             done = solver.iteration
-            left = (time.monotonic() - started) / (done - before) * (proto.max_iter - done)
-            progress(f"loss {np.mean(losses):.4g}, {time_text(left)} left", done, proto.max_iter)
+            progress(f"loss {np.mean(losses):.4g}, {clock.left(done, proto.max_iter)}", done, proto.max_iter)
             if proto.snapshot and done % proto.snapshot == 0:
                 kept = done
                 self._say(f"iteration {done}: snapshot {self.snapshot()}")

@@ -14,6 +14,7 @@ from runtime_arm.app.inputs import read_npy
 from runtime_arm.app.model import Model
 from runtime_arm.app.pictures import open_picture
 from runtime_arm.app.teaching.augment import varied
+from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.cutting import VECTOR, sound_of
 from runtime_arm.errors import ArmnetError, ExportError, MissingDependency, UsageError
 from runtime_arm.machine.cache import Room
@@ -140,8 +141,9 @@ def features_of(
     skipped: List[str] = []
     digests: Dict[bytes, Tuple[int, Path]] = {}
     extractor.look_ahead(paths, progress)
+    clock = Clock()
     for number, path in enumerate(paths):
-        progress(path.name, number, len(paths))
+        progress(f"{path.name}, {clock.left(number, len(paths))}", number, len(paths))
         try:
             content = path.read_bytes()
             label, other = digests.setdefault(hashlib.sha256(content).digest(), (int(classes[number]), path))

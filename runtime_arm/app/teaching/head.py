@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.cutting import BIAS, WEIGHTS
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import Array, NetDef
@@ -94,7 +95,7 @@ def train_head(
     best, waited, found = np.inf, 0, (state[WEIGHTS], state[BIAS])
     learned: List[Epoch] = []
     rows = _balanced(labels, classes)
-    executor = Executor(net, _CONSTANTS, 1)
+    executor, clock = Executor(net, _CONSTANTS, 1), Clock()
     changed = [name for name in net.external_output if name in state]
     try:
         for epoch in range(epochs):
@@ -106,7 +107,7 @@ def train_head(
                 state.update(done)
             loss, accuracy = judged(held @ state[WEIGHTS].T + state[BIAS], held_out[1])
             learned.append(Epoch(float(np.mean(losses)), loss, accuracy))
-            progress(str(learned[-1]), epoch + 1, epochs)
+            progress(f"{learned[-1]}, {clock.left(epoch + 1, epochs)}", epoch + 1, epochs)
             waited += 1
             if loss < best - LEAST_FALL:
                 best, waited, found = loss, 0, (state[WEIGHTS], state[BIAS])

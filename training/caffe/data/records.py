@@ -113,7 +113,8 @@ class PictureRecords(Records):
         if self._size is not None:
             from PIL import Image
 
-            picture = picture.resize((self._size[1], self._size[0]), Image.Resampling.BILINEAR)
+            resampling: Any = getattr(Image, "Resampling", Image)  # as older Pillows have it
+            picture = picture.resize((self._size[1], self._size[0]), resampling.BILINEAR)
         return Record(_planes(picture, self._colour), label)
 
 

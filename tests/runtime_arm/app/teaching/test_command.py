@@ -40,7 +40,7 @@ def test_a_bundle_learns_what_armnet_teach_learns(tmp_path: Path, capsys: pytest
     (data / "spot" / "3.png").write_bytes(b"no picture")
     assert main(["pack", str(tmp_path / "net"), "--teachable", "-o", str(tmp_path / "net.pyz")]) == 0
     names = zipfile.ZipFile(tmp_path / "net.pyz").namelist()
-    assert sum("teaching" in name for name in names) == 8
+    assert sum("teaching" in name for name in names) == 9
     assert all(name.startswith(("runtime_arm/", "pair/", "MANIFEST", "__main__")) for name in names)
     assert ran(tmp_path, "net.pyz", "--teach", "nowhere").stderr.startswith("net.pyz: nowhere: is no folder")
     done = ran(tmp_path, "net.pyz", "--teach", "data", "--json")
