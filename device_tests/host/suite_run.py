@@ -16,6 +16,7 @@ import device_tests
 import runtime_arm
 from device_tests.host.golden_vectors import save_golden_vectors
 from device_tests.host.targets.target import TIMEOUT, Files, Target, last_line
+from device_tests.host.training_cases import save_training_cases
 from exporter.bundle.random_inputs import random_inputs
 from runtime_arm import Predictor
 from runtime_arm.registry.kernel import REFERENCE
@@ -45,6 +46,7 @@ def prepared_suite(bundles: Sequence[Path] = ()) -> Iterator[Files]:
         save_golden_vectors(data / "vectors.pb")
         for seed in range(NETWORKS):
             _save_network(data / "networks" / f"random_{seed}", seed)
+        save_training_cases(data / "training")
         (data / "bundles").mkdir()
         for bundle in bundles:
             shutil.copyfile(bundle, data / "bundles" / bundle.name)

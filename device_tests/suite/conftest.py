@@ -7,7 +7,7 @@ from typing import List
 
 import pytest
 
-DATA = Path(__file__).parent / "data"  # vectors.pb, networks/NAME with sample.npz, bundles/NAME.pyz
+DATA = Path(__file__).parent / "data"  # vectors.pb, networks/NAME, training/NAME, bundles/NAME.pyz
 
 
 def prepared(pattern: str) -> List[Path]:
@@ -16,8 +16,8 @@ def prepared(pattern: str) -> List[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test with a parameter ``network`` or ``bundle`` for each of them; skips it if there is none."""
-    for name, pattern in (("network", "networks/*"), ("bundle", "bundles/*.pyz")):
+    """Runs a test with a parameter ``network``, ``training`` or ``bundle`` for each; skips it if there is none."""
+    for name, pattern in (("network", "networks/*"), ("training", "training/*"), ("bundle", "bundles/*.pyz")):
         if name in metafunc.fixturenames:
             found = [pytest.param(path, id=path.stem) for path in prepared(pattern)]
             nothing = pytest.param(None, marks=pytest.mark.skip(reason=f"no {pattern} was prepared for this device"))
