@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import mmap
 from itertools import chain
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
 MOST_ATTEMPTS = 6  # for each order
+LASTING = 64  # steps: what lives longer is found faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU that NumPy supports
 
@@ -152,30 +153,74 @@ def _searched(groups: Sequence[Group], best: Placement) -> Placement:
 
 def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
     """Place the groups in this order, each at the lowest offset where all its bytes are free during their lifetimes."""
-    offsets = [0] * len(groups)
-    live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is placed and in use
-    begun: Dict[int, List[Tuple[int, int]]] = {}  # the same of what is in use from this step on
+    offsets, space = [0] * len(groups), _Space()
     for index in order:
-        taken: List[Tuple[int, int]] = []
+        offsets[index] = space.lowest(groups[index])
         for one in groups[index]:
-            places = list(live.get(one.first, ()))
+            space.take(one._replace(offset=offsets[index] + one.offset))
+    return offsets
+
+
+class _Space:
+    """The bytes that are in use, and when. What lives long is held apart from the rest, in arrays: lists by step would
+    take the square of the steps where a net keeps all its blobs."""
+
+    def __init__(self) -> None:
+        self._live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is in use
+        self._begun: Dict[int, List[Tuple[int, int]]] = {}  # the same of what is in use from this step on
+        self._count = 0
+        self._lasting: Optional[Array] = None  # (4, at least the count): first and last steps, first bytes and ends
+
+    def take(self, one: Lifetime) -> None:
+        if one.last - one.first >= LASTING:
+            self._take_long(one)
+            return
+        place = one.offset, one.end
+        self._begun.setdefault(one.first, []).append(place)
+        for step in range(one.first, one.last + 1):
+            self._live.setdefault(step, []).append(place)
+
+    def lowest(self, group: Group) -> int:
+        """The lowest offset where a group fits in."""
+        taken: List[Tuple[int, int]] = []
+        for one in group:
+            places = list(self._live.get(one.first, ()))
             for step in range(one.first + 1, one.last + 1):
-                places += begun.get(step, ())
+                places += self._begun.get(step, ())
             shift, top = one.offset, one.end
             taken += [(begin - top, end - shift) for begin, end in places]
-        taken.sort()
+        return self._lowest(taken) if self._lasting is None else self._lowest_among(group, taken, self._lasting)
+
+    def _lowest(self, taken: List[Tuple[int, int]]) -> int:
         offset = 0
-        for begin, end in taken:
+        for begin, end in sorted(taken):
             if offset <= begin:
                 break
             offset = max(offset, end)
-        offsets[index] = offset
-        for one in groups[index]:
-            place = offset + one.offset, offset + one.end
-            begun.setdefault(one.first, []).append(place)
-            for step in range(one.first, one.last + 1):
-                live.setdefault(step, []).append(place)
-    return offsets
+        return offset
+
+    def _lowest_among(self, group: Group, taken: List[Tuple[int, int]], lasting: Array) -> int:
+        """The same, with what lives long."""
+        first, last, begin, end = lasting[:, : self._count]
+        parts = [np.array(taken, np.int64).reshape(-1, 2)]
+        for one in group:
+            met = np.flatnonzero((first <= one.last) & (last >= one.first))
+            parts.append(np.stack([begin[met] - one.end, end[met] - one.offset], 1))
+        spans = np.concatenate(parts)
+        spans = spans[np.argsort(spans[:, 0], kind="stable")]
+        reached = np.maximum.accumulate(np.append(0, spans[:, 1]))  # before each of them, and behind the last one
+        free = np.flatnonzero(reached[:-1] <= spans[:, 0])
+        return int(reached[free[0] if free.size else -1])
+
+    def _take_long(self, one: Lifetime) -> None:
+        held = self._lasting
+        if held is None or self._count == held.shape[1]:
+            grown = np.empty((4, max(64, 2 * self._count)), np.int64)
+            if held is not None:
+                grown[:, : self._count] = held
+            self._lasting = held = grown
+        held[:, self._count] = one.first, one.last, one.offset, one.end
+        self._count += 1
 
 
 def liveness_peak(groups: Sequence[Group]) -> int:

@@ -7,7 +7,7 @@ share memory; it can tell channel slices of the same tiles apart.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from itertools import accumulate
 from typing import Dict, Iterable, List, Sequence, Tuple
 
@@ -56,6 +56,9 @@ class _Memory:
 
     def __init__(self, foreign: Iterable[Value]):
         self._intact: Dict[Value, _Extent] = {}
+        self._begins: List[Tuple[int, int]] = []  # of what was held: sorted addresses, and numbers in ``_held``
+        self._held: List[Value] = []
+        self._longest = 0
         self._spoiled_by: Dict[Value, str] = {}
         self._foreign = sorted((*_extent(value.array)[:2], value.name) for value in foreign)
         self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
@@ -66,13 +69,21 @@ class _Memory:
         if before and extent.begin < min(extent.end, self._foreign_ends[before - 1]):
             owner = next(name for _, end, name in self._foreign[:before] if end > extent.begin)
             raise BrokenPlan(f"{writer} overwrites {owner!r}, which lives on")
-        for value in [value for value, held in self._intact.items() if held.meets(extent)]:
-            del self._intact[value]
-            self._spoiled_by[value] = writer
+        near = slice(
+            bisect_left(self._begins, (extent.begin - self._longest,)), bisect_left(self._begins, (extent.end,))
+        )
+        for value in dict.fromkeys(self._held[number] for _, number in self._begins[near]):
+            held = self._intact.get(value)
+            if held is not None and held.meets(extent):
+                self.forget(value)
+                self._spoiled_by[value] = writer
 
     def hold(self, value: Value) -> None:
         """The value is in its memory now."""
-        self._intact[value] = _extent(value.array)
+        extent = self._intact[value] = _extent(value.array)
+        self._longest = max(self._longest, extent.end - extent.begin)
+        insort(self._begins, (extent.begin, len(self._held)))
+        self._held.append(value)
 
     def require(self, value: Value, reader: str) -> None:
         if not value.foreign and value not in self._intact:
@@ -80,8 +91,13 @@ class _Memory:
             raise BrokenPlan(f"{reader}: {value.name!r} is not in its memory: {reason}")
 
     def forget(self, value: Value) -> None:
-        """No later step reads the value."""
-        self._intact.pop(value, None)
+        """The value need not be intact any longer."""
+        extent = self._intact.pop(value, None)
+        if extent is not None:
+            at = bisect_left(self._begins, (extent.begin,))
+            while self._held[self._begins[at][1]] is not value:
+                at += 1
+            del self._begins[at]
 
 
 def verify(

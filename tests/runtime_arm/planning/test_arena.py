@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import combinations, permutations
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime_arm.errors import ResourceError
+from runtime_arm.planning import arena
 from runtime_arm.planning.arena import ALIGNMENT, Lifetime, aligned, allocate, group, liveness_peak, place
 from runtime_arm.planning.arena_search import search
 
@@ -154,3 +156,24 @@ def stacked(blobs, order):
         below = [j for j in offsets if blobs[j][0] <= blobs[i][1] and blobs[i][0] <= blobs[j][1]]
         offsets[i] = max((offsets[j] + blobs[j][2] for j in below), default=0)
     return [offsets[i] for i in range(len(blobs))]
+
+
+@given(groups, st.integers(0, 8))
+def test_what_lives_long_is_placed_like_the_rest(drawn, lasting):
+    placed = [group(one) for one in drawn]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arena, "LASTING", lasting)
+        some_last = place(placed)
+        patch.setattr(arena, "LASTING", 1000)
+        assert place(placed) == some_last
+
+
+def test_a_net_that_keeps_all_its_blobs_is_placed_in_little_time():
+    """By lists of what lives at each step this takes ten seconds."""
+    steps = 1500
+    kept = [Lifetime(at, steps, 256 + 64 * (at % 7)) for at in range(steps)]
+    scratch = [Lifetime(at, at, 640) for at in range(steps)]
+    start = time.process_time()
+    found = place(alone([*kept, *scratch]))
+    assert time.process_time() - start < 3
+    assert found.nbytes >= found.least_nbytes >= sum(one.nbytes for one in kept)
