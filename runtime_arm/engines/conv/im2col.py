@@ -19,6 +19,7 @@ from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, s
 from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.engines.conv.operands import beyond_three, convolution_in, wrong_dtype
 from runtime_arm.engines.conv.pointwise import PASS, STRIDED, products, splits_filters
+from runtime_arm.engines.conv.small_columns import SmallColumns
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Index, Window
 from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
@@ -116,7 +117,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return [TensorSpec((Columns(op, inputs).largest,), outputs[0].dtype)]
+    small = SmallColumns.of(op, inputs)
+    return [TensorSpec((max(Columns(op, inputs).largest, small.scratch if small else 0),), outputs[0].dtype)]
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
@@ -132,6 +134,9 @@ def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
 @conv_relu.kernel("IM2COL", supports=supports, scratch=scratch, work=work, splits_work=True)
 @onnx_conv.kernel("IM2COL", supports=supports, scratch=scratch, work=work, splits_work=True)
 def im2col(call: Call) -> Run:
+    small = SmallColumns.of(call.op, call.in_specs) if call.workers == 1 else None
+    if small is not None:
+        return in_turn(small.steps(call))
     columns = Columns(call.op, call.in_specs, call.workers)
     if columns.convolution.channels_last:
         return in_turn([step for block in call.mine(columns.blocks) for step in _channels_last(call, columns, block)])

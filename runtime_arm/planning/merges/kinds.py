@@ -11,6 +11,7 @@ from typing import Callable, List, Optional, Sequence
 
 from runtime_arm.engines.conv.epilogue import activation_passes
 from runtime_arm.engines.conv.pointwise import PASS
+from runtime_arm.engines.conv.small_columns import SmallColumns
 from runtime_arm.engines.tiled.options import Option, options_of
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.operators.conv.convolution import convolution_of
@@ -74,7 +75,12 @@ def options(step: Step) -> List[Option]:
 
 
 def plain_time(step: Step) -> float:
-    """The estimated time of the step's kernel for blobs (N, C, H, W)."""
+    """The estimated time of the step's kernel for blobs (N, C, H, W); none where it needs so few calls that nothing can
+    be faster."""
+    if step.kernel is not None and step.kernel.engine == "IM2COL":
+        small = SmallColumns.of(step.op, step.in_specs)
+        if small is not None and small.is_tiny:
+            return 0.0
     if step.kernel is not None and step.kernel.work is not None:
         return step.kernel.work(step.op, step.in_specs, step.out_specs).time
     return PASS * float(sum(spec.size for spec in [*step.in_specs, *step.out_specs] if spec is not None))
