@@ -13,7 +13,7 @@ import armnet
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from scripts.benchmarks import beside, models, sequences
+from scripts.benchmarks import beside, models, sequences, tiny
 from scripts.benchmarks.__main__ import PARTS, main
 from scripts.benchmarks.part import Options
 from scripts.benchmarks.sequence_networks import gpt, minilm, recurrent, vit_tiny
@@ -110,6 +110,16 @@ def test_recurrent_networks_and_transformers_are_timed(monkeypatch: pytest.Monke
     for row in rows:
         assert row["difference"] < 1e-4
         assert row["cpu_ratio"] == row["armnet_cpu_seconds"] / row["onnxruntime_cpu_seconds"]
+
+
+def test_tiny_networks_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
+    monkeypatch.setattr(tiny, "TOGETHER", 2)
+    rows = tiny.measure(Options([1], 1, [], ""))
+    assert [row["network"] for row in rows] == ["digits", "lenet", "mnist", "kws", "vww"]
+    for row in rows:
+        assert row["difference"] < 1e-4
+        assert row["ratio"] == row["armnet_cpu_seconds"] / row["onnxruntime_cpu_seconds"]
 
 
 def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:

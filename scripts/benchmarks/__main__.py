@@ -18,13 +18,14 @@ from typing import Any, Dict, Mapping, Sequence
 
 from runtime_arm.app.command_line import Parser
 from runtime_arm.files import write_file
-from scripts.benchmarks import arm, models, networks, report, scaling, sequences, whole_processes
+from scripts.benchmarks import arm, models, networks, report, scaling, sequences, tiny, whole_processes
 from scripts.benchmarks.part import Options, Part
 from scripts.benchmarks.picture import draw
 
 PARTS: Mapping[str, Part] = {
     "networks": networks.PART,
     "models": models.PART,
+    "tiny": tiny.PART,
     "sequences": sequences.PART,
     "size": scaling.SIZE_PART,
     "batch": scaling.BATCH_PART,
