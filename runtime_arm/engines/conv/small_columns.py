@@ -5,19 +5,23 @@
     products   (N * outputs, M) = columns @ W      BLAS is faster at wide rows than at wide columns of few pixels
     Y          (N, M, outputs)                     what follows the products, which turns them round at the end
 
-It takes 6 calls where a copy for each tap takes 2 or 3 a tap.
+It takes 6 calls where a copy for each tap takes 2 or 3 a tap. Few channels leave the copies without long runs; then
+
+    padded     (N, C, H + padding, W + padding)    X itself, if there is no padding
+    columns    (N, C, kh, kw, outputs)             runs as long as a row of outputs
+    Y          (N, M, outputs) = W @ columns
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.engines.conv.epilogue import Tail, addend_of, limits_of
+from runtime_arm.engines.conv.epilogue import Tail, addend_of, finish, limits_of
 from runtime_arm.engines.conv.operands import bias_of, convolution_in
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import level
@@ -50,9 +54,22 @@ class SmallColumns(NamedTuple):
     @property
     def is_tiny(self) -> bool:
         """Whether no other way can be faster, because of its calls."""
-        kernel, convolution = self.window.kernel, self.convolution
-        few = self.pixels * kernel[0] <= FEW_RUNS and self.pixels * convolution.terms * convolution.filters <= TINY
-        return few and kernel != (1, 1)
+        convolution = self.convolution
+        few = min(self._runs) <= FEW_RUNS and self.pixels * convolution.terms * convolution.filters <= TINY
+        return few and self.window.kernel != (1, 1)
+
+    @property
+    def _runs(self) -> Tuple[int, int]:
+        """Runs of numbers side by side in one copy of all windows: with the channels last, and with them first."""
+        window = self.window
+        rows, wide = window.output
+        first = self.convolution.batch * self.convolution.terms * rows * (1 if window.stride[1] == 1 else wide)
+        return self.pixels * window.kernel[0], first
+
+    @property
+    def channels_first(self) -> bool:
+        last, first = self._runs
+        return first <= last
 
     @property
     def window(self) -> Window:
@@ -60,43 +77,67 @@ class SmallColumns(NamedTuple):
 
     @property
     def padded(self) -> List[int]:
-        """The shape of the images with their padding: what all windows reach."""
-        window, batch = self.window, self.convolution.batch
-        reach = [
+        """Rows and columns of the images with their padding: what all windows reach."""
+        window = self.window
+        return [
             max((out - 1) * stride + (kernel - 1) * dilation + 1, head + image)
             for image, kernel, stride, dilation, head, out in zip(
                 window.image, window.kernel, window.stride, window.dilation, window.head, window.output
             )
         ]
-        return [batch, *reach, self.convolution.channels]
 
     @property
     def pixels(self) -> int:
         return self.convolution.batch * math.prod(self.window.output)
 
     @property
+    def _padded_size(self) -> int:
+        return self.convolution.batch * self.convolution.channels * math.prod(self.padded)
+
+    @property
     def scratch(self) -> int:
         """Elements of the padded images, the columns and the products."""
-        return math.prod(self.padded) + self.pixels * (self.convolution.terms + self.convolution.filters)
+        return self._padded_size + self.pixels * (self.convolution.terms + self.convolution.filters)
 
     def steps(self, call: Call) -> List[Step]:
         """All of the convolution, and what follows it."""
-        window, filters, scratch = self.window, self.convolution.filters, call.scratch[0]
-        padded = shaped(scratch, *self.padded)
-        columns = shaped(scratch[padded.size :], self.pixels, self.convolution.terms)
-        products = shaped(scratch[padded.size + columns.size :], self.pixels, filters)
-        matrix = call.packed("rows of taps", lambda: in_lines(_by_taps(call.inputs[1])))
-        rows, wide = (slice(head, head + image) for head, image in zip(window.head, window.image))
+        return self._channels_first(call) if self.channels_first else self._channels_last(call)
+
+    def _channels_first(self, call: Call) -> List[Step]:
+        convolution, scratch, y = self.convolution, call.scratch[0], call.outputs[0]
+        padded = shaped(scratch, convolution.batch, convolution.channels, *self.padded)
+        columns = shaped(scratch[padded.size :], convolution.batch, convolution.terms, math.prod(self.window.output))
+        windows = self._windows(padded.transpose(0, 2, 3, 1)).transpose(0, 5, 3, 4, 1, 2)
+        flat = y.reshape(convolution.batch, convolution.filters, -1)
         return [
-            *([copy(padded, ZERO)] if padded.size > call.inputs[0].size else []),
-            copy(padded[:, rows, wide], call.inputs[0].transpose(0, 2, 3, 1)),
-            copy(columns.reshape(self._windows(padded).shape), self._windows(padded)),
+            *self._pad(call, padded),
+            copy(columns.reshape(windows.shape), windows),
+            multiply(call.inputs[1].reshape(convolution.filters, -1), columns, flat),
+            *finish(call, flat, False),
+        ]
+
+    def _channels_last(self, call: Call) -> List[Step]:
+        convolution, scratch = self.convolution, call.scratch[0]
+        padded = shaped(scratch, convolution.batch, *self.padded, convolution.channels)
+        columns = shaped(scratch[padded.size :], self.pixels, convolution.terms)
+        products = shaped(scratch[padded.size + columns.size :], self.pixels, convolution.filters)
+        matrix = call.packed("rows of taps", lambda: in_lines(_by_taps(call.inputs[1])))
+        windows = self._windows(padded)
+        return [
+            *self._pad(call, padded.transpose(0, 3, 1, 2)),
+            copy(columns.reshape(windows.shape), windows),
             multiply(columns, matrix, products),
             *self._end(call, products),
         ]
 
+    def _pad(self, call: Call, padded: Array) -> List[Step]:
+        """Copies X into (N, C, H + padding, W + padding), among zeros."""
+        rows, wide = (slice(head, head + image) for head, image in zip(self.window.head, self.window.image))
+        whole = copy(padded[:, :, rows, wide], call.inputs[0])
+        return [copy(padded, ZERO), whole] if padded.size > call.inputs[0].size else [whole]
+
     def _windows(self, padded: Array) -> Array:
-        """A view (N, rows, columns, kh, kw, C) of what lies under the kernel."""
+        """A view (N, rows, columns, kh, kw, C) of what lies under the kernel in (N, H, W, C)."""
         window, (image, down, across, channel) = self.window, padded.strides
         steps = [stride * size for stride, size in zip(window.stride, (down, across))]
         taps = [dilation * size for dilation, size in zip(window.dilation, (down, across))]

@@ -100,8 +100,12 @@ def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     planes = Planes(pool_of(op, x), x.dtype.itemsize)
     if _whole(planes.window):
         return Work(0, PASS * x.size)
-    row = max(1, planes.window.output[2] * planes.inner)
-    return Work(0, PASS * sum(planes.window.kernel) * outputs[0].size * (1 + STRETCH / row))
+    window, size = planes.window, outputs[0].size
+    row = max(1, window.output[2] * planes.inner)
+    if window.kernel[2] == window.stride[2] and window.output[2] * window.stride[2] == window.image[2]:
+        down = math.prod(window.kernel[:2]) * size * window.stride[2] * (1 + STRETCH / (row * window.stride[2]))
+        return Work(0, PASS * (down + window.kernel[2] * size))  # to the second pass all rows are one
+    return Work(0, PASS * sum(window.kernel) * size * (1 + STRETCH / row))
 
 
 @max_pool.kernel("NUMPY", supports=supports, scratch=scratch, work=work, splits_work=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import List, Optional, Sequence, Tuple
 
+from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled import (
     conversion as copies,
@@ -28,6 +29,9 @@ from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
+CALLS = (
+    120_000  # what the calls of a conversion take, in multiplies of a large matrix product: it counts in tiny images
+)
 SCATTERED = 100  # what an element takes that is copied alone, in multiplies of a large matrix product
 
 
@@ -40,6 +44,12 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
     return list(options(op, inputs, outputs, plain))
 
 
+def calls() -> int:
+    """What the calls of a conversion take, in multiplies: it counts in tiny images, and where wide vectors multiply
+    fast."""
+    return 120_000 if gemm.multiplies_small() else 20_000
+
+
 def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel, Work]:
     """What brings a blob from one layout into another."""
     kernel = Kernel(
@@ -50,11 +60,11 @@ def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel
         writes_slices=True,
     )
     if isinstance(source, Planes) and isinstance(target, Planes):
-        return kernel, Work(0, SCATTERED * spec.size)
+        return kernel, Work(0, calls() + SCATTERED * spec.size)
     if not (isinstance(source, Tiles) and isinstance(target, Tiles)):
-        return kernel, Work(0, SCATTERED / 3 * spec.size)
+        return kernel, Work(0, calls() + SCATTERED / 3 * spec.size)
     stretches = spec.size // max(spec.shape[1], 1)
-    return kernel, Work(0, PASS / 2 * spec.size + STRETCH * stretches)
+    return kernel, Work(0, calls() + PASS / 2 * spec.size + STRETCH * stretches)
 
 
 __all__ = ["Option", "conversion", "options_of"]
