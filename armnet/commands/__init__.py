@@ -4,7 +4,7 @@ Modules import what they need inside ``run``, so that ``armnet run`` starts with
 """
 
 COMMANDS = {
-    "export": "translate a trained network into a pair of protobufs, or a pair into ONNX or TFLite",
+    "export": "translate a trained network into a pair of protobufs, or a pair into ONNX, TFLite or Caffe2",
     "models": "list models that others have published, and fetch them ready to use",
     "support": "say, before conversion, which operators of a network cannot be translated",
     "optimize": "make a pair cheaper: fold, fuse and remove operators, save memory",

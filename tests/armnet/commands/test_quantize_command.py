@@ -112,3 +112,18 @@ def test_weights_are_unpacked_in_each_run(armnet: Armnet, digits: Path, tmp_path
     facts = json.loads(armnet("quantize", digits, "-o", tmp_path / "eager", "--unpack", "load", "--json")[1])
     assert set(facts["unpacking"]) == {"packed_nbytes", "load", "run"}
     assert facts["unpacking"]["load"]["unpacked_nbytes"] > facts["unpacking"]["packed_nbytes"]
+
+
+def test_integers_are_handed_on(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    data = ["--activations", "int8", "--data", DEMO / "held_back.npz", "--samples", 20]
+    assert armnet("quantize", digits, "-o", tmp_path / "integers", "--per-tensor", *data)[0] == 0
+    status, _, err = armnet("export", tmp_path / "integers", "--to", "caffe2", "-o", tmp_path / "bytes")
+    assert (status, "predict_net.pb" in err) == (0, True)
+    made = Pair.load(tmp_path / "bytes")
+    assert all(op.domain == "" for op in made.predict_net.op)
+    assert accuracy(made) >= accuracy(Pair.load(digits)) - 0.01
+    words = ["export", tmp_path / "integers", "--to", "onnx", "-o"]
+    assert armnet(*words, tmp_path / "qdq.onnx")[0] == 0
+    assert armnet(*words, tmp_path / "exact.onnx", "--integers", "exact")[0] == 0
+    assert (tmp_path / "qdq.onnx").read_bytes() != (tmp_path / "exact.onnx").read_bytes()
+    refused(armnet("export", tmp_path / "integers", "--to", "tflite", "-o", "x", "--integers", "qdq"), "for --to onnx")
